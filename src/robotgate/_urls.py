@@ -1,0 +1,160 @@
+"""Origins, and what of a URL is judged: exactly the path and query that aiohttp will send.
+
+Everything here goes through `yarl.URL`, as aiohttp's own requests do, so that dot segments, escapes and
+international host names are resolved once and alike: what is judged is what is sent.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from yarl import URL
+
+from robotgate._errors import InvalidURLError
+
+DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+MAX_HOST_OCTETS: Final = 253
+"""RFC 1035 §2.3.4, without the root's dot."""
+
+_LABELS: Final = re.compile(r"[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*")
+_NUMERIC_LABEL: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_CONTROL_OR_EDGE_BLANK: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]|^\s|\s$")
+_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What one robots.txt binds: a scheme, a host and a port (RFC 9309 §2.3)."""
+
+    scheme: str
+    """``http`` or ``https``."""
+    host: str
+    """Lower-case; A-labels (``xn--``) for international names; IPv6 without brackets; no final dot."""
+    port: int
+
+    @classmethod
+    def of(cls, url: str | URL) -> Origin:
+        """The origin of an absolute http or https URL.
+
+        Raises:
+            InvalidURLError: it has no scheme of ours, no host, or a host or port that cannot exist.
+        """
+        return cls._of_parsed(url if isinstance(url, URL) else parse_url(url))
+
+    @classmethod
+    def _of_parsed(cls, url: URL) -> Origin:
+        text = str(url)
+        if url.scheme not in DEFAULT_PORTS:
+            raise InvalidURLError(text, f"the scheme {url.scheme!r} is neither http nor https" if url.scheme else
+                                  "not an absolute URL (it has no scheme)")
+        if not url.raw_host:
+            raise InvalidURLError(text, "the URL has no host")
+        if not url.port:
+            raise InvalidURLError(text, "port 0 cannot be asked for anything")
+        return cls(url.scheme, _valid_host(url.raw_host, text), url.port)
+
+    @property
+    def authority(self) -> str:
+        """The host, and the port unless it is the scheme's own; IPv6 in brackets."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+
+    @property
+    def robots_url(self) -> str:
+        """Where this origin keeps its rules."""
+        return f"{self}/robots.txt"
+
+    @property
+    def is_public(self) -> bool:
+        """Whether the host could be a public site: False for literals of private, loopback and other special
+        addresses (IANA special-purpose registries) and for ``localhost`` names (RFC 6761 §6.3).
+
+        A name is not resolved here.
+        """
+        if self.host == "localhost" or self.host.endswith(".localhost"):
+            return False
+        try:
+            address = ipaddress.ip_address(self.host)
+        except ValueError:
+            return True
+        return is_public_address(address)
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.authority}"
+
+
+def parse_url(url: str) -> URL:
+    """The URL as aiohttp will send it.
+
+    Raises:
+        InvalidURLError: it cannot be read as a URL at all, or holds blanks or controls that parsers disagree on.
+    """
+    if _CONTROL_OR_EDGE_BLANK.search(url):
+        raise InvalidURLError(url, "the URL holds a control character, or begins or ends with a blank")
+    try:
+        parsed = URL(url)
+        # yarl checks the port no sooner than it is asked for.
+        _ = parsed.port
+    except ValueError as error:
+        raise InvalidURLError(url, f"not a URL ({error})") from error
+    return parsed
+
+
+def split_url(url: str | URL) -> tuple[Origin, str]:
+    """The origin, and the path and query as they will be sent (``/`` where there is none).
+
+    Raises:
+        InvalidURLError: as `Origin.of`.
+    """
+    parsed = url if isinstance(url, URL) else parse_url(url)
+    return Origin.of(parsed), parsed.raw_path_qs or "/"
+
+
+def is_public_address(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    """Whether packets for this address leave for the public internet, also when it is wrapped in IPv6."""
+    inner = _embedded_ipv4(address)
+    if inner is not None:
+        return is_public_address(inner)
+    return address.is_global and not address.is_multicast and not address.is_reserved
+
+
+def _embedded_ipv4(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    if isinstance(address, ipaddress.IPv4Address):
+        return None
+    if address in _NAT64:
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped or address.sixtofour
+
+
+def _valid_host(raw_host: str, url: str) -> str:
+    if ":" in raw_host:
+        return _valid_ipv6(raw_host, url)
+    host = raw_host.lower().removesuffix(".")
+    if len(host) > MAX_HOST_OCTETS:
+        raise InvalidURLError(url, f"the host is longer than {MAX_HOST_OCTETS} octets")
+    if _LABELS.fullmatch(host) is None:
+        raise InvalidURLError(url, f"{raw_host[:80]!r} is no host name")
+    if _NUMERIC_LABEL.fullmatch(host.rpartition(".")[2]):
+        return _valid_ipv4(host, url)
+    return host
+
+
+def _valid_ipv4(host: str, url: str) -> str:
+    # A host whose last label is a number is an address (WHATWG URL §3.5), which clients spell out differently:
+    # only the spelling on which all agree is taken.
+    try:
+        return str(ipaddress.IPv4Address(host))
+    except ValueError as error:
+        raise InvalidURLError(url, f"{host!r} is no IPv4 address in dotted decimals") from error
+
+
+def _valid_ipv6(raw_host: str, url: str) -> str:
+    if "%" in raw_host:
+        raise InvalidURLError(url, "an IPv6 zone means something on one machine only")
+    try:
+        return str(ipaddress.IPv6Address(raw_host))
+    except ValueError as error:
+        raise InvalidURLError(url, f"{raw_host[:80]!r} is no IPv6 address") from error
