@@ -1,0 +1,357 @@
+"""The status table: what an answer for robots.txt, or its absence, means for a whole origin (RFC 9309 §2.3.1).
+
+`STATUS_TABLE` is the law; the functions below read it and nothing else decides.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from robotgate._urls import Origin, parse_url
+from robotgate._verdict import AccessResult
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MINUTE: Final = 60.0
+HOUR: Final = 60 * MINUTE
+DAY: Final = 24 * HOUR
+
+MAX_REDIRECTS: Final = 5
+"""RFC 9309 §2.3.1.2: at least five consecutive redirects are followed."""
+MIN_LIFETIME: Final = 5 * MINUTE
+MAX_LIFETIME: Final = DAY
+"""RFC 9309 §2.4: a copy should not be used for longer than 24 hours."""
+MAX_STALE_AGE: Final = 30 * DAY
+"""RFC 9309 §2.3.1.4 gives thirty days as its example of a long time."""
+GOOGLE_PATIENCE: Final = 12 * HOUR
+MIN_RETRY_DELAY: Final = MINUTE
+MAX_RETRY_DELAY: Final = HOUR
+RETRY_JITTER: Final = 0.25
+MAX_RETRY_AFTER: Final = DAY
+
+REDIRECT_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
+
+
+class StatusPolicy(Enum):
+    """Who decides what a status means where RFC 9309 leaves it open."""
+
+    DEFAULT = "default"
+    """401 and 403 close the site, as the robots of the 1990s had it; failures close it until it answers."""
+    RFC9309 = "rfc9309"
+    """As the default, but 401 and 403 open the site, as every 4xx may."""
+    GOOGLE = "google"
+    """As Google documents its own crawlers: 4xx open; after twelve hours of failures without a copy, open."""
+    CLASSIC = "classic"
+    """The 1990s: 401 and 403 close, 404 and 410 open, and anything else means to come back later."""
+    ARCHIVE = "archive"
+    """For archives with the right to it: no answer, or a refused one, opens the site."""
+
+
+class Outcome(Enum):
+    """How asking for a robots.txt ended, as the rows of the table tell it apart."""
+
+    SUCCESS = "2xx"
+    FORBIDDEN = "401, 403"
+    MISSING = "404, 410"
+    OTHER_CLIENT_ERROR = "other 4xx but 429"
+    LOST = "a redirect to nowhere, or more than 5"
+    NON_PUBLIC = "a redirect to a non-public address"
+    FAILURE = "429, 5xx, anything else, network, TLS, DNS, timeout, cut off"
+
+
+class Effect(Enum):
+    """What an outcome does to the origin."""
+
+    RULES = "the lines that can be parsed"
+    OPEN = "all open"
+    CLOSED = "closed"
+    LAST_GOOD_ELSE_CLOSED = "the last good copy up to 30 days; none: closed"
+    LAST_GOOD_ELSE_OPEN = "the last good copy up to 30 days; none: open"
+    LAST_GOOD_ELSE_CLOSED_12_HOURS = "the last good copy up to 30 days; none: closed for 12 hours, then open"
+
+
+class Lifetime(Enum):
+    """For how long an outcome is taken as known."""
+
+    CACHE_CONTROL = "Cache-Control max-age within 5 min and 24 h; 24 h without"
+    ONE_DAY = "24 h"
+    RETRY = "1 min, doubling to 1 h, jittered; Retry-After obeyed"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of the status table."""
+
+    access: AccessResult
+    effect: Effect
+    """Under `StatusPolicy.DEFAULT`."""
+    lifetime: Lifetime
+    elsewhere: Mapping[StatusPolicy, Effect] = field(default_factory=dict)
+    """Where a named policy differs from the default."""
+
+    def effect_under(self, policy: StatusPolicy) -> Effect:
+        """What this outcome does under a policy."""
+        return self.elsewhere.get(policy, self.effect)
+
+
+STATUS_TABLE: Final[Mapping[Outcome, Row]] = MappingProxyType(
+    {
+        Outcome.SUCCESS: Row(AccessResult.SUCCESSFUL, Effect.RULES, Lifetime.CACHE_CONTROL),
+        Outcome.FORBIDDEN: Row(
+            AccessResult.UNAVAILABLE,
+            Effect.CLOSED,
+            Lifetime.ONE_DAY,
+            {
+                StatusPolicy.RFC9309: Effect.OPEN,
+                StatusPolicy.GOOGLE: Effect.OPEN,
+                StatusPolicy.ARCHIVE: Effect.OPEN,
+            },
+        ),
+        Outcome.MISSING: Row(AccessResult.UNAVAILABLE, Effect.OPEN, Lifetime.ONE_DAY),
+        Outcome.OTHER_CLIENT_ERROR: Row(
+            AccessResult.UNAVAILABLE,
+            Effect.OPEN,
+            Lifetime.ONE_DAY,
+            {StatusPolicy.CLASSIC: Effect.LAST_GOOD_ELSE_CLOSED},
+        ),
+        Outcome.LOST: Row(AccessResult.UNAVAILABLE, Effect.OPEN, Lifetime.ONE_DAY),
+        Outcome.NON_PUBLIC: Row(AccessResult.UNREACHABLE, Effect.CLOSED, Lifetime.ONE_DAY),
+        Outcome.FAILURE: Row(
+            AccessResult.UNREACHABLE,
+            Effect.LAST_GOOD_ELSE_CLOSED,
+            Lifetime.RETRY,
+            {
+                StatusPolicy.GOOGLE: Effect.LAST_GOOD_ELSE_CLOSED_12_HOURS,
+                StatusPolicy.ARCHIVE: Effect.LAST_GOOD_ELSE_OPEN,
+            },
+        ),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One HTTP answer to a request for robots.txt, redirects not followed."""
+
+    status: int
+    body: bytes = b""
+    """Decoded as Content-Encoding says, at most as many octets as were asked for."""
+    location: str | None = None
+    cache_control: str | None = None
+    retry_after: float | None = None
+    """Seconds."""
+    etag: str | None = None
+    last_modified: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """No answer, or one that broke off."""
+
+    cause: str
+    """In words, for the verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How one attempt to read a robots.txt ended, after its redirects."""
+
+    outcome: Outcome
+    answer: Answer | Failure
+    url: str
+    """The last URL asked."""
+    redirects: tuple[str, ...] = ()
+    """The URLs that redirected, first to last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RobotsRecord:
+    """What is kept of an origin's robots.txt: nothing in it depends on who asks, so that agents can share it."""
+
+    origin: Origin
+    outcome: Outcome
+    """How the last attempt ended."""
+    status: int | None = None
+    """The status of the last answer; None when there was none."""
+    cause: str | None = None
+    """What went wrong with the last attempt, in words."""
+    checked_at: float
+    """When the last attempt ended (wall clock)."""
+    fresh_until_at: float
+    """Not asked for again before (wall clock)."""
+    failures: int = 0
+    """Failed attempts in a row."""
+    failing_since_at: float | None = None
+    body: bytes = b""
+    """The last good copy."""
+    fetched_at: float | None = None
+    """When that copy was read (wall clock); None when there is none."""
+    robots_url: str = ""
+    """Where it was read from in the end."""
+    redirects: tuple[str, ...] = ()
+    etag: str | None = None
+    last_modified: str | None = None
+
+
+class Standing(Enum):
+    """What an origin's record lets us do now."""
+
+    RULES = "rules"
+    STALE_RULES = "stale rules"
+    OPEN = "open"
+    CLOSED = "closed"
+
+
+def outcome_of(status: int) -> Outcome:
+    """The table's row for the status of an answer that is not followed any further."""
+    if 200 <= status <= 299:
+        return Outcome.SUCCESS
+    if status in (401, 403):
+        return Outcome.FORBIDDEN
+    if status in (404, 410):
+        return Outcome.MISSING
+    if 300 <= status <= 399:
+        return Outcome.LOST
+    if 400 <= status <= 499 and status != 429:
+        return Outcome.OTHER_CLIENT_ERROR
+    return Outcome.FAILURE
+
+
+def redirect_target(url: str, answer: Answer) -> str | None:
+    """Where an answer sends us, as an absolute URL; None when it does not redirect or names no place.
+
+    The place may still be no http URL at all: asking for it is what finds out.
+    """
+    if answer.status not in REDIRECT_STATUSES or not answer.location:
+        return None
+    try:
+        target = parse_url(url).join(parse_url(answer.location.strip()))
+        return str(target.with_fragment(None).with_user(None) if target.raw_host else target)
+    except ValueError:
+        return None
+
+
+def follow(url: str, redirects: tuple[str, ...], answer: Answer | Failure) -> Ending | str:
+    """What comes after an answer: the URL to ask next, or the end (RFC 9309 §2.3.1.2).
+
+    Args:
+        url: what was asked.
+        redirects: the URLs that redirected to it, first to last.
+    """
+    if isinstance(answer, Failure):
+        return Ending(Outcome.FAILURE, answer, url, redirects)
+    target = redirect_target(url, answer)
+    if target is None:
+        return Ending(outcome_of(answer.status), answer, url, redirects)
+    if len(redirects) == MAX_REDIRECTS:
+        return Ending(Outcome.LOST, answer, url, redirects)
+    return target
+
+
+def settle(
+    origin: Origin, ending: Ending, *, previous: RobotsRecord | None, now: float, jitter: float
+) -> RobotsRecord:
+    """What to remember after an attempt.
+
+    Args:
+        jitter: a random number in [0, 1), so that origins that failed together do not all come back together.
+    """
+    failed = ending.outcome is Outcome.FAILURE
+    failures = (previous.failures if previous is not None else 0) + 1 if failed else 0
+    record = RobotsRecord(
+        origin=origin,
+        outcome=ending.outcome,
+        status=ending.answer.status if isinstance(ending.answer, Answer) else None,
+        cause=_cause(ending),
+        checked_at=now,
+        fresh_until_at=now + _lifetime(ending, failures, jitter),
+        failures=failures,
+        failing_since_at=_failing_since(previous, now) if failed else None,
+        robots_url=ending.url,
+        redirects=ending.redirects,
+    )
+    if ending.outcome is Outcome.SUCCESS and isinstance(ending.answer, Answer):
+        answer = ending.answer
+        return replace(
+            record, body=answer.body, fetched_at=now, etag=answer.etag, last_modified=answer.last_modified
+        )
+    if failed and previous is not None and previous.fetched_at is not None:
+        return replace(
+            record,
+            body=previous.body,
+            fetched_at=previous.fetched_at,
+            robots_url=previous.robots_url,
+            redirects=previous.redirects,
+            etag=previous.etag,
+            last_modified=previous.last_modified,
+        )
+    return record
+
+
+def standing(record: RobotsRecord, policy: StatusPolicy, now: float) -> Standing:
+    """What a record means under a policy."""
+    effect = STATUS_TABLE[record.outcome].effect_under(policy)
+    if effect is Effect.RULES:
+        return Standing.RULES
+    if effect is Effect.OPEN:
+        return Standing.OPEN
+    if effect is Effect.CLOSED:
+        return Standing.CLOSED
+    if record.fetched_at is not None and now - record.fetched_at <= MAX_STALE_AGE:
+        return Standing.STALE_RULES
+    if effect is Effect.LAST_GOOD_ELSE_OPEN:
+        return Standing.OPEN
+    patience_is_over = record.failing_since_at is not None and now - record.failing_since_at >= GOOGLE_PATIENCE
+    if effect is Effect.LAST_GOOD_ELSE_CLOSED_12_HOURS and patience_is_over:
+        return Standing.OPEN
+    return Standing.CLOSED
+
+
+def _failing_since(previous: RobotsRecord | None, now: float) -> float:
+    if previous is None or previous.failing_since_at is None:
+        return now
+    return previous.failing_since_at
+
+
+def _cause(ending: Ending) -> str | None:
+    if isinstance(ending.answer, Failure):
+        return ending.answer.cause
+    if ending.outcome is Outcome.SUCCESS:
+        return None
+    if ending.outcome in (Outcome.LOST, Outcome.NON_PUBLIC):
+        return f"{ending.outcome.value} ({ending.url})"
+    return f"HTTP status {ending.answer.status}"
+
+
+def _lifetime(ending: Ending, failures: int, jitter: float) -> float:
+    rule = STATUS_TABLE[ending.outcome].lifetime
+    if rule is Lifetime.ONE_DAY:
+        return DAY
+    answer = ending.answer if isinstance(ending.answer, Answer) else None
+    if rule is Lifetime.CACHE_CONTROL:
+        age = max_age(answer.cache_control if answer is not None else None)
+        return MAX_LIFETIME if age is None else min(max(age, MIN_LIFETIME), MAX_LIFETIME)
+    return retry_delay(failures, retry_after=answer.retry_after if answer is not None else None, jitter=jitter)
+
+
+def max_age(cache_control: str | None) -> float | None:
+    """The seconds a Cache-Control header grants: 0 for ``no-store`` and ``no-cache``; None when it does not say."""
+    if cache_control is None:
+        return None
+    directives = cache_control[:1000].lower()
+    if re.search(r"\bno-(?:store|cache)\b", directives):
+        return 0.0
+    granted = re.search(r"(?<![\w-])max-age\s*=\s*\"?([0-9]{1,12})", directives)
+    return float(granted[1]) if granted else None
+
+
+def retry_delay(failures: int, *, retry_after: float | None, jitter: float) -> float:
+    """Seconds to wait after so many failures in a row; never less than the server asked for, up to 24 h."""
+    growing = min(MIN_RETRY_DELAY * 2.0 ** min(failures - 1, 16), MAX_RETRY_DELAY)
+    asked = min(retry_after or 0.0, MAX_RETRY_AFTER)
+    return max(growing, asked) * (1 + RETRY_JITTER * jitter)

@@ -1,0 +1,44 @@
+"""What is remembered of a host, for people to look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class HostAccess(Enum):
+    """How far a site lets us in, as `LWP::ElephantUA` told hosts apart."""
+
+    EXCLUDED = "excluded"
+    """Nothing may be fetched."""
+    OPEN = "open"
+    """Everything may be fetched."""
+    CONTROLLED = "controlled"
+    """Its rules say what may be fetched."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostView:
+    """A host as it is remembered now. Instants are seconds since the epoch."""
+
+    host: str
+    """The pace key: what is paced together."""
+    access: HostAccess | None
+    """Of the URL's origin; None while its rules are not known."""
+    checked_at: float | None
+    """When the origin's robots.txt was last asked for."""
+    visits: int
+    """Requests begun, those for robots.txt included."""
+    bytes_read: int
+    last_visit_at: float | None
+    """When the last response ended, or the last request began if that came later."""
+    next_allowed_at: float
+    """The next turn comes no sooner."""
+    blocked_until_at: float | None
+    """Until when the host asked us to stay away; None when it does not."""
+    failures: int
+    """Blocks in a row."""
+    waiting: int
+    """Tasks waiting for a turn."""
+    open_turns: int
+    """Requests under way."""

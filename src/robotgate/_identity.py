@@ -1,0 +1,119 @@
+"""Who we say we are: the product token that rules are looked up by, and the headers every request carries.
+
+The three go together (RFC 9309 §2.2.1): a crawler that obeys one name and sends another tells site owners nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from yarl import URL
+
+from robotgate._errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+
+_TOKEN: Final = re.compile(r"[A-Za-z0-9_-]+")
+_EMAIL: Final = re.compile(r"[^@\s<>,;:]+@[^@\s<>,;:]+")
+_HEADER_SAFE: Final = re.compile(r"[\x20-\x7e]+")
+
+
+class TokenWarning(UserWarning):
+    """The product token is one that some sites cannot address."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The name rules are looked up by, and the headers that carry it."""
+
+    token: str
+    """The product token (RFC 9309 §2.2.1)."""
+    user_agent: str
+    """The User-Agent header."""
+    mail: str | None
+    """The From header (RFC 9110 §10.1.2); None when the contact is a URL, which stands in the User-Agent."""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What every request of ours carries."""
+        headers = {"User-Agent": self.user_agent}
+        if self.mail is not None:
+            headers["From"] = self.mail
+        return headers
+
+    def complete(self, headers: MutableMapping[str, str]) -> None:
+        """Add what is missing of our headers to a request's, whose names are compared without case.
+
+        Raises:
+            OptionError: there is a User-Agent, and it does not name the token whose rules we obey.
+        """
+        given = headers.get("User-Agent")
+        if given is not None and self.token.lower() not in given.lower():
+            raise OptionError(
+                f"the User-Agent {given!r} does not name {self.token!r}, the token whose rules are obeyed"
+            )
+        for name, value in self.headers.items():
+            headers.setdefault(name, value)
+
+
+def identify(agent: str, *, contact: str, token: str | None) -> Identity:
+    """Make an identity of the crawler's name and of how to reach who runs it.
+
+    Args:
+        agent: the User-Agent, as ``ExampleBot/1.0``.
+        contact: an e-mail address, sent as From; or an http(s) URL, added to the User-Agent.
+        token: the name in robots.txt; by default the text of `agent` before the first ``/`` or blank.
+
+    Raises:
+        OptionError: one of them cannot be used; the message names it.
+    """
+    if not _HEADER_SAFE.fullmatch(agent.strip()):
+        raise OptionError(f"agent={agent!r}: give a name in printable ASCII, as 'ExampleBot/1.0'")
+    agent = agent.strip()
+    mail, page = _contact(contact)
+    if page is not None and page not in agent:
+        agent = f"{agent} (+{page})"
+    name = _token(agent, token)
+    return Identity(name, agent, mail)
+
+
+def _contact(contact: str) -> tuple[str | None, str | None]:
+    remedy = "give an e-mail address or an http(s) URL where site owners reach you"
+    if not _HEADER_SAFE.fullmatch(contact):
+        raise OptionError(f"contact={contact!r}: {remedy}")
+    if _EMAIL.fullmatch(contact):
+        return contact, None
+    if contact.lower().startswith(("http://", "https://")):
+        try:
+            if URL(contact).host and not re.search(r"[\s()]", contact):
+                return None, contact
+        except ValueError:
+            pass
+    raise OptionError(f"contact={contact!r}: {remedy}")
+
+
+def _token(agent: str, token: str | None) -> str:
+    name = re.split(r"[/\s]", agent, maxsplit=1)[0] if token is None else token
+    if not _TOKEN.fullmatch(name):
+        raise OptionError(
+            f"token={name!r}: a product token is made of letters, '_' and '-' (RFC 9309 §2.2.1);"
+            " give the name sites know you by, as token='ExampleBot'"
+        )
+    if name.lower() == "mozilla":
+        raise OptionError(
+            "token='Mozilla' names every browser; give the name sites know you by, as token='ExampleBot'"
+        )
+    if name.lower() not in agent.lower():
+        raise OptionError(f"token={name!r} does not appear in agent={agent!r}: site owners could not find it")
+    if re.search(r"[0-9]", name):
+        warnings.warn(
+            f"the product token {name!r} holds digits, which RFC 9309 does not allow:"
+            " some sites' tools will not recognise it",
+            TokenWarning,
+            stacklevel=4,
+        )
+    return name

@@ -1,0 +1,64 @@
+"""The operator's options, refused by name when they make no sense."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from robotgate._access import StatusPolicy
+from robotgate._errors import OptionError
+
+MAX_FETCH_BYTES: Final = 10 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What an operator can set; `RobotGate` documents each."""
+
+    delay: float = 1.0
+    concurrency_per_host: int = 1
+    concurrency: int = 256
+    max_delay: float = 60.0
+    max_wait: float | None = None
+    max_block: float = 300.0
+    robots_concurrency: int = 256
+    allow_private_addresses: bool = False
+    status_policy: StatusPolicy = StatusPolicy.DEFAULT
+    max_bytes: int = MAX_FETCH_BYTES
+
+    def __post_init__(self) -> None:
+        for name in ("delay", "max_delay", "max_block"):
+            check_seconds(name, getattr(self, name))
+        if self.max_wait is not None:
+            check_seconds("max_wait", self.max_wait)
+        for name in ("concurrency_per_host", "concurrency", "robots_concurrency", "max_bytes"):
+            _check_count(name, getattr(self, name))
+        if not isinstance(self.allow_private_addresses, bool):
+            raise OptionError(f"allow_private_addresses={self.allow_private_addresses!r}: give True or False")
+        if not isinstance(self.status_policy, StatusPolicy):
+            raise OptionError(f"status_policy={self.status_policy!r}: give one of {_choices(StatusPolicy)}")
+        if self.delay > self.max_delay:
+            raise OptionError(
+                f"delay={self.delay!r} is over max_delay={self.max_delay!r}: every site would be refused"
+            )
+
+
+def check_seconds(name: str, value: object) -> None:
+    """Refuse what is no duration.
+
+    Raises:
+        OptionError: `value` is not a finite number of seconds from 0 on.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        raise OptionError(f"{name}={value!r}: give a finite number of seconds, 0 or more")
+
+
+def _check_count(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise OptionError(f"{name}={value!r}: give a whole number, 1 or more")
+
+
+def _choices(options: type[Enum]) -> str:
+    return ", ".join(str(option) for option in options)

@@ -1,0 +1,47 @@
+"""How a redirected request goes on: RFC 9110 §15.4, as aiohttp does it, and without telling others our secrets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from yarl import URL
+
+from robotgate._errors import InvalidURLError
+
+REDIRECT_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """The next hop of a page."""
+
+    method: str
+    url: URL
+    drops_body: bool
+    """The method became GET: what was to be sent is not sent again."""
+    leaves_origin: bool
+    """Another origin answers next: credentials stay behind."""
+
+
+def page_redirect(method: str, url: URL, *, status: int, location: str | None) -> Redirect | None:
+    """The hop an answer asks for; None when it is the end.
+
+    Raises:
+        InvalidURLError: the Location is no URL.
+    """
+    if status not in REDIRECT_STATUSES or not location:
+        return None
+    try:
+        target = url.join(URL(location.strip()))
+        becomes_get = (status == 303 and method != "HEAD") or (status in (301, 302) and method == "POST")
+        if url.raw_fragment and not target.raw_fragment:
+            target = target.with_fragment(url.fragment)
+        return Redirect(
+            method="GET" if becomes_get else method,
+            url=target,
+            drops_body=becomes_get,
+            leaves_origin=not target.raw_host or target.origin() != url.origin(),
+        )
+    except ValueError as error:
+        raise InvalidURLError(location, f"redirected to no URL ({error})") from error

@@ -1,0 +1,66 @@
+"""What `gate.fetch` returns: a page read to its end, and how it came."""
+
+from __future__ import annotations
+
+import codecs
+import json
+from dataclasses import dataclass
+from email.message import Message
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from multidict import CIMultiDictProxy
+
+    from robotgate._verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """One answer that redirected."""
+
+    url: str
+    status: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """A page whose body has been read; its host's turn is over."""
+
+    status: int
+    headers: CIMultiDictProxy[str]
+    url: str
+    """Where the page was read from in the end, after redirects."""
+    history: tuple[Hop, ...]
+    """The answers that redirected here, first to last."""
+    body: bytes
+    """Decoded as Content-Encoding says."""
+    verdict: Verdict
+    """Why the last hop was allowed."""
+    waited: float
+    """Seconds spent waiting for the hosts' turns, over all hops."""
+    elapsed: float
+    """Seconds from the moment the last hop was sent until its body was read."""
+
+    @property
+    def encoding(self) -> str:
+        """The charset that Content-Type names, if Python knows it; else ``utf-8``."""
+        header = Message()
+        header["Content-Type"] = self.headers.get("Content-Type", "")
+        charset = header.get_content_charset("utf-8")
+        try:
+            return codecs.lookup(charset).name
+        except LookupError:
+            return "utf-8"
+
+    @property
+    def text(self) -> str:
+        """The body as text; octets that do not fit the charset become U+FFFD."""
+        return self.body.decode(self.encoding, errors="replace")
+
+    def json(self) -> object:
+        """The body read as JSON.
+
+        Raises:
+            ValueError: it is not JSON.
+        """
+        return json.loads(self.body)
