@@ -1,0 +1,93 @@
+"""robotgate stands between a crawler and the web: robots.txt to the letter, and every host in its turn.
+
+The floors, lowest first. A module imports only modules that stand before it; a test holds them to it::
+
+    0 words: _errors _urls _verdict _host _response
+    1 core: _parse _match _robotstxt _access _pacing _redirect _identity _options
+    2 seams: _ports
+    3 adapters: _clock _resolver _fetch stores.memory stores
+    4 engine: _lane _lanes _robots _turns _middleware _fetching _engine _gate
+    5 edges: testing cli
+
+Read `_parse`, `_match`, `_robotstxt`, `_access` and `_pacing` for what is decided, `_lane`, `_robots`, `_turns` and
+`_fetching` for what is done.
+"""
+
+from importlib.metadata import version
+
+from robotgate._access import Answer, Failure, Outcome, RobotsRecord, StatusPolicy
+from robotgate._clock import SystemClock
+from robotgate._errors import (
+    DisallowedError,
+    GateClosedError,
+    HostUnavailableError,
+    InvalidURLError,
+    NestedTurnError,
+    NonPublicAddressError,
+    OptionError,
+    ResponseTooLargeError,
+    RobotGateError,
+    StoreError,
+    TooSoonError,
+)
+from robotgate._gate import RobotGate
+from robotgate._host import HostAccess, HostView
+from robotgate._identity import TokenWarning
+from robotgate._match import Decision, Rules
+from robotgate._pacing import HostState
+from robotgate._parse import Group, Record, RequestRate, VisitTime
+from robotgate._ports import Clock, Fetcher, Store
+from robotgate._response import Hop, Response
+from robotgate._robotstxt import RobotsTxt
+from robotgate._turns import Turn
+from robotgate._urls import Origin
+from robotgate._verdict import AccessResult, Reason, Rule, RuleKind, Verdict
+from robotgate.stores.memory import MemoryStore
+
+__version__ = version("robotgate")
+
+__all__ = [
+    "AccessResult",
+    "Answer",
+    "Clock",
+    "Decision",
+    "DisallowedError",
+    "Failure",
+    "Fetcher",
+    "GateClosedError",
+    "Group",
+    "Hop",
+    "HostAccess",
+    "HostState",
+    "HostUnavailableError",
+    "HostView",
+    "InvalidURLError",
+    "MemoryStore",
+    "NestedTurnError",
+    "NonPublicAddressError",
+    "OptionError",
+    "Origin",
+    "Outcome",
+    "Reason",
+    "Record",
+    "RequestRate",
+    "Response",
+    "ResponseTooLargeError",
+    "RobotGate",
+    "RobotGateError",
+    "RobotsRecord",
+    "RobotsTxt",
+    "Rule",
+    "RuleKind",
+    "Rules",
+    "StatusPolicy",
+    "Store",
+    "StoreError",
+    "SystemClock",
+    "TokenWarning",
+    "TooSoonError",
+    "Turn",
+    "Verdict",
+    "VisitTime",
+    "__version__",
+]

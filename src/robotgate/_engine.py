@@ -1,0 +1,154 @@
+"""What runs behind an open gate, put together and taken apart again."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import aiohttp
+
+from robotgate._access import Answer, Ending, Outcome, Standing, settle
+from robotgate._fetch import AiohttpFetcher
+from robotgate._fetching import PageFetcher
+from robotgate._host import HostAccess, HostView
+from robotgate._lane import LaneRules
+from robotgate._lanes import Lanes
+from robotgate._pacing import HostState, earliest_start_at
+from robotgate._resolver import ThreadPerNameResolver
+from robotgate._robots import RobotsKeeper, RobotsOptions, Site
+from robotgate._turns import Turns
+
+if TYPE_CHECKING:
+    from robotgate._identity import Identity
+    from robotgate._options import Options
+    from robotgate._ports import Clock, Fetcher, Store
+    from robotgate._urls import Origin
+
+
+class Engine:
+    """The parts of an open gate. Made within the event loop that will run them."""
+
+    def __init__(
+        self,
+        *,
+        identity: Identity,
+        options: Options,
+        session: aiohttp.ClientSession | None,
+        store: Store,
+        clock: Clock,
+        fetcher: Fetcher | None,
+    ) -> None:
+        self._options = options
+        self._store = store
+        self._clock = clock
+        self._own_session = _own_session(options) if session is None else None
+        session = session or self._own_session or _own_session(options)
+        # Nothing of a caller's session but its connector: its credentials and cookies are not for robots.txt.
+        self._robots_session = aiohttp.ClientSession(
+            connector=session.connector, connector_owner=False, cookie_jar=aiohttp.DummyCookieJar()
+        )
+        pages_bound, robots_bound = _bounds(options, session.connector)
+        self.lanes = Lanes(rules=_lane_rules(options, session.connector), clock=clock, store=store)
+        self.keeper = RobotsKeeper(
+            options=RobotsOptions(
+                identity=identity,
+                policy=options.status_policy,
+                max_delay=options.max_delay,
+                allow_private_addresses=options.allow_private_addresses,
+            ),
+            clock=clock,
+            store=store,
+            lanes=self.lanes,
+            fetcher=fetcher or AiohttpFetcher(self._robots_session),
+            bound=robots_bound,
+        )
+        self.turns = Turns(
+            keeper=self.keeper,
+            lanes=self.lanes,
+            clock=clock,
+            bound=pages_bound,
+            allow_private_addresses=options.allow_private_addresses,
+        )
+        self.pages = PageFetcher(turns=self.turns, session=session, identity=identity, clock=clock)
+        self._saving: set[asyncio.Task[None]] = set()
+
+    async def aclose(self) -> None:
+        """Cancel what runs, and wait for it."""
+        self.lanes.close()
+        await self.keeper.aclose()
+        await asyncio.gather(*self._saving, return_exceptions=True)
+        await self.pages.aclose()
+        await self._robots_session.close()
+        if self._own_session is not None:
+            await self._own_session.close()
+
+    def learn(self, origin: Origin, body: bytes, *, fresh_until_at: float | None) -> None:
+        """Take in a robots.txt that nobody fetched."""
+        ending = Ending(Outcome.SUCCESS, Answer(status=200, body=body), origin.robots_url)
+        record = settle(origin, ending, previous=None, now=self._clock.now(), jitter=0.0)
+        if fresh_until_at is not None:
+            record = replace(record, fresh_until_at=fresh_until_at)
+        self.keeper.learn(record)
+        saving = asyncio.get_running_loop().create_task(self._store.save_record(record))
+        self._saving.add(saving)
+        saving.add_done_callback(self._saving.discard)
+
+    def wait_time(self, pace_key: str) -> float:
+        """Seconds until the next turn of a pace key, at the least."""
+        lane = self.lanes.peek(pace_key)
+        if lane is not None:
+            return lane.wait()
+        state = self._store.recall_host(pace_key) or HostState()
+        return max(0.0, earliest_start_at(state, delay=self._options.delay) - self._clock.now())
+
+    def view(self, origin: Origin) -> HostView:
+        """What is remembered of an origin's host."""
+        lane = self.lanes.peek(origin.host)
+        state = self._store.recall_host(origin.host) or HostState()
+        site = self.keeper.sites.get(str(origin))
+        now = self._clock.now()
+        return HostView(
+            host=origin.host,
+            access=None if site is None else _access(site),
+            checked_at=None if site is None else site.record.checked_at,
+            visits=state.visits,
+            bytes_read=state.bytes_read,
+            last_visit_at=state.last_visit_at,
+            next_allowed_at=now + self.wait_time(origin.host),
+            blocked_until_at=state.blocked_until_at if state.blocked_until_at > now else None,
+            failures=state.failures,
+            waiting=0 if lane is None else lane.waiting,
+            open_turns=0 if lane is None else lane.open_turns,
+        )
+
+
+def _access(site: Site) -> HostAccess:
+    if site.standing is Standing.CLOSED or site.delay_is_refused:
+        return HostAccess.EXCLUDED
+    if site.rules.disallows_nothing:
+        return HostAccess.OPEN
+    return HostAccess.EXCLUDED if site.rules.disallows_everything else HostAccess.CONTROLLED
+
+
+def _own_session(options: Options) -> aiohttp.ClientSession:
+    resolver = ThreadPerNameResolver(max_threads=options.concurrency + options.robots_concurrency)
+    # The gate bounds what is under way; a limit of the connector's would hold requests back after their turn.
+    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, resolver=resolver))
+
+
+def _bounds(
+    options: Options, connector: aiohttp.BaseConnector | None
+) -> tuple[asyncio.Semaphore, asyncio.Semaphore]:
+    """What bounds pages and what bounds robots.txt: one for both where a connector could not serve both at once."""
+    limit = 0 if connector is None else connector.limit
+    if 0 < limit < options.concurrency + options.robots_concurrency:
+        shared = asyncio.Semaphore(min(limit, options.concurrency))
+        return shared, shared
+    return asyncio.Semaphore(options.concurrency), asyncio.Semaphore(options.robots_concurrency)
+
+
+def _lane_rules(options: Options, connector: aiohttp.BaseConnector | None) -> LaneRules:
+    limit = 0 if connector is None else connector.limit_per_host
+    slots = min(options.concurrency_per_host, limit) if limit else options.concurrency_per_host
+    return LaneRules(delay=options.delay, slots=slots, max_block=options.max_block)

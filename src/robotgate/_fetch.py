@@ -1,0 +1,80 @@
+"""Fetches robots.txt files with aiohttp, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Final
+
+import aiohttp
+
+from robotgate._access import Answer, Failure
+from robotgate._pacing import parse_retry_after
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CONNECT_TIMEOUT: Final = 5.0
+"""Seconds for the TCP connection: a host that does not answer by then keeps others waiting."""
+
+
+class AiohttpFetcher:
+    """The `Fetcher` of a gate: one GET on a session of ours, which carries none of the caller's credentials."""
+
+    def __init__(self, session: aiohttp.ClientSession) -> None:
+        self._session = session
+
+    async def fetch(
+        self, url: str, *, headers: Mapping[str, str], max_bytes: int, timeout: float
+    ) -> Answer | Failure:
+        """The answer, or why there is none."""
+        request = self._session.get(
+            url,
+            headers={"Accept": "text/plain,*/*;q=0.5", **headers},
+            allow_redirects=False,
+            raise_for_status=False,
+            auto_decompress=True,
+            middlewares=(),
+            timeout=aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_TIMEOUT),
+        )
+        try:
+            async with request as response:
+                body = await _read(response, max_bytes) if 200 <= response.status <= 299 else b""
+                return _answer(response, body)
+        except TimeoutError:
+            return Failure(f"no answer within {timeout:.3g} s")
+        except aiohttp.ClientPayloadError as error:
+            return Failure(f"the body was cut off ({error})")
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            return Failure(f"{type(error).__name__}: {error}")
+
+
+async def _read(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
+    body = bytearray()
+    async for chunk in response.content.iter_any():
+        body += chunk
+        if len(body) > max_bytes:
+            # What is left may be endless, and a connection with unread octets cannot serve again.
+            response.close()
+            return _whole_lines(body[:max_bytes])
+        # A body that arrives faster than it is looked at never lets another task run.
+        await asyncio.sleep(0)
+    return bytes(body)
+
+
+def _whole_lines(body: bytearray) -> bytes:
+    # Half a rule may allow, or refuse, what the whole one does not.
+    return bytes(body[: 1 + max(body.rfind(b"\n"), body.rfind(b"\r"))])
+
+
+def _answer(response: aiohttp.ClientResponse, body: bytes) -> Answer:
+    headers = response.headers
+    return Answer(
+        status=response.status,
+        body=body,
+        location=headers.get("Location"),
+        cache_control=headers.get("Cache-Control"),
+        retry_after=parse_retry_after(headers.get("Retry-After"), now=time.time()),
+        etag=headers.get("ETag"),
+        last_modified=headers.get("Last-Modified"),
+    )

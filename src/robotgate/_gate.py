@@ -1,0 +1,331 @@
+"""`RobotGate`: the doors. What happens behind them is told in `_turns`, `_robots` and `_lane`."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from typing import TYPE_CHECKING, Final, Self, Unpack
+
+import aiohttp
+
+from robotgate._access import RobotsRecord, StatusPolicy
+from robotgate._clock import SystemClock
+from robotgate._engine import Engine
+from robotgate._errors import GateClosedError, OptionError
+from robotgate._fetching import PageFetch, RequestOptions, page_request
+from robotgate._identity import identify
+from robotgate._middleware import GateMiddleware
+from robotgate._options import MAX_FETCH_BYTES, Options, check_seconds
+from robotgate._robotstxt import RobotsTxt
+from robotgate._turns import PendingTurn, Turn
+from robotgate.stores.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from yarl import URL
+
+    from robotgate._host import HostView
+    from robotgate._ports import Clock, Fetcher, Store
+    from robotgate._robots import Site
+    from robotgate._verdict import Verdict
+
+MAX_PAGE_REDIRECTS: Final = 10
+_NOT_AS_SENT: Final = re.compile(r"[^A-Za-z0-9/_.~!$&'()*+,;=:@?-]|/\.")
+"""What aiohttp may send otherwise than it is written: escapes, dot segments, fragments, blanks, other scripts."""
+
+
+class _Given(Enum):
+    """Stands for an argument that was left to the gate's options."""
+
+    BY_OPTION = "by option"
+
+
+class RobotGate:
+    """Stands between a crawler and the web: asks each site's rules once, and lets each request through in its turn.
+
+    Open it with ``async with``. One gate serves any number of tasks of one event loop.
+
+    Args:
+        agent: the User-Agent, as ``ExampleBot/1.0``. Its first word is the name looked up in robots.txt.
+        contact: where site owners reach you: an e-mail address, sent as From, or a URL, put into the User-Agent.
+        token: the product token (RFC 9309 §2.2.1), when it is not the first word of `agent`.
+        session: an aiohttp session to fetch pages with, which stays yours to close. Requests for robots.txt share
+            its connector, and nothing else of it. By default the gate opens one of its own.
+        store: where rules and host state are remembered; by default in memory. Gates of one event loop may share one.
+        delay: seconds between the end of one response of a host and the next request to it, at least.
+        concurrency_per_host: requests under way at one host. Above 1, delays count from start to start.
+        concurrency: requests under way over all hosts.
+        max_delay: seconds; a site that asks for a longer delay is refused, never visited sooner than it asks.
+        max_wait: seconds a turn may be waited for; None waits as long as it takes, 0 not at all.
+        max_block: seconds; what a host asks for by Retry-After is waited out up to this, and refused beyond.
+        robots_concurrency: requests for robots.txt under way over all hosts.
+        allow_private_addresses: whether ``localhost`` and addresses that no public site has may be fetched from.
+        status_policy: what a robots.txt that cannot be read means for its site.
+        max_bytes: the longest body that an awaited `fetch` reads.
+        clock: tells the time.
+        fetcher: asks for robots.txt files.
+
+    Raises:
+        OptionError: an option makes no sense; the message names it.
+    """
+
+    def __init__(
+        self,
+        agent: str,
+        *,
+        contact: str,
+        token: str | None = None,
+        session: aiohttp.ClientSession | None = None,
+        store: Store | None = None,
+        delay: float = 1.0,
+        concurrency_per_host: int = 1,
+        concurrency: int = 256,
+        max_delay: float = 60.0,
+        max_wait: float | None = None,
+        max_block: float = 300.0,
+        robots_concurrency: int = 256,
+        allow_private_addresses: bool = False,
+        status_policy: StatusPolicy = StatusPolicy.DEFAULT,
+        max_bytes: int = MAX_FETCH_BYTES,
+        clock: Clock | None = None,
+        fetcher: Fetcher | None = None,
+    ) -> None:
+        self._identity = identify(agent, contact=contact, token=token)
+        self._options = Options(
+            delay=delay,
+            concurrency_per_host=concurrency_per_host,
+            concurrency=concurrency,
+            max_delay=max_delay,
+            max_wait=max_wait,
+            max_block=max_block,
+            robots_concurrency=robots_concurrency,
+            allow_private_addresses=allow_private_addresses,
+            status_policy=status_policy,
+            max_bytes=max_bytes,
+        )
+        if session is not None and not isinstance(session, aiohttp.ClientSession):
+            raise OptionError(f"session={session!r}: give an aiohttp.ClientSession")
+        if isinstance(store, str | bytes):
+            raise OptionError(f"store={store!r}: give a Store; this version opens neither files nor servers itself")
+        self._session = session
+        self._store: Store = MemoryStore() if store is None else store
+        self._clock: Clock = SystemClock() if clock is None else clock
+        self._now = self._clock.now
+        self._fetcher = fetcher
+        self._middleware = GateMiddleware(self._begin, self._identity)
+        self._engine: Engine | None = None
+        self._is_closed = False
+        self._sites: dict[str, Site] = {}
+
+    async def __aenter__(self) -> Self:
+        if self._engine is not None or self._is_closed:
+            raise GateClosedError("a gate is opened once; make another")
+        self._engine = Engine(
+            identity=self._identity,
+            options=self._options,
+            session=self._session,
+            store=self._store,
+            clock=self._clock,
+            fetcher=self._fetcher,
+        )
+        self._sites = self._engine.keeper.sites
+        return self
+
+    async def __aexit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Cancel what runs and wait for it; whoever waits for a turn or for rules gets `GateClosedError`.
+
+        A session that was passed in stays open, and so does a store. Closing twice is closing once.
+        """
+        engine, self._engine = self._engine, None
+        self._is_closed = True
+        if engine is not None:
+            await engine.aclose()
+
+    async def allowed(self, url: str) -> bool:
+        """Whether a URL may be fetched. May ask for the site's robots.txt; never waits for a page's turn.
+
+        Raises:
+            InvalidURLError: not an absolute http or https URL.
+            NonPublicAddressError: an address that no public site has, without `allow_private_addresses`.
+            GateClosedError: the gate is not open.
+            StoreError: the store failed.
+        """
+        answer = self.allowed_nowait(url)
+        if answer is not None:
+            return answer
+        site, target = await self._running.turns.site(url)
+        return site.rules.allows(target)
+
+    def allowed_nowait(self, url: str) -> bool | None:
+        """Whether a URL may be fetched, as far as fresh memory tells; None when it does not.
+
+        Raises:
+            InvalidURLError, NonPublicAddressError, GateClosedError: as `allowed`.
+        """
+        cut = url.find("/", 8)
+        site = self._sites.get(url[:cut])
+        if site is not None and not _NOT_AS_SENT.search(url, cut):
+            # The URL begins with the origin as we write it, and goes on exactly as it will be sent.
+            return site.rules.allows(url[cut:]) if self._now() < site.fresh_until_at else None
+        origin, target = self._running.turns.locate(url)
+        site = self._sites.get(str(origin))
+        if site is None or self._now() >= site.fresh_until_at:
+            return None
+        return site.rules.allows(target)
+
+    async def check(self, url: str) -> Verdict:
+        """Whether a URL may be fetched, and why: the rule, its line, and how robots.txt was come by.
+
+        Raises:
+            as `allowed`.
+        """
+        site, target = await self._running.turns.site(url)
+        return site.verdict(target, now=self._now())
+
+    async def robots(self, url: str) -> RobotsRecord:
+        """What is known of the robots.txt of a URL's origin, as it was served; asked for when nothing fresh is.
+
+        Raises:
+            as `allowed`.
+        """
+        site, _ = await self._running.turns.site(url)
+        return site.record
+
+    async def sitemaps(self, url: str) -> tuple[str, ...]:
+        """The sitemaps that the robots.txt of a URL's origin names, none when there is no file.
+
+        Raises:
+            as `allowed`.
+        """
+        return RobotsTxt.parse((await self.robots(url)).body).sitemaps
+
+    def turn(
+        self, url: str, *, priority: int = 0, max_wait: float | None | _Given = _Given.BY_OPTION
+    ) -> PendingTurn:
+        """``async with`` waits for the host's turn to fetch this URL, with whatever client.
+
+        The turn ends with the block. Report what came of it with `Turn.report`.
+
+        Args:
+            priority: of the waiters of one host, the higher goes first; robots.txt goes before all.
+            max_wait: seconds, in place of the gate's.
+
+        Raises (on entering the block):
+            DisallowedError: the site's rules refuse the URL.
+            TooSoonError: the turn comes later than `max_wait`.
+            HostUnavailableError: the site's robots.txt cannot be read, or the host asked us to stay away for long.
+            NestedTurnError: this task already holds the turn it asks for.
+            InvalidURLError, NonPublicAddressError, GateClosedError, StoreError: as `allowed`.
+        """
+        return PendingTurn(self._running.turns, url, priority=priority, max_wait=self._max_wait(max_wait))
+
+    def fetch(
+        self,
+        url: str | URL,
+        method: str = "GET",
+        *,
+        priority: int = 0,
+        max_wait: float | None | _Given = _Given.BY_OPTION,
+        max_bytes: int | None = None,
+        allow_redirects: bool = True,
+        max_redirects: int = MAX_PAGE_REDIRECTS,
+        **options: Unpack[RequestOptions],
+    ) -> PageFetch:
+        """Fetch a page in its host's turn.
+
+        Awaited, the result is a `Response` whose body has been read; with ``async with`` it is a streaming
+        `aiohttp.ClientResponse`, whose turn ends with the body or the block. Redirects are followed one by one, each
+        judged by its own host's rules and sent in its own host's turn. aiohttp's time-outs count the request alone.
+
+        Args:
+            priority, max_wait: as `turn`.
+            max_bytes: the longest body that is read when awaited, in place of the gate's.
+            options: as for `aiohttp.ClientSession.request`.
+
+        Raises (when awaited or entered):
+            ResponseTooLargeError: the body is longer than `max_bytes`.
+            aiohttp.TooManyRedirects: more than `max_redirects`.
+            aiohttp.ClientError, TimeoutError: as aiohttp raises them.
+            RobotGateError: as `turn`; the `DisallowedError` of a redirect names its whole chain.
+        """
+        request = page_request(
+            url,
+            method=method,
+            options=options,
+            priority=priority,
+            max_wait=self._max_wait(max_wait),
+            max_bytes=self._options.max_bytes if max_bytes is None else max_bytes,
+            max_redirects=max_redirects if allow_redirects else None,
+        )
+        return PageFetch(self._running.pages, request)
+
+    def wait_time(self, url: str) -> float:
+        """Seconds until the host of a URL can have its next turn, at the least; 0 when it is due.
+
+        Raises:
+            InvalidURLError, NonPublicAddressError, GateClosedError: as `allowed`.
+        """
+        origin, _ = self._running.turns.locate(url)
+        return self._running.wait_time(origin.host)
+
+    def learn(self, url: str, body: bytes, *, fresh_until: float | None = None) -> None:
+        """Take a robots.txt that the caller already has, as if it had just been fetched.
+
+        Args:
+            url: any URL of the origin the file is from.
+            fresh_until: until when it holds, in seconds since the epoch; by default 24 hours from now.
+
+        Raises:
+            InvalidURLError, NonPublicAddressError, GateClosedError: as `allowed`.
+            OptionError: `fresh_until` is no instant.
+        """
+        if fresh_until is not None:
+            check_seconds("fresh_until", fresh_until)
+        origin, _ = self._running.turns.locate(url)
+        self._running.learn(origin, body, fresh_until_at=fresh_until)
+
+    def host(self, url: str) -> HostView:
+        """What is remembered of the host of a URL.
+
+        Raises:
+            InvalidURLError, NonPublicAddressError, GateClosedError: as `allowed`.
+        """
+        origin, _ = self._running.turns.locate(url)
+        return self._running.view(origin)
+
+    @property
+    def middleware(self) -> GateMiddleware:
+        """For ``aiohttp.ClientSession(middlewares=[gate.middleware])``; put it last. Every hop is judged and paced."""
+        return self._middleware
+
+    @property
+    def _running(self) -> Engine:
+        if self._engine is None:
+            raise GateClosedError(
+                "the gate is closed" if self._is_closed else "open the gate first: async with RobotGate(...) as gate"
+            )
+        return self._engine
+
+    async def _begin(self, url: str) -> Turn:
+        return await self._running.turns.begin(url, priority=0, max_wait=self._options.max_wait)
+
+    def _max_wait(self, given: float | None | _Given) -> float | None:
+        if isinstance(given, _Given):
+            return self._options.max_wait
+        if given is not None:
+            check_seconds("max_wait", given)
+        return given
+
+    def __repr__(self) -> str:
+        if self._engine is None:
+            return f"<RobotGate {self._identity.token!r} {'closed' if self._is_closed else 'not open'}>"
+        return f"<RobotGate {self._identity.token!r} sites={len(self._sites)} lanes={len(self._engine.lanes)}>"

@@ -1,0 +1,379 @@
+"""One host's queue: who goes next, and when.
+
+A lane is a synchronous machine that its waiters drive. Only the first of them is timed, by the lane's one timer; a
+waiter that is cancelled just leaves. A start needs two things: a token of the lane's `AsyncLimiter`, which meters
+starts, and the instant of `_pacing.earliest_start_at`, which is the law.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from itertools import count
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from aiolimiter import AsyncLimiter
+
+from robotgate import _pacing
+from robotgate._errors import GateClosedError, HostUnavailableError, NestedTurnError, TooSoonError
+from robotgate._pacing import HostState, earliest_start_at
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from robotgate._ports import Clock, Store
+
+IDLE_LINGER: Final = 10.0
+"""Seconds an idle lane is kept, though its politeness is served: making one costs more than keeping it."""
+CLOCK_GRAIN: Final = 1e-6
+"""Seconds; instants closer than this are the same. A double holds today's date no finer than a quarter of it."""
+LIMITER_SLACK: Final = 1e-6
+"""The share by which the limiter's period is shorter than the delay: the rounding of its leak must not hold back a
+start that the instant allows."""
+
+Rank: TypeAlias = tuple[int, int, int]
+"""Robots.txt before pages, then priority, then arrival; the least goes first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneRules:
+    """What an operator grants every lane."""
+
+    delay: float
+    """Seconds, at least."""
+    slots: int
+    """Requests under way at once."""
+    max_block: float
+    """Seconds; a longer block is not waited out."""
+
+
+@dataclass(slots=True, eq=False)
+class Admission:
+    """The right to one request, from the moment it may be sent until `end`."""
+
+    lane: Lane
+    bound: asyncio.Semaphore
+    holder: asyncio.Task[object] | None
+    waited: float
+    bytes_read: int = 0
+    is_open: bool = field(default=True)
+
+    def report(self, *, status: int | None, retry_after: float | None, bytes_read: int) -> None:
+        """Tell the lane what came of the request so far; nothing is heard after its end."""
+        if not self.is_open:
+            return
+        self.bytes_read += bytes_read
+        if status is not None:
+            self.lane.note_answer(status, retry_after)
+
+    def end(self) -> None:
+        """The request is over; ending twice is ending once."""
+        if self.is_open:
+            self.is_open = False
+            self.bound.release()
+            self.lane.leave(self)
+
+
+class Lane:
+    """The waiters of one pace key, in order, with its slots and its limiter."""
+
+    def __init__(
+        self,
+        pace_key: str,
+        *,
+        state: HostState,
+        rules: LaneRules,
+        clock: Clock,
+        store: Store,
+        on_idle: Callable[[Lane], None],
+    ) -> None:
+        self.pace_key = pace_key
+        self.state = state
+        self.delay = rules.delay
+        self._rules = rules
+        self._clock = clock
+        self._store = store
+        self._on_idle = on_idle
+        self._asked_delays: dict[str, float] = {}
+        self._limiter = _limiter(self.delay)
+        self._has_token = False
+        self._token: asyncio.Task[None] | None = None
+        self._heap: list[tuple[Rank, asyncio.Future[None]]] = []
+        self._arrivals = count()
+        self._waiting = 0
+        self._open: set[Admission] = set()
+        self._is_starting = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_closed = False
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for a turn."""
+        return self._waiting
+
+    @property
+    def open_turns(self) -> int:
+        """How many requests are under way, or about to be sent."""
+        return len(self._open) + self._is_starting
+
+    def wait(self) -> float:
+        """Seconds until the next turn could come at the earliest."""
+        left = earliest_start_at(self.state, delay=self.delay) - self._clock.now()
+        return left if left > CLOCK_GRAIN else 0.0
+
+    def ask_delay(self, origin: str, delay: float) -> None:
+        """Take in the delay that one of the host's origins asks for; the longest of them and of our own holds."""
+        if self._asked_delays.get(origin) == delay:
+            return
+        self._asked_delays[origin] = delay
+        longest = max(self._rules.delay, *self._asked_delays.values())
+        if longest != self.delay:
+            self.delay = longest
+            self._limiter = _limiter(longest)
+            self._pump()
+
+    async def admit(
+        self, *, bound: asyncio.Semaphore, ahead: bool = False, priority: int = 0, max_wait: float | None = None
+    ) -> Admission:
+        """Wait for a turn.
+
+        Args:
+            bound: what limits requests over all hosts; taken only when this host's turn has come.
+            ahead: for robots.txt, which goes before every page.
+            priority: the higher goes first.
+            max_wait: seconds; None waits as long as it takes.
+
+        Raises:
+            TooSoonError: the turn comes later than `max_wait`.
+            HostUnavailableError: the host asked us to stay away for longer than `max_block`.
+            NestedTurnError: this task holds the host's last slot itself.
+            GateClosedError: the gate was closed meanwhile.
+        """
+        arrived_at = self._clock.now()
+        self._refuse_nested()
+        rank = (0 if ahead else 1, -priority, next(self._arrivals))
+        deadline_at = None if max_wait is None else arrived_at + max_wait
+        while True:
+            await self._granted(rank, deadline_at)
+            await self._bounded(bound, deadline_at)
+            if self.wait() <= 0:
+                await self._spend_token()
+                return self._begin(bound, waited=self._clock.now() - arrived_at)
+            # A block, or another gate's visit, came between.
+            bound.release()
+            self._give_back()
+
+    def note_answer(self, status: int, retry_after: float | None) -> None:
+        """Take in how the host answered."""
+        self._recall()
+        state = _pacing.answered(
+            self.state, status=status, retry_after=retry_after, now=self._clock.now(), jitter=random.random()
+        )
+        if state is not self.state:
+            self._remember(state)
+            self._pump()
+
+    def leave(self, admission: Admission) -> None:
+        """A request is over."""
+        self._open.discard(admission)
+        self._recall()
+        self._remember(
+            _pacing.ended(
+                self.state,
+                now=self._clock.now(),
+                delay=self.delay,
+                serial=self._rules.slots == 1,
+                bytes_read=admission.bytes_read,
+            )
+        )
+        self._pump()
+
+    def close(self) -> None:
+        """Send everybody away with `GateClosedError`."""
+        self._is_closed = True
+        self._refuse_waiters(_closed)
+        for pending in (self._timer, self._token):
+            if pending is not None:
+                pending.cancel()
+        self._timer = self._token = None
+
+    async def _granted(self, rank: Rank, deadline_at: float | None) -> None:
+        if self._is_closed:
+            raise _closed()
+        self._recall()
+        self._refuse_blocked()
+        if not self._waiting and self._may_start():
+            self._is_starting = True
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        too_late = None if deadline_at is None else self._refuse_at(deadline_at, turn)
+        heappush(self._heap, (rank, turn))
+        self._waiting += 1
+        self._pump()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled() and turn.exception() is None:
+                self._give_back()
+            raise
+        finally:
+            self._waiting -= 1
+            self._compact()
+            if too_late is not None:
+                too_late.cancel()
+
+    def _refuse_at(self, deadline_at: float, turn: asyncio.Future[None]) -> asyncio.TimerHandle:
+        left = deadline_at - self._clock.now()
+        if left <= 0 or self.wait() > left:
+            raise self._too_soon()
+        return asyncio.get_running_loop().call_later(left, self._refuse_late, turn)
+
+    async def _bounded(self, bound: asyncio.Semaphore, deadline_at: float | None) -> None:
+        """Take a place within the bound over all hosts, while holding this lane's grant."""
+        if not bound.locked():
+            await bound.acquire()
+            return
+        left = None if deadline_at is None else deadline_at - self._clock.now()
+        try:
+            async with asyncio.timeout(left):
+                await bound.acquire()
+        except TimeoutError as error:
+            self._give_back()
+            raise self._too_soon() from error
+        except asyncio.CancelledError:
+            self._give_back()
+            raise
+
+    def _may_start(self) -> bool:
+        """Whether the next waiter may start now; if not, whatever would let it start will pump the lane."""
+        if self._is_starting or len(self._open) >= self._rules.slots:
+            return False
+        wait = self.wait()
+        if wait > 0:
+            self._wake_in(wait)
+            return False
+        return self._limiter is None or self._take_token(self._limiter)
+
+    def _take_token(self, limiter: AsyncLimiter) -> bool:
+        if self._token is not None:
+            return False
+        if self._has_token or limiter.has_capacity():
+            return True
+        # A token is fetched for the lane, not for a waiter: should the waiter leave, the token stays.
+        self._token = asyncio.get_running_loop().create_task(limiter.acquire())
+        self._token.add_done_callback(self._keep_token)
+        return False
+
+    def _keep_token(self, task: asyncio.Task[None]) -> None:
+        if task is self._token:
+            self._token = None
+            self._has_token = True
+            self._pump()
+
+    def _begin(self, bound: asyncio.Semaphore, *, waited: float) -> Admission:
+        self._is_starting = False
+        admission = Admission(self, bound, asyncio.current_task(), waited)
+        self._open.add(admission)
+        self._remember(_pacing.begun(self.state, now=self._clock.now(), delay=self.delay))
+        self._pump()
+        return admission
+
+    async def _spend_token(self) -> None:
+        if self._has_token:
+            self._has_token = False
+        elif self._limiter is not None:
+            # `_may_start` saw its capacity, and nobody else starts meanwhile: this does not wait.
+            await self._limiter.acquire()
+
+    def _give_back(self) -> None:
+        self._is_starting = False
+        self._pump()
+
+    def _compact(self) -> None:
+        """Let go of those who left, once they are the greater part."""
+        left = len(self._heap) - self._waiting
+        if left > 64 and left > self._waiting:
+            self._heap = [entry for entry in self._heap if not entry[1].done()]
+            heapify(self._heap)
+
+    def _pump(self) -> None:
+        """Start whoever may start; otherwise see to it that somebody pumps again."""
+        while self._heap and self._heap[0][1].done():
+            heappop(self._heap)
+        if not self._heap:
+            if not self._open and not self._is_starting:
+                self._wake_in(max(self.wait(), IDLE_LINGER))
+            return
+        self._recall()
+        if self.state.blocked_until_at - self._clock.now() > self._rules.max_block:
+            self._refuse_waiters(self._blocked)
+            return
+        if self._may_start():
+            self._is_starting = True
+            heappop(self._heap)[1].set_result(None)
+
+    def _wake_in(self, delay: float) -> None:
+        if self._is_closed:
+            return
+        loop = asyncio.get_running_loop()
+        when = loop.time() + delay
+        if self._timer is not None:
+            if self._timer.when() <= when:
+                return
+            self._timer.cancel()
+        self._timer = loop.call_at(when, self._wake)
+
+    def _wake(self) -> None:
+        self._timer = None
+        if self._heap or self._open or self._is_starting or self.wait() > 0:
+            self._pump()
+            return
+        self._on_idle(self)
+
+    def _recall(self) -> None:
+        known = self._store.recall_host(self.pace_key)
+        if known is not None and known is not self.state:
+            self.state = _pacing.merged(self.state, known)
+
+    def _remember(self, state: HostState) -> None:
+        self.state = state
+        self._store.remember_host(self.pace_key, state)
+
+    def _refuse_nested(self) -> None:
+        task = asyncio.current_task()
+        if len(self._open) >= self._rules.slots and any(turn.holder is task for turn in self._open):
+            raise NestedTurnError(
+                f"this task already holds a turn of {self.pace_key} and would wait for itself:"
+                " read the first response to its end, or leave its block, before asking for the next"
+            )
+
+    def _refuse_blocked(self) -> None:
+        if self.state.blocked_until_at - self._clock.now() > self._rules.max_block:
+            raise self._blocked()
+
+    def _refuse_late(self, turn: asyncio.Future[None]) -> None:
+        if not turn.done():
+            turn.set_exception(self._too_soon())
+
+    def _refuse_waiters(self, error: Callable[[], Exception]) -> None:
+        heap, self._heap = self._heap, []
+        for _, turn in heap:
+            if not turn.done():
+                turn.set_exception(error())
+
+    def _too_soon(self) -> TooSoonError:
+        return TooSoonError(self.pace_key, self.wait())
+
+    def _blocked(self) -> HostUnavailableError:
+        retry_after = self.state.blocked_until_at - self._clock.now()
+        return HostUnavailableError(self.pace_key, retry_after, "it asked us to stay away")
+
+
+def _closed() -> GateClosedError:
+    return GateClosedError("the gate was closed")
+
+
+def _limiter(delay: float) -> AsyncLimiter | None:
+    return AsyncLimiter(1, delay * (1 - LIMITER_SLACK)) if delay > 0 else None

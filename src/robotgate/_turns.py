@@ -1,0 +1,176 @@
+"""From a URL to an admitted request: the site's rules first, then the host's turn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from robotgate._errors import DisallowedError, HostUnavailableError, NonPublicAddressError
+from robotgate._pacing import parse_retry_after
+from robotgate._urls import Origin, split_url
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Mapping
+    from types import TracebackType
+
+    from aiohttp import ClientResponse
+    from yarl import URL
+
+    from robotgate._lane import Admission
+    from robotgate._lanes import Lanes
+    from robotgate._ports import Clock
+    from robotgate._robots import RobotsKeeper, Site
+    from robotgate._verdict import Verdict
+
+
+class Turn:
+    """One admitted request. It may be sent now; its host waits for the end."""
+
+    def __init__(self, site: Site, target: str, admission: Admission, clock: Clock) -> None:
+        self._site = site
+        self._target = target
+        self._admission = admission
+        self._clock = clock
+
+    @property
+    def url(self) -> str:
+        """What may be fetched, without fragment and credentials."""
+        return f"{self._site.key}{self._target}"
+
+    @property
+    def verdict(self) -> Verdict:
+        """Why it may be fetched."""
+        return self._site.verdict(self._target, now=self._clock.now())
+
+    @property
+    def waited(self) -> float:
+        """Seconds from asking for the turn to having it."""
+        return self._admission.waited
+
+    def report(
+        self, status: int | None = None, headers: Mapping[str, str] | None = None, bytes: int = 0
+    ) -> None:
+        """Tell what came of the request: 429 and 503 block the host, for as long as Retry-After says.
+
+        May be called as often as there is news, until the turn ends; later news is not heard.
+
+        Args:
+            status: the HTTP status.
+            headers: the response's; only Retry-After is read.
+            bytes: octets of body read since the last report.
+        """
+        retry_after = None
+        if status is not None and headers is not None:
+            retry_after = parse_retry_after(_retry_after(headers), now=self._clock.now())
+        self._admission.report(status=status, retry_after=retry_after, bytes_read=bytes)
+
+    def end(self) -> None:
+        """The response has been read, or will not be. Ending twice is ending once."""
+        self._admission.end()
+
+
+class PendingTurn:
+    """What `RobotGate.turn` returns: ``async with`` waits for the turn, and ends it with the block."""
+
+    def __init__(self, turns: Turns, url: str | URL, *, priority: int, max_wait: float | None) -> None:
+        self._turns = turns
+        self._url = url
+        self._priority = priority
+        self._max_wait = max_wait
+        self._turn: Turn | None = None
+
+    async def __aenter__(self) -> Turn:
+        self._turn = await self._turns.begin(self._url, priority=self._priority, max_wait=self._max_wait)
+        return self._turn
+
+    async def __aexit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._turn is not None:
+            self._turn.end()
+
+
+class Turns:
+    """Judges URLs and admits requests."""
+
+    def __init__(
+        self,
+        *,
+        keeper: RobotsKeeper,
+        lanes: Lanes,
+        clock: Clock,
+        bound: asyncio.Semaphore,
+        allow_private_addresses: bool,
+    ) -> None:
+        self._keeper = keeper
+        self._lanes = lanes
+        self._clock = clock
+        self._bound = bound
+        self._allow_private_addresses = allow_private_addresses
+
+    def locate(self, url: str | URL) -> tuple[Origin, str]:
+        """The origin of a URL, and its path and query as they will be sent.
+
+        Raises:
+            InvalidURLError: not an absolute http or https URL.
+            NonPublicAddressError: an address that no public site has.
+        """
+        origin, target = split_url(url)
+        if not (self._allow_private_addresses or origin.is_public):
+            raise NonPublicAddressError(str(url))
+        return origin, target
+
+    async def site(self, url: str | URL) -> tuple[Site, str]:
+        """The site of a URL with its rules, fetched if they are not known, and the URL's path and query.
+
+        Raises:
+            InvalidURLError, NonPublicAddressError: as `locate`.
+            GateClosedError, StoreError: as `RobotsKeeper.site`.
+        """
+        origin, target = self.locate(url)
+        return await self._keeper.site(origin), target
+
+    async def begin(
+        self, url: str | URL, *, priority: int, max_wait: float | None, chain: tuple[str, ...] = ()
+    ) -> Turn:
+        """Judge a URL and wait for its host's turn.
+
+        Args:
+            chain: the URLs that redirected here, first to last, for the error.
+
+        Raises:
+            DisallowedError: the site's rules refuse it.
+            HostUnavailableError: its robots.txt cannot be read, or the host asked us to stay away for too long.
+            TooSoonError: the turn comes later than `max_wait`.
+            InvalidURLError, NonPublicAddressError, NestedTurnError, GateClosedError, StoreError.
+        """
+        site, target = await self.site(url)
+        if not site.rules.allows(target):
+            raise self._refusal(site, target, chain)
+        lane = await self._lanes.lane(site.origin.host)
+        if site.crawl_delay is not None:
+            lane.ask_delay(site.key, site.crawl_delay)
+        admission = await lane.admit(bound=self._bound, priority=priority, max_wait=max_wait)
+        return Turn(site, target, admission, self._clock)
+
+    def _refusal(
+        self, site: Site, target: str, chain: tuple[str, ...]
+    ) -> DisallowedError | HostUnavailableError:
+        verdict = site.verdict(target, now=self._clock.now())
+        if site.is_unreachable:
+            cause = f"its robots.txt cannot be read ({verdict.cause})"
+            return HostUnavailableError(site.origin.host, verdict.retry_after or 0.0, cause, verdict)
+        return DisallowedError(verdict, chain)
+
+
+def finish(turn: Turn, response: ClientResponse) -> None:
+    """A response has come to its end, or is let go of: its turn is over. Finishing twice is finishing once."""
+    turn.report(bytes=response.content.total_bytes)
+    turn.end()
+
+
+def _retry_after(headers: Mapping[str, str]) -> str | None:
+    return next((value for name, value in headers.items() if name.lower() == "retry-after"), None)
