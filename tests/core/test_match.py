@@ -1,0 +1,196 @@
+"""`Rules`: normal forms, decisions, and that no pattern makes it slow."""
+
+import time
+from collections.abc import Iterable
+
+import pytest
+
+from robotgate._match import ALLOW_ALL, DENY_ALL, Decision, Rules
+from robotgate._normal import normalise_pattern, normalise_target
+from robotgate._parse import RequestRate, VisitTime
+from robotgate._verdict import Reason, Rule, RuleKind
+
+
+def allow(pattern: str, line: int = 1) -> Rule:
+    """An Allow line."""
+    return Rule(RuleKind.ALLOW, pattern, line)
+
+
+def disallow(pattern: str, line: int = 1) -> Rule:
+    """A Disallow line."""
+    return Rule(RuleKind.DISALLOW, pattern, line)
+
+
+def disallows(patterns: Iterable[str], target: str) -> bool:
+    """Whether any of some Disallow lines matches."""
+    return not Rules(map(disallow, patterns)).allows(target)
+
+
+@pytest.mark.parametrize(
+    ("target", "normal"),
+    [
+        ("", "/"),
+        ("/", "/"),
+        ("?x", "/?x"),
+        ("#x", "/"),
+        ("/a#b?c", "/a"),
+        ("/a?", "/a?"),
+        ("/%7e%41", "/~A"),
+        ("/%2f%3f%23%25%26%3d%2b", "/%2F%3F%23%25%26%3D%2B"),
+        ("/a%2F?b=%2f%3f%26", "/a%2F?b=/?%26"),
+        ("/*$", "/%2A%24"),
+        ("/%2a%24", "/%2A%24"),
+        ("/é ツ", "/%C3%A9%20%E3%83%84"),
+        ("/%c3%a9", "/%C3%A9"),
+        ('/"<>[\\]^`{|}', "/%22%3C%3E%5B%5C%5D%5E%60%7B%7C%7D"),
+        ("/%21%27%28%29%2c%3a%3b%40", "/!'(),:;@"),
+        ("/%zz%4", "/%25zz%254"),
+        ("/\x00\x7f\n", "/%00%7F%0A"),
+        ("/\ud800", "/%ED%A0%80"),
+        ("relative", "/relative"),
+    ],
+)
+def test_normal_form_of_a_target(target: str, normal: str) -> None:
+    """Pure ASCII, with every escape that is needed and no other."""
+    assert normalise_target(target) == normal
+    assert normalise_target(normal) == normal
+
+
+@pytest.mark.parametrize(
+    ("pattern", "normal"),
+    [
+        ("/a", "/a"),
+        ("/*a$", "/*a$"),
+        ("/a$b", "/a%24b"),
+        ("/a$$", "/a%24$"),
+        ("/%2a%24", "/%2A%24"),
+        ("/é*", "/%C3%A9*"),
+        ("/*%2f?%2f", "/*%2F?/"),
+        ("*", "*"),
+    ],
+)
+def test_normal_form_of_a_pattern(pattern: str, normal: str) -> None:
+    """As a target's, but for the wildcard and the end mark."""
+    assert normalise_pattern(pattern) == normal
+    assert normalise_pattern(normal) == normal
+
+
+def test_a_decision_names_the_rule_and_the_one_it_beat() -> None:
+    """The winner is the longest; the loser, the longest of the other kind."""
+    rules = Rules([disallow("/a", 1), disallow("/", 2), allow("/a/b", 3), allow("/a", 4)], agents=["*"])
+    assert rules.decide("/a/b/c") == Decision(
+        allowed=True, reason=Reason.ALLOWED_BY_RULE, rule=allow("/a/b", 3), opposing=disallow("/a", 1)
+    )
+    assert rules.decide("/x") == Decision(
+        allowed=False, reason=Reason.DISALLOWED_BY_RULE, rule=disallow("/", 2)
+    )
+    assert rules.decide("/a").rule == allow("/a", 4)
+
+
+def test_an_allow_that_nothing_opposes_is_named() -> None:
+    """It decides, though nothing would have forbidden."""
+    decision = Rules([allow("/a")], agents=["*"]).decide("/a")
+    assert (decision.reason, decision.rule, decision.opposing) == (Reason.ALLOWED_BY_RULE, allow("/a"), None)
+
+
+@pytest.mark.parametrize(
+    ("agents", "reason"),
+    [(("*",), Reason.NO_RULE_MATCHES), ((), Reason.NO_GROUP)],
+    ids=["a group", "no group"],
+)
+def test_a_decision_without_a_rule(agents: tuple[str, ...], reason: Reason) -> None:
+    """The reason tells an open path from an open site."""
+    assert Rules((), agents=agents).decide("/a") == Decision(allowed=True, reason=reason)
+
+
+def test_of_equal_rules_the_first_is_named() -> None:
+    """However each is spelt."""
+    rules = Rules([disallow("/~a", 1), disallow("/%7Ea", 2), disallow("/~a", 3)])
+    assert rules.decide("/~a").rule == disallow("/~a", 1)
+
+
+def test_of_equally_long_rules_the_first_is_named() -> None:
+    """Where several of one kind match."""
+    rules = Rules([disallow("/*c", 1), disallow("/ab", 2), disallow("/a*", 3)])
+    assert rules.decide("/abc").rule == disallow("/*c", 1)
+    assert Rules([disallow("/ab", 2), disallow("/*c", 3)]).decide("/abc").rule == disallow("/ab", 2)
+
+
+def test_the_constants() -> None:
+    """One forbids nothing, the other everything but robots.txt."""
+    assert ALLOW_ALL.allows("/a")
+    assert not DENY_ALL.allows("/a")
+    assert not DENY_ALL.allows("")
+    assert DENY_ALL.allows("/robots.txt")
+    assert DENY_ALL.decide("/robots.txt").reason is Reason.ROBOTS_TXT
+
+
+def test_rules_tell_what_they_were_made_of() -> None:
+    """Agents and what is asked about the speed."""
+    rate, visits = RequestRate(1, 5), VisitTime(0, 60)
+    rules = Rules(
+        [disallow("/a")], agents=["a", "b"], crawl_delay=2.0, request_rates=[rate], visit_times=[visits]
+    )
+    assert (rules.agents, rules.crawl_delay) == (("a", "b"), 2.0)
+    assert (rules.request_rates, rules.request_rate, rules.visit_times) == ((rate,), rate, (visits,))
+    assert repr(rules) == "<Rules for a, b: 1 rules>"
+    assert ALLOW_ALL.request_rate is None
+
+
+def test_rules_cannot_be_changed() -> None:
+    """They are shared."""
+    with pytest.raises(AttributeError):
+        ALLOW_ALL.agents = ("x",)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("length", range(1, 9))
+def test_prefixes_of_every_length(length: int) -> None:
+    """Short rules and long ones are found alike."""
+    path = "/abcdefgh"
+    assert disallows([path[:length]], path)
+    assert disallows([path[:length]], path[:length])
+    assert length == 1 or not disallows([path[:length]], path[: length - 1])
+    assert disallows([path[:length] + "*h$"], path)
+    assert not disallows([path[:length] + "$"], path)
+
+
+def test_the_longest_of_many_rules_decides() -> None:
+    """Rules that share their first characters, and rules that do not."""
+    rules = [disallow(f"/shared/{number}", number) for number in range(500)]
+    rules += [allow(f"/shared/{number}/open", 500 + number) for number in range(500)]
+    compiled = Rules(rules)
+    assert compiled.decide("/shared/123").rule == disallow("/shared/123", 123)
+    assert compiled.decide("/shared/7/open").rule == allow("/shared/7/open", 507)
+    assert compiled.decide("/shared/x").rule is None
+
+
+BOMBS = {
+    "one letter": ("/" + "*a" * 8_000 + "b", "/" + "a" * 16_000),
+    "two letters": ("/" + "*ab" * 5_000 + "$", "/" + "ab" * 8_000 + "a"),
+    "long pieces": ("/*" + ("a" * 800 + "*") * 10 + "b", "/" + "a" * 16_000),
+    "nothing between": ("/" + "*" * 16_000 + "b", "/" + "a" * 16_000),
+    "undecided": ("/" + "*%2F" * 3_000 + "b", "/?" + "%2F" * 5_000),
+}
+
+
+@pytest.mark.parametrize(("pattern", "target"), BOMBS.values(), ids=BOMBS.keys())
+def test_wildcards_do_not_look_back(pattern: str, target: str) -> None:
+    """Patterns that take others hours take no second, even on a slow machine; exponents would not forgive one."""
+    rules = Rules([disallow(pattern)])
+    started = time.process_time()
+    assert rules.allows(target)
+    assert time.process_time() - started < 1
+
+
+def test_a_file_full_of_wildcards() -> None:
+    """As many rules as a file can hold, each of which must be tried."""
+    rules = Rules(disallow(f"*{number:x}*z") for number in range(50_000))
+    started = time.process_time()
+    assert rules.allows("/" + "0123456789abcdef" * 500)
+    assert time.process_time() - started < 10
+
+
+def test_thousands_of_equal_rules_are_one() -> None:
+    """What is compiled is counted, not what is written."""
+    rules = Rules(disallow("/a", line) for line in range(8_000))
+    assert repr(rules) == "<Rules for nobody: 1 rules>"

@@ -1,0 +1,161 @@
+"""`RobotsTxt`, the door to all of it."""
+
+import pytest
+
+from robotgate._errors import InvalidURLError
+from robotgate._parse import RequestRate
+from robotgate._robotstxt import RobotsTxt, product_token
+from robotgate._urls import split_url
+from robotgate._verdict import Reason, Rule, RuleKind, Verdict
+
+FILE = b"""\
+User-agent: foobot
+User-agent: barbot
+Crawl-delay: 2.5
+Request-rate: 1/10
+Disallow: /private
+Allow: /private/open
+
+User-agent: *
+Disallow: /
+"""
+
+
+def test_a_verdict_tells_the_rule_the_group_and_the_delay() -> None:
+    """And nothing of how the file was reached: nobody fetched it."""
+    verdict = RobotsTxt.parse(FILE).verdict("https://example.com/private/x", "FooBot/1.0")
+    assert verdict == Verdict(
+        allowed=False,
+        reason=Reason.DISALLOWED_BY_RULE,
+        url="https://example.com/private/x",
+        rule=Rule(RuleKind.DISALLOW, "/private", 5),
+        group=("foobot", "barbot"),
+        crawl_delay=2.5,
+    )
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/private", "/private/open", "/private/openly", "/robots.txt", "/%70rivate"]
+)
+@pytest.mark.parametrize("agent", ["foobot", "bazbot"])
+def test_allowed_is_the_verdict_in_short(path: str, agent: str) -> None:
+    """One answer, two doors."""
+    robots = RobotsTxt.parse(FILE)
+    assert robots.allowed(path, agent) is robots.verdict(path, agent).allowed
+    assert robots.allowed(path, agent) is robots.rules(agent).allows(path)
+    assert robots.allowed(path, agent) is robots.allowed(f"https://example.com{path}", agent)
+
+
+def test_what_is_asked_about_the_speed() -> None:
+    """By agent; None where nothing is asked."""
+    robots = RobotsTxt.parse(FILE)
+    assert robots.crawl_delay("barbot") == 2.5
+    assert robots.request_rate("barbot") == RequestRate(1, 10)
+    assert robots.crawl_delay("bazbot") is None
+    assert robots.request_rate("bazbot") is None
+
+
+@pytest.mark.parametrize(
+    ("agent", "token"),
+    [
+        ("foobot", "foobot"),
+        ("FooBot/1.0", "FooBot"),
+        ("foobot (x)", "foobot"),
+        (" foobot ", "foobot"),
+        ("foo-bot_x/1 (y/2)", "foo-bot_x"),
+        ("*", "*"),
+        ("", ""),
+        ("/", ""),
+    ],
+)
+def test_the_product_token_of_an_agent(agent: str, token: str) -> None:
+    """All before the first slash or blank."""
+    assert product_token(agent) == token
+
+
+def test_rules_are_compiled_once() -> None:
+    """The same agent gets the same rules."""
+    robots = RobotsTxt.parse(FILE)
+    assert robots.rules("foobot") is robots.rules("foobot")
+
+
+def test_agents_without_number_do_not_fill_the_memory() -> None:
+    """What is kept for them is bounded."""
+    robots = RobotsTxt.parse(FILE)
+    for number in range(1_000):
+        robots.rules(f"bot{number}")
+    assert len(robots._compiled) <= 64
+
+
+def test_it_is_a_value() -> None:
+    """Equal bytes, equal files, whatever was asked of them."""
+    robots = RobotsTxt.parse(FILE)
+    robots.rules("foobot")
+    assert robots == RobotsTxt.parse(FILE)
+    assert hash(robots) == hash(RobotsTxt.parse(FILE))
+    assert robots != RobotsTxt.parse(b"")
+    assert robots != RobotsTxt.parse(FILE, "https://example.com/robots.txt")
+    with pytest.raises(AttributeError):
+        robots.url = "x"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    "url", ["", "page", "ftp://example.com/x", "https://", "mailto:a@b", "http://ex ample/x", "?x"]
+)
+def test_what_is_neither_a_url_nor_a_path_is_refused(url: str) -> None:
+    """A guess would be an answer for another URL."""
+    with pytest.raises(InvalidURLError):
+        RobotsTxt.parse(FILE).allowed(url, "foobot")
+
+
+@pytest.mark.parametrize("url", ["", "/robots.txt", "ftp://example.com/robots.txt"])
+def test_the_url_of_the_file_must_be_one(url: str) -> None:
+    """It is the operator's, not the site's."""
+    with pytest.raises(InvalidURLError):
+        RobotsTxt.parse(b"", url)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/a",
+        "/a/./b",
+        "/a/../private",
+        "/private/..",
+        "/private/../",
+        "/../private",
+        "/x/%2e%2E/private",
+        "/..private",
+        "/private/.",
+        "/private/./../a",
+        "/a//../private",
+        "/.",
+        "/a?x=/../private",
+    ],
+)
+@pytest.mark.parametrize(
+    "authority", ["https://example.com", "HTTP://user@EXAMPLE.com:8080", "http://[::1]", "http://1.2.3.4"]
+)
+def test_dot_segments_are_judged_as_they_are_sent(authority: str, path: str) -> None:
+    """A detour to a forbidden path is forbidden."""
+    robots = RobotsTxt.parse(FILE)
+    assert robots.allowed(authority + path, "foobot") is robots.rules("foobot").allows(
+        split_url(authority + path)[1]
+    )
+
+
+def test_a_group_of_thousands_of_agents() -> None:
+    """Asking for one of them compiles each rule once."""
+    agents = b"".join(b"User-agent: a%d\n" % number for number in range(17_000))
+    robots = RobotsTxt.parse(agents + b"".join(b"Disallow: /%d\n" % number for number in range(5_000)))
+    assert not robots.allowed("/4999", "a16999")
+    assert robots.allowed("/4999", "b")
+    assert repr(robots.rules("a1")).endswith(": 5000 rules>")
+
+
+def test_thousands_of_equal_groups() -> None:
+    """They are one group of one rule."""
+    robots = RobotsTxt.parse(b"User-agent: *\nDisallow: /a\n" * 8_000)
+    rules = robots.rules("foobot")
+    assert rules.agents == ("*",)
+    assert repr(rules) == "<Rules for *: 1 rules>"

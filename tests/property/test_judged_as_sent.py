@@ -1,0 +1,30 @@
+"""What is judged is what is sent: our short cuts agree with the URL type that aiohttp sends by."""
+
+from __future__ import annotations
+
+import string
+
+from hypothesis import given
+from hypothesis import strategies as st
+from yarl import URL
+
+from robotgate._normal import is_sent_as_written, normalise_target
+
+ORIGIN = "http://a.example"
+TARGETS = st.text(string.ascii_letters + string.digits + string.punctuation + " é\t", max_size=30).map(
+    "/".__add__
+)
+
+
+@given(TARGETS)
+def test_a_target_taken_as_written_is_sent_as_written(target: str) -> None:
+    """Where the fast path takes a target as it stands, yarl does, too, and it is in the normal form already."""
+    if is_sent_as_written(ORIGIN + target, len(ORIGIN)):
+        assert URL(ORIGIN + target).raw_path_qs == target
+        assert normalise_target(target) == target
+
+
+@given(st.text(string.ascii_letters + "0123456789-_~!&'()+,;=:@/", max_size=30).map("/".__add__))
+def test_ordinary_targets_take_the_fast_path(target: str) -> None:
+    """Targets of plain characters without dots and empty queries are taken as written: the law above is no void."""
+    assert is_sent_as_written(ORIGIN + target, len(ORIGIN))

@@ -1,0 +1,171 @@
+"""Laws of parsing and matching that hold for every file and every URL."""
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from robotgate._match import Rules
+from robotgate._normal import normalise_pattern, normalise_target
+from robotgate._parse import parse
+from robotgate._robotstxt import RobotsTxt
+from robotgate._verdict import Rule, RuleKind
+
+PIECES = (
+    "/", "/", "a", "b", "ab", "A", "?", "&", "%26", ",", "%2C", "=", "%2f", "%2F", "%3F", "%3f", "%61", "%41", "%",
+    "%2", "2F", "%25", "é", "%C3%A9", "%c3", " ", "%20", "*", "%2A", "%2a", "$", "%24", "#", "[", "%5b", ".",
+)  # fmt: skip
+PATTERNS = st.lists(st.sampled_from([*(piece for piece in PIECES if piece != "#"), *"******"]), max_size=10)
+WRITTEN = st.tuples(st.sampled_from(["/", "/", "*", ""]), PATTERNS, st.sampled_from(["", "$"])).map(
+    lambda parts: parts[0] + "".join(parts[1]) + parts[2]
+)
+TARGETS = st.lists(st.sampled_from(PIECES), max_size=10).map(lambda pieces: "/" + "".join(pieces))
+
+LINES = st.one_of(
+    st.binary(max_size=30),
+    st.sampled_from(
+        [
+            b"User-agent: *",
+            b"User-agent: foobot",
+            b"User-agent: barbot/1",
+            b"User-agent:",
+            b"Crawl-delay: 3",
+            b"Request-rate: 1/5 0100-0200",
+            b"Visit-time: 0100-0200",
+            b"Sitemap: /s",
+            b"Disallow:",
+            b"X: y",
+            b"",
+        ]
+    ),
+    WRITTEN.map(lambda pattern: f"Disallow: {pattern}".encode()),
+    WRITTEN.map(lambda pattern: f"Allow: {pattern}".encode()),
+)
+FILES = st.lists(LINES, max_size=25).map(b"\n".join)
+
+
+def units(text: str) -> list[str]:
+    """A text octet by octet: a bare character, or the escape of one that differs from it."""
+    found = []
+    for unit in re.findall(r"%[0-9A-Fa-f]{2}|.", text, re.DOTALL):
+        for octet in unit.encode() if len(unit) == 1 else (int(unit[1:], 16),):
+            same = (octet < 0x80 and chr(octet).isalnum()) or chr(octet) in "-._~!'(),;:@"
+            means_itself = len(unit) == 1 and chr(octet) in "/?&=+"
+            found.append(chr(octet) if same or means_itself else f"%{octet:02X}")
+    return found
+
+
+def matches(pattern: str, target: str) -> bool:
+    """The rule read octet by octet, keeping every place in the target that it could have come to."""
+    if not pattern.startswith(("/", "*")):
+        return False
+    octets = units(target.partition("#")[0])
+    query = octets.index("?") if "?" in octets else len(octets)
+    has_end = pattern.endswith("$")
+    places = {0}
+    for part in re.split(r"(\*)", pattern[:-1] if has_end else pattern):
+        if part == "*":
+            places = set(range(min(places, default=len(octets) + 1), len(octets) + 1))
+            continue
+        for unit in units(part):
+            places = {
+                at + 1 for at in places if at < len(octets) and same(unit, octets[at], in_query=at > query)
+            }
+    return len(octets) in places if has_end else bool(places)
+
+
+def same(one: str, other: str, *, in_query: bool) -> bool:
+    """Whether two octets mean the same; in a query, so do a slash and its escape, a question mark and its."""
+    pairs = ({"/", "%2F"}, {"?", "%3F"})
+    return one == other or (in_query and {one, other} in pairs)
+
+
+def priority(rule: Rule) -> tuple[int, bool]:
+    """The longer rule first, and Allow first among equals."""
+    return len(normalise_pattern(rule.path_pattern)), rule.kind is RuleKind.ALLOW
+
+
+@given(WRITTEN, TARGETS)
+def test_a_rule_matches_as_the_octets_say(pattern: str, target: str) -> None:
+    """The fast matcher and the slow one agree."""
+    rules = Rules([Rule(RuleKind.DISALLOW, pattern, 1)])
+    assert (rules.decide(target).rule is not None) is matches(pattern, target)
+
+
+@given(st.lists(st.tuples(st.sampled_from(RuleKind), WRITTEN), max_size=12), TARGETS)
+def test_the_longest_match_decides(written: list[tuple[RuleKind, str]], target: str) -> None:
+    """However many rules there are and of whatever kinds."""
+    rules = [Rule(kind, pattern, line) for line, (kind, pattern) in enumerate(written)]
+    matching = [rule for rule in rules if matches(rule.path_pattern, target)]
+    expected = max(matching, key=priority, default=None)
+    compiled = Rules(rules)
+    assert compiled.allows(target) is (expected is None or expected.kind is RuleKind.ALLOW)
+    decision = compiled.decide(target)
+    assert decision.allowed is compiled.allows(target)
+    assert (decision.rule and priority(decision.rule)) == (expected and priority(expected))
+    assert decision.opposing is None or decision.opposing in matching
+
+
+@given(st.binary(max_size=400) | FILES)
+def test_no_bytes_raise(body: bytes) -> None:
+    """Parsing and asking answer whatever the file."""
+    robots = RobotsTxt.parse(body, "https://example.com/robots.txt")
+    for agent in ("foobot", "barbot", "*", ""):
+        assert robots.allowed("/robots.txt", agent)
+        assert robots.allowed("/a/b?c=%2F", agent) is robots.verdict("/a/b?c=%2F", agent).allowed
+        delay = robots.crawl_delay(agent)
+        assert delay is None or 0 <= delay < float("inf")
+
+
+@given(FILES)
+def test_lines_are_known_by_their_numbers(body: bytes) -> None:
+    """Every rule stands where it says."""
+    lines = body.splitlines()
+    for group in parse(body).groups:
+        assert b"agent" in lines[group.line - 1].lower()
+        assert all(b"allow" in lines[rule.line - 1].lower() for rule in group.rules)
+
+
+@given(st.text(max_size=30) | TARGETS)
+def test_a_normal_target_is_normal(target: str) -> None:
+    """Normalising again changes nothing, and all is ASCII without blanks."""
+    normal = normalise_target(target)
+    assert normalise_target(normal) == normal
+    assert re.fullmatch(r"/[!-~]*", normal)
+
+
+@given(st.text(max_size=30) | WRITTEN)
+def test_a_normal_pattern_is_normal(pattern: str) -> None:
+    """The same for rules."""
+    normal = normalise_pattern(pattern)
+    assert normalise_pattern(normal) == normal
+    assert re.fullmatch(r"[!-~]*", normal)
+
+
+@given(WRITTEN, TARGETS)
+def test_spelling_changes_no_answer(pattern: str, target: str) -> None:
+    """The normal forms are answered for as what they were made of."""
+    written = Rules([Rule(RuleKind.DISALLOW, pattern, 1)])
+    respelt = Rules([Rule(RuleKind.DISALLOW, normalise_pattern(pattern), 1)])
+    assert written.allows(target) is respelt.allows(target)
+    assert written.allows(target) is written.allows(normalise_target(target))
+
+
+@given(FILES, TARGETS, st.sampled_from(["foobot", "barbot", "bazbot"]))
+def test_a_file_twice_is_the_file(body: bytes, target: str, agent: str) -> None:
+    """Groups that come again change nothing."""
+    once, twice = RobotsTxt.parse(body), RobotsTxt.parse(body + b"\nDisallow:\nUser-agent:\n" + body)
+    assert once.allowed(target, agent) is twice.allowed(target, agent)
+    assert once.verdict(target, agent).rule == twice.verdict(target, agent).rule
+    assert once.crawl_delay(agent) == twice.crawl_delay(agent)
+    assert once.sitemaps == twice.sitemaps
+
+
+@given(FILES, st.sampled_from([b"\r", b"\r\n"]), TARGETS)
+def test_line_ends_are_all_the_same(body: bytes, end: bytes, target: str) -> None:
+    """CR, LF and CRLF make the same file."""
+    lines = body.splitlines()
+    assert parse(end.join(lines)) == parse(b"\n".join(lines))
+    assert RobotsTxt.parse(end.join(lines)).allowed(target, "foobot") is RobotsTxt.parse(body).allowed(
+        target, "foobot"
+    )

@@ -1,0 +1,349 @@
+"""What RFC 9309 leaves open, and what robotgate decides there."""
+
+import pytest
+
+from robotgate._parse import RequestRate, VisitTime
+from robotgate._robotstxt import RobotsTxt
+
+
+def disallows(pattern: str, url: str, file_url: str | None = None) -> bool:
+    """Whether one Disallow line matches."""
+    robots = RobotsTxt.parse(f"User-agent: *\nDisallow: {pattern}\n".encode(), file_url)
+    return not robots.allowed(url, "foobot")
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "foobot/2.1",
+        "foobot*",
+        "foobot crawler",
+        "foobot;",
+        "foobot\t(x)",
+        "FooBot/1.0 (+http://example.org)",
+        "foobot.net",
+    ],
+)
+def test_what_follows_a_token_is_passed_over(written: str) -> None:
+    """One group in twenty-five is written with a version or more."""
+    assert not RobotsTxt.parse(f"User-agent: {written}\nDisallow: /".encode()).allowed("/page", "foobot")
+
+
+@pytest.mark.parametrize(
+    "written", ["foobot2/1", "foo bot", "(foobot)", "x foobot", "foobot-x", "foo", "*foobot", "f\u2126bot"]
+)
+def test_a_token_is_not_looked_for_elsewhere_in_the_line(written: str) -> None:
+    """Only the line's leading token names anybody."""
+    assert RobotsTxt.parse(f"User-agent: {written}\nDisallow: /".encode()).allowed("/page", "foobot")
+
+
+def test_digits_are_part_of_tokens() -> None:
+    """No identifier of the RFC has them, many crawlers do; an explicit refusal is obeyed."""
+    robots = RobotsTxt.parse(b"User-agent: MJ12bot\nDisallow: /")
+    assert not robots.allowed("/page", "MJ12bot/v1.4.8")
+    assert robots.allowed("/page", "MJ")
+
+
+def test_letters_are_compared_in_ascii() -> None:
+    """The Kelvin sign is no k, though Unicode's lower case says so."""
+    assert RobotsTxt.parse("User-agent: \u212abot\nDisallow: /".encode()).allowed("/page", "kbot")
+
+
+@pytest.mark.parametrize(
+    ("written", "bound"), [("*", True), ("* foo", True), ("*\tfoo", True), ("*foo", False), ("**", False)]
+)
+def test_the_asterisk_stands_alone(written: str, *, bound: bool) -> None:
+    """Everybody is meant by ``*``, alone or before a blank."""
+    assert (
+        RobotsTxt.parse(f"User-agent: {written}\nDisallow: /".encode()).allowed("/page", "foobot")
+        is not bound
+    )
+
+
+def test_an_empty_user_agent_binds_nobody() -> None:
+    """It opens a group all the same, so the rules below do not fall to the group above."""
+    robots = RobotsTxt.parse(b"User-agent: foobot\nDisallow: /a\nUser-agent:\nDisallow: /\n")
+    assert robots.allowed("/b", "foobot")
+    assert robots.allowed("/b", "barbot")
+    assert robots.allowed("/b", "")
+
+
+def test_an_empty_rule_ends_a_run_of_user_agents() -> None:
+    """``Disallow:`` is a rule, so the next User-agent opens a group."""
+    robots = RobotsTxt.parse(b"User-agent: a\nDisallow:\nUser-agent: b\nDisallow: /\n")
+    assert robots.allowed("/page", "a")
+    assert not robots.allowed("/page", "b")
+
+
+def test_a_delay_is_asked_of_the_agents_above_it() -> None:
+    """A Crawl-delay ends no group, yet is not for the agents below it."""
+    robots = RobotsTxt.parse(
+        b"User-agent: one\nCrawl-delay: 1\nUser-agent: two\nCrawl-delay: 2\nUser-agent: three\nDisallow: /x\n"
+    )
+    assert [robots.crawl_delay(agent) for agent in ("one", "two", "three")] == [1, 2, None]
+    assert not any(robots.allowed("/x", agent) for agent in ("one", "two", "three"))
+    assert robots.verdict("/x", "one").group == ("one", "two", "three")
+
+
+def test_a_delay_for_everybody_is_not_for_a_named_agent() -> None:
+    """A group of ours hides everybody's, delay and all."""
+    robots = RobotsTxt.parse(
+        b"User-agent: *\nCrawl-delay: 9\nDisallow: /\nUser-agent: foobot\nDisallow: /x\n"
+    )
+    assert robots.crawl_delay("foobot") is None
+    assert robots.crawl_delay("barbot") == 9
+
+
+def test_of_several_delays_the_largest_is_obeyed() -> None:
+    """In one group or in several, in any order."""
+    robots = RobotsTxt.parse(
+        b"User-agent: a\nCrawl-delay: 3\nCrawl-delay: 7\nDisallow: /\nCrawl-delay: 5\nUser-agent: a\nCrawl-delay: 6\n"
+    )
+    assert robots.crawl_delay("a") == 7
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("10", 10.0),
+        ("0.5", 0.5),
+        ("0", 0.0),
+        ("10 seconds", 10.0),
+        ("5,5", 5.0),
+        ("7.", 7.0),
+        ("1e9", 1.0),
+        ("-1", None),
+        ("nan", None),
+        ("inf", None),
+        ("1_000", 1.0),
+        ("\u0663", None),
+        ("\u00b2", None),
+        (".5", None),
+        ("", None),
+        ("soon", None),
+    ],
+)
+def test_how_a_crawl_delay_is_read(value: str, expected: float | None) -> None:
+    """Decimal digits at the beginning count, whatever follows."""
+    assert (
+        RobotsTxt.parse(f"User-agent: *\nCrawl-delay: {value}\n".encode()).crawl_delay("foobot") == expected
+    )
+
+
+def test_an_endless_delay_is_long_and_finite() -> None:
+    """Five thousand digits are neither an error nor infinity."""
+    delay = RobotsTxt.parse(b"User-agent: *\nCrawl-delay: " + b"9" * 5000).crawl_delay("foobot")
+    assert delay is not None
+    assert 1e9 < delay < float("inf")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("1/5", RequestRate(1, 5)),
+        ("10/60s", RequestRate(10, 60)),
+        ("10/10m", RequestRate(10, 600)),
+        ("20/1H", RequestRate(20, 3600)),
+        ("100/1d", RequestRate(100, 86400)),
+        ("1 / 30 seconds", RequestRate(1, 30)),
+        ("1/10m 1300-1659", RequestRate(1, 600, 780, 1019)),
+        ("1/20m 1700-0459", RequestRate(1, 1200, 1020, 299)),
+        ("1/10s 1800 - 1900 UTC", RequestRate(1, 10, 1080, 1140)),
+        ("1/10s 0000-2400", RequestRate(1, 10, 0, 1440)),
+        ("1/10s 2500-2600", RequestRate(1, 10)),
+        ("1/10s 1261-1300", RequestRate(1, 10)),
+        ("0/5", None),
+        ("5/0", None),
+        ("5", None),
+        ("a/b", None),
+        ("-1/5", None),
+        ("1/" + "9" * 5000, None),
+    ],
+)
+def test_how_a_request_rate_is_read(value: str, expected: RequestRate | None) -> None:
+    """Documents per seconds, minutes, hours or days, with the hours it is for; zero makes no rate."""
+    assert (
+        RobotsTxt.parse(f"User-agent: *\nRequest-rate: {value}\n".encode()).request_rate("foobot") == expected
+    )
+
+
+def test_of_several_request_rates_the_slowest_is_named() -> None:
+    """All are kept, for their hours may differ."""
+    rules = RobotsTxt.parse(b"User-agent: *\nRequest-rate: 1/10 0600-0800\nRequest-rate: 60/1m\n").rules(
+        "foobot"
+    )
+    assert rules.request_rates == (RequestRate(1, 10, 360, 480), RequestRate(60, 60))
+    assert rules.request_rate == RequestRate(1, 10, 360, 480)
+    assert RequestRate(4, 10).seconds_per_document == 2.5
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("0600-0845", (VisitTime(360, 525),)),
+        ("0100 - 0800", (VisitTime(60, 480),)),
+        ("2200-0500", (VisitTime(1320, 300),)),
+        ("0600", ()),
+        ("6-8", ()),
+        ("20600-0845", ()),
+    ],
+)
+def test_how_a_visit_time_is_read(value: str, expected: tuple[VisitTime, ...]) -> None:
+    """Two times of day, which may run past midnight."""
+    body = f"User-agent: *\nVisit-time: {value}\n".encode()
+    assert RobotsTxt.parse(body).rules("foobot").visit_times == expected
+
+
+def test_a_delay_before_any_user_agent_is_for_nobody() -> None:
+    """It is kept as a record."""
+    robots = RobotsTxt.parse(b"Crawl-delay: 5\nUser-agent: *\nDisallow: /x\n")
+    assert robots.crawl_delay("foobot") is None
+    assert robots.records[0].value == "5"
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [b"\xef\xbb\xbf", b"\xef\xbb", b"\xef"],
+    ids=["whole", "two octets of three", "one octet of three"],
+)
+def test_a_byte_order_mark_is_passed_over(mark: bytes) -> None:
+    """Otherwise the first group would be lost."""
+    assert not RobotsTxt.parse(mark + b"User-agent: *\nDisallow: /").allowed("/page", "foobot")
+
+
+def test_a_nul_cuts_the_line() -> None:
+    """What follows cannot be told from rubbish."""
+    robots = RobotsTxt.parse(b"User-agent: *\nDisallow: /x\0Allow: /\nUser-agent\0: y\n")
+    assert robots.groups[0].rules[0].path_pattern == "/x"
+
+
+@pytest.mark.parametrize("line", ["Disallow /x", "disallow\t/x", " Disallow  /x ", "disalow /x"])
+def test_a_missing_colon_between_two_words_is_forgiven(line: str) -> None:
+    """Whoever writes so wants the rule."""
+    assert not RobotsTxt.parse(f"User-agent *\n{line}\n".encode()).allowed("/x", "foobot")
+
+
+@pytest.mark.parametrize("line", ["Disallow /x y", "Disallow/x", "Crawl-delay 5", "Sitemap /s"])
+def test_a_missing_colon_is_not_forgiven_elsewhere(line: str) -> None:
+    """More words are prose; other records have no such licence."""
+    robots = RobotsTxt.parse(f"User-agent: *\n{line}\n".encode())
+    assert robots.groups[0].rules == ()
+    assert (robots.records, robots.sitemaps) == ((), ())
+
+
+@pytest.mark.parametrize("field", ["disallow", "dissallow", "dissalow", "disalow", "diasllow", "disallaw"])
+@pytest.mark.parametrize("agent_field", ["user-agent", "useragent", "user agent", "UserAgent"])
+def test_misspellings_that_are_forgiven(agent_field: str, field: str) -> None:
+    """The very list the largest crawler forgives."""
+    assert not RobotsTxt.parse(f"{agent_field}: *\n{field}: /x\n".encode()).allowed("/x", "foobot")
+
+
+@pytest.mark.parametrize(
+    "field", ["disallowed", "disallows", "dis-allow", "x-disallow", "allowance", "alow", "noindex"]
+)
+def test_misspellings_that_are_not_forgiven(field: str) -> None:
+    """Fields are compared whole."""
+    assert RobotsTxt.parse(f"User-agent: *\n{field}: /x\n".encode()).groups[0].rules == ()
+
+
+@pytest.mark.parametrize("pattern", ["x", "x/y", "index.html", "?x", "$", "%2Fx", ".", "\\x"])
+def test_a_rule_that_does_not_begin_at_the_root_never_matches(pattern: str) -> None:
+    """The grammar wants a slash; a leading wildcard is taken, too."""
+    assert not disallows(pattern, "/x/y?x")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("https://example.com/x", True),
+        ("HTTPS://EXAMPLE.com/x", True),
+        ("https://example.com:443/x", True),
+        ("https://example.com", True),
+        ("https://example.com/x$", False),
+        ("https://example.com/*y", True),
+        ("https://www.example.com/x", False),
+        ("http://example.com/x", False),
+        ("https://example.com:8443/x", False),
+        ("https://exa mple/x", False),
+        ("https://[/x", False),
+    ],
+)
+def test_an_absolute_url_of_the_same_origin_counts_as_its_path(pattern: str, *, expected: bool) -> None:
+    """Those of other origins are no rules of this file."""
+    assert disallows(pattern, "/x/y", "https://example.com/robots.txt") is expected
+    assert not disallows(pattern, "/x/y")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "url", "expected"),
+    [
+        ("/a b", "/a%20b", True),
+        ("/a b", "/a", False),
+        ("//a", "//a", True),
+        ("//a", "/a", False),
+        ("/a/../b", "/a/../b", False),
+        ("/b", "/a/../b", True),
+        ("/b", "https://example.com/a/%2E%2e/./b", True),
+        ("/a?x=/../b", "/a?x=/../b", True),
+        ("/a/$", "/a/b/..", True),
+        ("/$", "/..", True),
+    ],
+)
+def test_paths_are_compared_as_clients_send_them(pattern: str, url: str, *, expected: bool) -> None:
+    """Blanks are octets, empty segments count, and dot segments of a URL are resolved."""
+    assert disallows(pattern, url) is expected
+
+
+@pytest.mark.parametrize(
+    ("pattern", "url", "expected"),
+    [
+        ("/*%2F*", "/a%2Fb", True),
+        ("/*%2F*", "/a/b", False),
+        ("/*%2F*", "/a?b=%2F", True),
+        ("/*%2F*", "/a?b=/", True),
+        ("/*%3Fx$", "/a?x", False),
+        ("/*%3Fx$", "/a%3Fx", True),
+        ("/*%3Fx$", "/a??x", True),
+        ("/*%2Fa*%2Fb", "/x%2Fa?/b", True),
+        ("/*%2Fa*%2Fb", "/x%2Fa/b", False),
+        ("/*?*%2F", "/a?b/c", True),
+        ("/*?*/c", "/a?b%2Fc", True),
+        ("/a%2Fb?c=%2F", "/a%2Fb?c=/", True),
+        ("/a%2Fb?c=%2F", "/a/b?c=/", False),
+    ],
+)
+def test_a_slash_is_the_same_either_way_in_queries_only(pattern: str, url: str, *, expected: bool) -> None:
+    """Behind a wildcard it depends on where the match finds it."""
+    assert disallows(pattern, url) is expected
+
+
+@pytest.mark.parametrize(
+    ("pattern", "url"), [("/%zz", "/%zz"), ("/%zz", "/%25zz"), ("/%", "/%"), ("/50%$", "/50%25")]
+)
+def test_a_percent_sign_that_escapes_nothing_is_a_percent_sign(pattern: str, url: str) -> None:
+    """Clients send it escaped."""
+    assert disallows(pattern, url)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "url", "expected"),
+    [
+        ("/*2", "/a%20b", False),
+        ("/*F$", "/%2F", False),
+        ("/*20b", "/a%20b", False),
+        ("/*20", "/a%2020", True),
+    ],
+)
+def test_a_wildcard_does_not_end_within_an_escape(pattern: str, url: str, *, expected: bool) -> None:
+    """An escape is one octet, and its digits are none."""
+    assert disallows(pattern, url) is expected
+
+
+def test_priority_is_the_length_of_the_normal_form() -> None:
+    """The spelling of a rule lends it no weight."""
+    assert RobotsTxt.parse(b"User-agent: *\nDisallow: /%61%62\nAllow: /abc\n").allowed("/abc", "foobot")
+
+
+def test_trailing_wildcards_count() -> None:
+    """They change no match, yet are octets of the rule."""
+    assert RobotsTxt.parse(b"User-agent: *\nDisallow: /ab\nAllow: /a**\n").allowed("/ab", "foobot")
