@@ -306,7 +306,9 @@ def standing(record: RobotsRecord, policy: StatusPolicy, now: float) -> Standing
         return Standing.STALE_RULES
     if effect is Effect.LAST_GOOD_ELSE_OPEN:
         return Standing.OPEN
-    patience_is_over = record.failing_since_at is not None and now - record.failing_since_at >= GOOGLE_PATIENCE
+    patience_is_over = (
+        record.failing_since_at is not None and now - record.failing_since_at >= GOOGLE_PATIENCE
+    )
     if effect is Effect.LAST_GOOD_ELSE_CLOSED_12_HOURS and patience_is_over:
         return Standing.OPEN
     return Standing.CLOSED
@@ -336,7 +338,9 @@ def _lifetime(ending: Ending, failures: int, jitter: float) -> float:
     if rule is Lifetime.CACHE_CONTROL:
         age = max_age(answer.cache_control if answer is not None else None)
         return MAX_LIFETIME if age is None else min(max(age, MIN_LIFETIME), MAX_LIFETIME)
-    return retry_delay(failures, retry_after=answer.retry_after if answer is not None else None, jitter=jitter)
+    return retry_delay(
+        failures, retry_after=answer.retry_after if answer is not None else None, jitter=jitter
+    )
 
 
 def max_age(cache_control: str | None) -> float | None:

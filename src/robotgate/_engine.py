@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 
 from robotgate._access import Answer, Ending, Outcome, Standing, settle
+from robotgate._errors import OptionError
 from robotgate._fetch import AiohttpFetcher
 from robotgate._fetching import PageFetcher
 from robotgate._host import HostAccess, HostView
@@ -42,13 +43,15 @@ class Engine:
         self._options = options
         self._store = store
         self._clock = clock
-        self._own_session = _own_session(options) if session is None else None
-        session = session or self._own_session or _own_session(options)
+        if session is not None and session.closed:
+            raise OptionError("session: it is closed")
+        self._owns_session = session is None
+        self._session = session = session or _own_session(options)
         # Nothing of a caller's session but its connector: its credentials and cookies are not for robots.txt.
         self._robots_session = aiohttp.ClientSession(
             connector=session.connector, connector_owner=False, cookie_jar=aiohttp.DummyCookieJar()
         )
-        pages_bound, robots_bound = _bounds(options, session.connector)
+        self._bounds = pages_bound, robots_bound = _bounds(options, session.connector)
         self.lanes = Lanes(rules=_lane_rules(options, session.connector), clock=clock, store=store)
         self.keeper = RobotsKeeper(
             options=RobotsOptions(
@@ -76,12 +79,15 @@ class Engine:
     async def aclose(self) -> None:
         """Cancel what runs, and wait for it."""
         self.lanes.close()
+        for bound in self._bounds:
+            # Who waits here for a place gets it, finds the lane closed, and passes the place on.
+            bound.release()
         await self.keeper.aclose()
         await asyncio.gather(*self._saving, return_exceptions=True)
         await self.pages.aclose()
         await self._robots_session.close()
-        if self._own_session is not None:
-            await self._own_session.close()
+        if self._owns_session:
+            await self._session.close()
 
     def learn(self, origin: Origin, body: bytes, *, fresh_until_at: float | None) -> None:
         """Take in a robots.txt that nobody fetched."""

@@ -2,102 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Generator
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import TYPE_CHECKING
 
 import aiohttp
 from multidict import CIMultiDict
-from yarl import URL
 
 from robotgate._errors import ResponseTooLargeError
 from robotgate._middleware import past_the_gate
+from robotgate._page import CREDENTIAL_HEADERS
 from robotgate._redirect import Redirect, page_redirect
 from robotgate._response import Hop, Response
 from robotgate._turns import finish
-from robotgate._urls import parse_url
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
-    from ssl import SSLContext
     from types import TracebackType
 
     from robotgate._identity import Identity
+    from robotgate._page import PageRequest
     from robotgate._ports import Clock
     from robotgate._turns import Turn, Turns
-
-CREDENTIAL_HEADERS: Final = ("Authorization", "Cookie", "Proxy-Authorization")
-BODY_OPTIONS: Final = frozenset({"data", "json", "compress", "chunked", "expect100"})
-CREDENTIAL_OPTIONS: Final = frozenset({"auth", "cookies"})
-FIRST_HOP_OPTIONS: Final = frozenset({"params"})
-
-
-class RequestOptions(TypedDict, total=False):
-    """What `aiohttp.ClientSession.request` takes, and means, besides the redirect options."""
-
-    params: str | Mapping[str, str | int | float] | Sequence[tuple[str, str | int | float]] | None
-    data: object
-    json: object
-    cookies: Mapping[str, str] | None
-    headers: Mapping[str, str] | Iterable[tuple[str, str]] | None
-    skip_auto_headers: Iterable[str] | None
-    auth: aiohttp.BasicAuth | None
-    compress: str | bool | None
-    chunked: bool | None
-    expect100: bool
-    raise_for_status: bool | Callable[[aiohttp.ClientResponse], Coroutine[object, object, None]] | None
-    read_until_eof: bool
-    proxy: str | URL | None
-    proxy_auth: aiohttp.BasicAuth | None
-    timeout: aiohttp.ClientTimeout
-    ssl: SSLContext | bool | aiohttp.Fingerprint
-    server_hostname: str | None
-    proxy_headers: Mapping[str, str] | None
-    trace_request_ctx: object
-    read_bufsize: int | None
-    auto_decompress: bool | None
-    max_line_size: int | None
-    max_field_size: int | None
-    middlewares: Sequence[aiohttp.ClientMiddlewareType] | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageRequest:
-    """What was asked of `gate.fetch`, or what a redirect made of it."""
-
-    method: str
-    url: URL
-    options: RequestOptions
-    priority: int
-    max_wait: float | None
-    max_bytes: int
-    max_redirects: int | None
-    """None does not follow any."""
-    has_left_origin: bool = False
-
-    def after(self, redirect: Redirect) -> PageRequest:
-        """The request of the next hop: no body for a GET, no credentials for another origin."""
-        dropped = set(FIRST_HOP_OPTIONS)
-        headers = CIMultiDict(self.options.get("headers") or ())
-        if redirect.drops_body:
-            dropped |= BODY_OPTIONS
-            headers.popall("Content-Length", None)
-            headers.popall("Content-Type", None)
-        if redirect.leaves_origin:
-            dropped |= CREDENTIAL_OPTIONS
-            for name in CREDENTIAL_HEADERS:
-                headers.popall(name, None)
-        options = RequestOptions(**{k: v for k, v in self.options.items() if k not in dropped})  # type: ignore[typeddict-item]
-        options["headers"] = headers
-        return replace(
-            self,
-            method=redirect.method,
-            url=redirect.url,
-            options=options,
-            has_left_origin=self.has_left_origin or redirect.leaves_origin,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +85,9 @@ class PageFetch(Coroutine[object, None, Response]):
 class PageFetcher:
     """Fetches pages in their turns."""
 
-    def __init__(self, *, turns: Turns, session: aiohttp.ClientSession, identity: Identity, clock: Clock) -> None:
+    def __init__(
+        self, *, turns: Turns, session: aiohttp.ClientSession, identity: Identity, clock: Clock
+    ) -> None:
         self._turns = turns
         self._session = session
         self._identity = identity
@@ -199,7 +129,7 @@ class PageFetcher:
             over = partial(finish, page.turn, response)
             ending.callback(over)
             async with response:
-                await _raise_for_status(response, request.options.get("raise_for_status"), self._session)
+                await _raise_for_status(response, request, self._session)
                 response.content.on_eof(over)
                 yield page
 
@@ -281,38 +211,6 @@ class PageFetcher:
         return self._stranger
 
 
-def page_request(
-    url: str | URL,
-    *,
-    method: str,
-    options: RequestOptions,
-    priority: int,
-    max_wait: float | None,
-    max_bytes: int,
-    max_redirects: int | None,
-) -> PageRequest:
-    """What `gate.fetch` was asked.
-
-    Raises:
-        InvalidURLError: the URL cannot be read.
-    """
-    parsed = url if isinstance(url, URL) else parse_url(url)
-    if options.get("params"):
-        # What is judged must be what is sent.
-        parsed = parsed.extend_query(options["params"])
-        options = options.copy()
-        del options["params"]
-    return PageRequest(
-        method=method.upper(),
-        url=parsed,
-        options=options,
-        priority=priority,
-        max_wait=max_wait,
-        max_bytes=max_bytes,
-        max_redirects=max_redirects,
-    )
-
-
 async def _read_body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
     body = bytearray()
     async for chunk in response.content.iter_any():
@@ -324,11 +222,10 @@ async def _read_body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
 
 
 async def _raise_for_status(
-    response: aiohttp.ClientResponse,
-    wanted: bool | Callable[[aiohttp.ClientResponse], Coroutine[object, object, None]] | None,
-    session: aiohttp.ClientSession,
+    response: aiohttp.ClientResponse, request: PageRequest, session: aiohttp.ClientSession
 ) -> None:
-    rule = session.raise_for_status if wanted is None else wanted
+    asked = request.options.get("raise_for_status")
+    rule = session.raise_for_status if asked is None else asked
     if callable(rule):
         await rule(response)
     elif rule:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Self, Unpack
 
@@ -12,10 +11,12 @@ from robotgate._access import RobotsRecord, StatusPolicy
 from robotgate._clock import SystemClock
 from robotgate._engine import Engine
 from robotgate._errors import GateClosedError, OptionError
-from robotgate._fetching import PageFetch, RequestOptions, page_request
+from robotgate._fetching import PageFetch
 from robotgate._identity import identify
 from robotgate._middleware import GateMiddleware
+from robotgate._normal import is_sent_as_written
 from robotgate._options import MAX_FETCH_BYTES, Options, check_seconds
+from robotgate._page import RequestOptions, page_request
 from robotgate._robotstxt import RobotsTxt
 from robotgate._turns import PendingTurn, Turn
 from robotgate.stores.memory import MemoryStore
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from robotgate._verdict import Verdict
 
 MAX_PAGE_REDIRECTS: Final = 10
-_NOT_AS_SENT: Final = re.compile(r"[^A-Za-z0-9/_.~!$&'()*+,;=:@?-]|/\.")
-"""What aiohttp may send otherwise than it is written: escapes, dot segments, fragments, blanks, other scripts."""
 
 
 class _Given(Enum):
@@ -107,7 +106,9 @@ class RobotGate:
         if session is not None and not isinstance(session, aiohttp.ClientSession):
             raise OptionError(f"session={session!r}: give an aiohttp.ClientSession")
         if isinstance(store, str | bytes):
-            raise OptionError(f"store={store!r}: give a Store; this version opens neither files nor servers itself")
+            raise OptionError(
+                f"store={store!r}: give a Store; this version opens neither files nor servers itself"
+            )
         self._session = session
         self._store: Store = MemoryStore() if store is None else store
         self._clock: Clock = SystemClock() if clock is None else clock
@@ -150,7 +151,7 @@ class RobotGate:
         if engine is not None:
             await engine.aclose()
 
-    async def allowed(self, url: str) -> bool:
+    async def allowed(self, url: str | URL) -> bool:
         """Whether a URL may be fetched. May ask for the site's robots.txt; never waits for a page's turn.
 
         Raises:
@@ -165,24 +166,24 @@ class RobotGate:
         site, target = await self._running.turns.site(url)
         return site.rules.allows(target)
 
-    def allowed_nowait(self, url: str) -> bool | None:
+    def allowed_nowait(self, url: str | URL) -> bool | None:
         """Whether a URL may be fetched, as far as fresh memory tells; None when it does not.
 
         Raises:
             InvalidURLError, NonPublicAddressError, GateClosedError: as `allowed`.
         """
-        cut = url.find("/", 8)
-        site = self._sites.get(url[:cut])
-        if site is not None and not _NOT_AS_SENT.search(url, cut):
-            # The URL begins with the origin as we write it, and goes on exactly as it will be sent.
-            return site.rules.allows(url[cut:]) if self._now() < site.fresh_until_at else None
+        if isinstance(url, str):
+            cut = url.find("/", 8)
+            site = self._sites.get(url[:cut])
+            if site is not None and is_sent_as_written(url, cut):
+                return site.rules.allows_normal(url[cut:]) if self._now() < site.fresh_until_at else None
         origin, target = self._running.turns.locate(url)
         site = self._sites.get(str(origin))
         if site is None or self._now() >= site.fresh_until_at:
             return None
         return site.rules.allows(target)
 
-    async def check(self, url: str) -> Verdict:
+    async def check(self, url: str | URL) -> Verdict:
         """Whether a URL may be fetched, and why: the rule, its line, and how robots.txt was come by.
 
         Raises:
@@ -191,7 +192,7 @@ class RobotGate:
         site, target = await self._running.turns.site(url)
         return site.verdict(target, now=self._now())
 
-    async def robots(self, url: str) -> RobotsRecord:
+    async def robots(self, url: str | URL) -> RobotsRecord:
         """What is known of the robots.txt of a URL's origin, as it was served; asked for when nothing fresh is.
 
         Raises:
@@ -200,7 +201,7 @@ class RobotGate:
         site, _ = await self._running.turns.site(url)
         return site.record
 
-    async def sitemaps(self, url: str) -> tuple[str, ...]:
+    async def sitemaps(self, url: str | URL) -> tuple[str, ...]:
         """The sitemaps that the robots.txt of a URL's origin names, none when there is no file.
 
         Raises:
@@ -209,7 +210,7 @@ class RobotGate:
         return RobotsTxt.parse((await self.robots(url)).body).sitemaps
 
     def turn(
-        self, url: str, *, priority: int = 0, max_wait: float | None | _Given = _Given.BY_OPTION
+        self, url: str | URL, *, priority: int = 0, max_wait: float | _Given | None = _Given.BY_OPTION
     ) -> PendingTurn:
         """``async with`` waits for the host's turn to fetch this URL, with whatever client.
 
@@ -234,7 +235,7 @@ class RobotGate:
         method: str = "GET",
         *,
         priority: int = 0,
-        max_wait: float | None | _Given = _Given.BY_OPTION,
+        max_wait: float | _Given | None = _Given.BY_OPTION,
         max_bytes: int | None = None,
         allow_redirects: bool = True,
         max_redirects: int = MAX_PAGE_REDIRECTS,
@@ -268,7 +269,7 @@ class RobotGate:
         )
         return PageFetch(self._running.pages, request)
 
-    def wait_time(self, url: str) -> float:
+    def wait_time(self, url: str | URL) -> float:
         """Seconds until the host of a URL can have its next turn, at the least; 0 when it is due.
 
         Raises:
@@ -277,7 +278,7 @@ class RobotGate:
         origin, _ = self._running.turns.locate(url)
         return self._running.wait_time(origin.host)
 
-    def learn(self, url: str, body: bytes, *, fresh_until: float | None = None) -> None:
+    def learn(self, url: str | URL, body: bytes, *, fresh_until: float | None = None) -> None:
         """Take a robots.txt that the caller already has, as if it had just been fetched.
 
         Args:
@@ -293,7 +294,7 @@ class RobotGate:
         origin, _ = self._running.turns.locate(url)
         self._running.learn(origin, body, fresh_until_at=fresh_until)
 
-    def host(self, url: str) -> HostView:
+    def host(self, url: str | URL) -> HostView:
         """What is remembered of the host of a URL.
 
         Raises:
@@ -311,14 +312,16 @@ class RobotGate:
     def _running(self) -> Engine:
         if self._engine is None:
             raise GateClosedError(
-                "the gate is closed" if self._is_closed else "open the gate first: async with RobotGate(...) as gate"
+                "the gate is closed"
+                if self._is_closed
+                else "open the gate first: async with RobotGate(...) as gate"
             )
         return self._engine
 
     async def _begin(self, url: str) -> Turn:
         return await self._running.turns.begin(url, priority=0, max_wait=self._options.max_wait)
 
-    def _max_wait(self, given: float | None | _Given) -> float | None:
+    def _max_wait(self, given: float | _Given | None) -> float | None:
         if isinstance(given, _Given):
             return self._options.max_wait
         if given is not None:
@@ -328,4 +331,6 @@ class RobotGate:
     def __repr__(self) -> str:
         if self._engine is None:
             return f"<RobotGate {self._identity.token!r} {'closed' if self._is_closed else 'not open'}>"
-        return f"<RobotGate {self._identity.token!r} sites={len(self._sites)} lanes={len(self._engine.lanes)}>"
+        return (
+            f"<RobotGate {self._identity.token!r} sites={len(self._sites)} lanes={len(self._engine.lanes)}>"
+        )

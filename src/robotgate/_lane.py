@@ -135,7 +135,12 @@ class Lane:
             self._pump()
 
     async def admit(
-        self, *, bound: asyncio.Semaphore, ahead: bool = False, priority: int = 0, max_wait: float | None = None
+        self,
+        *,
+        bound: asyncio.Semaphore,
+        ahead: bool = False,
+        priority: int = 0,
+        max_wait: float | None = None,
     ) -> Admission:
         """Wait for a turn.
 
@@ -158,6 +163,9 @@ class Lane:
         while True:
             await self._granted(rank, deadline_at)
             await self._bounded(bound, deadline_at)
+            if self._is_closed:
+                bound.release()
+                raise _closed()
             if self.wait() <= 0:
                 await self._spend_token()
                 return self._begin(bound, waited=self._clock.now() - arrived_at)

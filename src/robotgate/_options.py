@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from enum import Enum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from robotgate._access import StatusPolicy
 from robotgate._errors import OptionError
+
+if TYPE_CHECKING:
+    from enum import Enum
 
 MAX_FETCH_BYTES: Final = 10 * 1024 * 1024
 

@@ -71,7 +71,9 @@ def ended(state: HostState, *, now: float, delay: float, serial: bool, bytes_rea
     )
 
 
-def answered(state: HostState, *, status: int, retry_after: float | None, now: float, jitter: float) -> HostState:
+def answered(
+    state: HostState, *, status: int, retry_after: float | None, now: float, jitter: float
+) -> HostState:
     """The state once a status is known: a block for 429 and 503, a clean sheet for a good answer.
 
     Args:

@@ -99,5 +99,10 @@ class ThreadPerNameResolver(AbstractResolver):
 def _result(host: str, info: AddressInfo) -> ResolveResult:
     family, _, proto, _, address = info
     return ResolveResult(
-        hostname=host, host=str(address[0]), port=int(str(address[1])), family=family, proto=proto, flags=_NUMERIC
+        hostname=host,
+        host=str(address[0]),
+        port=int(str(address[1])),
+        family=family,
+        proto=proto,
+        flags=_NUMERIC,
     )

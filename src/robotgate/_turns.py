@@ -48,7 +48,10 @@ class Turn:
         return self._admission.waited
 
     def report(
-        self, status: int | None = None, headers: Mapping[str, str] | None = None, bytes: int = 0
+        self,
+        status: int | None = None,
+        headers: Mapping[str, str] | None = None,
+        bytes: int = 0,  # noqa: A002  # What is counted is octets; `bytes` is what a caller would write.
     ) -> None:
         """Tell what came of the request: 429 and 503 block the host, for as long as Retry-After says.
 

@@ -48,8 +48,12 @@ class Origin:
     def _of_parsed(cls, url: URL) -> Origin:
         text = str(url)
         if url.scheme not in DEFAULT_PORTS:
-            raise InvalidURLError(text, f"the scheme {url.scheme!r} is neither http nor https" if url.scheme else
-                                  "not an absolute URL (it has no scheme)")
+            raise InvalidURLError(
+                text,
+                f"the scheme {url.scheme!r} is neither http nor https"
+                if url.scheme
+                else "not an absolute URL (it has no scheme)",
+            )
         if not url.raw_host:
             raise InvalidURLError(text, "the URL has no host")
         if not url.port:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import selectors
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+
+from robotgate._access import Answer, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from robotgate._access import Answer, Failure
 
 RESOLUTION: Final = 1e-9
 """Seconds; times are multiples of it, so that sums of short decimals compare equal."""
@@ -64,14 +65,21 @@ class ScriptedFetcher:
         self._latency = latency
         self.requests: list[tuple[float, str]] = []
         """When, on the loop's time, and what."""
+        self.headers: list[Mapping[str, str]] = []
+        """With which headers."""
 
     async def fetch(
         self, url: str, *, headers: Mapping[str, str], max_bytes: int, timeout: float
     ) -> Answer | Failure:
         """The answer of the table."""
         self.requests.append((asyncio.get_running_loop().time(), url))
+        self.headers.append(headers)
+        if self._latency > timeout:
+            await asyncio.sleep(timeout)
+            return Failure(f"no answer within {timeout:.3g} s")
         await asyncio.sleep(self._latency)
-        return self._answers.get(url, self._otherwise)
+        answer = self._answers.get(url, self._otherwise)
+        return answer if isinstance(answer, Failure) else replace(answer, body=answer.body[:max_bytes])
 
 
 class _JumpingSelector(selectors.DefaultSelector):

@@ -1,0 +1,122 @@
+"""What is asked of `gate.fetch`, and what a redirect makes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, TypedDict
+
+from multidict import CIMultiDict
+from yarl import URL
+
+from robotgate._urls import parse_url
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from ssl import SSLContext
+
+    import aiohttp
+
+    from robotgate._redirect import Redirect
+
+CREDENTIAL_HEADERS: Final = ("Authorization", "Cookie", "Proxy-Authorization")
+BODY_OPTIONS: Final = frozenset({"data", "json", "compress", "chunked", "expect100"})
+CREDENTIAL_OPTIONS: Final = frozenset({"auth", "cookies"})
+FIRST_HOP_OPTIONS: Final = frozenset({"params"})
+
+
+class RequestOptions(TypedDict, total=False):
+    """What `aiohttp.ClientSession.request` takes, and means, besides the redirect options."""
+
+    params: str | Mapping[str, str | int | float] | Sequence[tuple[str, str | int | float]] | None
+    data: object
+    json: object
+    cookies: Mapping[str, str] | None
+    headers: Mapping[str, str] | Iterable[tuple[str, str]] | None
+    skip_auto_headers: Iterable[str] | None
+    auth: aiohttp.BasicAuth | None
+    compress: str | bool | None
+    chunked: bool | None
+    expect100: bool
+    raise_for_status: bool | Callable[[aiohttp.ClientResponse], Awaitable[None]] | None
+    read_until_eof: bool
+    proxy: str | URL | None
+    proxy_auth: aiohttp.BasicAuth | None
+    timeout: aiohttp.ClientTimeout
+    ssl: SSLContext | bool | aiohttp.Fingerprint
+    server_hostname: str | None
+    proxy_headers: Mapping[str, str] | None
+    trace_request_ctx: object
+    read_bufsize: int | None
+    auto_decompress: bool | None
+    max_line_size: int | None
+    max_field_size: int | None
+    middlewares: Sequence[aiohttp.ClientMiddlewareType] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageRequest:
+    """What was asked of `gate.fetch`, or what a redirect made of it."""
+
+    method: str
+    url: URL
+    options: RequestOptions
+    priority: int
+    max_wait: float | None
+    max_bytes: int
+    max_redirects: int | None
+    """None does not follow any."""
+    has_left_origin: bool = False
+
+    def after(self, redirect: Redirect) -> PageRequest:
+        """The request of the next hop: no body for a GET, no credentials for another origin."""
+        dropped = set(FIRST_HOP_OPTIONS)
+        headers = CIMultiDict(self.options.get("headers") or ())
+        if redirect.drops_body:
+            dropped |= BODY_OPTIONS
+            headers.popall("Content-Length", None)
+            headers.popall("Content-Type", None)
+        if redirect.leaves_origin:
+            dropped |= CREDENTIAL_OPTIONS
+            for name in CREDENTIAL_HEADERS:
+                headers.popall(name, None)
+        options = RequestOptions(**{k: v for k, v in self.options.items() if k not in dropped})  # type: ignore[typeddict-item]
+        options["headers"] = headers
+        return replace(
+            self,
+            method=redirect.method,
+            url=redirect.url,
+            options=options,
+            has_left_origin=self.has_left_origin or redirect.leaves_origin,
+        )
+
+
+def page_request(
+    url: str | URL,
+    *,
+    method: str,
+    options: RequestOptions,
+    priority: int,
+    max_wait: float | None,
+    max_bytes: int,
+    max_redirects: int | None,
+) -> PageRequest:
+    """What `gate.fetch` was asked.
+
+    Raises:
+        InvalidURLError: the URL cannot be read.
+    """
+    parsed = url if isinstance(url, URL) else parse_url(url)
+    if options.get("params"):
+        # What is judged must be what is sent.
+        parsed = parsed.extend_query(options["params"])
+        options = options.copy()
+        del options["params"]
+    return PageRequest(
+        method=method.upper(),
+        url=parsed,
+        options=options,
+        priority=priority,
+        max_wait=max_wait,
+        max_bytes=max_bytes,
+        max_redirects=max_redirects,
+    )
