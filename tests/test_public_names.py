@@ -1,0 +1,107 @@
+"""The public names: a change here is a change of the API, and belongs in the changelog."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import inspect
+from typing import Final
+
+import pytest
+
+import robotgate
+import robotgate.testing
+
+PUBLIC: Final = [
+    "AccessResult",
+    "Answer",
+    "Clock",
+    "Decision",
+    "DisallowedError",
+    "Failure",
+    "Fetcher",
+    "GateClosedError",
+    "Group",
+    "Hop",
+    "HostAccess",
+    "HostState",
+    "HostUnavailableError",
+    "HostView",
+    "InvalidURLError",
+    "MemoryStore",
+    "NestedTurnError",
+    "NonPublicAddressError",
+    "OptionError",
+    "Origin",
+    "Outcome",
+    "Reason",
+    "Record",
+    "RequestRate",
+    "Response",
+    "ResponseTooLargeError",
+    "RobotGate",
+    "RobotGateError",
+    "RobotsRecord",
+    "RobotsTxt",
+    "Rule",
+    "RuleKind",
+    "Rules",
+    "StatusPolicy",
+    "Store",
+    "StoreError",
+    "SystemClock",
+    "TokenWarning",
+    "TooSoonError",
+    "Turn",
+    "Verdict",
+    "VisitTime",
+    "__version__",
+]
+DEFINED: Final = [name for name in PUBLIC if name != "__version__"]
+TESTING: Final = ["MockedResponse", "ScriptedFetcher", "VirtualClock", "VirtualTimeLoop", "check_store"]
+
+
+def documented(name: str) -> list[str]:
+    """The name itself and, for a class, its own public methods and properties."""
+    thing = getattr(robotgate, name)
+    if not inspect.isclass(thing):
+        return [name]
+    members = [
+        f"{name}.{member}"
+        for member, value in vars(thing).items()
+        if not member.startswith("_") and (inspect.isroutine(value) or isinstance(value, property))
+    ]
+    return [name, *members]
+
+
+def test_exports_are_these() -> None:
+    """Nothing becomes public, or stops being so, by accident."""
+    assert robotgate.__all__ == PUBLIC
+
+
+@pytest.mark.parametrize("name", DEFINED)
+def test_export_is_what_its_home_defines(name: str) -> None:
+    """A public class or function is the one its own module holds under the same name."""
+    thing = getattr(robotgate, name)
+    home = importlib.import_module(thing.__module__)
+    assert home.__name__.startswith("robotgate.")
+    assert getattr(home, name) is thing
+
+
+@pytest.mark.parametrize("path", [path for name in DEFINED for path in documented(name)])
+def test_public_thing_has_a_docstring(path: str) -> None:
+    """Every public class says what it means, and so does every public method and property of it."""
+    thing: object = robotgate
+    for part in path.split("."):
+        thing = inspect.getattr_static(thing, part)
+    assert inspect.getdoc(thing)
+
+
+def test_testing_exports_are_these() -> None:
+    """What test-suites may rely on is public too."""
+    assert robotgate.testing.__all__ == TESTING
+
+
+def test_version_is_that_of_the_installed_package() -> None:
+    """The version is written down once, in the package's metadata."""
+    assert robotgate.__version__ == importlib.metadata.version("robotgate")

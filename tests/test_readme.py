@@ -1,0 +1,86 @@
+"""The README keeps its word: its code runs, its commands are those that continuous integration runs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[1]
+README: Final = (ROOT / "README.md").read_text(encoding="utf-8")
+DOCUMENTS: Final = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+BLOCK: Final = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK: Final = re.compile(r"\]\((?!https?://|#)(?P<target>[^)#]+)")
+
+
+def blocks(document: str, language: str) -> list[str]:
+    """The code blocks of one language, in order."""
+    return [found["text"] for found in BLOCK.finditer(document) if found["language"] == language]
+
+
+def commands() -> list[str]:
+    """The lines of the section "Two commands" that are to be typed."""
+    section = README.partition("## Two commands")[2].partition("\n## ")[0]
+    return [line for text in blocks(section, "console") for line in text.splitlines()]
+
+
+def python_of(*documents: Path) -> list[object]:
+    """A parameter for each block of Python in the documents."""
+    return [
+        pytest.param(code, id=f"{path.name}-{number}")
+        for path in documents
+        for number, code in enumerate(blocks(path.read_text(encoding="utf-8"), "python"), 1)
+    ]
+
+
+@pytest.mark.parametrize("code", python_of(*DOCUMENTS))
+def test_python_compiles(code: str) -> None:
+    """Every block of Python in the documents is Python."""
+    compile(code, "<document>", "exec")
+
+
+@pytest.mark.parametrize("code", python_of(ROOT / "README.md"))
+def test_python_runs(code: str) -> None:
+    """A block of the README imports what exists, and its assertions hold; what a guard keeps back stays back."""
+    exec(compile(code, "<README>", "exec"), {"__name__": "readme"})
+
+
+def test_spider_tests_of_the_documents_pass(tmp_path: Path) -> None:
+    """The tests that docs/testing-your-spider.md shows pass as they stand, with warnings as errors."""
+    guide = ROOT / "docs" / "testing-your-spider.md"
+    fixtures, *tests = blocks(guide.read_text(encoding="utf-8"), "python")
+    (tmp_path / "conftest.py").write_text(fixtures, encoding="utf-8")
+    for number, code in enumerate(tests):
+        (tmp_path / f"test_{number}.py").write_text(code, encoding="utf-8")
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\nfilterwarnings = error\n",
+        encoding="utf-8",
+    )
+    command = [sys.executable, "-m", "pytest", "-q"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == pytest.ExitCode.OK, done.stdout + done.stderr
+
+
+def test_two_commands_are_one_line_each() -> None:
+    """One runs the demo, the other passes the tests."""
+    demo, tests = commands()
+    assert demo.endswith("/robotgate demo")
+    assert "/pytest" in tests
+
+
+@pytest.mark.parametrize("command", commands())
+def test_continuous_integration_runs_the_command(command: str) -> None:
+    """What the README tells a stranger to type is what .ci/run does, to the letter."""
+    assert command in (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(path: Path) -> None:
+    """Every relative link names a file or folder that is there."""
+    targets = [found["target"] for found in LINK.finditer(path.read_text(encoding="utf-8"))]
+    assert [target for target in targets if not (path.parent / target).exists()] == []
