@@ -1,0 +1,406 @@
+"""The status table, row by row and policy by policy: RFC 9309 §2.3.1 and what the house adds to it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from robotgate._access import (
+    DAY,
+    HOUR,
+    MAX_REDIRECTS,
+    MINUTE,
+    STATUS_TABLE,
+    Answer,
+    Effect,
+    Ending,
+    Failure,
+    Lifetime,
+    Outcome,
+    RobotsRecord,
+    Standing,
+    StatusPolicy,
+    follow,
+    max_age,
+    outcome_of,
+    redirect_target,
+    retry_delay,
+    settle,
+    standing,
+)
+from robotgate._urls import Origin
+from robotgate._verdict import AccessResult
+
+ORIGIN: Final = Origin("http", "a.example", 80)
+URL: Final = "http://a.example/robots.txt"
+BODY: Final = b"User-agent: *\nDisallow: /private\n"
+POLICIES: Final = (
+    StatusPolicy.DEFAULT,
+    StatusPolicy.RFC9309,
+    StatusPolicy.GOOGLE,
+    StatusPolicy.CLASSIC,
+    StatusPolicy.ARCHIVE,
+)
+
+RULES: Final = Standing.RULES
+STALE: Final = Standing.STALE_RULES
+OPEN: Final = Standing.OPEN
+CLOSED: Final = Standing.CLOSED
+
+Standings = tuple[Standing, Standing, Standing, Standing, Standing]
+WITHOUT_A_COPY: Final[dict[Outcome, Standings]] = {
+    # default, rfc9309, google, classic, archive
+    Outcome.SUCCESS: (RULES, RULES, RULES, RULES, RULES),
+    Outcome.FORBIDDEN: (CLOSED, OPEN, OPEN, CLOSED, OPEN),
+    Outcome.MISSING: (OPEN, OPEN, OPEN, OPEN, OPEN),
+    Outcome.OTHER_CLIENT_ERROR: (OPEN, OPEN, OPEN, CLOSED, OPEN),
+    Outcome.LOST: (OPEN, OPEN, OPEN, OPEN, OPEN),
+    Outcome.NON_PUBLIC: (CLOSED, CLOSED, CLOSED, CLOSED, CLOSED),
+    Outcome.FAILURE: (CLOSED, CLOSED, CLOSED, CLOSED, OPEN),
+}
+WITH_A_COPY: Final[dict[Outcome, Standings]] = WITHOUT_A_COPY | {
+    Outcome.OTHER_CLIENT_ERROR: (OPEN, OPEN, OPEN, STALE, OPEN),
+    Outcome.FAILURE: (STALE, STALE, STALE, STALE, STALE),
+}
+
+STATUS_OF: Final = {
+    Outcome.SUCCESS: 200,
+    Outcome.FORBIDDEN: 403,
+    Outcome.MISSING: 404,
+    Outcome.OTHER_CLIENT_ERROR: 418,
+    Outcome.LOST: 301,
+    Outcome.NON_PUBLIC: 301,
+    Outcome.FAILURE: 500,
+}
+
+
+def ending(
+    outcome: Outcome,
+    *,
+    status: int | None = None,
+    retry_after: float | None = None,
+    cache_control: str | None = None,
+) -> Ending:
+    """An attempt that ended so."""
+    body = BODY if outcome is Outcome.SUCCESS else b""
+    answer = Answer(
+        status=STATUS_OF[outcome] if status is None else status,
+        body=body,
+        retry_after=retry_after,
+        cache_control=cache_control,
+        etag='"v1"',
+        last_modified="Sat, 21 Nov 2026 00:00:00 GMT",
+    )
+    return Ending(outcome, answer, URL)
+
+
+def settled(
+    outcome: Outcome,
+    *,
+    previous: RobotsRecord | None = None,
+    now: float = 0.0,
+    jitter: float = 0.0,
+    retry_after: float | None = None,
+    cache_control: str | None = None,
+) -> RobotsRecord:
+    """The record after such an attempt."""
+    end = ending(outcome, retry_after=retry_after, cache_control=cache_control)
+    return settle(ORIGIN, end, previous=previous, now=now, jitter=jitter)
+
+
+def cases(table: dict[Outcome, Standings]) -> list[object]:
+    """A parameter for each row and policy."""
+    return [
+        pytest.param(outcome, policy, expected, id=f"{outcome.name}-{policy.value}")
+        for outcome, row in table.items()
+        for policy, expected in zip(POLICIES, row, strict=True)
+    ]
+
+
+def test_table_has_every_outcome() -> None:
+    """No outcome is left to chance, and the tables of this test leave out none either."""
+    assert set(STATUS_TABLE) == set(Outcome) == set(WITHOUT_A_COPY) == set(WITH_A_COPY)
+    assert set(POLICIES) == set(StatusPolicy)
+
+
+@pytest.mark.parametrize(("outcome", "policy", "expected"), cases(WITHOUT_A_COPY))
+def test_first_attempt(outcome: Outcome, policy: StatusPolicy, expected: Standing) -> None:
+    """What an outcome means for an origin of which nothing is known."""
+    assert standing(settled(outcome, now=100.0), policy, 100.0) is expected
+
+
+@pytest.mark.parametrize(("outcome", "policy", "expected"), cases(WITH_A_COPY))
+def test_attempt_after_a_good_copy(outcome: Outcome, policy: StatusPolicy, expected: Standing) -> None:
+    """What an outcome means for an origin whose rules were read a day ago."""
+    good = settled(Outcome.SUCCESS)
+    later = settled(outcome, previous=good, now=DAY)
+    assert standing(later, policy, DAY) is expected
+    if expected is STALE:
+        assert (later.body, later.fetched_at) == (BODY, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "access", "lifetime"),
+    [
+        (Outcome.SUCCESS, AccessResult.SUCCESSFUL, Lifetime.CACHE_CONTROL),
+        (Outcome.FORBIDDEN, AccessResult.UNAVAILABLE, Lifetime.ONE_DAY),
+        (Outcome.MISSING, AccessResult.UNAVAILABLE, Lifetime.ONE_DAY),
+        (Outcome.OTHER_CLIENT_ERROR, AccessResult.UNAVAILABLE, Lifetime.ONE_DAY),
+        (Outcome.LOST, AccessResult.UNAVAILABLE, Lifetime.ONE_DAY),
+        (Outcome.NON_PUBLIC, AccessResult.UNREACHABLE, Lifetime.ONE_DAY),
+        (Outcome.FAILURE, AccessResult.UNREACHABLE, Lifetime.RETRY),
+    ],
+)
+def test_access_and_lifetime(outcome: Outcome, access: AccessResult, lifetime: Lifetime) -> None:
+    """How RFC 9309 §2.3.1 calls each row, and for how long it is taken as known."""
+    row = STATUS_TABLE[outcome]
+    assert (row.access, row.lifetime) == (access, lifetime)
+
+
+@pytest.mark.parametrize("policy", StatusPolicy)
+def test_nothing_but_archive_opens_at_once_on_failure(policy: StatusPolicy) -> None:
+    """Only the policy that says so lets a failing site be fetched from without rules."""
+    effect = STATUS_TABLE[Outcome.FAILURE].effect_under(policy)
+    assert (effect is Effect.LAST_GOOD_ELSE_OPEN) is (policy is StatusPolicy.ARCHIVE)
+
+
+@pytest.mark.parametrize(
+    ("statuses", "outcome"),
+    [
+        ((200, 201, 204, 206, 226, 299), Outcome.SUCCESS),
+        ((300, 301, 302, 303, 304, 305, 307, 308, 399), Outcome.LOST),
+        ((401, 403), Outcome.FORBIDDEN),
+        ((404, 410), Outcome.MISSING),
+        ((400, 402, 405, 406, 407, 408, 418, 425, 428, 430, 451, 499), Outcome.OTHER_CLIENT_ERROR),
+        ((429, 500, 502, 503, 504, 520, 599), Outcome.FAILURE),
+        ((-1, 0, 100, 101, 199, 600, 999), Outcome.FAILURE),
+    ],
+)
+def test_outcome_of_status(statuses: tuple[int, ...], outcome: Outcome) -> None:
+    """Every status that is not followed any further has its row."""
+    assert {outcome_of(status) for status in statuses} == {outcome}
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Outcome.FORBIDDEN,
+        Outcome.MISSING,
+        Outcome.OTHER_CLIENT_ERROR,
+        Outcome.LOST,
+        Outcome.NON_PUBLIC,
+    ],
+)
+def test_refusals_hold_for_a_day(outcome: Outcome) -> None:
+    """An answer that is no file is taken as known for 24 h, whatever Cache-Control and Retry-After say."""
+    record = settled(outcome, now=50.0, cache_control="max-age=1", retry_after=5.0, jitter=0.9)
+    assert (record.checked_at, record.fresh_until_at) == (50.0, 50.0 + DAY)
+
+
+@pytest.mark.parametrize(
+    ("cache_control", "lifetime"),
+    [
+        (None, DAY),
+        ("", DAY),
+        ("public", DAY),
+        ("max-age=0", 5 * MINUTE),
+        ("max-age=299", 5 * MINUTE),
+        ("max-age=300", 5 * MINUTE),
+        ("max-age=301", 301.0),
+        ("public, max-age=7200", 2 * HOUR),
+        ("max-age=86400", DAY),
+        ("max-age=86401", DAY),
+        ("max-age=999999999999999", DAY),
+        ("no-store", 5 * MINUTE),
+        ("no-cache, max-age=7200", 5 * MINUTE),
+        ("s-maxage=600", DAY),
+        ("x-max-age=600", DAY),
+        ("MAX-AGE = 600", 10 * MINUTE),
+        ('max-age="600"', 10 * MINUTE),
+        ("max-age=soon", 5 * MINUTE),
+    ],
+)
+def test_lifetime_of_a_good_copy(cache_control: str | None, lifetime: float) -> None:
+    """Cache-Control is obeyed within 5 min and 24 h (RFC 9309 §2.4)."""
+    assert settled(Outcome.SUCCESS, now=7.0, cache_control=cache_control).fresh_until_at == 7.0 + lifetime
+
+
+@given(st.text(max_size=2000))
+def test_lifetime_stays_within_bounds(cache_control: str) -> None:
+    """No Cache-Control header, however odd, gets a copy out of its bounds."""
+    lifetime = settled(Outcome.SUCCESS, cache_control=cache_control).fresh_until_at
+    assert 5 * MINUTE <= lifetime <= DAY
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [(None, None), ("no-store", 0.0), ("max-age=60", 60.0), ("max-age=1, max-age=2", 1.0), ("private", None)],
+)
+def test_max_age(header: str | None, seconds: float | None) -> None:
+    """The seconds that a header grants, unclamped."""
+    assert max_age(header) == seconds
+
+
+def test_retries_grow_to_an_hour() -> None:
+    """A minute, doubling with each failure in a row, at most an hour."""
+    delays = [retry_delay(failures, retry_after=None, jitter=0.0) for failures in range(1, 10)]
+    assert delays == [60, 120, 240, 480, 960, 1920, 3600, 3600, 3600]
+    assert retry_delay(10**9, retry_after=None, jitter=0.0) == HOUR
+
+
+@given(
+    failures=st.integers(1, 10**6),
+    retry_after=st.none() | st.floats(0, 1e12),
+    jitter=st.floats(0, 1, exclude_max=True),
+)
+def test_retry_jitter_only_lengthens(failures: int, retry_after: float | None, jitter: float) -> None:
+    """The jitter adds up to a quarter, and neither it nor anything else cuts what the server asked for (24 h)."""
+    plain = retry_delay(failures, retry_after=retry_after, jitter=0.0)
+    jittered = retry_delay(failures, retry_after=retry_after, jitter=jitter)
+    assert plain <= jittered <= 1.25 * plain
+    assert jittered >= max(MINUTE, min(retry_after or 0.0, DAY))
+    assert jittered <= 1.25 * DAY
+
+
+@pytest.mark.parametrize(
+    ("retry_after", "delay"),
+    [(None, 60.0), (0.0, 60.0), (59.0, 60.0), (61.0, 61.0), (7200.0, 7200.0), (10 * DAY, DAY)],
+)
+def test_retry_after_is_obeyed(retry_after: float | None, delay: float) -> None:
+    """Retry-After lengthens the wait, never shortens it, and reaches no further than 24 h."""
+    assert settled(Outcome.FAILURE, now=10.0, retry_after=retry_after).fresh_until_at == 10.0 + delay
+
+
+def test_failures_are_counted_in_a_row() -> None:
+    """Failures add up, keep the instant of the first, and any other outcome forgets them."""
+    first = settled(Outcome.FAILURE, now=100.0)
+    second = settled(Outcome.FAILURE, previous=first, now=200.0)
+    assert [(record.failures, record.failing_since_at) for record in (first, second)] == [
+        (1, 100.0),
+        (2, 100.0),
+    ]
+    assert second.fresh_until_at == 200.0 + 120.0
+    for outcome in set(Outcome) - {Outcome.FAILURE}:
+        after = settled(outcome, previous=second, now=300.0)
+        assert (after.failures, after.failing_since_at) == (0, None)
+
+
+def test_last_good_copy_survives_failures_with_all_that_belongs_to_it() -> None:
+    """A failure keeps body, validators, time and place of the last good copy."""
+    good = replace(
+        settled(Outcome.SUCCESS), robots_url="http://b.example/robots.txt", redirects=("http://a.example/r",)
+    )
+    bad = settled(Outcome.FAILURE, previous=settled(Outcome.FAILURE, previous=good, now=DAY), now=2 * DAY)
+    kept = ("body", "fetched_at", "etag", "last_modified", "robots_url", "redirects")
+    assert {name: getattr(bad, name) for name in kept} == {name: getattr(good, name) for name in kept}
+    assert (bad.outcome, bad.status, bad.cause) == (Outcome.FAILURE, 500, "HTTP status 500")
+    assert bad.checked_at == 2 * DAY
+
+
+def test_new_copy_replaces_the_old() -> None:
+    """A good answer is the whole truth: nothing of the former copy stays."""
+    old = settled(Outcome.SUCCESS)
+    end = Ending(Outcome.SUCCESS, Answer(status=200, body=b"new"), URL, ("http://a.example/moved",))
+    new = settle(ORIGIN, end, previous=old, now=DAY, jitter=0.5)
+    assert (new.body, new.fetched_at, new.etag, new.last_modified) == (b"new", DAY, None, None)
+    assert (new.cause, new.redirects) == (None, ("http://a.example/moved",))
+
+
+def test_failure_without_an_answer_has_its_cause() -> None:
+    """Of a network failure the words are kept, and no status."""
+    end = Ending(Outcome.FAILURE, Failure("no such name"), URL)
+    record = settle(ORIGIN, end, previous=None, now=0.0, jitter=0.0)
+    assert (record.status, record.cause, record.fetched_at) == (None, "no such name", None)
+
+
+@pytest.mark.parametrize("policy", set(StatusPolicy) - {StatusPolicy.GOOGLE, StatusPolicy.ARCHIVE})
+def test_stale_copy_serves_thirty_days_then_closes(policy: StatusPolicy) -> None:
+    """For thirty days after it was read the last good copy holds; then the site is closed."""
+    failing = settled(Outcome.FAILURE, previous=settled(Outcome.SUCCESS, now=1000.0), now=1000.0 + DAY)
+    assert standing(failing, policy, 1000.0 + 30 * DAY - 1) is STALE
+    assert standing(failing, policy, 1000.0 + 30 * DAY) is CLOSED
+
+
+@pytest.mark.parametrize("policy", [StatusPolicy.GOOGLE, StatusPolicy.ARCHIVE])
+def test_stale_copy_serves_thirty_days_then_opens(policy: StatusPolicy) -> None:
+    """Under the policies that open a failing site, a good copy of thirty days still comes first."""
+    failing = settled(Outcome.FAILURE, previous=settled(Outcome.SUCCESS), now=DAY)
+    assert standing(failing, policy, 30 * DAY - 1) is STALE
+    assert standing(failing, policy, 30 * DAY) is OPEN
+
+
+def test_google_waits_twelve_hours() -> None:
+    """Without a copy, Google's policy opens the site twelve hours after the first failure in a row."""
+    first = settled(Outcome.FAILURE, now=100.0)
+    again = settled(Outcome.FAILURE, previous=first, now=100.0 + 11 * HOUR)
+    for record in (first, again):
+        assert standing(record, StatusPolicy.GOOGLE, 100.0 + 12 * HOUR - 1) is CLOSED
+        assert standing(record, StatusPolicy.GOOGLE, 100.0 + 12 * HOUR) is OPEN
+        assert standing(record, StatusPolicy.DEFAULT, 100.0 + 12 * HOUR) is CLOSED
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize(
+    ("location", "target"),
+    [
+        ("http://b.example/robots.txt", "http://b.example/robots.txt"),
+        ("/r.txt", "http://a.example/r.txt"),
+        ("r.txt?x=1", "http://a.example/r.txt?x=1"),
+        ("//b.example:8080/", "http://b.example:8080/"),
+        ("https://user:pass@b.example/#part", "https://b.example/"),
+        ("  /blank  ", "http://a.example/blank"),
+        ("ftp://b.example/r", "ftp://b.example/r"),
+    ],
+)
+def test_redirect_target(status: int, location: str, target: str) -> None:
+    """A Location is resolved against what was asked; fragments and credentials are dropped."""
+    assert redirect_target(URL, Answer(status=status, location=location)) == target
+
+
+@pytest.mark.parametrize("status", [200, 300, 304, 305, 306, 404, 500])
+def test_other_statuses_do_not_redirect(status: int) -> None:
+    """A Location beside another status leads nowhere."""
+    answer = Answer(status=status, location="http://b.example/")
+    assert redirect_target(URL, answer) is None
+    step = follow(URL, (), answer)
+    assert isinstance(step, Ending)
+    assert step.outcome is outcome_of(status)
+
+
+@pytest.mark.parametrize("location", [None, "", "http://[", "http://b.example:port/"])
+def test_redirect_to_nowhere_is_lost(location: str | None) -> None:
+    """A redirect that names no place ends the search: unavailable (RFC 9309 §2.3.1.2)."""
+    step = follow(URL, (), Answer(status=301, location=location))
+    assert isinstance(step, Ending)
+    assert (step.outcome, step.url) == (Outcome.LOST, URL)
+
+
+def test_five_redirects_are_followed_and_no_sixth() -> None:
+    """The fifth redirect still leads somewhere, the sixth is the end (RFC 9309 §2.3.1.2)."""
+    redirects: tuple[str, ...] = ()
+    url = URL
+    for hop in range(1, MAX_REDIRECTS + 1):
+        step = follow(url, redirects, Answer(status=302, location=f"/{hop}"))
+        assert step == f"http://a.example/{hop}"
+        redirects, url = (*redirects, url), f"http://a.example/{hop}"
+    end = follow(url, redirects, Answer(status=302, location="/6"))
+    assert isinstance(end, Ending)
+    assert (end.outcome, end.url, end.redirects) == (Outcome.LOST, "http://a.example/5", redirects)
+    assert MAX_REDIRECTS == 5
+
+
+def test_failure_after_redirects_keeps_the_way() -> None:
+    """A failing hop is a failure of the whole attempt, and tells how it was come to."""
+    end = follow("http://b.example/r", (URL,), Failure("reset"))
+    assert end == Ending(Outcome.FAILURE, Failure("reset"), "http://b.example/r", (URL,))
+
+
+@given(st.text(max_size=300))
+def test_no_location_raises(location: str) -> None:
+    """Whatever a server writes into Location, there is an answer and no exception."""
+    step = follow(URL, (), Answer(status=301, location=location))
+    assert isinstance(step, str | Ending)

@@ -1,0 +1,166 @@
+"""Who we say we are: product tokens (RFC 9309 §2.2.1), contacts and the headers that carry them."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+import pytest
+from multidict import CIMultiDict
+
+from robotgate._errors import OptionError
+from robotgate._identity import Identity, TokenWarning, identify
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAIL = "bot@example.org"
+
+
+@pytest.mark.parametrize(
+    ("agent", "token"),
+    [
+        ("ExampleBot/1.0", "ExampleBot"),
+        ("ExampleBot", "ExampleBot"),
+        ("  ExampleBot/1.0  ", "ExampleBot"),
+        ("ExampleBot (like a spider)", "ExampleBot"),
+        ("Example-Bot_x/2 (+https://example.org/bot)", "Example-Bot_x"),
+    ],
+)
+def test_token_is_the_first_word(agent: str, token: str) -> None:
+    """Without `token`, the name in robots.txt is the text before the first slash or blank."""
+    identity = identify(agent, contact=MAIL, token=None)
+    assert (identity.token, identity.user_agent) == (token, agent.strip())
+
+
+@pytest.mark.parametrize("token", ["ExampleBot", "examplebot", "EXAMPLEBOT"])
+def test_token_can_be_named(token: str) -> None:
+    """A browser-like agent needs its token named, in whatever case."""
+    agent = "Mozilla/5.0 (compatible; ExampleBot/1.0)"
+    assert identify(agent, contact=MAIL, token=token).token == token
+
+
+@pytest.mark.parametrize(
+    ("agent", "token", "hint"),
+    [
+        ("", None, "agent=''"),
+        ("   ", None, "agent='   '"),
+        ("Example\nBot/1.0", None, "agent="),
+        ("ExampleBot/1.0\r\nX-Evil: 1", None, "agent="),
+        ("Beispielbär/1.0", None, "agent="),
+        ("/1.0", None, "token=''"),
+        ("Example.Bot/1.0", None, "token='Example.Bot'"),
+        ("(compatible; ExampleBot/1.0)", None, "token='ExampleBot'"),
+        ("*", None, "token='*'"),
+        ("Mozilla/5.0 (compatible; ExampleBot/1.0)", None, "names every browser"),
+        ("mozilla", None, "names every browser"),
+        ("ExampleBot/1.0", "", "token=''"),
+        ("ExampleBot/1.0", "Example Bot", "token='Example Bot'"),
+        ("ExampleBot/1.0", "Mozilla", "names every browser"),
+        ("ExampleBot/1.0", "OtherBot", "does not appear in agent"),
+    ],
+)
+def test_names_that_cannot_be_used(agent: str, token: str | None, hint: str) -> None:
+    """A name that site owners could not address is refused, with the option's name and a hint."""
+    with pytest.raises(OptionError) as refusal:
+        identify(agent, contact=MAIL, token=token)
+    assert hint in str(refusal.value)
+
+
+def test_token_stands_in_the_name_and_not_just_in_the_contact() -> None:
+    """The address of a page does not make its words the crawler's name."""
+    with pytest.raises(OptionError):
+        identify("Bot/1.0", contact="https://example.org/bot", token="example")
+
+
+def test_digits_in_a_token_are_taken_with_a_warning() -> None:
+    """RFC 9309 §2.2.1 has no digits in product tokens, but real crawlers do."""
+    with pytest.warns(TokenWarning, match="'Bot9' holds digits"):
+        assert identify("Bot9/1.0", contact=MAIL, token=None).token == "Bot9"
+
+
+def test_digits_in_the_version_are_no_matter() -> None:
+    """Only the token is warned of."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        identify("ExampleBot/2.0", contact=MAIL, token=None)
+
+
+@pytest.mark.parametrize("contact", [MAIL, "a@b", "first.last+bot@mail.example.org"])
+def test_mail_contact_is_sent_as_from(contact: str) -> None:
+    """An e-mail address goes into From (RFC 9110 §10.1.2) and leaves the User-Agent alone."""
+    identity = identify("ExampleBot/1.0", contact=contact, token=None)
+    assert identity.headers == {"User-Agent": "ExampleBot/1.0", "From": contact}
+
+
+@pytest.mark.parametrize(
+    "contact", ["https://example.org/bot", "http://example.org", "HTTPS://EXAMPLE.ORG/bot"]
+)
+def test_page_contact_stands_in_the_user_agent(contact: str) -> None:
+    """A page goes into the User-Agent, and there is no From."""
+    identity = identify("ExampleBot/1.0", contact=contact, token=None)
+    assert identity.headers == {"User-Agent": f"ExampleBot/1.0 (+{contact})"}
+    assert identity.token == "ExampleBot"
+
+
+def test_page_contact_is_not_said_twice() -> None:
+    """An agent that already names the page stays as it is."""
+    agent = "ExampleBot/1.0 (+https://example.org/bot)"
+    assert identify(agent, contact="https://example.org/bot", token=None).user_agent == agent
+
+
+@pytest.mark.parametrize(
+    "contact",
+    [
+        "",
+        "   ",
+        "example.org",
+        "@",
+        "bot@",
+        "@example.org",
+        "bot@example@org",
+        "bot at example.org",
+        "Bot <bot@example.org>",
+        "a@b, c@d",
+        "mailto:bot@example.org",
+        "ftp://example.org/",
+        "http://",
+        "https:///bot",
+        "https://exa mple.org/",
+        "https://example.org/(bot)",
+        "http://[::1",
+        "bot@example.org\r\nX-Evil: 1",
+        "bot@bücher.example",
+    ],
+)
+def test_contacts_that_reach_nobody(contact: str) -> None:
+    """A contact is an e-mail address or a page; everything else is refused by name, with the remedy."""
+    with pytest.raises(OptionError, match=r"contact=.*e-mail address or an http\(s\) URL"):
+        identify("ExampleBot/1.0", contact=contact, token=None)
+
+
+@pytest.mark.parametrize(
+    ("given", "completed"),
+    [
+        ({}, {"User-Agent": "ExampleBot/1.0", "From": MAIL}),
+        (
+            {"user-agent": "Mozilla/5.0 (examplebot)"},
+            {"User-Agent": "Mozilla/5.0 (examplebot)", "From": MAIL},
+        ),
+        ({"from": "other@example.org"}, {"User-Agent": "ExampleBot/1.0", "From": "other@example.org"}),
+        ({"Accept": "*/*"}, {"Accept": "*/*", "User-Agent": "ExampleBot/1.0", "From": MAIL}),
+    ],
+)
+def test_headers_are_completed(given: Mapping[str, str], completed: Mapping[str, str]) -> None:
+    """What a request has of its own stays; what it lacks of ours is added."""
+    headers = CIMultiDict(given)
+    Identity("ExampleBot", "ExampleBot/1.0", MAIL).complete(headers)
+    assert {name.title(): value for name, value in headers.items()} == completed
+
+
+@pytest.mark.parametrize("user_agent", ["Mozilla/5.0", "OtherBot/1.0", ""])
+def test_another_name_than_the_token_is_refused(user_agent: str) -> None:
+    """A request that obeys one name's rules and sends another's tells site owners nothing."""
+    headers = CIMultiDict({"User-Agent": user_agent})
+    with pytest.raises(OptionError, match="does not name 'ExampleBot'"):
+        Identity("ExampleBot", "ExampleBot/1.0", MAIL).complete(headers)

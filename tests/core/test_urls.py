@@ -1,0 +1,254 @@
+"""Origins and targets: every odd URL is an `InvalidURLError`, or has the right origin."""
+
+from __future__ import annotations
+
+import pytest
+from yarl import URL
+
+from robotgate import InvalidURLError, Origin
+from robotgate._urls import parse_url, split_url
+
+
+@pytest.mark.parametrize(
+    ("url", "origin", "target"),
+    [
+        ("http://site.example", "http://site.example", "/"),
+        ("http://site.example/", "http://site.example", "/"),
+        ("https://site.example/", "https://site.example", "/"),
+        ("HTTP://Site.EXAMPLE/Path", "http://site.example", "/Path"),
+        ("hTTpS://SITE.example", "https://site.example", "/"),
+        ("http://site.example:80/a", "http://site.example", "/a"),
+        ("https://site.example:443/a", "https://site.example", "/a"),
+        ("http://site.example:443/a", "http://site.example:443", "/a"),
+        ("https://site.example:80/a", "https://site.example:80", "/a"),
+        ("http://site.example:8080/a", "http://site.example:8080", "/a"),
+        ("http://site.example:/a", "http://site.example", "/a"),
+        ("http://site.example:0080/a", "http://site.example", "/a"),
+        ("http://site.example:65535/", "http://site.example:65535", "/"),
+        ("http://user:password@site.example/a", "http://site.example", "/a"),
+        ("http://user@site.example:8080/a", "http://site.example:8080", "/a"),
+        ("http://:@site.example/", "http://site.example", "/"),
+        ("http://trusted.example@site.example/", "http://site.example", "/"),
+        ("http://site.example?a=b", "http://site.example", "/?a=b"),
+        ("http://site.example#top", "http://site.example", "/"),
+        ("http://site.example/a#b", "http://site.example", "/a"),
+        ("http://site.example/a?b#c", "http://site.example", "/a?b"),
+        ("http://site.example/a?", "http://site.example", "/a"),
+        ("http://site.example/a b", "http://site.example", "/a%20b"),
+        ("http://site.example/a%20b", "http://site.example", "/a%20b"),
+        ("http://site.example/%7Ea", "http://site.example", "/~a"),
+        ("http://site.example/ü", "http://site.example", "/%C3%BC"),
+        ("http://site.example/a/../b", "http://site.example", "/b"),
+        ("http://site.example/a/./b", "http://site.example", "/a/b"),
+        ("http://site.example/..", "http://site.example", "/"),
+        ("http://site.example//a", "http://site.example", "//a"),
+        ("http://site.example./", "http://site.example", "/"),
+        ("http://bücher.example/", "http://xn--bcher-kva.example", "/"),
+        ("http://BÜCHER.example/", "http://xn--bcher-kva.example", "/"),
+        ("http://xn--bcher-kva.example/", "http://xn--bcher-kva.example", "/"),
+        ("http://例え.テスト/", "http://xn--r8jz45g.xn--zckzah", "/"),
+        ("http://faß.example/", "http://xn--fa-hia.example", "/"),
+        ("http://under_score.example/", "http://under_score.example", "/"),
+        ("http://-a-.example/", "http://-a-.example", "/"),
+        ("http://single/", "http://single", "/"),
+        (f"http://{'a' * 63}.example/", f"http://{'a' * 63}.example", "/"),
+        ("http://192.0.2.1/", "http://192.0.2.1", "/"),
+        ("http://192.0.2.1:8080/", "http://192.0.2.1:8080", "/"),
+        ("http://192.0.2.1./", "http://192.0.2.1", "/"),
+        ("http://[2001:DB8::1]/", "http://[2001:db8::1]", "/"),
+        ("http://[2001:db8:0:0:0:0:0:1]:8080/a", "http://[2001:db8::1]:8080", "/a"),
+        ("http://[::ffff:192.0.2.1]/", "http://[::ffff:192.0.2.1]", "/"),
+    ],
+)
+def test_right_origin_and_target(url: str, origin: str, target: str) -> None:
+    """Mixed case, default ports, credentials, fragments, scripts: one origin, one way to say it."""
+    found, sent = split_url(url)
+    if "::ffff:" in url:
+        # The text of a mapped address differs between versions of Python; the origin does not.
+        assert found == Origin.of(origin)
+    else:
+        assert str(found) == origin
+    assert sent == target
+    assert Origin.of(URL(url)) == found
+    assert found.robots_url == f"{found}/robots.txt"
+    assert Origin.of(found.robots_url) == found
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "   ",
+        "nonsense",
+        "not a url",
+        "/path",
+        "//site.example/",
+        "?a=b",
+        "site.example",
+        "site.example/page",
+        "site.example:80/page",
+        "www.site.example:8080",
+        "http",
+        "http:",
+        "http:/",
+        "http://",
+        "http:///path",
+        "http:site.example",
+        "http:/site.example/",
+        "http://?a",
+        "http://#a",
+        "http://:80/",
+        "http://user@/",
+        "http://user:password@",
+        "https://",
+        "ftp://site.example/",
+        "ftps://site.example/",
+        "file:///etc/passwd",
+        "javascript:alert(1)",
+        "mailto:bot@example.org",
+        "data:text/plain,hello",
+        "ws://site.example/",
+        "about:blank",
+        "tel:123",
+        "view-source:http://site.example/",
+        "http://[::1",
+        "http://::1]/",
+        "http://[::1]x/",
+        "http://[]/",
+        "http://[:::1]/",
+        "http://[12345::]/",
+        "http://[::1%25lo]/",
+        "http://[fe80::1%eth0]/",
+        "http://site.example:x/",
+        "http://site.example:-1/",
+        "http://site.example:0/",
+        "http://site.example:65536/",
+        "http://site.example:99999/",
+        "http://site.example:80:80/",
+        "http://site example/",
+        "http:// site.example/",
+        "http://site.example /",
+        "http://site\texample/",
+        "http://site\nexample/",
+        "http://site.example/\r\nX: y",
+        "http://site.example/\x00",
+        " http://site.example/",
+        "http://site.example/ ",
+        "\nhttp://site.example/",
+        "http://site.example/\ud800",
+        "http://\ud800.example/",
+        "http://.example/",
+        "http://site..example/",
+        "http://./",
+        "http://../",
+        "http://site.example../",
+        "http://si%00te.example/",
+        "http://si%2fte.example/",
+        "http://site.example%2eevil/",
+        "http://si<te>.example/",
+        "http://si|te.example/",
+        "http://si^te.example/",
+        "http://si\\te.example/",
+        "http://site.example\\@other.example/",
+        "http://*.example/",
+        "http://a,b.example/",
+        "http://a$b.example/",
+        f"http://{'a' * 300}/",
+        f"http://{'a' * 300}.example/",
+        f"http://{'a.' * 150}example/",
+        f"http://{'a' * 64}.example/",
+        f"http://{'ü' * 63}.example/",
+        "http://999.999.999.999/",
+        "http://256.1.1.1/",
+        "http://1.2.3/",
+        "http://1.2.3.4.5/",
+        "http://127.1/",
+        "http://2130706433/",
+        "http://0x7f.0.0.1/",
+        "http://0x7f000001/",
+        "http://0177.0.0.1/",
+        "http://site.example.123/",
+        "http://site.0x1f/",
+    ],
+)
+def test_no_url_of_ours(url: str) -> None:
+    """Not a URL, no host, not http, or a host that cannot exist: one error, which tells the URL."""
+    with pytest.raises(InvalidURLError) as caught:
+        split_url(url)
+    assert isinstance(caught.value, ValueError)
+    assert caught.value.problem
+    assert len(str(caught.value)) < 500
+
+
+def test_whole_url_is_kept_in_the_error() -> None:
+    """The message shows its beginning, the attribute has it all."""
+    url = "ftp://" + "a" * 1000
+    with pytest.raises(InvalidURLError, match="'ftp'") as caught:
+        split_url(url)
+    assert caught.value.url == url
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("http://site.example/", "https://site.example/"),
+        ("http://site.example/", "http://site.example:8080/"),
+        ("http://site.example/", "http://www.site.example/"),
+        ("https://site.example/", "https://site.example:80/"),
+    ],
+)
+def test_different_origins(one: str, other: str) -> None:
+    """Scheme, host and port make an origin (RFC 9309 §2.3)."""
+    assert Origin.of(one) != Origin.of(other)
+
+
+@pytest.mark.parametrize(
+    ("url", "authority"),
+    [
+        ("http://site.example/", "site.example"),
+        ("http://site.example:8080/", "site.example:8080"),
+        ("https://site.example:80/", "site.example:80"),
+        ("http://[2001:db8::1]/", "[2001:db8::1]"),
+        ("http://[2001:db8::1]:8080/", "[2001:db8::1]:8080"),
+    ],
+)
+def test_authority(url: str, authority: str) -> None:
+    """The port only where it is not the scheme's own; IPv6 in brackets."""
+    assert Origin.of(url).authority == authority
+
+
+@pytest.mark.parametrize(
+    ("host", "is_public"),
+    [
+        ("site.example", True),
+        ("8.8.8.8", True),
+        ("localhost.example", True),
+        ("[2606:4700::1]", True),
+        ("[::ffff:8.8.8.8]", True),
+        ("[64:ff9b::8.8.8.8]", True),
+        ("localhost", False),
+        ("a.localhost", False),
+        ("127.0.0.1", False),
+        ("10.1.2.3", False),
+        ("169.254.169.254", False),
+        ("224.0.0.1", False),
+        ("[::1]", False),
+        ("[fe80::1]", False),
+        ("[ff02::1]", False),
+        ("[::ffff:10.0.0.1]", False),
+        ("[64:ff9b::10.0.0.1]", False),
+        ("[2002:a00:1::]", False),
+        ("[::127.0.0.1]", False),
+        ("[64:ff9b:1::1]", False),
+    ],
+)
+def test_is_public(host: str, *, is_public: bool) -> None:
+    """By the IANA special-purpose registries, also for an IPv4 address within an IPv6 one."""
+    assert Origin.of(f"http://{host}/").is_public is is_public
+
+
+def test_url_is_parsed_as_aiohttp_will_send_it() -> None:
+    """Escapes that mean the same are made the same; those that do not are left."""
+    assert str(parse_url("http://site.example/%7ea%2Fb c?d=%26&e=ü")) == (
+        "http://site.example/~a%2Fb%20c?d=%26&e=%C3%BC"
+    )
