@@ -1,0 +1,26 @@
+"""The command line: ``robotgate fetch``, ``robotgate check`` and ``robotgate demo``.
+
+Needs the extra ``robotgate[cli]``; nothing else in the package imports from here.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from typing import Final
+
+EXTRA: Final = ("click", "rich")
+
+
+def main() -> None:
+    """Run the command line; without its extra, say what to install and exit with 2."""
+    missing = [name for name in EXTRA if find_spec(name) is None]
+    if missing:
+        sys.stderr.write(
+            f"robotgate: the command line needs {' and '.join(missing)}: pip install 'robotgate[cli]'\n"
+        )
+        raise SystemExit(2)
+    # Not at the top: without click this module could not say so.
+    from robotgate.cli._commands import robotgate
+
+    robotgate(prog_name="robotgate")

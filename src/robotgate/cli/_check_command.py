@@ -1,0 +1,80 @@
+"""``robotgate check``: its options."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import click
+
+from robotgate import RobotGate
+from robotgate.cli._check import Finding, check_file, check_online
+from robotgate.cli._check_show import show
+from robotgate.cli._common import (
+    CONTACT_HELP,
+    INTERRUPTED,
+    agent_option,
+    console,
+    private_option,
+    token_option,
+    usage_errors,
+)
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+
+@click.command()
+@click.argument("urls", metavar="URL...", nargs=-1, required=True)
+@agent_option
+@click.option(
+    "--contact", envvar="ROBOTGATE_CONTACT", show_envvar=True, help=f"{CONTACT_HELP} Not for --robots."
+)
+@token_option
+@click.option(
+    "--robots", type=click.File("rb"), help="Check against this file, offline; - is standard input."
+)
+@private_option
+def check(
+    *,
+    urls: tuple[str, ...],
+    agent: str,
+    contact: str | None,
+    token: str | None,
+    robots: BinaryIO | None,
+    allow_private_addresses: bool,
+) -> None:
+    """Tell whether URLs may be fetched, and show the line of robots.txt that decides.
+
+    With --robots, a URL may also be a path that begins with /.
+
+    Exit status: 0 when all are allowed, 1 when any is disallowed, 2 when there is no answer for any (an invalid URL,
+    a robots.txt that cannot be read) or for wrong usage.
+    """
+    name = token or agent
+    if robots is not None:
+        findings = check_file(_read(robots), urls, name)
+    elif contact is None:
+        raise click.UsageError("Give --contact (or set ROBOTGATE_CONTACT), or a file with --robots.")
+    else:
+        with usage_errors():
+            gate = RobotGate(
+                agent, contact=contact, token=token, allow_private_addresses=allow_private_addresses
+            )
+        findings = _ask(gate, urls, name)
+    show(console(), findings)
+    raise SystemExit(max(finding.exit for finding in findings))
+
+
+def _read(robots: BinaryIO) -> bytes:
+    try:
+        return robots.read()
+    except OSError as error:
+        raise click.UsageError(f"cannot read {robots.name}: {error.strerror}") from error
+
+
+def _ask(gate: RobotGate, urls: tuple[str, ...], agent: str) -> list[Finding]:
+    try:
+        return asyncio.run(check_online(gate, urls, agent))
+    except KeyboardInterrupt:
+        raise SystemExit(INTERRUPTED) from None

@@ -1,0 +1,122 @@
+"""``robotgate check``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from click.testing import CliRunner
+from tests.cli.conftest import CONTACT
+
+from robotgate.cli._check_command import check
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import LocalSite, Program
+
+ROBOTS: Final = b"""\
+# rules of a.example
+User-agent: *
+Disallow: /tmp/
+
+User-agent: OtherBot
+User-agent: ExampleBot
+Allow: /private/open
+Allow: /a
+Allow: /b
+Disallow: /private/
+Disallow: /x
+"""
+
+
+@pytest.fixture
+def robots(tmp_path: Path) -> Path:
+    """A robots.txt on disk."""
+    path = tmp_path / "robots.txt"
+    path.write_bytes(ROBOTS)
+    return path
+
+
+def _check(robots: Path, *arguments: str) -> tuple[int, list[str]]:
+    ended = CliRunner().invoke(check, ["--robots", str(robots), *arguments])
+    return ended.exit_code, ended.output.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("agent", "url", "status", "deciding"),
+    [
+        ("ExampleBot/1.0", "http://a.example/private/x", 1, ">    10  Disallow: /private/"),
+        ("ExampleBot/1.0", "/private/open/1", 0, ">     7  Allow: /private/open"),
+        ("ThirdBot/1.0", "http://a.example/tmp/", 1, ">     3  Disallow: /tmp/"),
+        ("ExampleBot/1.0", "http://a.example/tmp/", 0, None),
+        ("ExampleBot/1.0", "ftp://a.example/", 2, None),
+    ],
+)
+def test_a_file_decides_offline(
+    robots: Path, agent: str, url: str, status: int, deciding: str | None
+) -> None:
+    """The answer, and the line that gives it, without a contact or a network."""
+    exit_code, lines = _check(robots, "--agent", agent, url)
+
+    marked = [line.strip() for line in lines if line.startswith("  >")]
+    assert exit_code == status
+    assert marked == ([] if deciding is None else [deciding])
+
+
+def test_the_deciding_line_stands_in_its_context(robots: Path) -> None:
+    """Two lines on either side, and the User-agent line that makes the rule ours, however far above."""
+    _, lines = _check(robots, "--agent", "ExampleBot/1.0", "/private/x")
+
+    assert lines[-6:] == [
+        "        6  User-agent: ExampleBot",
+        "        ...",
+        "        8  Allow: /a",
+        "        9  Allow: /b",
+        "  >    10  Disallow: /private/",
+        "       11  Disallow: /x",
+    ]
+
+
+def test_the_worst_answer_counts(robots: Path) -> None:
+    """One URL without an answer is worse than one disallowed, which is worse than any number allowed."""
+    assert _check(robots, "/", "/tmp/")[0] == 1
+    assert _check(robots, "/", "/tmp/", "nonsense")[0] == 2
+
+
+def test_a_file_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    """Escape sequences in a robots.txt are spelt out."""
+    path = tmp_path / "robots.txt"
+    path.write_bytes(b"User-agent: *\nDisallow: /x # \x1b[2J\x9b31m \xe2\x80\xae\n")
+
+    _, lines = _check(path, "/x")
+
+    assert lines[-1].endswith("Disallow: /x # \\u001b[2J\\x9b31m \\u202e")
+
+
+async def test_a_site_is_asked_for_its_rules(program: Program, site: LocalSite) -> None:
+    """Online, the rules come from the site, once, and the file is shown all the same."""
+    ended = await program(
+        *("check", "--contact", CONTACT, "--allow-private-addresses"),
+        *(f"{site.base}/private/1", f"{site.base}/open"),
+    )
+
+    assert ended.status == 1
+    assert "  >     2  Disallow: /private/" in ended.out.splitlines()
+    assert site.asked == {"/robots.txt": 1}
+
+
+async def test_an_unreachable_robots_txt_is_no_answer(program: Program) -> None:
+    """Nobody listens at port 1: status 2, and why."""
+    ended = await program("check", "--contact", CONTACT, "--allow-private-addresses", "http://127.0.0.1:1/")
+
+    assert ended.status == 2
+    assert "robots.txt could not be read" in ended.out
+
+
+async def test_a_private_address_is_named_as_such(program: Program) -> None:
+    """The option that would permit it is the command line's, not the library's."""
+    ended = await program("check", "--contact", CONTACT, "http://127.0.0.1/")
+
+    assert ended.status == 2
+    assert "--allow-private-addresses" in ended.out

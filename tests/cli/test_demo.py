@@ -1,0 +1,89 @@
+"""``robotgate demo``, whole: real servers in a process of their own."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from tests.cli.conftest import Result
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import Program
+
+SEEDS: Final = ("2", "11")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Result, Path]]:
+    """Two demonstrations, which ran at once, and their reports as JSON."""
+    files = [tmp_path_factory.mktemp("demo") / f"{seed}.json" for seed in SEEDS]
+    with ExitStack() as stack:
+        programs = [
+            stack.enter_context(
+                subprocess.Popen(
+                    [
+                        sys.executable,
+                        "-m",
+                        "robotgate.cli",
+                        "demo",
+                        "--pages",
+                        "150",
+                        "--seed",
+                        seed,
+                        "--json",
+                        file,
+                    ],
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    encoding="utf-8",
+                )
+            )
+            for seed, file in zip(SEEDS, files, strict=True)
+        ]
+        outputs = [program.communicate() for program in programs]
+    results = [Result(program.returncode, *output) for program, output in zip(programs, outputs, strict=True)]
+    return list(zip(results, files, strict=True))
+
+
+def test_nothing_is_broken_whatever_the_seed(runs: list[tuple[Result, Path]]) -> None:
+    """Exit status 0, and a report that bears it out."""
+    assert [run.status for run, _ in runs] == [0, 0], "\n".join(run.out for run, _ in runs)
+    for run, file in runs:
+        report = json.loads(file.read_text(encoding="utf-8"))
+        assert "nothing broken" in run.out
+        assert report["clean"]
+        assert len(report["sites"]) == 35
+        assert all(site["robots_requests"] == 1 for site in report["sites"])
+        assert {visit["site"] for visit in report["visits"]} == {site["site"] for site in report["sites"]}
+
+
+def test_the_table_can_be_read_in_a_file(runs: list[tuple[Result, Path]]) -> None:
+    """Where there is no terminal: plain lines of progress, no colours, at most 100 columns, nothing cut."""
+    for run, _ in runs:
+        table = run.out.splitlines()[:37]
+        assert "\x1b" not in run.out + run.err
+        assert "…" not in run.out
+        assert max(map(len, table)) <= 100
+        assert " of " in run.err.splitlines()[0]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGINT cannot be sent to another process there")
+async def test_ctrl_c_ends_it_at_once(program: Program) -> None:
+    """With status 130, and without a report."""
+    process = await program.start("demo", "--pages", "2000")
+    assert process.stderr is not None
+    await process.stderr.readline()
+
+    process.send_signal(signal.SIGINT)
+    out, err = await process.communicate(b"")
+
+    assert (process.returncode, out) == (130, b"")
+    assert b"Traceback" not in err
