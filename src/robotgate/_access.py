@@ -75,6 +75,9 @@ class Effect(Enum):
     LAST_GOOD_ELSE_CLOSED_12_HOURS = "the last good copy up to 30 days; none: closed for 12 hours, then open"
 
 
+_WITHOUT_COPY: Final = frozenset({Effect.RULES, Effect.OPEN, Effect.CLOSED})
+
+
 class Lifetime(Enum):
     """For how long an outcome is taken as known."""
 
@@ -93,6 +96,11 @@ class Row:
     lifetime: Lifetime
     elsewhere: Mapping[StatusPolicy, Effect] = field(default_factory=dict)
     """Where a named policy differs from the default."""
+
+    @property
+    def keeps_copy(self) -> bool:
+        """Whether some policy goes on with the last good copy, which is then to be kept for it."""
+        return not _WITHOUT_COPY.issuperset({self.effect, *self.elsewhere.values()})
 
     def effect_under(self, policy: StatusPolicy) -> Effect:
         """What this outcome does under a policy."""
@@ -280,7 +288,7 @@ def settle(
         return replace(
             record, body=answer.body, fetched_at=now, etag=answer.etag, last_modified=answer.last_modified
         )
-    if failed and previous is not None and previous.fetched_at is not None:
+    if STATUS_TABLE[ending.outcome].keeps_copy and previous is not None and previous.fetched_at is not None:
         return replace(
             record,
             body=previous.body,
@@ -302,7 +310,7 @@ def standing(record: RobotsRecord, policy: StatusPolicy, now: float) -> Standing
         return Standing.OPEN
     if effect is Effect.CLOSED:
         return Standing.CLOSED
-    if record.fetched_at is not None and now - record.fetched_at <= MAX_STALE_AGE:
+    if record.fetched_at is not None and now - record.fetched_at < MAX_STALE_AGE:
         return Standing.STALE_RULES
     if effect is Effect.LAST_GOOD_ELSE_OPEN:
         return Standing.OPEN
@@ -312,6 +320,17 @@ def standing(record: RobotsRecord, policy: StatusPolicy, now: float) -> Standing
     if effect is Effect.LAST_GOOD_ELSE_CLOSED_12_HOURS and patience_is_over:
         return Standing.OPEN
     return Standing.CLOSED
+
+
+def standing_until_at(record: RobotsRecord, policy: StatusPolicy, now: float) -> float:
+    """Until when a record means what it means now, and need not be asked for again."""
+    effect = STATUS_TABLE[record.outcome].effect_under(policy)
+    changes = []
+    if effect not in _WITHOUT_COPY and record.fetched_at is not None:
+        changes.append(record.fetched_at + MAX_STALE_AGE)
+    if effect is Effect.LAST_GOOD_ELSE_CLOSED_12_HOURS and record.failing_since_at is not None:
+        changes.append(record.failing_since_at + GOOGLE_PATIENCE)
+    return min([record.fresh_until_at, *(at for at in changes if at > now)])
 
 
 def _failing_since(previous: RobotsRecord | None, now: float) -> float:
@@ -350,8 +369,11 @@ def max_age(cache_control: str | None) -> float | None:
     directives = cache_control[:1000].lower()
     if re.search(r"\bno-(?:store|cache)\b", directives):
         return 0.0
-    granted = re.search(r"(?<![\w-])max-age\s*=\s*\"?([0-9]{1,12})", directives)
-    return float(granted[1]) if granted else None
+    granted = re.search(r"(?<![\w-])max-age\s*=\s*\"?([0-9]{0,12})", directives)
+    if granted is None:
+        return None
+    # What cannot be read is taken as stale (RFC 9111 §4.2.1).
+    return float(granted[1] or 0)
 
 
 def retry_delay(failures: int, *, retry_after: float | None, jitter: float) -> float:

@@ -17,13 +17,16 @@ from robotgate._lane import LaneRules
 from robotgate._lanes import Lanes
 from robotgate._pacing import HostState, earliest_start_at
 from robotgate._resolver import ThreadPerNameResolver
-from robotgate._robots import RobotsKeeper, RobotsOptions, Site
+from robotgate._robots import RobotsKeeper, RobotsOptions
 from robotgate._turns import Turns
 
 if TYPE_CHECKING:
+    from aiohttp import ClientMiddlewareType
+
     from robotgate._identity import Identity
     from robotgate._options import Options
     from robotgate._ports import Clock, Fetcher, Store
+    from robotgate._site import Site
     from robotgate._urls import Origin
 
 
@@ -39,6 +42,7 @@ class Engine:
         store: Store,
         clock: Clock,
         fetcher: Fetcher | None,
+        middleware: ClientMiddlewareType,
     ) -> None:
         self._options = options
         self._store = store
@@ -46,10 +50,14 @@ class Engine:
         if session is not None and session.closed:
             raise OptionError("session: it is closed")
         self._owns_session = session is None
-        self._session = session = session or _own_session(options)
+        self._session = session = session or _own_session(options, middleware)
         # Nothing of a caller's session but its connector: its credentials and cookies are not for robots.txt.
         self._robots_session = aiohttp.ClientSession(
-            connector=session.connector, connector_owner=False, cookie_jar=aiohttp.DummyCookieJar()
+            connector=session.connector,
+            connector_owner=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trust_env=session.trust_env,
+            middlewares=[middleware],
         )
         self._bounds = pages_bound, robots_bound = _bounds(options, session.connector)
         self.lanes = Lanes(rules=_lane_rules(options, session.connector), clock=clock, store=store)
@@ -84,7 +92,6 @@ class Engine:
             bound.release()
         await self.keeper.aclose()
         await asyncio.gather(*self._saving, return_exceptions=True)
-        await self.pages.aclose()
         await self._robots_session.close()
         if self._owns_session:
             await self._session.close()
@@ -137,10 +144,11 @@ def _access(site: Site) -> HostAccess:
     return HostAccess.EXCLUDED if site.rules.disallows_everything else HostAccess.CONTROLLED
 
 
-def _own_session(options: Options) -> aiohttp.ClientSession:
+def _own_session(options: Options, middleware: ClientMiddlewareType) -> aiohttp.ClientSession:
     resolver = ThreadPerNameResolver(max_threads=options.concurrency + options.robots_concurrency)
     # The gate bounds what is under way; a limit of the connector's would hold requests back after their turn.
-    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, resolver=resolver))
+    connector = aiohttp.TCPConnector(limit=0, resolver=resolver)
+    return aiohttp.ClientSession(connector=connector, middlewares=[middleware])
 
 
 def _bounds(

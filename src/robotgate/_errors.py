@@ -22,12 +22,16 @@ A blanket ``except ClientError: retry`` therefore retries refusals too; catch `D
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+import re
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from aiohttp import ClientError
 
 if TYPE_CHECKING:
     from robotgate._verdict import Verdict
+
+_CREDENTIALS: Final = re.compile(r"//[^/?#]*@")
+"""What of a URL must not stand in a log."""
 
 
 class RobotGateError(Exception):
@@ -54,7 +58,7 @@ class InvalidURLError(RobotGateError, ClientError, ValueError):
     """Not an absolute http or https URL of a host that can exist."""
 
     def __init__(self, url: str, problem: str) -> None:
-        super().__init__(f"{problem}: {url[:200]!r}")
+        super().__init__(f"{problem}: {_CREDENTIALS.sub('//', url[:200])!r}")
         self.url = url
         self.problem = problem
 

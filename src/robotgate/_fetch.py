@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import aiohttp
 
 from robotgate._access import Answer, Failure
+from robotgate._decode import ACCEPTED, BoundedBody
 from robotgate._pacing import parse_retry_after
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 CONNECT_TIMEOUT: Final = 5.0
 """Seconds for the TCP connection: a host that does not answer by then keeps others waiting."""
+CHUNK_BYTES: Final = 64 * 1024
 
 
 class AiohttpFetcher:
@@ -30,11 +32,10 @@ class AiohttpFetcher:
         """The answer, or why there is none."""
         request = self._session.get(
             url,
-            headers={"Accept": "text/plain,*/*;q=0.5", **headers},
+            headers={"Accept": "text/plain,*/*;q=0.5", "Accept-Encoding": ACCEPTED, **headers},
             allow_redirects=False,
             raise_for_status=False,
-            auto_decompress=True,
-            middlewares=(),
+            auto_decompress=False,
             timeout=aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_TIMEOUT),
         )
         try:
@@ -50,21 +51,16 @@ class AiohttpFetcher:
 
 
 async def _read(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
-    body = bytearray()
-    async for chunk in response.content.iter_any():
-        body += chunk
-        if len(body) > max_bytes:
+    body = BoundedBody(response.headers.get("Content-Encoding"), max_bytes=max_bytes)
+    async for chunk in response.content.iter_chunked(CHUNK_BYTES):
+        body.feed(chunk)
+        if body.is_full:
             # What is left may be endless, and a connection with unread octets cannot serve again.
             response.close()
-            return _whole_lines(body[:max_bytes])
+            break
         # A body that arrives faster than it is looked at never lets another task run.
         await asyncio.sleep(0)
-    return bytes(body)
-
-
-def _whole_lines(body: bytearray) -> bytes:
-    # Half a rule may allow, or refuse, what the whole one does not.
-    return bytes(body[: 1 + max(body.rfind(b"\n"), body.rfind(b"\r"))])
+    return body.end()
 
 
 def _answer(response: aiohttp.ClientResponse, body: bytes) -> Answer:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Coroutine, Generator
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import aiohttp
 from multidict import CIMultiDict
 
+from robotgate._attempts import attempts
 from robotgate._errors import ResponseTooLargeError
-from robotgate._middleware import past_the_gate
 from robotgate._page import CREDENTIAL_HEADERS
 from robotgate._redirect import Redirect, page_redirect
 from robotgate._response import Hop, Response
@@ -23,15 +23,23 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from robotgate._identity import Identity
-    from robotgate._page import PageRequest
+    from robotgate._page import PageRequest, RequestOptions
     from robotgate._ports import Clock
     from robotgate._turns import Turn, Turns
+
+    Ask: TypeAlias = Callable[[], PageRequest]
+
+
+MAX_UNWANTED_BYTES: Final = 64 * 1024
+"""The longest body of a redirect that is read to its end; behind it, closing the connection is cheaper."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenPage:
     """A page whose headers have come, in its turn."""
 
+    request: PageRequest
+    """Of the last hop."""
     response: aiohttp.ClientResponse
     turn: Turn
     history: tuple[Hop, ...]
@@ -42,12 +50,12 @@ class OpenPage:
 class PageFetch(Coroutine[object, None, Response]):
     """What `gate.fetch` returns: awaited it is a `Response`; with ``async with``, a streaming aiohttp response."""
 
-    __slots__ = ("_coroutine", "_fetcher", "_page", "_request")
+    __slots__ = ("_ask", "_coroutine", "_fetcher", "_page")
 
-    def __init__(self, fetcher: PageFetcher, request: PageRequest) -> None:
+    def __init__(self, fetcher: PageFetcher, ask: Ask) -> None:
         self._fetcher = fetcher
-        self._request = request
-        self._coroutine = fetcher.read(request)
+        self._ask = ask
+        self._coroutine = fetcher.read(ask)
         self._page: AbstractAsyncContextManager[OpenPage] | None = None
 
     def __await__(self) -> Generator[object, None, Response]:
@@ -68,7 +76,7 @@ class PageFetch(Coroutine[object, None, Response]):
     async def __aenter__(self) -> aiohttp.ClientResponse:
         # The page is wanted as a stream: the coroutine that would have read it is not needed.
         self._coroutine.close()
-        self._page = self._fetcher.stream(self._request)
+        self._page = self._fetcher.stream(self._ask)
         return (await self._page.__aenter__()).response
 
     async def __aexit__(
@@ -92,9 +100,8 @@ class PageFetcher:
         self._session = session
         self._identity = identity
         self._clock = clock
-        self._stranger: aiohttp.ClientSession | None = None
 
-    async def read(self, request: PageRequest) -> Response:
+    async def read(self, ask: Ask) -> Response:
         """The page with its body, its turn over.
 
         Raises:
@@ -103,8 +110,8 @@ class PageFetcher:
             aiohttp.ClientError, TimeoutError: as aiohttp raises them.
             RobotGateError: as `Turns.begin`.
         """
-        async with self.stream(request) as page:
-            body = await _read_body(page.response, request.max_bytes)
+        async with self.stream(ask) as page:
+            body = await _read_body(page.response, page.request.max_bytes)
             return Response(
                 status=page.response.status,
                 headers=page.response.headers,
@@ -117,26 +124,24 @@ class PageFetcher:
             )
 
     @asynccontextmanager
-    async def stream(self, request: PageRequest) -> AsyncIterator[OpenPage]:
+    async def stream(self, ask: Ask) -> AsyncIterator[OpenPage]:
         """The page at its headers; its turn ends with its body or with the block, whichever comes first.
 
         Raises:
             as `read`.
         """
         with ExitStack() as ending:
-            page = await self._open(request, ending)
+            page = await self._open(self._identified(ask()), ending)
             response = page.response
             over = partial(finish, page.turn, response)
             ending.callback(over)
             async with response:
-                await _raise_for_status(response, request, self._session)
-                response.content.on_eof(over)
+                await _raise_for_status(response, page.request, self._session)
+                if response.connection is None:
+                    over()
+                else:
+                    response.connection.add_callback(over)
                 yield page
-
-    async def aclose(self) -> None:
-        """Let go of the session for other origins, if there is one."""
-        if self._stranger is not None:
-            await self._stranger.close()
 
     async def _open(self, request: PageRequest, ending: ExitStack) -> OpenPage:
         """Follow redirects to the page; its turn ends with `ending`, those on the way have ended."""
@@ -154,19 +159,24 @@ class PageFetcher:
             with ExitStack() as hop:
                 hop.callback(turn.end)
                 sent_at = self._clock.now()
-                response = await self._send(request)
+                response = await self._send(request, turn)
                 turn.report(status=response.status, headers=response.headers)
                 redirect = self._redirect(request, response)
                 if redirect is None:
                     ending.push(hop.pop_all())
                     return OpenPage(
-                        response=response, turn=turn, history=history, waited=waited, sent_at=sent_at
+                        request=request,
+                        response=response,
+                        turn=turn,
+                        history=history,
+                        waited=waited,
+                        sent_at=sent_at,
                     )
-                response.release()
+                await _let_go(response)
             responses.append(response)
             if len(responses) > (request.max_redirects or 0):
                 raise aiohttp.TooManyRedirects(response.request_info, tuple(responses))
-            history = (*history, Hop(str(request.url), response.status))
+            history = (*history, Hop(request.shown_url, response.status))
             request = request.after(redirect)
 
     def _redirect(self, request: PageRequest, response: aiohttp.ClientResponse) -> Redirect | None:
@@ -175,40 +185,49 @@ class PageFetcher:
         with ExitStack() as failing:
             failing.callback(response.close)
             location = response.headers.get("Location") or response.headers.get("URI")
-            redirect = page_redirect(request.method, response.url, status=response.status, location=location)
+            redirect = page_redirect(request.method, request.url, status=response.status, location=location)
             failing.pop_all()
         return redirect
 
-    async def _send(self, request: PageRequest) -> aiohttp.ClientResponse:
-        session = self._session_for(request)
+    def _identified(self, request: PageRequest) -> PageRequest:
+        """The request with our name on it; that it bears another costs no turn."""
         options = request.options.copy()
-        headers = CIMultiDict(request.options.get("headers") or ())
+        headers = CIMultiDict(options.get("headers") or ())
         self._identity.complete(headers)
         options["headers"] = headers
-        options["raise_for_status"] = False
-        with past_the_gate():
-            return await session.request(request.method, request.url, allow_redirects=False, **options)
+        return replace(request, options=options)
 
-    def _session_for(self, request: PageRequest) -> aiohttp.ClientSession:
-        """The session; or for another origin than the first, one without the session's own credentials."""
-        session = self._session
-        if not request.has_left_origin:
-            return session
-        if session.auth is None and not any(name in session.headers for name in CREDENTIAL_HEADERS):
-            return session
-        if self._stranger is None:
-            headers = CIMultiDict(session.headers)
-            for name in CREDENTIAL_HEADERS:
-                headers.popall(name, None)
-            self._stranger = aiohttp.ClientSession(
-                connector=session.connector,
-                connector_owner=False,
-                cookie_jar=session.cookie_jar,
-                headers=headers,
-                timeout=session.timeout,
-                trust_env=session.trust_env,
-            )
-        return self._stranger
+    async def _send(self, request: PageRequest, turn: Turn) -> aiohttp.ClientResponse:
+        options = request.options.copy()
+        options["raise_for_status"] = False
+        if request.has_left_origin:
+            options = _without_credentials_of(self._session, options)
+        with attempts(request.url, turn.again):
+            return await self._session.request(request.method, request.url, allow_redirects=False, **options)
+
+
+def _without_credentials_of(session: aiohttp.ClientSession, options: RequestOptions) -> RequestOptions:
+    """Options that keep the session's own credentials from another origin than the first.
+
+    aiohttp has no way to leave a session's header out: an empty one goes in its place.
+    """
+    headers = CIMultiDict(options.get("headers") or ())
+    for name in CREDENTIAL_HEADERS:
+        if name in session.headers:
+            headers[name] = ""
+    options["headers"] = headers
+    if getattr(session, "auth", None) is not None:
+        options["auth"] = aiohttp.BasicAuth("")
+    return options
+
+
+async def _let_go(response: aiohttp.ClientResponse) -> None:
+    """Read an answer that nobody wants, so that its turn ends with it and its connection serves again."""
+    async for _ in response.content.iter_any():
+        if response.content.total_bytes > MAX_UNWANTED_BYTES:
+            response.close()
+            return
+    response.release()
 
 
 async def _read_body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Final, Self, Unpack
 
 import aiohttp
@@ -10,13 +11,14 @@ import aiohttp
 from robotgate._access import RobotsRecord, StatusPolicy
 from robotgate._clock import SystemClock
 from robotgate._engine import Engine
-from robotgate._errors import GateClosedError, OptionError
+from robotgate._errors import GateClosedError
 from robotgate._fetching import PageFetch
 from robotgate._identity import identify
 from robotgate._middleware import GateMiddleware
 from robotgate._normal import is_sent_as_written
-from robotgate._options import MAX_FETCH_BYTES, Options, check_seconds
+from robotgate._options import MAX_FETCH_BYTES, Options, check_count, check_part, check_seconds
 from robotgate._page import RequestOptions, page_request
+from robotgate._ports import Clock, Fetcher, Store
 from robotgate._robotstxt import RobotsTxt
 from robotgate._turns import PendingTurn, Turn
 from robotgate.stores.memory import MemoryStore
@@ -27,8 +29,7 @@ if TYPE_CHECKING:
     from yarl import URL
 
     from robotgate._host import HostView
-    from robotgate._ports import Clock, Fetcher, Store
-    from robotgate._robots import Site
+    from robotgate._site import Site
     from robotgate._verdict import Verdict
 
 MAX_PAGE_REDIRECTS: Final = 10
@@ -103,12 +104,10 @@ class RobotGate:
             status_policy=status_policy,
             max_bytes=max_bytes,
         )
-        if session is not None and not isinstance(session, aiohttp.ClientSession):
-            raise OptionError(f"session={session!r}: give an aiohttp.ClientSession")
-        if isinstance(store, str | bytes):
-            raise OptionError(
-                f"store={store!r}: give a Store; this version opens neither files nor servers itself"
-            )
+        check_part("session", session, aiohttp.ClientSession)
+        check_part("store", store, Store)
+        check_part("clock", clock, Clock)
+        check_part("fetcher", fetcher, Fetcher)
         self._session = session
         self._store: Store = MemoryStore() if store is None else store
         self._clock: Clock = SystemClock() if clock is None else clock
@@ -129,6 +128,7 @@ class RobotGate:
             store=self._store,
             clock=self._clock,
             fetcher=self._fetcher,
+            middleware=self._middleware,
         )
         self._sites = self._engine.keeper.sites
         return self
@@ -178,10 +178,8 @@ class RobotGate:
             if site is not None and is_sent_as_written(url, cut):
                 return site.rules.allows_normal(url[cut:]) if self._now() < site.fresh_until_at else None
         origin, target = self._running.turns.locate(url)
-        site = self._sites.get(str(origin))
-        if site is None or self._now() >= site.fresh_until_at:
-            return None
-        return site.rules.allows(target)
+        site = self._running.keeper.fresh(origin)
+        return None if site is None else site.rules.allows(target)
 
     async def check(self, url: str | URL) -> Verdict:
         """Whether a URL may be fetched, and why: the rule, its line, and how robots.txt was come by.
@@ -258,7 +256,10 @@ class RobotGate:
             aiohttp.ClientError, TimeoutError: as aiohttp raises them.
             RobotGateError: as `turn`; the `DisallowedError` of a redirect names its whole chain.
         """
-        request = page_request(
+        if max_bytes is not None:
+            check_count("max_bytes", max_bytes)
+        ask = partial(
+            page_request,
             url,
             method=method,
             options=options,
@@ -267,7 +268,7 @@ class RobotGate:
             max_bytes=self._options.max_bytes if max_bytes is None else max_bytes,
             max_redirects=max_redirects if allow_redirects else None,
         )
-        return PageFetch(self._running.pages, request)
+        return PageFetch(self._running.pages, ask)
 
     def wait_time(self, url: str | URL) -> float:
         """Seconds until the host of a URL can have its next turn, at the least; 0 when it is due.
@@ -318,7 +319,7 @@ class RobotGate:
             )
         return self._engine
 
-    async def _begin(self, url: str) -> Turn:
+    async def _begin(self, url: URL) -> Turn:
         return await self._running.turns.begin(url, priority=0, max_wait=self._options.max_wait)
 
     def _max_wait(self, given: float | _Given | None) -> float | None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from yarl import URL
 
 from robotgate._errors import OptionError
+from robotgate._options import check_text
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
@@ -71,13 +72,16 @@ def identify(agent: str, *, contact: str, token: str | None) -> Identity:
     Raises:
         OptionError: one of them cannot be used; the message names it.
     """
+    check_text("agent", agent)
+    check_text("contact", contact)
+    check_text("token", token if token is not None else "")
     if not _HEADER_SAFE.fullmatch(agent.strip()):
         raise OptionError(f"agent={agent!r}: give a name in printable ASCII, as 'ExampleBot/1.0'")
     agent = agent.strip()
     mail, page = _contact(contact)
+    name = _token(agent, token)
     if page is not None and page not in agent:
         agent = f"{agent} (+{page})"
-    name = _token(agent, token)
     return Identity(name, agent, mail)
 
 

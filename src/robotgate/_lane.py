@@ -49,14 +49,16 @@ class LaneRules:
     """Seconds; a longer block is not waited out."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, kw_only=True)
 class Admission:
     """The right to one request, from the moment it may be sent until `end`."""
 
     lane: Lane
     bound: asyncio.Semaphore
+    ahead: bool
+    priority: int
+    max_wait: float | None
     holder: asyncio.Task[object] | None
-    waited: float
     bytes_read: int = 0
     is_open: bool = field(default=True)
 
@@ -67,6 +69,17 @@ class Admission:
         self.bytes_read += bytes_read
         if status is not None:
             self.lane.note_answer(status, retry_after)
+
+    async def again(self) -> Admission:
+        """End this turn and wait for another, on the same terms.
+
+        Raises:
+            as `Lane.admit`.
+        """
+        self.end()
+        return await self.lane.admit(
+            bound=self.bound, ahead=self.ahead, priority=self.priority, max_wait=self.max_wait
+        )
 
     def end(self) -> None:
         """The request is over; ending twice is ending once."""
@@ -123,9 +136,20 @@ class Lane:
         left = earliest_start_at(self.state, delay=self.delay) - self._clock.now()
         return left if left > CLOCK_GRAIN else 0.0
 
+    def is_held_by(self, task: asyncio.Task[object] | None) -> bool:
+        """Whether nobody can have a turn before this task ends one of its own."""
+        return len(self._open) >= self._rules.slots and any(turn.holder is task for turn in self._open)
+
+    def nested(self) -> NestedTurnError:
+        """The error for a task that `is_held_by` says would wait for itself."""
+        return NestedTurnError(
+            f"this task already holds a turn of {self.pace_key} and would wait for itself:"
+            " read the first response to its end, or leave its block, before asking for the next"
+        )
+
     def ask_delay(self, origin: str, delay: float) -> None:
         """Take in the delay that one of the host's origins asks for; the longest of them and of our own holds."""
-        if self._asked_delays.get(origin) == delay:
+        if self._asked_delays.get(origin, 0.0) == delay:
             return
         self._asked_delays[origin] = delay
         longest = max(self._rules.delay, *self._asked_delays.values())
@@ -156,19 +180,28 @@ class Lane:
             NestedTurnError: this task holds the host's last slot itself.
             GateClosedError: the gate was closed meanwhile.
         """
-        arrived_at = self._clock.now()
         self._refuse_nested()
         rank = (0 if ahead else 1, -priority, next(self._arrivals))
-        deadline_at = None if max_wait is None else arrived_at + max_wait
+        deadline_at = None if max_wait is None else self._clock.now() + max_wait
         while True:
             await self._granted(rank, deadline_at)
             await self._bounded(bound, deadline_at)
             if self._is_closed:
                 bound.release()
                 raise _closed()
+            self._recall()
             if self.wait() <= 0:
                 await self._spend_token()
-                return self._begin(bound, waited=self._clock.now() - arrived_at)
+                admission = Admission(
+                    lane=self,
+                    bound=bound,
+                    ahead=ahead,
+                    priority=priority,
+                    max_wait=max_wait,
+                    holder=asyncio.current_task(),
+                )
+                self._begin(admission)
+                return admission
             # A block, or another gate's visit, came between.
             bound.release()
             self._give_back()
@@ -280,13 +313,11 @@ class Lane:
             self._has_token = True
             self._pump()
 
-    def _begin(self, bound: asyncio.Semaphore, *, waited: float) -> Admission:
+    def _begin(self, admission: Admission) -> None:
         self._is_starting = False
-        admission = Admission(self, bound, asyncio.current_task(), waited)
         self._open.add(admission)
         self._remember(_pacing.begun(self.state, now=self._clock.now(), delay=self.delay))
         self._pump()
-        return admission
 
     async def _spend_token(self) -> None:
         if self._has_token:
@@ -310,13 +341,12 @@ class Lane:
         """Start whoever may start; otherwise see to it that somebody pumps again."""
         while self._heap and self._heap[0][1].done():
             heappop(self._heap)
-        if not self._heap:
-            if not self._open and not self._is_starting:
-                self._wake_in(max(self.wait(), IDLE_LINGER))
-            return
         self._recall()
         if self.state.blocked_until_at - self._clock.now() > self._rules.max_block:
             self._refuse_waiters(self._blocked)
+        if not self._heap:
+            if not self.open_turns:
+                self._wake_in(max(self.wait(), IDLE_LINGER))
             return
         if self._may_start():
             self._is_starting = True
@@ -335,7 +365,7 @@ class Lane:
 
     def _wake(self) -> None:
         self._timer = None
-        if self._heap or self._open or self._is_starting or self.wait() > 0:
+        if self._heap or self.open_turns or self.wait() > 0:
             self._pump()
             return
         self._on_idle(self)
@@ -350,15 +380,12 @@ class Lane:
         self._store.remember_host(self.pace_key, state)
 
     def _refuse_nested(self) -> None:
-        task = asyncio.current_task()
-        if len(self._open) >= self._rules.slots and any(turn.holder is task for turn in self._open):
-            raise NestedTurnError(
-                f"this task already holds a turn of {self.pace_key} and would wait for itself:"
-                " read the first response to its end, or leave its block, before asking for the next"
-            )
+        if self.is_held_by(asyncio.current_task()):
+            raise self.nested()
 
     def _refuse_blocked(self) -> None:
         if self.state.blocked_until_at - self._clock.now() > self._rules.max_block:
+            self._pump()
             raise self._blocked()
 
     def _refuse_late(self, turn: asyncio.Future[None]) -> None:

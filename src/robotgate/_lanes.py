@@ -63,4 +63,5 @@ class Lanes:
             lane.close()
 
     def _drop(self, lane: Lane) -> None:
-        self._lanes.pop(lane.pace_key, None)
+        if self._lanes.get(lane.pace_key) is lane:
+            del self._lanes[lane.pace_key]

@@ -3,49 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import ExitStack, contextmanager
-from contextvars import ContextVar
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
 
 from aiohttp.http import SERVER_SOFTWARE
 
-from robotgate._turns import finish
+from robotgate._attempts import attempts_at
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable
 
     from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
+    from yarl import URL
 
     from robotgate._identity import Identity
     from robotgate._turns import Turn
 
-    BeginTurn = Callable[[str], Awaitable[Turn]]
+    BeginTurn = Callable[[URL], Awaitable[Turn]]
 
 MAX_HOLD: Final = 60.0
 """Seconds after which a turn ends though its response is neither read nor released: whoever holds it may be waiting
 for the very next turn."""
-HOLD_CHECK: Final = 0.5
-"""Seconds between looks at whether an unread response has been let go of."""
-
-_is_past_the_gate: ContextVar[bool] = ContextVar("robotgate_is_past_the_gate", default=False)
-
-
-@contextmanager
-def past_the_gate() -> Iterator[None]:
-    """Within this block requests have had their turn already, should they meet the middleware."""
-    token = _is_past_the_gate.set(True)
-    try:
-        yield
-    finally:
-        _is_past_the_gate.reset(token)
 
 
 class GateMiddleware:
-    """Judges and paces every hop of every request of a session."""
+    """Judges and paces every hop, and every attempt, of every request of a session."""
 
     def __init__(self, begin: BeginTurn, identity: Identity) -> None:
         self._begin = begin
         self._identity = identity
+        self._held: WeakKeyDictionary[ClientRequest, Hold] = WeakKeyDictionary()
 
     async def __call__(self, request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
         """Send one request in its turn.
@@ -53,16 +41,22 @@ class GateMiddleware:
         Raises:
             RobotGateError: as `RobotGate.turn`, before anything is sent.
         """
-        if _is_past_the_gate.get():
+        attempts = attempts_at(request.url)
+        if attempts is not None:
+            await attempts.begin()
             return await handler(request)
         self._identify(request)
-        turn = await self._begin(str(request.url))
+        unread = self._held.pop(request, None)
+        if unread is not None:
+            # A retry middleware sends the same request again, and may never read the first answer.
+            unread.end()
+        turn = await self._begin(request.url)
         with ExitStack() as failing:
             failing.callback(turn.end)
             response = await handler(request)
             turn.report(status=response.status, headers=response.headers)
             failing.pop_all()
-        _Hold(turn, response)
+        self._held[request] = Hold(turn, response)
         return response
 
     def _identify(self, request: ClientRequest) -> None:
@@ -72,25 +66,23 @@ class GateMiddleware:
         self._identity.complete(request.headers)
 
 
-class _Hold:
-    """Ends a turn once its response is read to the end, or let go of."""
+class Hold:
+    """Keeps a turn until its response has been read to the end, or is let go of."""
 
     def __init__(self, turn: Turn, response: ClientResponse) -> None:
         self._turn = turn
         self._response = response
-        self._loop = asyncio.get_running_loop()
-        self._until = self._loop.time() + MAX_HOLD
-        self._check: asyncio.TimerHandle | None = None
-        self._look()
-        response.content.on_eof(self._end)
-
-    def _look(self) -> None:
-        if self._response.connection is None or self._loop.time() >= self._until:
-            self._end()
+        connection = response.connection
+        self._limit: asyncio.TimerHandle | None = None
+        if connection is None:
+            self.end()
             return
-        self._check = self._loop.call_later(HOLD_CHECK, self._look)
+        self._limit = asyncio.get_running_loop().call_later(MAX_HOLD, self.end)
+        connection.add_callback(self.end)
 
-    def _end(self) -> None:
-        if self._check is not None:
-            self._check.cancel()
-        finish(self._turn, self._response)
+    def end(self) -> None:
+        """The response is over; ending twice is ending once."""
+        if self._limit is not None:
+            self._limit.cancel()
+        self._turn.report(bytes=self._response.content.total_bytes)
+        self._turn.end()

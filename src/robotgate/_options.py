@@ -36,7 +36,7 @@ class Options:
         if self.max_wait is not None:
             check_seconds("max_wait", self.max_wait)
         for name in ("concurrency_per_host", "concurrency", "robots_concurrency", "max_bytes"):
-            _check_count(name, getattr(self, name))
+            check_count(name, getattr(self, name))
         if not isinstance(self.allow_private_addresses, bool):
             raise OptionError(f"allow_private_addresses={self.allow_private_addresses!r}: give True or False")
         if not isinstance(self.status_policy, StatusPolicy):
@@ -57,9 +57,37 @@ def check_seconds(name: str, value: object) -> None:
         raise OptionError(f"{name}={value!r}: give a finite number of seconds, 0 or more")
 
 
-def _check_count(name: str, value: object) -> None:
+def check_count(name: str, value: object) -> None:
+    """Refuse what is no count.
+
+    Raises:
+        OptionError: `value` is not a whole number from 1 on.
+    """
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise OptionError(f"{name}={value!r}: give a whole number, 1 or more")
+
+
+def check_part(name: str, value: object, kind: type) -> None:
+    """Refuse what cannot do a part's work; None leaves it to the gate.
+
+    Raises:
+        OptionError: `value` is not of this class, or lacks a method of this protocol.
+    """
+    if value is None or (isinstance(value, kind) and not isinstance(value, type)):
+        return
+    raise OptionError(
+        f"{name}={value!r}: give {'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"
+    )
+
+
+def check_text(name: str, value: object) -> None:
+    """Refuse what is no text.
+
+    Raises:
+        OptionError: `value` is no str.
+    """
+    if not isinstance(value, str):
+        raise OptionError(f"{name}={value!r}: give a str")
 
 
 def _choices(options: type[Enum]) -> str:

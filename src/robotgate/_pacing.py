@@ -48,7 +48,7 @@ def begun(state: HostState, *, now: float, delay: float) -> HostState:
     """The state once a request is sent."""
     return replace(
         state,
-        last_visit_at=now,
+        last_visit_at=_later(state.last_visit_at, now),
         next_allowed_at=max(state.next_allowed_at, now + delay),
         visits=state.visits + 1,
     )
@@ -65,7 +65,7 @@ def ended(state: HostState, *, now: float, delay: float, serial: bool, bytes_rea
         return replace(state, bytes_read=state.bytes_read + bytes_read)
     return replace(
         state,
-        last_visit_at=now,
+        last_visit_at=_later(state.last_visit_at, now),
         next_allowed_at=max(state.next_allowed_at, now + delay),
         bytes_read=state.bytes_read + bytes_read,
     )
@@ -92,9 +92,8 @@ def answered(
 
 def merged(one: HostState, other: HostState) -> HostState:
     """What two who share a host know together: the later of each instant, the larger of each count."""
-    visits = [at for at in (one.last_visit_at, other.last_visit_at) if at is not None]
     return HostState(
-        last_visit_at=max(visits, default=None),
+        last_visit_at=_later(one.last_visit_at, other.last_visit_at),
         next_allowed_at=max(one.next_allowed_at, other.next_allowed_at),
         blocked_until_at=max(one.blocked_until_at, other.blocked_until_at),
         failures=max(one.failures, other.failures),
@@ -119,3 +118,7 @@ def parse_retry_after(value: str | None, *, now: float) -> float | None:
     except (ValueError, OverflowError):
         return None
     return min(max(asked, 0.0), MAX_BLOCK)
+
+
+def _later(one: float | None, other: float | None) -> float | None:
+    return max((at for at in (one, other) if at is not None), default=None)

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypedDict
 
+import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
 from robotgate._urls import parse_url
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
     from ssl import SSLContext
-
-    import aiohttp
 
     from robotgate._redirect import Redirect
 
 CREDENTIAL_HEADERS: Final = ("Authorization", "Cookie", "Proxy-Authorization")
 BODY_OPTIONS: Final = frozenset({"data", "json", "compress", "chunked", "expect100"})
 CREDENTIAL_OPTIONS: Final = frozenset({"auth", "cookies"})
-FIRST_HOP_OPTIONS: Final = frozenset({"params"})
 
 
 class RequestOptions(TypedDict, total=False):
@@ -55,7 +54,7 @@ class RequestOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRequest:
-    """What was asked of `gate.fetch`, or what a redirect made of it."""
+    """One hop of what was asked of `gate.fetch`."""
 
     method: str
     url: URL
@@ -67,10 +66,24 @@ class PageRequest:
     """None does not follow any."""
     has_left_origin: bool = False
 
+    @property
+    def shown_url(self) -> str:
+        """The URL as it may be told: without credentials."""
+        return str(self.url.with_user(None))
+
     def after(self, redirect: Redirect) -> PageRequest:
-        """The request of the next hop: no body for a GET, no credentials for another origin."""
-        dropped = set(FIRST_HOP_OPTIONS)
+        """The request of the next hop: no body for a GET, no credentials for another origin.
+
+        Raises:
+            aiohttp.ClientPayloadError: a body that can be read once only would have to be sent again.
+        """
+        dropped: set[str] = set()
         headers = CIMultiDict(self.options.get("headers") or ())
+        if not redirect.drops_body and not _can_be_sent_again(self.options.get("data")):
+            raise aiohttp.ClientPayloadError(
+                f"{self.shown_url} redirects to {redirect.url}, but the body was spent on the first request:"
+                " give it as bytes to have it sent again"
+            )
         if redirect.drops_body:
             dropped |= BODY_OPTIONS
             headers.popall("Content-Length", None)
@@ -100,17 +113,15 @@ def page_request(
     max_bytes: int,
     max_redirects: int | None,
 ) -> PageRequest:
-    """What `gate.fetch` was asked.
+    """The first hop of what is asked of `gate.fetch`.
 
     Raises:
         InvalidURLError: the URL cannot be read.
     """
     parsed = url if isinstance(url, URL) else parse_url(url)
-    if options.get("params"):
-        # What is judged must be what is sent.
-        parsed = parsed.extend_query(options["params"])
-        options = options.copy()
-        del options["params"]
+    options = options.copy()
+    # What is judged must be what is sent.
+    parsed = parsed.extend_query(options.pop("params", None) or "")
     return PageRequest(
         method=method.upper(),
         url=parsed,
@@ -120,3 +131,8 @@ def page_request(
         max_bytes=max_bytes,
         max_redirects=max_redirects,
     )
+
+
+def _can_be_sent_again(data: object) -> bool:
+    """Whether a body is a value. Files and streams are at their end after the first request, and forms are spent."""
+    return data is None or isinstance(data, bytes | bytearray | memoryview | str | Mapping | list | tuple)

@@ -5,7 +5,7 @@ Each has a real default and a public fake in `robotgate.testing`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from robotgate._urls import Origin
 
 
+@runtime_checkable
 class Clock(Protocol):
     """Tells the time."""
 
@@ -24,6 +25,7 @@ class Clock(Protocol):
         ...
 
 
+@runtime_checkable
 class Fetcher(Protocol):
     """Asks for one robots.txt, once: no redirects followed, no rules asked, no pace kept. The gate sees to those."""
 
@@ -34,6 +36,7 @@ class Fetcher(Protocol):
         ...
 
 
+@runtime_checkable
 class Store(Protocol):
     """Remembers robots.txt records and host state, for one gate or for several that share it.
 

@@ -37,11 +37,18 @@ def page_redirect(method: str, url: URL, *, status: int, location: str | None) -
         becomes_get = (status == 303 and method != "HEAD") or (status in (301, 302) and method == "POST")
         if url.raw_fragment and not target.raw_fragment:
             target = target.with_fragment(url.fragment)
+        leaves_origin = _origin(target) != _origin(url)
+        if not leaves_origin and target.user is None and target.password is None:
+            target = target.with_user(url.user).with_password(url.password)
         return Redirect(
             method="GET" if becomes_get else method,
             url=target,
             drops_body=becomes_get,
-            leaves_origin=not target.raw_host or target.origin() != url.origin(),
+            leaves_origin=leaves_origin,
         )
     except ValueError as error:
         raise InvalidURLError(location, f"redirected to no URL ({error})") from error
+
+
+def _origin(url: URL) -> tuple[str, str | None, int | None]:
+    return url.scheme, url.raw_host, url.port

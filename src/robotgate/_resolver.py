@@ -56,7 +56,11 @@ class ThreadPerNameResolver(AbstractResolver):
         thread = threading.Thread(
             target=self._work, args=(loop, answer, host, port, family), name=f"resolve {host}", daemon=True
         )
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:
+            self._places.release()
+            raise OSError(f"{host} cannot be looked up: {error}") from error
         return [_result(host, info) for info in await answer]
 
     async def close(self) -> None:
@@ -76,7 +80,8 @@ class ThreadPerNameResolver(AbstractResolver):
             infos = self._look_up(host, port, family)
         except OSError as failed:
             error = failed
-        except UnicodeError as failed:
+        except (ValueError, OverflowError) as failed:
+            # Names and ports that the system's resolver does not even look at.
             error = OSError(f"{host} cannot be looked up: {failed}")
         try:
             loop.call_soon_threadsafe(self._deliver, answer, infos, error)

@@ -43,13 +43,15 @@ class Response:
 
     @property
     def encoding(self) -> str:
-        """The charset that Content-Type names, if Python knows it; else ``utf-8``."""
+        """The charset that Content-Type names, if Python knows it as one of text; else ``utf-8``."""
         header = Message()
         header["Content-Type"] = self.headers.get("Content-Type", "")
         charset = header.get_content_charset("utf-8")
         try:
+            # Only an attempt tells codecs of text from the others, and those that cannot replace.
+            b"\xff".decode(charset, errors="replace")
             return codecs.lookup(charset).name
-        except LookupError:
+        except (LookupError, ValueError):
             return "utf-8"
 
     @property

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
-from robotgate._errors import DisallowedError, HostUnavailableError, NonPublicAddressError
+from robotgate._errors import DisallowedError, HostUnavailableError, NonPublicAddressError, TooSoonError
 from robotgate._pacing import parse_retry_after
+from robotgate._robots import ROBOTS_TIMEOUT
 from robotgate._urls import Origin, split_url
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Mapping
     from types import TracebackType
 
@@ -19,14 +20,19 @@ if TYPE_CHECKING:
     from robotgate._lane import Admission
     from robotgate._lanes import Lanes
     from robotgate._ports import Clock
-    from robotgate._robots import RobotsKeeper, Site
+    from robotgate._robots import RobotsKeeper
+    from robotgate._site import Site
     from robotgate._verdict import Verdict
 
 
 class Turn:
     """One admitted request. It may be sent now; its host waits for the end."""
 
-    def __init__(self, site: Site, target: str, admission: Admission, clock: Clock) -> None:
+    def __init__(
+        self, site: Site, target: str, admission: Admission, *, clock: Clock, asked_at: float
+    ) -> None:
+        self._asked_at = asked_at
+        self._had_at = clock.now()
         self._site = site
         self._target = target
         self._admission = admission
@@ -44,8 +50,8 @@ class Turn:
 
     @property
     def waited(self) -> float:
-        """Seconds from asking for the turn to having it."""
-        return self._admission.waited
+        """Seconds from asking for the turn to having it; asking for the site's rules is part of it."""
+        return self._had_at - self._asked_at
 
     def report(
         self,
@@ -66,6 +72,14 @@ class Turn:
         if status is not None and headers is not None:
             retry_after = parse_retry_after(_retry_after(headers), now=self._clock.now())
         self._admission.report(status=status, retry_after=retry_after, bytes_read=bytes)
+
+    async def again(self) -> None:
+        """End the turn and wait for another, to send the same request once more.
+
+        Raises:
+            TooSoonError, HostUnavailableError, GateClosedError: as `RobotGate.turn`.
+        """
+        self._admission = await self._admission.again()
 
     def end(self) -> None:
         """The response has been read, or will not be. Ending twice is ending once."""
@@ -150,14 +164,28 @@ class Turns:
             TooSoonError: the turn comes later than `max_wait`.
             InvalidURLError, NonPublicAddressError, NestedTurnError, GateClosedError, StoreError.
         """
-        site, target = await self.site(url)
+        asked_at = self._clock.now()
+        origin, target = self.locate(url)
+        site = self._keeper.fresh(origin) or await self._unknown_site(origin, max_wait)
         if not site.rules.allows(target):
             raise self._refusal(site, target, chain)
         lane = await self._lanes.lane(site.origin.host)
-        if site.crawl_delay is not None:
-            lane.ask_delay(site.key, site.crawl_delay)
+        lane.ask_delay(site.key, site.crawl_delay or 0.0)
         admission = await lane.admit(bound=self._bound, priority=priority, max_wait=max_wait)
-        return Turn(site, target, admission, self._clock)
+        return Turn(site, target, admission, clock=self._clock, asked_at=asked_at)
+
+    async def _unknown_site(self, origin: Origin, max_wait: float | None) -> Site:
+        """A site whose rules have to be asked for first, which takes a turn of its host as well."""
+        if max_wait is None:
+            return await self._keeper.site(origin)
+        lane = await self._lanes.lane(origin.host)
+        if lane.wait() > max_wait:
+            raise TooSoonError(origin.host, lane.wait())
+        try:
+            async with asyncio.timeout(max_wait + ROBOTS_TIMEOUT):
+                return await self._keeper.site(origin)
+        except TimeoutError as error:
+            raise TooSoonError(origin.host, lane.wait()) from error
 
     def _refusal(
         self, site: Site, target: str, chain: tuple[str, ...]

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import socket
 from dataclasses import dataclass
 from typing import Final
 
 from yarl import URL
 
-from robotgate._errors import InvalidURLError
+from robotgate._errors import InvalidURLError, NonPublicAddressError
 
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 MAX_HOST_OCTETS: Final = 253
@@ -152,7 +153,18 @@ def _valid_ipv4(host: str, url: str) -> str:
     try:
         return str(ipaddress.IPv4Address(host))
     except ValueError as error:
-        raise InvalidURLError(url, f"{host!r} is no IPv4 address in dotted decimals") from error
+        problem = f"{host[:80]!r} is no IPv4 address in dotted decimals"
+        if _may_hide_private_address(host):
+            raise NonPublicAddressError(url, problem) from error
+        raise InvalidURLError(url, problem) from error
+
+
+def _may_hide_private_address(host: str) -> bool:
+    """Whether some client would read a host as a private address: in octal, in hex, or with parts left out."""
+    try:
+        return not is_public_address(ipaddress.IPv4Address(socket.inet_aton(host)))
+    except OSError:
+        return False
 
 
 def _valid_ipv6(raw_host: str, url: str) -> str:

@@ -6,6 +6,7 @@ Nothing sleeps: whenever no task can run, time jumps to the next timer. Instants
 from __future__ import annotations
 
 import asyncio
+import math
 import selectors
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -99,5 +100,7 @@ class _JumpingSelector(selectors.DefaultSelector):
             raise RuntimeError("every task waits for something that will never come")
         self._turns_at_now = 0 if timeout > 0 else self._turns_at_now + 1
         if timeout > 0 or self._turns_at_now > STALL:
-            self.now = max(round(self.now + timeout, 9), round(self.now + RESOLUTION, 9))
+            # After half a year a double is coarser than the resolution, and still has to move on.
+            tick = max(round(self.now + RESOLUTION, 9), math.nextafter(self.now, math.inf))
+            self.now = max(round(self.now + timeout, 9), tick)
         return []

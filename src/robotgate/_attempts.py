@@ -1,0 +1,50 @@
+"""One turn, one request on the wire: what becomes of a request that is sent a second time.
+
+aiohttp sends a GET once more when a kept connection turns out to be closed, and so do retry middlewares. Whoever has
+a turn says so in a context variable; the middleware lets the first attempt pass and makes every other wait again.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+
+    from yarl import URL
+
+
+class Attempts:
+    """The attempts to send one request whose turn has come."""
+
+    def __init__(self, url: URL, again: Callable[[], Awaitable[None]]) -> None:
+        self.url = url.with_user(None).with_fragment(None)
+        self._again = again
+        self._is_first = True
+
+    async def begin(self) -> None:
+        """Go on at once with the first attempt; with another when its turn has come."""
+        if not self._is_first:
+            await self._again()
+        self._is_first = False
+
+
+_current: ContextVar[Attempts | None] = ContextVar("robotgate_attempts", default=None)
+
+
+@contextmanager
+def attempts(url: URL, again: Callable[[], Awaitable[None]]) -> Iterator[None]:
+    """Within this block a request for `url` has its turn; `again` ends that turn and waits for another."""
+    token = _current.set(Attempts(url, again))
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def attempts_at(url: URL) -> Attempts | None:
+    """The attempts that a request for `url` belongs to, if it has had its turn."""
+    current = _current.get()
+    return current if current is not None and current.url == url else None

@@ -1,0 +1,95 @@
+"""One detached task that finds out about an origin, for however many ask.
+
+Nobody awaits the task itself: each caller has a future of his own, which the task's end resolves. A caller who is
+cancelled takes nobody with him, a failure is shared instead of repeated, and a caller who would wait for himself can
+be told so alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from robotgate._errors import GateClosedError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Iterator
+
+    from robotgate._lane import Lane
+    from robotgate._site import Site
+
+
+class Flight:
+    """A task under way, and those who wait for what it finds.
+
+    Args:
+        work: finds out; it is given the flight, to say what it waits for.
+        on_landing: called when the work is over, whatever came of it.
+    """
+
+    def __init__(
+        self,
+        work: Callable[[Flight], Coroutine[object, None, Site]],
+        *,
+        name: str,
+        on_landing: Callable[[], object],
+    ) -> None:
+        self._callers: dict[asyncio.Future[Site], asyncio.Task[object] | None] = {}
+        self._lane: Lane | None = None
+        self._on_landing = on_landing
+        self._task = asyncio.get_running_loop().create_task(work(self), name=name)
+        self._task.add_done_callback(self._land)
+
+    async def join(self) -> Site:
+        """What the flight finds.
+
+        Raises:
+            GateClosedError: it was cancelled.
+            NestedTurnError: it waits for a turn that only this task can end.
+            StoreError: the store failed.
+        """
+        answer: asyncio.Future[Site] = asyncio.get_running_loop().create_future()
+        self._callers[answer] = asyncio.current_task()
+        if self._lane is not None:
+            self._refuse_holders(self._lane)
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            if not answer.cancelled():
+                # It came too late for a caller who is leaving; asyncio would call an error unheard of.
+                answer.exception()
+            raise
+        finally:
+            self._callers.pop(answer, None)
+
+    def cancel(self) -> Awaitable[object]:
+        """Break off; callers get `GateClosedError`. Await the result for the end."""
+        self._task.cancel()
+        return asyncio.gather(self._task, return_exceptions=True)
+
+    @contextmanager
+    def waiting_for(self, lane: Lane) -> Iterator[None]:
+        """Within this block the flight waits for a turn of this lane: who holds its last one waits for himself."""
+        self._lane = lane
+        self._refuse_holders(lane)
+        try:
+            yield
+        finally:
+            self._lane = None
+
+    def _refuse_holders(self, lane: Lane) -> None:
+        for answer, caller in self._callers.items():
+            if not answer.done() and lane.is_held_by(caller):
+                answer.set_exception(lane.nested())
+
+    def _land(self, task: asyncio.Task[Site]) -> None:
+        self._on_landing()
+        error = GateClosedError("the gate was closed") if task.cancelled() else task.exception()
+        for answer in self._callers:
+            if answer.done():
+                continue
+            if error is not None:
+                answer.set_exception(error)
+            else:
+                answer.set_result(task.result())

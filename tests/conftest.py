@@ -1,0 +1,91 @@
+"""What the tests share: a web of real servers, a session that finds nothing but them, and gates in front of it."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Final, Protocol, TypedDict, Unpack
+
+import aiohttp
+import pytest
+from tests.gate.servers import SELF_SIGNED, Web
+
+from robotgate import RobotGate
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from robotgate import Clock, Fetcher, StatusPolicy, Store
+
+AGENT: Final = "ExampleBot/1.0"
+CONTACT: Final = "bot@example.org"
+
+
+class GateOptions(TypedDict, total=False):
+    """The options of a gate, but for who it is."""
+
+    session: aiohttp.ClientSession | None
+    store: Store | None
+    delay: float
+    concurrency_per_host: int
+    concurrency: int
+    max_delay: float
+    max_wait: float | None
+    max_block: float
+    robots_concurrency: int
+    allow_private_addresses: bool
+    status_policy: StatusPolicy
+    max_bytes: int
+    clock: Clock | None
+    fetcher: Fetcher | None
+
+
+class OpenGate(Protocol):
+    """Opens a gate, in no hurry to close it."""
+
+    async def __call__(self, **options: Unpack[GateOptions]) -> RobotGate:
+        """A gate without delay, on the test's session, unless told otherwise."""
+        ...
+
+
+@pytest.fixture(scope="session")
+def key_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The key and the certificate of the servers, in one file."""
+    path = tmp_path_factory.mktemp("tls") / "self-signed.pem"
+    path.write_text(SELF_SIGNED)
+    return path
+
+
+@pytest.fixture
+async def web(key_file: Path) -> AsyncIterator[Web]:
+    """Every site there is."""
+    web = Web()
+    await web.open(key_file)
+    yield web
+    await web.close()
+
+
+@pytest.fixture
+async def session(web: Web) -> AsyncIterator[aiohttp.ClientSession]:
+    """An aiohttp session for which any name leads to the web of the test."""
+    async with aiohttp.ClientSession(connector=web.connector()) as session:
+        yield session
+
+
+@pytest.fixture
+async def open_gate(session: aiohttp.ClientSession) -> AsyncIterator[OpenGate]:
+    """Makes gates, and closes them when the test is over."""
+    async with AsyncExitStack() as stack:
+
+        async def open_one(**options: Unpack[GateOptions]) -> RobotGate:
+            chosen = GateOptions(session=session, delay=0.0)
+            chosen.update(options)
+            return await stack.enter_async_context(RobotGate(AGENT, contact=CONTACT, **chosen))
+
+        yield open_one
+
+
+@pytest.fixture
+async def gate(open_gate: OpenGate) -> RobotGate:
+    """A gate without delay."""
+    return await open_gate()

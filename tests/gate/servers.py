@@ -1,0 +1,292 @@
+"""Real aiohttp servers on loopback that play the web: any name and port leads to them, and they note every request.
+
+All instants are the monotonic clock's, read at the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import aiohttp
+from aiohttp import web
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from multidict import CIMultiDictProxy
+
+Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+LOOPBACK: Final = "127.0.0.1"
+HTTPS_PORT: Final = 443
+
+SELF_SIGNED: Final = """\
+-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgZcvU+tYn4PTqcR2D
+SKEkZ3s5Nd5HzhUOPjX+gUYgGkahRANCAASBaxU5ivblH3AY8guph1zkbR9J1P00
+vMHYyS/RZWv4ABkEFmn40kd/SOdOo1IS5OGm8p4+D1AaLp08zLb6n+QE
+-----END PRIVATE KEY-----
+-----BEGIN CERTIFICATE-----
+MIIBjDCCATGgAwIBAgIUQbNb++XdmXGoPEeurMADYINhO+UwCgYIKoZIzj0EAwIw
+GjEYMBYGA1UEAwwPcm9ib3RnYXRlIHRlc3RzMCAXDTI2MTEyMTA0MTc1OVoYDzIx
+MjYxMDI4MDQxNzU5WjAaMRgwFgYDVQQDDA9yb2JvdGdhdGUgdGVzdHMwWTATBgcq
+hkjOPQIBBggqhkjOPQMBBwNCAASBaxU5ivblH3AY8guph1zkbR9J1P00vMHYyS/R
+ZWv4ABkEFmn40kd/SOdOo1IS5OGm8p4+D1AaLp08zLb6n+QEo1MwUTAdBgNVHQ4E
+FgQU22s+WtywzB4XrdCzwPlQswY9olUwHwYDVR0jBBgwFoAU22s+WtywzB4XrdCz
+wPlQswY9olUwDwYDVR0TAQH/BAUwAwEB/zAKBggqhkjOPQQDAgNJADBGAiEA1408
+43RPBNk1sgV2+uzjDOhAJR4kJeoRLuhMWxpK5qgCIQCNyTK8FUHtvuNfaoQ94Dkv
+vScacsBHLDuSB5Dw65i+tw==
+-----END CERTIFICATE-----
+"""
+"""A key made for these tests, with a certificate that nobody has to trust."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Visit:
+    """One request, as its server saw it."""
+
+    url: str
+    method: str
+    headers: CIMultiDictProxy[str]
+    body: bytes
+    began_at: float
+    ended_at: float | None = None
+    """When the last octet of the answer was handed to the network, or no more would be; None until then."""
+
+    @property
+    def host(self) -> str:
+        """The name that was asked, without the port."""
+        return URL(self.url).host or ""
+
+
+class Web:
+    """Every site there is. A site that was told nothing has no robots.txt and one page for every path."""
+
+    def __init__(self) -> None:
+        self.visits: list[Visit] = []
+        self.port = 0
+        self.tls_port = 0
+        self._handlers: dict[str, Handler] = {}
+        self._runner: web.ServerRunner | None = None
+        self._quiet = asyncio.Event()
+
+    async def open(self, key_file: Path) -> None:
+        """Listen, with and without TLS."""
+        server = web.Server(self._answer, handler_cancellation=True)
+        self._runner = web.ServerRunner(server, shutdown_timeout=0.1)
+        await self._runner.setup()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(key_file)
+        for tls in (None, context):
+            await web.TCPSite(self._runner, LOOPBACK, 0, backlog=1024, ssl_context=tls).start()
+        self.port, self.tls_port = (int(address[1]) for address in self._runner.addresses)
+
+    async def close(self) -> None:
+        """Stop listening; what is being answered is broken off."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    def serve(
+        self,
+        url: str,
+        body: str | bytes = b"",
+        *,
+        status: int = 200,
+        headers: Mapping[str, str] | None = None,
+        takes: float = 0.0,
+    ) -> None:
+        """Answer a URL like this from now on, after `takes` seconds."""
+        octets = body.encode() if isinstance(body, str) else body
+
+        async def answer(_: web.Request) -> web.StreamResponse:
+            await asyncio.sleep(takes)
+            return web.Response(status=status, body=octets, headers=headers)
+
+        self.handle(url, answer)
+
+    def redirect(self, url: str, target: str, *, status: int = 302, body: bytes = b"") -> None:
+        """Send whoever asks for a URL to another one."""
+        self.serve(url, body, status=status, headers={"Location": target})
+
+    def handle(self, url: str, handler: Handler) -> None:
+        """Leave a URL, without its query, to a handler."""
+        self._handlers[str(URL(url))] = handler
+
+    def connector(self, *, limit: int = 0, limit_per_host: int = 0) -> aiohttp.TCPConnector:
+        """What connects an aiohttp session to this web, and to nothing else."""
+        return aiohttp.TCPConnector(
+            resolver=_EverywhereHere(self), ssl=False, limit=limit, limit_per_host=limit_per_host
+        )
+
+    def count(self, url: str) -> int:
+        """How often a URL was asked for, query included."""
+        return sum(visit.url == url for visit in self.visits)
+
+    def counts(self) -> dict[str, int]:
+        """How often each URL was asked for."""
+        return dict(Counter(visit.url for visit in self.visits))
+
+    @property
+    def urls(self) -> list[str]:
+        """What was asked for, in the order of arrival."""
+        return [visit.url for visit in self.visits]
+
+    def visit(self, url: str) -> Visit:
+        """The only request for a URL."""
+        (found,) = (visit for visit in self.visits if visit.url == url)
+        return found
+
+    def gaps(self, host: str) -> list[float]:
+        """Seconds from the end of each answer of a host, on whatever port, to its next request."""
+        visits = [visit for visit in self.visits if visit.host == host]
+        ends = [visit.ended_at for visit in visits]
+        return [
+            later.began_at - (end if end is not None else time.monotonic())
+            for end, (_, later) in zip(ends, pairwise(visits), strict=False)
+        ]
+
+    def peak(self) -> int:
+        """How many requests were under way at once, at the most."""
+        begins = [(visit.began_at, 1) for visit in self.visits]
+        ends = [(visit.ended_at, -1) for visit in self.visits if visit.ended_at is not None]
+        running = most = 0
+        for _, step in sorted(begins + ends):
+            running += step
+            most = max(most, running)
+        return most
+
+    async def arrivals(self, count: int) -> None:
+        """Wait until so many requests have arrived."""
+        async with asyncio.timeout(10):
+            while len(self.visits) < count:
+                self._quiet.clear()
+                await self._quiet.wait()
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        # What the handlers are given is a request of `web.Server`, which has all that they look at.
+        visit = Visit(
+            url=str(URL(f"{request.scheme}://{request.host}{request.raw_path}", encoded=True)),
+            method=request.method,
+            headers=request.headers,
+            body=b"",
+            began_at=time.monotonic(),
+        )
+        self.visits.append(visit)
+        self._quiet.set()
+        try:
+            visit.body = await request.read()
+            handler = self._handlers.get(visit.url.partition("?")[0], _default)
+            response = await handler(request)  # type: ignore[arg-type]
+            await response.prepare(request)
+            await response.write_eof()
+        finally:
+            visit.ended_at = time.monotonic()
+        return response
+
+
+class _EverywhereHere(AbstractResolver):
+    """Every name is here."""
+
+    def __init__(self, web: Web) -> None:
+        self._web = web
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """Loopback."""
+        del family
+        here = self._web.tls_port if port == HTTPS_PORT else self._web.port
+        return [
+            ResolveResult(
+                hostname=host,
+                host=LOOPBACK,
+                port=here,
+                family=socket.AF_INET,
+                proto=0,
+                flags=socket.AI_NUMERICHOST,
+            )
+        ]
+
+    async def close(self) -> None:
+        """There is nothing to close."""
+
+
+async def _default(request: web.Request) -> web.StreamResponse:
+    if request.path == "/robots.txt":
+        return web.Response(status=404)
+    return web.Response(text="a page")
+
+
+def endless(chunk: bytes, *, headers: Mapping[str, str] | None = None) -> Handler:
+    """A body without an end, sent as fast as it is taken."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers=headers)
+        await response.prepare(request)
+        while True:
+            await response.write(chunk)
+
+    return answer
+
+
+def dripping() -> Handler:
+    """A body without an end, an octet at a time."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while True:
+            await response.write(b"#")
+            await asyncio.sleep(0.01)
+
+    return answer
+
+
+def silent() -> Handler:
+    """An answer that never comes."""
+
+    async def answer(_: web.Request) -> web.StreamResponse:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    return answer
+
+
+def cut_off(body: bytes, *, length: int, headers: Mapping[str, str] | None = None) -> Handler:
+    """A body that breaks off: `length` octets were promised."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers=headers)
+        response.content_length = length
+        await response.prepare(request)
+        await response.write(body)
+        _transport(request).close()
+        return response
+
+    return answer
+
+
+def hang_up() -> Handler:
+    """No answer: the connection is closed."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        _transport(request).close()
+        return web.Response()
+
+    return answer
+
+
+def _transport(request: web.Request) -> asyncio.Transport:
+    assert request.transport is not None
+    return request.transport

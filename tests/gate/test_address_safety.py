@@ -1,0 +1,171 @@
+"""Addresses that no public site has are refused at every door unless the operator permits them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from robotgate import InvalidURLError, NonPublicAddressError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from tests.conftest import OpenGate
+    from tests.gate.servers import Web
+
+    from robotgate import RobotGate
+
+NON_PUBLIC = [
+    "http://127.0.0.1/",
+    "http://127.255.255.254:8080/",
+    "http://0.0.0.0/",
+    "http://10.0.0.1/",
+    "http://172.16.0.1/",
+    "http://172.31.255.255/",
+    "http://192.168.0.1/",
+    "http://100.64.0.1/",
+    "http://169.254.169.254/latest/meta-data/",
+    "http://192.0.2.1/",
+    "http://198.18.0.1/",
+    "http://198.51.100.1/",
+    "http://203.0.113.1/",
+    "http://224.0.0.1/",
+    "http://240.0.0.1/",
+    "http://255.255.255.255/",
+    "http://127.0.0.1./",
+    "http://[::1]/",
+    "http://[::]/",
+    "http://[fe80::1]/",
+    "http://[fc00::1]/",
+    "http://[fd12:3456::1]/",
+    "http://[ff02::1]/",
+    "http://[2001:db8::1]/",
+    "http://[::ffff:127.0.0.1]/",
+    "http://[::ffff:7f00:1]/",
+    "http://[64:ff9b::127.0.0.1]/",
+    "http://[2002:7f00:1::]/",
+    "http://localhost/",
+    "http://LOCALHOST:8080/",
+    "http://localhost./",
+    "http://intranet.localhost/",
+    "http://user:password@127.0.0.1/",
+]
+PUBLIC = [
+    "http://8.8.8.8/",
+    "http://1.1.1.1:8080/",
+    "http://172.32.0.1/",
+    "http://100.128.0.1/",
+    "http://[2606:4700:4700::1111]/",
+    "http://[::ffff:8.8.8.8]/",
+    "http://localhost.example/",
+    "http://notlocalhost/",
+    "http://10.example/",
+]
+AMBIGUOUS = [
+    "http://2130706433/",
+    "http://0x7f000001/",
+    "http://0x7f.1/",
+    "http://127.1/",
+    "http://0177.0.0.1/",
+    "http://127.0.0.01/",
+    "http://1.2.3.4.5/",
+    "http://[fe80::1%25eth0]/",
+    "http://[fe80::1%eth0]/",
+]
+
+DOORS = {
+    "allowed": lambda gate, url: gate.allowed(url),
+    "check": lambda gate, url: gate.check(url),
+    "sitemaps": lambda gate, url: gate.sitemaps(url),
+    "robots": lambda gate, url: gate.robots(url),
+    "fetch": lambda gate, url: gate.fetch(url),
+    "stream": lambda gate, url: gate.fetch(url).__aenter__(),
+    "turn": lambda gate, url: gate.turn(url).__aenter__(),
+}
+PROMPT_DOORS: dict[str, Callable[[RobotGate, str], object]] = {
+    "allowed_nowait": lambda gate, url: gate.allowed_nowait(url),
+    "wait_time": lambda gate, url: gate.wait_time(url),
+    "learn": lambda gate, url: gate.learn(url, b""),
+    "host": lambda gate, url: gate.host(url),
+}
+
+
+@pytest.mark.parametrize("url", NON_PUBLIC)
+async def test_non_public_literal_is_refused(web: Web, gate: RobotGate, url: str) -> None:
+    """The error names the option that permits it; nothing is sent."""
+    with pytest.raises(NonPublicAddressError, match="allow_private_addresses"):
+        await gate.allowed(url)
+    with pytest.raises(NonPublicAddressError):
+        await gate.fetch(url)
+    assert web.visits == []
+
+
+@pytest.mark.parametrize("url", PUBLIC)
+async def test_public_address_or_name_is_no_literal_of_a_private_one(gate: RobotGate, url: str) -> None:
+    """Nothing is refused that only looks like one."""
+    gate.learn(url, b"")
+    assert gate.allowed_nowait(url) is True
+
+
+@pytest.mark.parametrize("url", AMBIGUOUS)
+async def test_spelling_that_clients_read_differently_is_no_url(web: Web, gate: RobotGate, url: str) -> None:
+    """Whether or not private addresses are permitted."""
+    with pytest.raises(InvalidURLError):
+        await gate.fetch(url)
+    assert web.visits == []
+
+
+@pytest.mark.parametrize("door", DOORS)
+async def test_every_door_refuses(web: Web, gate: RobotGate, door: str) -> None:
+    """Whatever is wanted of the address."""
+    ask: Callable[[RobotGate, str], Awaitable[object]] = DOORS[door]
+    with pytest.raises(NonPublicAddressError):
+        await ask(gate, f"http://127.0.0.1:{web.port}/")
+    assert web.visits == []
+
+
+@pytest.mark.parametrize("door", PROMPT_DOORS)
+async def test_every_door_that_does_not_wait_refuses(gate: RobotGate, door: str) -> None:
+    """As the others do."""
+    with pytest.raises(NonPublicAddressError):
+        PROMPT_DOORS[door](gate, "http://127.0.0.1/")
+
+
+async def test_operator_may_permit_them(web: Web, open_gate: OpenGate) -> None:
+    """Rules and pace hold there as anywhere."""
+    gate = await open_gate(allow_private_addresses=True, delay=0.05)
+    origin = f"http://127.0.0.1:{web.port}"
+    web.serve(f"{origin}/robots.txt", "User-agent: *\nDisallow: /private")
+    for number in range(3):
+        assert (await gate.fetch(f"{origin}/{number}")).status == 200
+    assert not await gate.allowed(f"{origin}/private")
+    assert min(web.gaps("127.0.0.1")) >= 0.05
+
+
+async def test_redirect_of_a_page_is_checked_at_each_hop(web: Web, gate: RobotGate) -> None:
+    """A public page cannot lead into the network that the crawler runs in."""
+    inside = f"http://127.0.0.1:{web.port}/secret"
+    web.redirect("http://site.example/one", "http://other.example/two")
+    web.redirect("http://other.example/two", inside)
+    with pytest.raises(NonPublicAddressError):
+        await gate.fetch("http://site.example/one")
+    assert web.count(inside) == 0
+
+
+async def test_redirect_of_a_robots_txt_is_checked_at_each_hop(web: Web, gate: RobotGate) -> None:
+    """Nor can its rules: the site is closed."""
+    inside = f"http://127.0.0.1:{web.port}/secret"
+    web.redirect("http://site.example/robots.txt", "http://other.example/robots.txt")
+    web.redirect("http://other.example/robots.txt", inside)
+    assert not await gate.allowed("http://site.example/")
+    assert web.count(inside) == 0
+
+
+async def test_redirect_into_a_private_network_spelt_otherwise_closes_the_site(
+    web: Web, gate: RobotGate
+) -> None:
+    """What hides an address hides it from us too: nothing fails open."""
+    web.redirect("http://site.example/robots.txt", "http://2130706433/robots.txt")
+    assert not await gate.allowed("http://site.example/")
+    assert web.urls == ["http://site.example/robots.txt"]

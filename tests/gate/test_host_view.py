@@ -1,0 +1,271 @@
+"""What the gate tells without asking anyone: `host`, `wait_time`, `allowed_nowait`, and what `learn` told it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.gate.servers import silent
+from yarl import URL
+
+from robotgate import AccessResult, HostAccess, MemoryStore, OptionError, Reason
+
+if TYPE_CHECKING:
+    from tests.conftest import OpenGate
+    from tests.gate.servers import Web
+
+    from robotgate import RobotGate
+
+SITE = "http://site.example"
+ROBOTS = f"{SITE}/robots.txt"
+PAGE = f"{SITE}/page"
+RULES = "User-agent: *\nDisallow: /private"
+
+
+async def test_unknown_host(web: Web, gate: RobotGate) -> None:
+    """Nothing is known, and nothing is asked."""
+    view = gate.host(PAGE)
+    assert (view.host, view.access, view.checked_at) == ("site.example", None, None)
+    assert (view.visits, view.bytes_read, view.failures, view.waiting, view.open_turns) == (0, 0, 0, 0, 0)
+    assert (view.last_visit_at, view.blocked_until_at) == (None, None)
+    assert gate.wait_time(PAGE) == 0
+    assert gate.allowed_nowait(PAGE) is None
+    assert web.visits == []
+
+
+@pytest.mark.parametrize(
+    ("robots", "access"),
+    [
+        ("", HostAccess.OPEN),
+        ("User-agent: *\nDisallow:", HostAccess.OPEN),
+        ("User-agent: *\nAllow: /", HostAccess.OPEN),
+        ("User-agent: Other\nDisallow: /", HostAccess.OPEN),
+        ("User-agent: *\nDisallow: /", HostAccess.EXCLUDED),
+        ("User-agent: ExampleBot\nDisallow: /\nUser-agent: *\nAllow: /", HostAccess.CONTROLLED),
+        ("User-agent: *\nDisallow: /private", HostAccess.CONTROLLED),
+        ("User-agent: *\nDisallow: /\nAllow: /public", HostAccess.CONTROLLED),
+        ("User-agent: *\nCrawl-delay: 1000", HostAccess.EXCLUDED),
+    ],
+)
+async def test_access(gate: RobotGate, robots: str, access: HostAccess) -> None:
+    """Excluded, open or controlled, as LWP::ElephantUA told hosts apart."""
+    if "ExampleBot" in robots:
+        # Both groups are one run for us: the rules of the group that names us, and no others.
+        robots = "User-agent: ExampleBot\nDisallow: /\nAllow: /some\n\nUser-agent: *\nAllow: /"
+    gate.learn(PAGE, robots.encode())
+    assert gate.host(PAGE).access is access
+
+
+@pytest.mark.parametrize(
+    ("status", "access"),
+    [
+        (404, HostAccess.OPEN),
+        (401, HostAccess.EXCLUDED),
+        (403, HostAccess.EXCLUDED),
+        (500, HostAccess.EXCLUDED),
+    ],
+)
+async def test_access_without_a_file(web: Web, gate: RobotGate, status: int, access: HostAccess) -> None:
+    """By the status table."""
+    web.serve(ROBOTS, status=status)
+    await gate.allowed(PAGE)
+    assert gate.host(PAGE).access is access
+
+
+async def test_access_is_the_origins_and_pace_is_the_hosts(gate: RobotGate) -> None:
+    """Two ports, two sets of rules, one host."""
+    gate.learn(PAGE, b"User-agent: *\nDisallow: /")
+    assert await gate.allowed(f"{SITE}:8080/")
+    one, other = gate.host(PAGE), gate.host(f"{SITE}:8080/")
+    assert (one.access, other.access) == (HostAccess.EXCLUDED, HostAccess.OPEN)
+    assert one.visits == other.visits == 1
+
+
+async def test_visits_and_times(web: Web, open_gate: OpenGate) -> None:
+    """Counted and timed, robots.txt included."""
+    gate = await open_gate(delay=0.2)
+    before = time.time()
+    await gate.allowed(PAGE)
+    view = gate.host(PAGE)
+    assert view.last_visit_at is not None
+    assert view.checked_at is not None
+    assert before - 0.01 <= view.last_visit_at <= time.time() + 0.01
+    assert view.visits == len(web.visits) == 1
+    assert view.next_allowed_at == pytest.approx(view.last_visit_at + 0.2, abs=0.02)
+    assert 0.1 < gate.wait_time(PAGE) <= 0.2
+    await gate.fetch(PAGE)
+    assert gate.host(PAGE).visits == 2
+    assert min(web.gaps("site.example")) >= 0.2
+
+
+async def test_waiting_and_open_turns(web: Web, gate: RobotGate) -> None:
+    """Who waits, and who is being served."""
+    gate.learn(PAGE, b"")
+    web.handle(PAGE, silent())
+    tasks = [asyncio.create_task(gate.fetch(PAGE)) for _ in range(4)]
+    await web.arrivals(1)
+    view = gate.host(PAGE)
+    assert (view.waiting, view.open_turns) == (3, 1)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    view = gate.host(PAGE)
+    assert (view.waiting, view.open_turns) == (0, 0)
+
+
+async def test_wait_time_is_kept_by_the_store(open_gate: OpenGate) -> None:
+    """A gate opened later waits as the earlier one would have."""
+    store = MemoryStore()
+    earlier = await open_gate(store=store, delay=5)
+    assert await earlier.allowed(PAGE)
+    await earlier.aclose()
+    later = await open_gate(store=store, delay=5)
+    assert 4 < later.wait_time(PAGE) <= 5
+    assert later.host(PAGE).visits == 1
+
+
+# ── allowed_nowait
+
+
+async def test_answer_from_fresh_memory(web: Web, gate: RobotGate) -> None:
+    """True or false for what is known, None for what is not; nothing is ever asked."""
+    web.serve(ROBOTS, RULES)
+    assert gate.allowed_nowait(PAGE) is None
+    await gate.allowed(PAGE)
+    assert gate.allowed_nowait(PAGE) is True
+    assert gate.allowed_nowait(f"{SITE}/private") is False
+    assert gate.allowed_nowait(f"{SITE}:8080/page") is None
+    assert gate.allowed_nowait("https://site.example/page") is None
+    assert web.counts() == {ROBOTS: 1}
+
+
+SPELLINGS = [
+    (SITE, True),
+    (f"{SITE}/", True),
+    (f"{SITE}?private", True),
+    (f"{SITE}#private", True),
+    (f"{SITE}/private", False),
+    (f"{SITE}/private?x=1", False),
+    (f"{SITE}/private#top", False),
+    (f"{SITE}/x/../private", False),
+    (f"{SITE}/./private", False),
+    (f"{SITE}/%70rivate", False),
+    (f"{SITE}/private%20x", False),
+    (f"{SITE}:80/private", False),
+    ("HTTP://SITE.EXAMPLE/private", False),
+    ("http://site.example./private", False),
+    ("http://user:secret@site.example/private", False),
+    (f"{SITE}//private", True),
+    (f"{SITE}/PRIVATE", True),
+    (f"{SITE}/bücher", False),
+    (f"{SITE}/b%C3%BCcher", False),
+    (f"{SITE}/b%c3%bccher/x", False),
+    (f"{SITE}/a|b", False),
+    (f"{SITE}/a b", False),
+    (f"{SITE}/public/..", True),
+    (f"{SITE}/.private", True),
+]
+
+
+@pytest.mark.parametrize(("url", "allowed"), SPELLINGS)
+async def test_memory_and_doors_agree_on_spellings(gate: RobotGate, url: str, *, allowed: bool) -> None:
+    """The short way through memory answers as the long way does."""
+    rules = "User-agent: *\nDisallow: /private\nDisallow: /bücher\nDisallow: /a%7Cb\nDisallow: /a%20b\n"
+    gate.learn(SITE, rules.encode())
+    assert gate.allowed_nowait(url) is allowed
+    assert gate.allowed_nowait(URL(url)) is allowed
+    assert await gate.allowed(url) is allowed
+    assert (await gate.check(url)).allowed is allowed
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "http://site.examplep",
+        "http://site.example:8",
+        "http://site.example:80801",
+        "http://site.examples",
+        "http://site.exampl",
+        "http://site.example.org",
+    ],
+)
+async def test_longer_name_is_another_host(gate: RobotGate, other: str) -> None:
+    """Nothing is known of a host whose name merely begins like that of a known one."""
+    gate.learn(SITE, b"User-agent: *\nDisallow: /")
+    if other.endswith(":80801"):
+        with pytest.raises(ValueError, match="not a URL"):
+            gate.allowed_nowait(other)
+        return
+    assert gate.allowed_nowait(other) is None
+    assert gate.allowed_nowait(f"{other}/") is None
+
+
+async def test_longer_name_is_asked_for_its_own_rules(web: Web, gate: RobotGate) -> None:
+    """An open site must not open the site whose name is one letter longer."""
+    web.serve("http://site.examples/robots.txt", "User-agent: *\nDisallow: /")
+    assert await gate.allowed(SITE)
+    assert not await gate.allowed("http://site.examples")
+    assert web.count("http://site.examples/robots.txt") == 1
+
+
+# ── learn
+
+
+async def test_learnt_rules_are_used(web: Web, gate: RobotGate) -> None:
+    """Nobody is asked for what the caller has brought."""
+    gate.learn(PAGE, RULES.encode() + b"\nSitemap: http://site.example/map.xml")
+    verdict = await gate.check(f"{SITE}/private")
+    assert (verdict.allowed, verdict.reason) == (False, Reason.DISALLOWED_BY_RULE)
+    assert verdict.access is AccessResult.SUCCESSFUL
+    assert await gate.sitemaps(PAGE) == ("http://site.example/map.xml",)
+    assert (await gate.fetch(PAGE)).status == 200
+    assert web.counts() == {PAGE: 1}
+
+
+async def test_learnt_rules_hold_until_their_time(web: Web, gate: RobotGate) -> None:
+    """What was fresh until yesterday is asked for again; what nothing was said of holds a day."""
+    gate.learn(PAGE, RULES.encode(), fresh_until=time.time() - 1)
+    assert gate.allowed_nowait(PAGE) is None
+    assert await gate.allowed(f"{SITE}/private")
+    assert web.counts() == {ROBOTS: 1}
+    gate.learn("http://other.example/", b"")
+    verdict = await gate.check("http://other.example/")
+    assert verdict.fresh_until_at == pytest.approx(time.time() + 86_400, abs=5)
+
+
+async def test_learnt_crawl_delay_is_kept(web: Web, gate: RobotGate) -> None:
+    """From the first page on."""
+    gate.learn(PAGE, b"User-agent: *\nCrawl-delay: 0.15")
+    for number in range(3):
+        await gate.fetch(f"{PAGE}/{number}")
+    assert min(web.gaps("site.example")) >= 0.15
+
+
+async def test_learning_replaces_what_was_known(web: Web, gate: RobotGate) -> None:
+    """The newest file is the file."""
+    assert await gate.allowed(f"{SITE}/private")
+    gate.learn(PAGE, RULES.encode())
+    assert gate.allowed_nowait(f"{SITE}/private") is False
+    gate.learn(PAGE, b"")
+    assert gate.allowed_nowait(f"{SITE}/private") is True
+    assert web.counts() == {ROBOTS: 1}
+
+
+async def test_learnt_rules_are_remembered_by_the_store(web: Web, open_gate: OpenGate) -> None:
+    """As if they had been fetched."""
+    store = MemoryStore()
+    gate = await open_gate(store=store)
+    gate.learn(PAGE, RULES.encode())
+    await gate.aclose()
+    later = await open_gate(store=store)
+    assert not await later.allowed(f"{SITE}/private")
+    assert web.visits == []
+
+
+@pytest.mark.parametrize("instant", [-1, float("nan"), float("inf"), "tomorrow", True])
+async def test_instant_that_is_none_is_refused(gate: RobotGate, instant: object) -> None:
+    """By name."""
+    with pytest.raises(OptionError, match="fresh_until"):
+        gate.learn(PAGE, b"", fresh_until=instant)  # type: ignore[arg-type]

@@ -1,0 +1,163 @@
+"""Who the servers see: our User-Agent and From on every request, nobody's credentials on those for robots.txt."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import aiohttp
+import pytest
+from yarl import URL
+
+from robotgate import OptionError, RobotGate
+
+if TYPE_CHECKING:
+    from tests.gate.servers import Web
+
+SITE = "http://site.example"
+ROBOTS = f"{SITE}/robots.txt"
+PAGE = f"{SITE}/page"
+
+
+@pytest.mark.parametrize(
+    ("agent", "contact", "token", "sent"),
+    [
+        ("ExampleBot/1.0", "bot@example.org", None, ("ExampleBot/1.0", "bot@example.org")),
+        (
+            "ExampleBot/1.0",
+            "https://example.org/bot",
+            None,
+            ("ExampleBot/1.0 (+https://example.org/bot)", None),
+        ),
+        (
+            "Mozilla/5.0 (compatible; ExampleBot/1.0; +https://example.org/bot)",
+            "https://example.org/bot",
+            "ExampleBot",
+            ("Mozilla/5.0 (compatible; ExampleBot/1.0; +https://example.org/bot)", None),
+        ),
+        (" ExampleBot ", "bot@example.org", None, ("ExampleBot", "bot@example.org")),
+    ],
+)
+async def test_every_request_says_who_we_are(
+    web: Web, agent: str, contact: str, token: str | None, sent: tuple[str, str | None]
+) -> None:
+    """robots.txt, pages and redirected pages: an address is sent as From, a URL within the User-Agent."""
+    web.redirect(PAGE, "http://other.example/there")
+    web.redirect(ROBOTS, "http://third.example/robots.txt")
+    async with (
+        aiohttp.ClientSession(connector=web.connector()) as session,
+        RobotGate(agent, contact=contact, token=token, session=session, delay=0) as gate,
+    ):
+        await gate.fetch(PAGE)
+    assert len(web.visits) == 5
+    for visit in web.visits:
+        assert (visit.headers["User-Agent"], visit.headers.get("From")) == sent
+        assert len(visit.headers.getall("User-Agent")) == 1
+
+
+async def test_robots_txt_carries_nothing_of_the_session(web: Web) -> None:
+    """Neither its headers, nor its cookies, nor its Authorization; nor those of a redirect's target."""
+    jar = aiohttp.CookieJar()
+    for host in ("site", "other"):
+        jar.update_cookies({"id": "secret"}, URL(f"http://{host}.example/"))
+    web.redirect(ROBOTS, "http://other.example/robots.txt")
+    headers = {
+        "Authorization": "Bearer secret",
+        "Proxy-Authorization": "secret",
+        "Cookie": "secret=1",
+        "X-Api-Key": "secret",
+        "User-Agent": "Other/1.0",
+        "From": "secret@example.net",
+    }
+    async with (
+        aiohttp.ClientSession(connector=web.connector(), headers=headers, cookie_jar=jar) as session,
+        RobotGate("ExampleBot/1.0", contact="bot@example.org", session=session, delay=0) as gate,
+    ):
+        await gate.fetch(PAGE, headers={"X-Mine": "secret"}, cookies={"mine": "secret"})
+    for url in (ROBOTS, "http://other.example/robots.txt"):
+        assert not [name for name, value in web.visit(url).headers.items() if "secret" in value]
+        assert web.visit(url).headers["User-Agent"] == "ExampleBot/1.0"
+    assert web.visit(PAGE).headers["X-Api-Key"] == "secret"
+    assert web.visit(PAGE).headers["Authorization"] == "Bearer secret"
+
+
+async def test_cookies_that_a_robots_txt_sets_are_not_kept(
+    web: Web, gate: RobotGate, session: aiohttp.ClientSession
+) -> None:
+    """A request for rules leaves no trace in the caller's jar."""
+    web.serve(ROBOTS, "", headers={"Set-Cookie": "tracker=1"})
+    await gate.fetch(PAGE)
+    assert "Cookie" not in web.visit(PAGE).headers
+    assert len(session.cookie_jar) == 0
+
+
+async def test_cookies_of_the_session_go_with_pages(web: Web, gate: RobotGate) -> None:
+    """The jar works as ever: what a page sets the next page gets, and no other host."""
+    web.serve(PAGE, headers={"Set-Cookie": "id=1"})
+    await gate.fetch(PAGE)
+    await gate.fetch(f"{SITE}/next")
+    await gate.fetch("http://other.example/")
+    assert web.visit(f"{SITE}/next").headers["Cookie"] == "id=1"
+    assert "Cookie" not in web.visit("http://other.example/").headers
+
+
+async def test_user_agent_of_the_session_does_not_replace_ours(web: Web) -> None:
+    """The name whose rules are obeyed is the name that is sent."""
+    async with (
+        aiohttp.ClientSession(connector=web.connector(), headers={"user-agent": "Other/1.0"}) as session,
+        RobotGate("ExampleBot/1.0", contact="bot@example.org", session=session, delay=0) as gate,
+    ):
+        await gate.fetch(PAGE)
+    assert web.visit(PAGE).headers.getall("User-Agent") == ["ExampleBot/1.0"]
+
+
+@pytest.mark.parametrize(
+    "headers", [{"User-Agent": "Other/1.0"}, {"user-agent": ""}, [("User-Agent", "Mozilla/5.0")]]
+)
+async def test_other_user_agent_of_a_request_is_refused(
+    web: Web, gate: RobotGate, headers: dict[str, str] | list[tuple[str, str]]
+) -> None:
+    """Before anything is sent; the error names the token."""
+    with pytest.raises(OptionError, match="ExampleBot"):
+        await gate.fetch(PAGE, headers=headers)
+    assert web.count(PAGE) == 0
+    assert gate.host(PAGE).open_turns == 0
+
+
+async def test_other_user_agent_costs_no_visit(web: Web, gate: RobotGate) -> None:
+    """An error of the caller's is told before the host is bothered, and before its turn is spent."""
+    gate.learn(PAGE, b"")
+    with pytest.raises(OptionError):
+        await gate.fetch(PAGE, headers={"User-Agent": "Other/1.0"})
+    assert gate.host(PAGE).visits == 0
+    assert web.visits == []
+
+
+@pytest.mark.parametrize("agent", ["ExampleBot/2.0 (beta)", "Mozilla/5.0 (compatible; examplebot)"])
+async def test_user_agent_that_names_us_may_say_more(web: Web, gate: RobotGate, agent: str) -> None:
+    """As long as site owners find the token in it."""
+    await gate.fetch(PAGE, headers={"User-Agent": agent, "From": "else@example.org"})
+    assert web.visit(PAGE).headers["User-Agent"] == agent
+    assert web.visit(PAGE).headers["From"] == "else@example.org"
+    assert web.visit(ROBOTS).headers["User-Agent"] == "ExampleBot/1.0"
+
+
+@pytest.mark.parametrize(
+    ("token", "refused"), [("ExampleBot", True), ("examplebot", True), ("Example", False), ("Bot", False)]
+)
+async def test_rules_are_those_of_our_token(
+    web: Web, session: aiohttp.ClientSession, token: str, *, refused: bool
+) -> None:
+    """The group is found by the product token, not by a part of the User-Agent (RFC 9309 §2.2.1)."""
+    web.serve(ROBOTS, "User-agent: ExampleBot\nDisallow: /page\n\nUser-agent: *\nAllow: /")
+    gate = RobotGate("ExampleBot/1.0", contact="bot@example.org", token=token, session=session, delay=0)
+    async with gate:
+        assert await gate.allowed(PAGE) is not refused
+
+
+async def test_robots_txt_asks_for_text(web: Web, gate: RobotGate) -> None:
+    """Whatever else the session likes."""
+    await gate.allowed(PAGE)
+    (visit,) = web.visits
+    assert visit.method == "GET"
+    assert visit.headers["Accept"].startswith("text/plain")
+    assert visit.body == b""

@@ -1,0 +1,206 @@
+"""The options of a gate: wrong names and wrong values are refused by name, when the gate is made."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import TYPE_CHECKING, Final
+
+import aiohttp
+import pytest
+
+from robotgate import GateClosedError, OptionError, RobotGate, RobotGateError, StatusPolicy, TokenWarning
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+AGENT: Final = "ExampleBot/1.0"
+CONTACT: Final = "bot@example.org"
+
+SECONDS = ("delay", "max_delay", "max_wait", "max_block")
+COUNTS = ("concurrency_per_host", "concurrency", "robots_concurrency", "max_bytes")
+NO_SECONDS: Final[tuple[object, ...]] = (-1, -0.001, math.nan, math.inf, "1", True, [], b"1", 1j)
+NO_COUNTS = (0, -1, 1.0, "1", True, None, math.nan)
+
+
+@pytest.fixture
+def make() -> Callable[..., object]:
+    """The constructor, for arguments that the type checker would not let pass."""
+    return RobotGate
+
+
+def test_contact_is_required(make: Callable[..., object]) -> None:
+    """As LWP::RobotUA requires it."""
+    with pytest.raises(TypeError, match="contact"):
+        make(AGENT)
+
+
+def test_agent_is_required(make: Callable[..., object]) -> None:
+    """A crawler has a name."""
+    with pytest.raises(TypeError, match="agent"):
+        make(contact=CONTACT)
+
+
+def test_all_but_the_agent_is_given_by_name(make: Callable[..., object]) -> None:
+    """A second positional argument is refused."""
+    with pytest.raises(TypeError, match="positional"):
+        make(AGENT, CONTACT)
+
+
+@pytest.mark.parametrize("name", ["delays", "user_agent", "timeout", "max_pages"])
+def test_unknown_option_is_refused_by_name(make: Callable[..., object], name: str) -> None:
+    """A typing error must not pass for a default."""
+    with pytest.raises(TypeError, match=name):
+        make(AGENT, contact=CONTACT, **{name: 1})
+
+
+@pytest.mark.parametrize("name", SECONDS)
+@pytest.mark.parametrize("value", NO_SECONDS)
+def test_what_is_no_duration_is_refused(make: Callable[..., object], name: str, value: object) -> None:
+    """By the name of the option, with the value that was given."""
+    with pytest.raises(OptionError, match=f"^{name}="):
+        make(AGENT, contact=CONTACT, **{name: value})
+
+
+@pytest.mark.parametrize("name", ["delay", "max_delay", "max_block"])
+def test_none_is_no_duration(make: Callable[..., object], name: str) -> None:
+    """Only `max_wait` may be left open."""
+    with pytest.raises(OptionError, match=f"^{name}=None"):
+        make(AGENT, contact=CONTACT, **{name: None})
+    make(AGENT, contact=CONTACT, max_wait=None)
+
+
+@pytest.mark.parametrize("name", COUNTS)
+@pytest.mark.parametrize("value", NO_COUNTS)
+def test_what_is_no_count_is_refused(make: Callable[..., object], name: str, value: object) -> None:
+    """By the name of the option, with the value that was given."""
+    with pytest.raises(OptionError, match=f"^{name}="):
+        make(AGENT, contact=CONTACT, **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("allow_private_addresses", "yes"),
+        ("allow_private_addresses", 1),
+        ("allow_private_addresses", None),
+        ("status_policy", "default"),
+        ("status_policy", None),
+        ("session", "http://site.example"),
+        ("session", 1),
+        ("store", "cache.db"),
+        ("store", "redis://localhost"),
+        ("store", b"cache.db"),
+        ("store", 1),
+        ("clock", 1.0),
+        ("clock", "now"),
+        ("fetcher", "aiohttp"),
+        ("agent", None),
+        ("agent", 1),
+        ("agent", b"ExampleBot/1.0"),
+        ("contact", None),
+        ("contact", 1),
+        ("token", 1),
+        ("token", b"ExampleBot"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(make: Callable[..., object], name: str, value: object) -> None:
+    """By the name of the option."""
+    with pytest.raises(OptionError, match=name):
+        make(**({"agent": AGENT, "contact": CONTACT} | {name: value}))
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"delay": 61}, "max_delay"),
+        ({"delay": 1, "max_delay": 0.5}, "max_delay"),
+    ],
+)
+def test_delay_over_max_delay_is_refused(
+    make: Callable[..., object], options: dict[str, float], match: str
+) -> None:
+    """Every site would be refused."""
+    with pytest.raises(OptionError, match=match):
+        make(AGENT, contact=CONTACT, **options)
+
+
+@pytest.mark.parametrize(
+    "contact", ["", "me", "@", "a@", "@b", "bot@example.org\r\nX: y", "ftp://x/", "http://", "a b@c"]
+)
+def test_contact_that_reaches_nobody_is_refused(contact: str) -> None:
+    """An e-mail address or a URL; nothing that could break out of a header."""
+    with pytest.raises(OptionError, match="contact"):
+        RobotGate(AGENT, contact=contact)
+
+
+@pytest.mark.parametrize(
+    "agent",
+    ["", " ", "Mozilla/5.0", "mozilla", "Bot!/1.0", "Ex.Bot", "Büchersammler/1", "A\r\nB", "/1.0", "*"],
+)
+def test_agent_without_a_product_token_is_refused(agent: str) -> None:
+    """RFC 9309 §2.2.1: letters, underscores, hyphens; and no name that is everybody's."""
+    with pytest.raises(OptionError, match=r"agent|token"):
+        RobotGate(agent, contact=CONTACT)
+
+
+@pytest.mark.parametrize("token", ["", "Mozilla", "Other", "Example Bot", "*"])
+def test_token_that_is_no_name_of_the_agent_is_refused(token: str) -> None:
+    """Site owners could not find in their logs whom they addressed."""
+    with pytest.raises(OptionError, match="token"):
+        RobotGate(AGENT, contact=CONTACT, token=token)
+
+
+def test_token_lets_an_agent_be_called_anything() -> None:
+    """What names a browser first may name itself later."""
+    gate = RobotGate("Mozilla/5.0 (compatible; ExampleBot/1.0)", contact=CONTACT, token="ExampleBot")
+    assert "ExampleBot" in repr(gate)
+
+
+def test_digits_in_a_token_warn() -> None:
+    """RFC 9309 allows none, yet crawlers have them."""
+    with pytest.warns(TokenWarning, match="Bot2000") as caught:
+        RobotGate("Bot2000/1.0", contact=CONTACT)
+    assert caught[0].filename == __file__
+
+
+def test_ordinary_options_do_not_warn() -> None:
+    """A gate made as the documents show it is silent."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        RobotGate(
+            AGENT,
+            contact="https://example.org/bot",
+            delay=0,
+            max_delay=0,
+            max_wait=0,
+            max_block=0,
+            concurrency=1,
+            status_policy=StatusPolicy.RFC9309,
+            allow_private_addresses=True,
+        )
+    assert caught == []
+
+
+def test_option_errors_are_value_errors_and_ours() -> None:
+    """Both handlers see them."""
+    assert issubclass(OptionError, ValueError)
+    assert issubclass(OptionError, RobotGateError)
+    assert not issubclass(OptionError, aiohttp.ClientError)
+
+
+def test_making_a_gate_needs_no_event_loop() -> None:
+    """It can be made at import time; it does nothing before it is opened."""
+    gate = RobotGate(AGENT, contact=CONTACT)
+    assert repr(gate) == "<RobotGate 'ExampleBot' not open>"
+    with pytest.raises(GateClosedError, match="async with"):
+        gate.allowed_nowait("http://site.example/")
+
+
+async def test_closed_session_is_refused() -> None:
+    """On opening, by name; nothing is left behind."""
+    session = aiohttp.ClientSession()
+    await session.close()
+    gate = RobotGate(AGENT, contact=CONTACT, session=session)
+    with pytest.raises(OptionError, match="session"):
+        await gate.__aenter__()

@@ -1,0 +1,240 @@
+"""A gate on the caller's session, or on its own: what of the session counts for pages, redirects and robots.txt."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+import aiohttp
+import pytest
+from aiohttp import web as aioweb
+
+if TYPE_CHECKING:
+    from types import SimpleNamespace
+
+    from tests.conftest import OpenGate
+    from tests.gate.servers import Web
+
+SITE = "http://site.example"
+ROBOTS = f"{SITE}/robots.txt"
+PAGE = f"{SITE}/page"
+OTHER = "http://other.example"
+BASIC = "Basic dXNlcjpzZWNyZXQ="
+MEBIBYTE = 1024 * 1024
+
+
+@pytest.mark.filterwarnings("ignore:BasicAuth is deprecated:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:The 'auth' parameter is deprecated:DeprecationWarning")
+@pytest.mark.parametrize("target", [f"{OTHER}/there", "https://site.example/there", f"{SITE}:8080/there"])
+async def test_auth_of_the_session_does_not_cross_origins(web: Web, open_gate: OpenGate, target: str) -> None:
+    """A page's redirect to another origin is sent without it; a page asked for by name is sent with it."""
+    async with aiohttp.ClientSession(
+        connector=web.connector(), auth=aiohttp.BasicAuth("user", "secret")
+    ) as session:
+        gate = await open_gate(session=session)
+        web.redirect(PAGE, target)
+        await gate.fetch(PAGE)
+        await gate.fetch(f"{SITE}/next")
+    assert web.visit(PAGE).headers["Authorization"] == BASIC
+    assert web.visit(f"{SITE}/next").headers["Authorization"] == BASIC
+    # aiohttp cannot leave out what the session has: nobody's name, with no password, goes in its place.
+    assert web.visit(target).headers["Authorization"] == "Basic Og=="
+    assert not any("Authorization" in visit.headers for visit in web.visits if "robots" in visit.url)
+
+
+@pytest.mark.parametrize("name", ["Authorization", "cookie", "Proxy-Authorization"])
+async def test_credentials_in_headers_of_the_session_do_not_cross_origins(
+    web: Web, open_gate: OpenGate, name: str
+) -> None:
+    """Its other headers do."""
+    async with aiohttp.ClientSession(
+        connector=web.connector(), headers={name: "secret", "X-Mine": "1"}
+    ) as session:
+        gate = await open_gate(session=session)
+        web.redirect(PAGE, "/moved")
+        web.redirect(f"{SITE}/moved", f"{OTHER}/there")
+        await gate.fetch(PAGE)
+    for url in (PAGE, f"{SITE}/moved"):
+        assert web.visit(url).headers[name] == "secret"
+    there = web.visit(f"{OTHER}/there")
+    assert there.headers.get(name, "") == ""
+    assert there.headers["X-Mine"] == "1"
+
+
+@pytest.mark.parametrize("crosses", [False, True])
+@pytest.mark.parametrize("has_credentials", [False, True])
+async def test_session_works_alike_for_every_hop(
+    web: Web, open_gate: OpenGate, *, crosses: bool, has_credentials: bool
+) -> None:
+    """Cookies, headers, tracing, middlewares: credentials apart, another origin makes no difference."""
+    traced: list[str] = []
+    passed: list[str] = []
+
+    async def trace(
+        _: aiohttp.ClientSession, __: SimpleNamespace, started: aiohttp.TraceRequestStartParams
+    ) -> None:
+        traced.append(str(started.url))
+
+    async def note(
+        request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        passed.append(str(request.url))
+        return await handler(request)
+
+    tracing = aiohttp.TraceConfig()
+    tracing.on_request_start.append(trace)
+    target = f"{OTHER if crosses else SITE}/there"
+    web.redirect(PAGE, target)
+    async with aiohttp.ClientSession(
+        connector=web.connector(),
+        headers={"Authorization": "Bearer x"} if has_credentials else {},
+        trace_configs=[tracing],
+        middlewares=[note],
+    ) as session:
+        gate = await open_gate(session=session)
+        await gate.fetch(PAGE)
+    assert traced == [PAGE, target]
+    assert passed == [PAGE, target]
+
+
+@pytest.mark.parametrize("crosses", [False, True])
+async def test_proxy_of_the_session_is_used_for_every_hop(
+    web: Web, open_gate: OpenGate, *, crosses: bool
+) -> None:
+    """Who crawls through a proxy has reasons: no page goes past it because its host changed."""
+    proxied: list[str] = []
+
+    async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        url = head.split()[1]
+        proxied.append(url)
+        location = f"{OTHER if crosses else SITE}/there"
+        status = f"302 Found\r\nLocation: {location}" if url == PAGE else "200 OK"
+        writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
+        writer.close()
+
+    server = await asyncio.start_server(proxy, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with (
+        server,
+        aiohttp.ClientSession(
+            connector=web.connector(), proxy=f"http://127.0.0.1:{port}", headers={"Authorization": "x"}
+        ) as session,
+    ):
+        gate = await open_gate(session=session)
+        for url in (PAGE, f"{OTHER}/"):
+            gate.learn(url, b"")
+        await gate.fetch(PAGE)
+    assert proxied == [PAGE, f"{OTHER if crosses else SITE}/there"]
+    assert web.visits == []
+
+
+@pytest.mark.parametrize("crosses", [False, True])
+async def test_body_stays_compressed_if_the_session_says_so(
+    web: Web, open_gate: OpenGate, *, crosses: bool
+) -> None:
+    """`auto_decompress=False` is for the pages, of whatever hop; robots.txt is read all the same."""
+    octets = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\x03\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+    target = f"{OTHER if crosses else SITE}/there"
+    web.redirect(PAGE, target)
+    web.serve(target, octets, headers={"Content-Encoding": "gzip"})
+    async with aiohttp.ClientSession(
+        connector=web.connector(), auto_decompress=False, headers={"Authorization": "x"}
+    ) as session:
+        gate = await open_gate(session=session)
+        response = await gate.fetch(PAGE)
+    assert response.body == octets
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+async def test_limit_of_the_connector_bounds_the_gate(web: Web, open_gate: OpenGate, limit: int) -> None:
+    """Requests wait in the gate, before their turn, and not in the connector, after it."""
+    async with aiohttp.ClientSession(connector=web.connector(limit=limit)) as session:
+        gate = await open_gate(session=session, delay=0.05)
+        pages = [f"http://host{number}.example/page" for number in range(8)]
+        for page in pages:
+            web.serve(page, takes=0.02)
+        responses = await asyncio.gather(*(gate.fetch(page) for page in pages))
+    assert web.peak() == limit
+    # Of one at a time each waits for those before it, but what it took to send it is its own.
+    assert max(response.elapsed for response in responses) < 0.2
+
+
+async def test_limit_per_host_of_the_connector_bounds_the_lane(web: Web, open_gate: OpenGate) -> None:
+    """More slots than connections would start turns that cannot be used."""
+    async with aiohttp.ClientSession(connector=web.connector(limit_per_host=1)) as session:
+        gate = await open_gate(session=session, concurrency_per_host=4)
+        for number in range(4):
+            web.serve(f"{PAGE}/{number}", takes=0.05)
+        await asyncio.gather(*(gate.fetch(f"{PAGE}/{number}") for number in range(4)))
+    assert web.peak() == 1
+
+
+async def test_sites_beyond_the_connectors_limit_all_get_their_answer(web: Web, open_gate: OpenGate) -> None:
+    """Robots.txt and pages share a small connector without waiting for each other for ever."""
+    async with aiohttp.ClientSession(connector=web.connector(limit=2)) as session:
+        gate = await open_gate(session=session)
+        async with asyncio.timeout(10):
+            pages = await asyncio.gather(*(gate.fetch(f"http://host{n}.example/") for n in range(40)))
+    assert {page.status for page in pages} == {200}
+    assert len(web.visits) == 80
+
+
+async def test_own_session_is_opened_and_closed(web: Web, open_gate: OpenGate) -> None:
+    """Without a session the gate brings one, and takes it along."""
+    gate = await open_gate(session=None, allow_private_addresses=True)
+    origin = f"http://127.0.0.1:{web.port}"
+    web.serve(f"{origin}/robots.txt", "User-agent: *\nDisallow: /private")
+    assert (await gate.fetch(f"{origin}/page")).text == "a page"
+    assert not await gate.allowed(f"{origin}/private")
+    await gate.aclose()
+    assert web.counts() == {f"{origin}/robots.txt": 1, f"{origin}/page": 1}
+
+
+async def test_own_session_finds_localhost(web: Web, open_gate: OpenGate) -> None:
+    """By the system's resolver, a thread for each name."""
+    gate = await open_gate(session=None, allow_private_addresses=True)
+    response = await gate.fetch(f"http://localhost:{web.port}/page")
+    assert response.status == 200
+    assert web.urls == [f"http://localhost:{web.port}/robots.txt", f"http://localhost:{web.port}/page"]
+
+
+async def test_name_that_does_not_exist_is_an_unreachable_host(open_gate: OpenGate) -> None:
+    """RFC 6761 §6.4 keeps `.invalid` for this; where no resolver answers, that is a failure too."""
+    gate = await open_gate(session=None)
+    began_at = time.monotonic()
+    verdict = await gate.check("http://no-such-host.invalid/")
+    assert not verdict.allowed
+    assert verdict.status is None
+    assert time.monotonic() - began_at < 11
+
+
+async def test_connections_are_kept_alive(
+    web: Web, open_gate: OpenGate, session: aiohttp.ClientSession
+) -> None:
+    """Robots.txt and pages of one origin, redirects included, come over one connection."""
+    peers: set[object] = set()
+
+    async def answer(request: aioweb.Request) -> aioweb.StreamResponse:
+        assert request.transport is not None
+        peers.add(request.transport.get_extra_info("peername"))
+        if request.path == "/page":
+            return aioweb.Response(status=302, headers={"Location": "/there"}, body=b"moved")
+        return aioweb.Response(text="")
+
+    for path in ("robots.txt", "page", "there"):
+        web.handle(f"{SITE}/{path}", answer)
+    gate = await open_gate(session=session)
+    await gate.fetch(PAGE)
+    assert len(web.visits) == 3
+    assert len(peers) == 1
+
+
+async def test_relative_url_is_refused_though_the_session_has_a_base(web: Web, open_gate: OpenGate) -> None:
+    """What is judged has to be a whole URL."""
+    async with aiohttp.ClientSession(f"{SITE}/", connector=web.connector()) as session:
+        gate = await open_gate(session=session)
+        with pytest.raises(ValueError, match="no scheme"):
+            await gate.fetch("/page")
+        assert (await gate.fetch(PAGE)).url == PAGE
