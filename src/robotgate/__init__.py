@@ -3,10 +3,10 @@
 The floors, lowest first. A module imports only modules that stand before it; a test holds them to it::
 
     0 words: _errors _urls _verdict _host _response
-    1 core: _decode _parse _normal _match _robotstxt _access _site _pacing _redirect _options _identity
+    1 core: _redirect _decode _parse _normal _match _robotstxt _access _site _pacing _options _identity
     2 seams: _ports
     3 adapters: _clock _resolver _fetch stores.memory stores
-    4 engine: _lane _lanes _flight _attempts _robots _turns _middleware _page _fetching _engine _gate
+    4 engine: _bound _lane _lanes _flight _attempts _robots _turns _middleware _page _fetching _engine _gate
     5 edges: _virtual _check_store testing cli
 
 Read `_parse`, `_match`, `_robotstxt`, `_access` and `_pacing` for what is decided, `_lane`, `_robots`, `_turns` and

@@ -11,6 +11,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from robotgate._redirect import REDIRECT_STATUSES
 from robotgate._urls import Origin, parse_url
 from robotgate._verdict import AccessResult
 
@@ -33,8 +34,6 @@ MIN_RETRY_DELAY: Final = MINUTE
 MAX_RETRY_DELAY: Final = HOUR
 RETRY_JITTER: Final = 0.25
 MAX_RETRY_AFTER: Final = DAY
-
-REDIRECT_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
 
 
 class StatusPolicy(Enum):

@@ -14,6 +14,17 @@ _GZIP_OR_ZLIB: Final = 32 + zlib.MAX_WBITS
 _RAW_DEFLATE: Final = -zlib.MAX_WBITS
 
 
+def whole_lines(body: bytes, *, max_bytes: int) -> bytes:
+    """A file up to the bound; of one that goes on beyond it, the lines that end within.
+
+    Half a rule may allow, or refuse, what the whole one does not.
+    """
+    if len(body) <= max_bytes:
+        return body
+    end = max(body.rfind(b"\n", 0, max_bytes), body.rfind(b"\r", 0, max_bytes))
+    return body[: end + 1]
+
+
 class BoundedBody:
     """The first octets of a body, decoded.
 
@@ -34,6 +45,7 @@ class BoundedBody:
         self._is_compressed = coding not in ("identity", "")
         self._inflater = zlib.decompressobj(_GZIP_OR_ZLIB)
         self._is_deflate = coding == "deflate"
+        self._was_fed = False
         self.is_full = False
         """Whether the body goes on beyond the bound; no more need be fed."""
 
@@ -43,23 +55,20 @@ class BoundedBody:
         Raises:
             ValueError: they are not what Content-Encoding says.
         """
+        self._was_fed = self._was_fed or bool(chunk)
         room = self._max_bytes - len(self._body) + 1
         self._body += chunk[:room] if not self._is_compressed else self._inflate(chunk, room)
         self.is_full = len(self._body) > self._max_bytes
 
     def end(self) -> bytes:
-        """The body; if it goes on beyond the bound, its whole lines within it.
+        """The body, up to the bound.
 
         Raises:
             ValueError: the coding breaks off.
         """
-        if self.is_full:
-            # Half a rule may allow, or refuse, what the whole one does not.
-            del self._body[self._max_bytes :]
-            return bytes(self._body[: 1 + max(self._body.rfind(b"\n"), self._body.rfind(b"\r"))])
-        if self._is_compressed and self._body and not self._inflater.eof:
+        if not self.is_full and self._is_compressed and self._was_fed and not self._inflater.eof:
             raise ValueError("the compressed body breaks off")
-        return bytes(self._body)
+        return bytes(self._body[: self._max_bytes])
 
     def _inflate(self, chunk: bytes, room: int) -> bytes:
         try:

@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import aiohttp
 
 from robotgate._access import Answer, Ending, Outcome, Standing, settle
+from robotgate._bound import Bound
 from robotgate._errors import OptionError
 from robotgate._fetch import AiohttpFetcher
 from robotgate._fetching import PageFetcher
 from robotgate._host import HostAccess, HostView
 from robotgate._lane import LaneRules
 from robotgate._lanes import Lanes
-from robotgate._pacing import HostState, earliest_start_at
+from robotgate._pacing import HostState
 from robotgate._resolver import ThreadPerNameResolver
 from robotgate._robots import RobotsKeeper, RobotsOptions
 from robotgate._turns import Turns
 
 if TYPE_CHECKING:
-    from aiohttp import ClientMiddlewareType
+    from aiohttp import ClientHandlerType, ClientMiddlewareType, ClientRequest, ClientResponse
 
     from robotgate._identity import Identity
     from robotgate._options import Options
     from robotgate._ports import Clock, Fetcher, Store
     from robotgate._site import Site
     from robotgate._urls import Origin
+
+
+logger = logging.getLogger("robotgate")
 
 
 class Engine:
@@ -57,7 +63,7 @@ class Engine:
             connector_owner=False,
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=session.trust_env,
-            middlewares=[middleware],
+            middlewares=[middleware, _anonymous],
         )
         self._bounds = pages_bound, robots_bound = _bounds(options, session.connector)
         self.lanes = Lanes(rules=_lane_rules(options, session.connector), clock=clock, store=store)
@@ -71,7 +77,7 @@ class Engine:
             clock=clock,
             store=store,
             lanes=self.lanes,
-            fetcher=fetcher or AiohttpFetcher(self._robots_session),
+            fetcher=fetcher or AiohttpFetcher(self._robots_session, clock),
             bound=robots_bound,
         )
         self.turns = Turns(
@@ -86,15 +92,17 @@ class Engine:
 
     async def aclose(self) -> None:
         """Cancel what runs, and wait for it."""
-        self.lanes.close()
-        for bound in self._bounds:
-            # Who waits here for a place gets it, finds the lane closed, and passes the place on.
-            bound.release()
-        await self.keeper.aclose()
-        await asyncio.gather(*self._saving, return_exceptions=True)
-        await self._robots_session.close()
-        if self._owns_session:
-            await self._session.close()
+        async with AsyncExitStack() as stack:
+            # The sessions are closed even if whoever closes the gate is cancelled.
+            if self._owns_session:
+                stack.push_async_callback(self._session.close)
+            stack.push_async_callback(self._robots_session.close)
+            self.lanes.close()
+            for bound in self._bounds:
+                # Who waits here for a place gets it, finds the lane closed, and passes the place on.
+                bound.open_for_all()
+            await self.keeper.aclose()
+            await asyncio.gather(*self._saving, return_exceptions=True)
 
     def learn(self, origin: Origin, body: bytes, *, fresh_until_at: float | None) -> None:
         """Take in a robots.txt that nobody fetched."""
@@ -105,15 +113,16 @@ class Engine:
         self.keeper.learn(record)
         saving = asyncio.get_running_loop().create_task(self._store.save_record(record))
         self._saving.add(saving)
-        saving.add_done_callback(self._saving.discard)
+        saving.add_done_callback(self._saved)
+
+    def _saved(self, saving: asyncio.Task[None]) -> None:
+        self._saving.discard(saving)
+        if not saving.cancelled() and (error := saving.exception()) is not None:
+            logger.warning("rules that were learnt could not be saved, and hold in memory only: %s", error)
 
     def wait_time(self, pace_key: str) -> float:
         """Seconds until the next turn of a pace key, at the least."""
-        lane = self.lanes.peek(pace_key)
-        if lane is not None:
-            return lane.wait()
-        state = self._store.recall_host(pace_key) or HostState()
-        return max(0.0, earliest_start_at(state, delay=self._options.delay) - self._clock.now())
+        return self.lanes.wait(pace_key)
 
     def view(self, origin: Origin) -> HostView:
         """What is remembered of an origin's host."""
@@ -144,6 +153,12 @@ def _access(site: Site) -> HostAccess:
     return HostAccess.EXCLUDED if site.rules.disallows_everything else HostAccess.CONTROLLED
 
 
+async def _anonymous(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
+    """Nobody's credentials are for robots.txt, those of a netrc file neither."""
+    request.headers.popall("Authorization", None)
+    return await handler(request)
+
+
 def _own_session(options: Options, middleware: ClientMiddlewareType) -> aiohttp.ClientSession:
     resolver = ThreadPerNameResolver(max_threads=options.concurrency + options.robots_concurrency)
     # The gate bounds what is under way; a limit of the connector's would hold requests back after their turn.
@@ -151,15 +166,15 @@ def _own_session(options: Options, middleware: ClientMiddlewareType) -> aiohttp.
     return aiohttp.ClientSession(connector=connector, middlewares=[middleware])
 
 
-def _bounds(
-    options: Options, connector: aiohttp.BaseConnector | None
-) -> tuple[asyncio.Semaphore, asyncio.Semaphore]:
-    """What bounds pages and what bounds robots.txt: one for both where a connector could not serve both at once."""
+def _bounds(options: Options, connector: aiohttp.BaseConnector | None) -> tuple[Bound, Bound]:
+    """What bounds pages and what bounds robots.txt; both at once where a connector cannot serve both at once."""
     limit = 0 if connector is None else connector.limit
-    if 0 < limit < options.concurrency + options.robots_concurrency:
-        shared = asyncio.Semaphore(min(limit, options.concurrency))
-        return shared, shared
-    return asyncio.Semaphore(options.concurrency), asyncio.Semaphore(options.robots_concurrency)
+    if not limit or options.concurrency + options.robots_concurrency <= limit:
+        return Bound(options.concurrency), Bound(options.robots_concurrency)
+    if options.concurrency < limit:
+        return Bound(options.concurrency), Bound(min(options.robots_concurrency, limit - options.concurrency))
+    shared = Bound(limit)
+    return shared, shared
 
 
 def _lane_rules(options: Options, connector: aiohttp.BaseConnector | None) -> LaneRules:

@@ -15,7 +15,7 @@
         ├── HostUnavailableError                the host is down or is blocking us; come back later
         └── ResponseTooLargeError               the site: a body over `max_bytes`
 
-Those that can leave an aiohttp call are `aiohttp.ClientError` as well, so that handlers already written see
+Those that can leave an aiohttp call in the course of a crawl are `aiohttp.ClientError` as well, so that handlers already written see
 them, and never `OSError` or `aiohttp.ClientOSError`: aiohttp silently sends such requests again or rewraps them.
 A blanket ``except ClientError: retry`` therefore retries refusals too; catch `DisallowedError` before it.
 """
@@ -67,7 +67,10 @@ class InvalidURLError(RobotGateError, ClientError, ValueError):
 
 
 class NonPublicAddressError(InvalidURLError):
-    """The URL names an address that no public site has, and ``allow_private_addresses`` is off."""
+    """The URL names an address that no public site has; only ``allow_private_addresses`` lets it pass.
+
+    An address in another spelling than dotted decimals or RFC 5952 never passes: clients read it differently.
+    """
 
     def __init__(self, url: str, problem: str | None = None) -> None:
         super().__init__(

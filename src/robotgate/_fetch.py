@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
@@ -15,6 +14,8 @@ from robotgate._pacing import parse_retry_after
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from robotgate._ports import Clock
+
 CONNECT_TIMEOUT: Final = 5.0
 """Seconds for the TCP connection: a host that does not answer by then keeps others waiting."""
 CHUNK_BYTES: Final = 64 * 1024
@@ -23,8 +24,9 @@ CHUNK_BYTES: Final = 64 * 1024
 class AiohttpFetcher:
     """The `Fetcher` of a gate: one GET on a session of ours, which carries none of the caller's credentials."""
 
-    def __init__(self, session: aiohttp.ClientSession) -> None:
+    def __init__(self, session: aiohttp.ClientSession, clock: Clock) -> None:
         self._session = session
+        self._clock = clock
 
     async def fetch(
         self, url: str, *, headers: Mapping[str, str], max_bytes: int, timeout: float
@@ -41,9 +43,11 @@ class AiohttpFetcher:
         try:
             async with request as response:
                 body = await _read(response, max_bytes) if 200 <= response.status <= 299 else b""
-                return _answer(response, body)
+                return _answer(response, body, now=self._clock.now())
         except TimeoutError:
-            return Failure(f"no answer within {timeout:.3g} s")
+            return Failure(
+                f"no connection within {CONNECT_TIMEOUT:.3g} s, or no answer within {timeout:.3g} s"
+            )
         except aiohttp.ClientPayloadError as error:
             return Failure(f"the body was cut off ({error})")
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -63,14 +67,14 @@ async def _read(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
     return body.end()
 
 
-def _answer(response: aiohttp.ClientResponse, body: bytes) -> Answer:
+def _answer(response: aiohttp.ClientResponse, body: bytes, *, now: float) -> Answer:
     headers = response.headers
     return Answer(
         status=response.status,
         body=body,
         location=headers.get("Location"),
         cache_control=headers.get("Cache-Control"),
-        retry_after=parse_retry_after(headers.get("Retry-After"), now=time.time()),
+        retry_after=parse_retry_after(headers.get("Retry-After"), now=now),
         etag=headers.get("ETag"),
         last_modified=headers.get("Last-Modified"),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 MAX_UNWANTED_BYTES: Final = 64 * 1024
 """The longest body of a redirect that is read to its end; behind it, closing the connection is cheaper."""
+UNWANTED_TIMEOUT: Final = 1.0
+"""Seconds for that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,10 +226,15 @@ def _without_credentials_of(session: aiohttp.ClientSession, options: RequestOpti
 
 async def _let_go(response: aiohttp.ClientResponse) -> None:
     """Read an answer that nobody wants, so that its turn ends with it and its connection serves again."""
-    async for _ in response.content.iter_any():
-        if response.content.total_bytes > MAX_UNWANTED_BYTES:
-            response.close()
-            return
+    try:
+        async with asyncio.timeout(UNWANTED_TIMEOUT):
+            async for _ in response.content.iter_any():
+                if response.content.total_bytes > MAX_UNWANTED_BYTES:
+                    break
+    except (aiohttp.ClientError, TimeoutError):
+        # What the redirect says stands in its headers; its body may end as it likes.
+        pass
+    # With octets left unread, this closes the connection.
     response.release()
 
 

@@ -16,7 +16,7 @@ from robotgate._fetching import PageFetch
 from robotgate._identity import identify
 from robotgate._middleware import GateMiddleware
 from robotgate._normal import is_sent_as_written
-from robotgate._options import MAX_FETCH_BYTES, Options, check_count, check_part, check_seconds
+from robotgate._options import MAX_FETCH_BYTES, Options, check_names, check_part, check_seconds, check_whole
 from robotgate._page import RequestOptions, page_request
 from robotgate._ports import Clock, Fetcher, Store
 from robotgate._robotstxt import RobotsTxt
@@ -158,6 +158,7 @@ class RobotGate:
             InvalidURLError: not an absolute http or https URL.
             NonPublicAddressError: an address that no public site has, without `allow_private_addresses`.
             GateClosedError: the gate is not open.
+            NestedTurnError: asking takes a turn of the host, which this task holds itself, and no rules are known.
             StoreError: the store failed.
         """
         answer = self.allowed_nowait(url)
@@ -225,6 +226,7 @@ class RobotGate:
             NestedTurnError: this task already holds the turn it asks for.
             InvalidURLError, NonPublicAddressError, GateClosedError, StoreError: as `allowed`.
         """
+        check_whole("priority", priority)
         return PendingTurn(self._running.turns, url, priority=priority, max_wait=self._max_wait(max_wait))
 
     def fetch(
@@ -256,8 +258,11 @@ class RobotGate:
             aiohttp.ClientError, TimeoutError: as aiohttp raises them.
             RobotGateError: as `turn`; the `DisallowedError` of a redirect names its whole chain.
         """
+        check_whole("priority", priority)
+        check_whole("max_redirects", max_redirects, least=0)
         if max_bytes is not None:
-            check_count("max_bytes", max_bytes)
+            check_whole("max_bytes", max_bytes, least=1)
+        check_names(options, RequestOptions.__annotations__)
         ask = partial(
             page_request,
             url,
@@ -290,6 +295,7 @@ class RobotGate:
             InvalidURLError, NonPublicAddressError, GateClosedError: as `allowed`.
             OptionError: `fresh_until` is no instant.
         """
+        check_part("body", body, bytes)
         if fresh_until is not None:
             check_seconds("fresh_until", fresh_until)
         origin, _ = self._running.turns.locate(url)

@@ -53,7 +53,7 @@ class Identity:
             OptionError: there is a User-Agent, and it does not name the token whose rules we obey.
         """
         given = headers.get("User-Agent")
-        if given is not None and self.token.lower() not in given.lower():
+        if given is not None and not _names(given, self.token):
             raise OptionError(
                 f"the User-Agent {given!r} does not name {self.token!r}, the token whose rules are obeyed"
             )
@@ -100,6 +100,13 @@ def _contact(contact: str) -> tuple[str | None, str | None]:
     raise OptionError(f"contact={contact!r}: {remedy}")
 
 
+def _names(user_agent: str, token: str) -> bool:
+    """Whether a User-Agent holds the token as a word of its own: ``Bot`` is not named in ``Googlebot/2.1``."""
+    return (
+        re.search(rf"(?<![\w-]){re.escape(token)}(?![\w-])", user_agent, re.ASCII | re.IGNORECASE) is not None
+    )
+
+
 def _token(agent: str, token: str | None) -> str:
     name = re.split(r"[/\s]", agent, maxsplit=1)[0] if token is None else token
     if not _TOKEN.fullmatch(name):
@@ -111,7 +118,7 @@ def _token(agent: str, token: str | None) -> str:
         raise OptionError(
             "token='Mozilla' names every browser; give the name sites know you by, as token='ExampleBot'"
         )
-    if name.lower() not in agent.lower():
+    if not _names(agent, name):
         raise OptionError(f"token={name!r} does not appear in agent={agent!r}: site owners could not find it")
     if re.search(r"[0-9]", name):
         warnings.warn(

@@ -23,6 +23,7 @@ from robotgate._pacing import HostState, earliest_start_at
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from robotgate._bound import Bound
     from robotgate._ports import Clock, Store
 
 IDLE_LINGER: Final = 10.0
@@ -32,6 +33,8 @@ CLOCK_GRAIN: Final = 1e-6
 LIMITER_SLACK: Final = 1e-6
 """The share by which the limiter's period is shorter than the delay: the rounding of its leak must not hold back a
 start that the instant allows."""
+LIMITER_PATIENCE: Final = 0.001
+"""Seconds between looks at a limiter that has no token though the instant has come."""
 
 Rank: TypeAlias = tuple[int, int, int]
 """Robots.txt before pages, then priority, then arrival; the least goes first."""
@@ -49,15 +52,28 @@ class LaneRules:
     """Seconds; a longer block is not waited out."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """How a turn is asked for; `Lane.admit` tells of each."""
+
+    bound: Bound
+    ahead: bool
+    priority: int
+    max_wait: float | None
+    arrival: int
+
+    @property
+    def rank(self) -> Rank:
+        """Whose turn comes first."""
+        return 0 if self.ahead else 1, -self.priority, self.arrival
+
+
 @dataclass(slots=True, eq=False, kw_only=True)
 class Admission:
     """The right to one request, from the moment it may be sent until `end`."""
 
     lane: Lane
-    bound: asyncio.Semaphore
-    ahead: bool
-    priority: int
-    max_wait: float | None
+    terms: Terms
     holder: asyncio.Task[object] | None
     bytes_read: int = 0
     is_open: bool = field(default=True)
@@ -77,15 +93,20 @@ class Admission:
             as `Lane.admit`.
         """
         self.end()
+        terms = self.terms
         return await self.lane.admit(
-            bound=self.bound, ahead=self.ahead, priority=self.priority, max_wait=self.max_wait
+            bound=terms.bound,
+            ahead=terms.ahead,
+            priority=terms.priority,
+            max_wait=terms.max_wait,
+            arrival=terms.arrival,
         )
 
     def end(self) -> None:
         """The request is over; ending twice is ending once."""
         if self.is_open:
             self.is_open = False
-            self.bound.release()
+            self.terms.bound.release(self.holder)
             self.lane.leave(self)
 
 
@@ -101,25 +122,26 @@ class Lane:
         clock: Clock,
         store: Store,
         on_idle: Callable[[Lane], None],
+        asked_delays: dict[str, float] | None = None,
     ) -> None:
         self.pace_key = pace_key
         self.state = state
-        self.delay = rules.delay
+        self._asked_delays = {} if asked_delays is None else asked_delays
+        self.delay = max(rules.delay, *self._asked_delays.values(), 0.0)
         self._rules = rules
         self._clock = clock
         self._store = store
         self._on_idle = on_idle
-        self._asked_delays: dict[str, float] = {}
         self._limiter = _limiter(self.delay)
-        self._has_token = False
-        self._token: asyncio.Task[None] | None = None
-        self._heap: list[tuple[Rank, asyncio.Future[None]]] = []
+        self._heap: list[tuple[Rank, int, asyncio.Future[None]]] = []
+        self._entries = count()
         self._arrivals = count()
         self._waiting = 0
         self._open: set[Admission] = set()
         self._is_starting = False
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
+        self._wake_in(max(self.wait(), IDLE_LINGER))
 
     @property
     def waiting(self) -> int:
@@ -138,7 +160,7 @@ class Lane:
 
     def is_held_by(self, task: asyncio.Task[object] | None) -> bool:
         """Whether nobody can have a turn before this task ends one of its own."""
-        return len(self._open) >= self._rules.slots and any(turn.holder is task for turn in self._open)
+        return len(self._open) >= self._rules.slots and all(turn.holder is task for turn in self._open)
 
     def nested(self) -> NestedTurnError:
         """The error for a task that `is_held_by` says would wait for itself."""
@@ -152,7 +174,9 @@ class Lane:
         if self._asked_delays.get(origin, 0.0) == delay:
             return
         self._asked_delays[origin] = delay
-        longest = max(self._rules.delay, *self._asked_delays.values())
+        if not delay:
+            del self._asked_delays[origin]
+        longest = max(self._rules.delay, *self._asked_delays.values(), 0.0)
         if longest != self.delay:
             self.delay = longest
             self._limiter = _limiter(longest)
@@ -161,10 +185,11 @@ class Lane:
     async def admit(
         self,
         *,
-        bound: asyncio.Semaphore,
+        bound: Bound,
         ahead: bool = False,
         priority: int = 0,
         max_wait: float | None = None,
+        arrival: int | None = None,
     ) -> Admission:
         """Wait for a turn.
 
@@ -173,6 +198,7 @@ class Lane:
             ahead: for robots.txt, which goes before every page.
             priority: the higher goes first.
             max_wait: seconds; None waits as long as it takes.
+            arrival: that of an earlier admission, whose place in the order this one takes.
 
         Raises:
             TooSoonError: the turn comes later than `max_wait`.
@@ -181,29 +207,25 @@ class Lane:
             GateClosedError: the gate was closed meanwhile.
         """
         self._refuse_nested()
-        rank = (0 if ahead else 1, -priority, next(self._arrivals))
+        terms = Terms(
+            bound=bound,
+            ahead=ahead,
+            priority=priority,
+            max_wait=max_wait,
+            arrival=next(self._arrivals) if arrival is None else arrival,
+        )
         deadline_at = None if max_wait is None else self._clock.now() + max_wait
         while True:
-            await self._granted(rank, deadline_at)
+            await self._granted(terms.rank, deadline_at)
             await self._bounded(bound, deadline_at)
             if self._is_closed:
-                bound.release()
+                bound.release(asyncio.current_task())
                 raise _closed()
             self._recall()
             if self.wait() <= 0:
-                await self._spend_token()
-                admission = Admission(
-                    lane=self,
-                    bound=bound,
-                    ahead=ahead,
-                    priority=priority,
-                    max_wait=max_wait,
-                    holder=asyncio.current_task(),
-                )
-                self._begin(admission)
-                return admission
+                return await self._begin(terms)
             # A block, or another gate's visit, came between.
-            bound.release()
+            bound.release(asyncio.current_task())
             self._give_back()
 
     def note_answer(self, status: int, retry_after: float | None) -> None:
@@ -219,26 +241,27 @@ class Lane:
     def leave(self, admission: Admission) -> None:
         """A request is over."""
         self._open.discard(admission)
-        self._recall()
-        self._remember(
-            _pacing.ended(
-                self.state,
-                now=self._clock.now(),
-                delay=self.delay,
-                serial=self._rules.slots == 1,
-                bytes_read=admission.bytes_read,
+        try:
+            self._recall()
+            self._remember(
+                _pacing.ended(
+                    self.state,
+                    now=self._clock.now(),
+                    delay=self.delay,
+                    serial=self._rules.slots == 1,
+                    bytes_read=admission.bytes_read,
+                )
             )
-        )
-        self._pump()
+        finally:
+            self._pump()
 
     def close(self) -> None:
         """Send everybody away with `GateClosedError`."""
         self._is_closed = True
         self._refuse_waiters(_closed)
-        for pending in (self._timer, self._token):
-            if pending is not None:
-                pending.cancel()
-        self._timer = self._token = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     async def _granted(self, rank: Rank, deadline_at: float | None) -> None:
         if self._is_closed:
@@ -250,7 +273,7 @@ class Lane:
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         too_late = None if deadline_at is None else self._refuse_at(deadline_at, turn)
-        heappush(self._heap, (rank, turn))
+        heappush(self._heap, (rank, next(self._entries), turn))
         self._waiting += 1
         self._pump()
         try:
@@ -271,11 +294,17 @@ class Lane:
             raise self._too_soon()
         return asyncio.get_running_loop().call_later(left, self._refuse_late, turn)
 
-    async def _bounded(self, bound: asyncio.Semaphore, deadline_at: float | None) -> None:
+    async def _bounded(self, bound: Bound, deadline_at: float | None) -> None:
         """Take a place within the bound over all hosts, while holding this lane's grant."""
-        if not bound.locked():
+        if bound.is_free:
             await bound.acquire()
             return
+        if bound.is_held_by(asyncio.current_task()):
+            self._give_back()
+            raise NestedTurnError(
+                "this task holds every turn that `concurrency` allows and would wait for itself:"
+                " read the first response to its end, or leave its block, before asking for the next"
+            )
         left = None if deadline_at is None else deadline_at - self._clock.now()
         try:
             async with asyncio.timeout(left):
@@ -295,36 +324,21 @@ class Lane:
         if wait > 0:
             self._wake_in(wait)
             return False
-        return self._limiter is None or self._take_token(self._limiter)
-
-    def _take_token(self, limiter: AsyncLimiter) -> bool:
-        if self._token is not None:
+        if self._limiter is not None and not self._limiter.has_capacity():
+            self._wake_in(LIMITER_PATIENCE)
             return False
-        if self._has_token or limiter.has_capacity():
-            return True
-        # A token is fetched for the lane, not for a waiter: should the waiter leave, the token stays.
-        self._token = asyncio.get_running_loop().create_task(limiter.acquire())
-        self._token.add_done_callback(self._keep_token)
-        return False
+        return True
 
-    def _keep_token(self, task: asyncio.Task[None]) -> None:
-        if task is self._token:
-            self._token = None
-            self._has_token = True
-            self._pump()
-
-    def _begin(self, admission: Admission) -> None:
+    async def _begin(self, terms: Terms) -> Admission:
+        if self._limiter is not None:
+            # `_may_start` saw its capacity, and nobody else starts meanwhile: this does not wait.
+            await self._limiter.acquire()
+        admission = Admission(lane=self, terms=terms, holder=asyncio.current_task())
         self._is_starting = False
         self._open.add(admission)
         self._remember(_pacing.begun(self.state, now=self._clock.now(), delay=self.delay))
         self._pump()
-
-    async def _spend_token(self) -> None:
-        if self._has_token:
-            self._has_token = False
-        elif self._limiter is not None:
-            # `_may_start` saw its capacity, and nobody else starts meanwhile: this does not wait.
-            await self._limiter.acquire()
+        return admission
 
     def _give_back(self) -> None:
         self._is_starting = False
@@ -334,15 +348,15 @@ class Lane:
         """Let go of those who left, once they are the greater part."""
         left = len(self._heap) - self._waiting
         if left > 64 and left > self._waiting:
-            self._heap = [entry for entry in self._heap if not entry[1].done()]
+            self._heap = [entry for entry in self._heap if not entry[-1].done()]
             heapify(self._heap)
 
     def _pump(self) -> None:
         """Start whoever may start; otherwise see to it that somebody pumps again."""
-        while self._heap and self._heap[0][1].done():
+        while self._heap and self._heap[0][-1].done():
             heappop(self._heap)
         self._recall()
-        if self.state.blocked_until_at - self._clock.now() > self._rules.max_block:
+        if self._block_is_too_long():
             self._refuse_waiters(self._blocked)
         if not self._heap:
             if not self.open_turns:
@@ -350,7 +364,7 @@ class Lane:
             return
         if self._may_start():
             self._is_starting = True
-            heappop(self._heap)[1].set_result(None)
+            heappop(self._heap)[-1].set_result(None)
 
     def _wake_in(self, delay: float) -> None:
         if self._is_closed:
@@ -384,9 +398,12 @@ class Lane:
             raise self.nested()
 
     def _refuse_blocked(self) -> None:
-        if self.state.blocked_until_at - self._clock.now() > self._rules.max_block:
+        if self._block_is_too_long():
             self._pump()
             raise self._blocked()
+
+    def _block_is_too_long(self) -> bool:
+        return self.state.blocked_until_at - self._clock.now() > self._rules.max_block
 
     def _refuse_late(self, turn: asyncio.Future[None]) -> None:
         if not turn.done():
@@ -394,7 +411,7 @@ class Lane:
 
     def _refuse_waiters(self, error: Callable[[], Exception]) -> None:
         heap, self._heap = self._heap, []
-        for _, turn in heap:
+        for *_, turn in heap:
             if not turn.done():
                 turn.set_exception(error())
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from robotgate._errors import GateClosedError
 from robotgate._lane import Lane, LaneRules
-from robotgate._pacing import HostState
+from robotgate._pacing import HostState, earliest_start_at
 
 if TYPE_CHECKING:
     from robotgate._ports import Clock, Store
@@ -20,6 +20,7 @@ class Lanes:
         self._clock = clock
         self._store = store
         self._lanes: dict[str, Lane] = {}
+        self._asked_delays: dict[str, dict[str, float]] = {}
         self._is_closed = False
 
     def __len__(self) -> int:
@@ -48,8 +49,29 @@ class Lanes:
                 clock=self._clock,
                 store=self._store,
                 on_idle=self._drop,
+                asked_delays=self._asked_delays.setdefault(pace_key, {}),
             )
         return lane
+
+    def ask_delay(self, pace_key: str, origin: str, delay: float) -> None:
+        """Take in the delay that one of a host's origins asks for; it outlives the lane. 0 asks for none."""
+        lane = self._lanes.get(pace_key)
+        if lane is not None:
+            lane.ask_delay(origin, delay)
+        elif delay:
+            self._asked_delays.setdefault(pace_key, {})[origin] = delay
+        else:
+            self._asked_delays.get(pace_key, {}).pop(origin, None)
+
+    def wait(self, pace_key: str) -> float:
+        """Seconds until the next turn of a pace key, at the least, as far as memory tells."""
+        lane = self._lanes.get(pace_key)
+        if lane is not None:
+            return lane.wait()
+        state = self._store.recall_host(pace_key) or HostState()
+        asked = self._asked_delays.get(pace_key, {})
+        delay = max(self._rules.delay, *asked.values(), 0.0)
+        return max(0.0, earliest_start_at(state, delay=delay) - self._clock.now())
 
     def peek(self, pace_key: str) -> Lane | None:
         """The lane, if there is one."""
@@ -63,5 +85,8 @@ class Lanes:
             lane.close()
 
     def _drop(self, lane: Lane) -> None:
-        if self._lanes.get(lane.pace_key) is lane:
-            del self._lanes[lane.pace_key]
+        if self._lanes.get(lane.pace_key) is not lane:
+            return
+        del self._lanes[lane.pace_key]
+        if not self._asked_delays[lane.pace_key]:
+            del self._asked_delays[lane.pace_key]

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     BeginTurn = Callable[[URL], Awaitable[Turn]]
 
 MAX_HOLD: Final = 60.0
-"""Seconds after which a turn ends though its response is neither read nor released: whoever holds it may be waiting
-for the very next turn."""
+"""Seconds without an octet after which a turn ends though its response is neither read nor released: whoever holds it
+may be waiting for the very next turn."""
 
 
 class GateMiddleware:
@@ -77,8 +77,17 @@ class Hold:
         if connection is None:
             self.end()
             return
-        self._limit = asyncio.get_running_loop().call_later(MAX_HOLD, self.end)
+        self._read_so_far = 0
+        self._limit = asyncio.get_running_loop().call_later(MAX_HOLD, self._look)
         connection.add_callback(self.end)
+
+    def _look(self) -> None:
+        received = self._response.content.total_bytes
+        if received == self._read_so_far:
+            self.end()
+            return
+        self._read_so_far = received
+        self._limit = asyncio.get_running_loop().call_later(MAX_HOLD, self._look)
 
     def end(self) -> None:
         """The response is over; ending twice is ending once."""

@@ -12,6 +12,9 @@ from robotgate._errors import OptionError
 if TYPE_CHECKING:
     from enum import Enum
 
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
 MAX_FETCH_BYTES: Final = 10 * 1024 * 1024
 
 
@@ -19,16 +22,16 @@ MAX_FETCH_BYTES: Final = 10 * 1024 * 1024
 class Options:
     """What an operator can set; `RobotGate` documents each."""
 
-    delay: float = 1.0
-    concurrency_per_host: int = 1
-    concurrency: int = 256
-    max_delay: float = 60.0
-    max_wait: float | None = None
-    max_block: float = 300.0
-    robots_concurrency: int = 256
-    allow_private_addresses: bool = False
-    status_policy: StatusPolicy = StatusPolicy.DEFAULT
-    max_bytes: int = MAX_FETCH_BYTES
+    delay: float
+    concurrency_per_host: int
+    concurrency: int
+    max_delay: float
+    max_wait: float | None
+    max_block: float
+    robots_concurrency: int
+    allow_private_addresses: bool
+    status_policy: StatusPolicy
+    max_bytes: int
 
     def __post_init__(self) -> None:
         for name in ("delay", "max_delay", "max_block"):
@@ -36,7 +39,7 @@ class Options:
         if self.max_wait is not None:
             check_seconds("max_wait", self.max_wait)
         for name in ("concurrency_per_host", "concurrency", "robots_concurrency", "max_bytes"):
-            check_count(name, getattr(self, name))
+            check_whole(name, getattr(self, name), least=1)
         if not isinstance(self.allow_private_addresses, bool):
             raise OptionError(f"allow_private_addresses={self.allow_private_addresses!r}: give True or False")
         if not isinstance(self.status_policy, StatusPolicy):
@@ -57,14 +60,27 @@ def check_seconds(name: str, value: object) -> None:
         raise OptionError(f"{name}={value!r}: give a finite number of seconds, 0 or more")
 
 
-def check_count(name: str, value: object) -> None:
-    """Refuse what is no count.
+def check_whole(name: str, value: object, *, least: int | None = None) -> None:
+    """Refuse what is no whole number.
 
     Raises:
-        OptionError: `value` is not a whole number from 1 on.
+        OptionError: `value` is not a whole number, or under `least`.
     """
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise OptionError(f"{name}={value!r}: give a whole number, 1 or more")
+    if isinstance(value, int) and not isinstance(value, bool) and (least is None or value >= least):
+        return
+    bound = "" if least is None else f", {least} or more"
+    raise OptionError(f"{name}={value!r}: give a whole number{bound}")
+
+
+def check_names(given: Iterable[str], known: Collection[str]) -> None:
+    """Refuse options that nobody would heed.
+
+    Raises:
+        TypeError: a name that is not known, as Python has it for keyword arguments.
+    """
+    for name in given:
+        if name not in known:
+            raise TypeError(f"unexpected keyword argument {name!r}; known are {', '.join(sorted(known))}")
 
 
 def check_part(name: str, value: object, kind: type) -> None:

@@ -16,6 +16,8 @@ BLOCKING_STATUSES: Final = frozenset({429, 503})
 """Statuses by which a server asks for a pause (RFC 6585 §4, RFC 9110 §15.6.4)."""
 MIN_BLOCK: Final = 60.0
 """Seconds, when the server does not say how long."""
+MIN_REPEATED_BLOCK: Final = 1.0
+"""Seconds, doubling, when it says less, twice or more in a row."""
 MAX_BLOCK: Final = 24 * 3600.0
 """Seconds; a longer Retry-After is taken as this."""
 BLOCK_JITTER: Final = 0.1
@@ -85,7 +87,10 @@ def answered(
         return replace(state, failures=0) if recovered else state
     # Answers to requests sent before the block was known belong to the same incident.
     failures = state.failures if now < state.blocked_until_at else state.failures + 1
-    pause = retry_after if retry_after is not None else MIN_BLOCK * 2.0 ** min(max(failures, 1) - 1, 16)
+    pause = _growing(MIN_BLOCK, failures)
+    if retry_after is not None:
+        # The first time it is as the server says; a server that says 0 again and again is not taken at its word.
+        pause = max(retry_after, _growing(MIN_REPEATED_BLOCK, failures - 1) if failures > 1 else 0.0)
     until = now + min(pause, MAX_BLOCK) * (1 + (BLOCK_JITTER * jitter if retry_after is None else 0.0))
     return replace(state, failures=failures, blocked_until_at=max(state.blocked_until_at, until))
 
@@ -122,3 +127,7 @@ def parse_retry_after(value: str | None, *, now: float) -> float | None:
 
 def _later(one: float | None, other: float | None) -> float | None:
     return max((at for at in (one, other) if at is not None), default=None)
+
+
+def _growing(least: float, times: int) -> float:
+    return least * 2.0 ** min(max(times, 1) - 1, 16)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -12,13 +12,21 @@ from yarl import URL
 
 from robotgate._access import Answer, Ending, Failure, Outcome, RobotsRecord, StatusPolicy, follow, settle
 from robotgate._attempts import attempts
-from robotgate._errors import GateClosedError, HostUnavailableError, InvalidURLError, NonPublicAddressError
+from robotgate._decode import whole_lines
+from robotgate._errors import (
+    GateClosedError,
+    HostUnavailableError,
+    InvalidURLError,
+    NestedTurnError,
+    NonPublicAddressError,
+)
 from robotgate._flight import Flight
 from robotgate._parse import MAX_BYTES
 from robotgate._site import Site, site_of
 from robotgate._urls import Origin
 
 if TYPE_CHECKING:
+    from robotgate._bound import Bound
     from robotgate._identity import Identity
     from robotgate._lanes import Lanes
     from robotgate._ports import Clock, Fetcher, Store
@@ -51,7 +59,7 @@ class RobotsKeeper:
         store: Store,
         lanes: Lanes,
         fetcher: Fetcher,
-        bound: asyncio.Semaphore,
+        bound: Bound,
     ) -> None:
         self.sites: dict[str, Site] = {}
         """By origin as text; look at `Site.fresh_until_at` before believing one."""
@@ -69,6 +77,7 @@ class RobotsKeeper:
 
         Raises:
             GateClosedError: the gate was closed before they were known.
+            NestedTurnError: asking takes a turn of the host that this task holds, and nothing older is known.
             StoreError: the store failed.
         """
         site = self.fresh(origin)
@@ -83,7 +92,14 @@ class RobotsKeeper:
                 name=origin.robots_url,
                 on_landing=partial(self._flights.pop, origin),
             )
-        return await flight.join()
+        try:
+            return await flight.join()
+        except NestedTurnError:
+            known = self.sites.get(str(origin))
+            if known is None:
+                raise
+            # Who holds the host's turn cannot have its rules renewed meanwhile: stale rules beat none.
+            return known
 
     def fresh(self, origin: Origin) -> Site | None:
         """The origin, if its rules are in memory and fresh."""
@@ -100,6 +116,9 @@ class RobotsKeeper:
             now=self._clock.now(),
         )
         self.sites[site.key] = site
+        self._lanes.ask_delay(
+            site.origin.host, site.key, 0.0 if site.delay_is_refused else site.crawl_delay or 0.0
+        )
         return site
 
     async def aclose(self) -> None:
@@ -109,15 +128,21 @@ class RobotsKeeper:
         await asyncio.gather(*(flight.cancel() for flight in list(self._flights.values())))
 
     async def _refresh(self, origin: Origin, flight: Flight) -> Site:
+        known = self.sites.get(str(origin))
         async with self._store.lease(origin):
             record = await self._store.load_record(origin)
-            if record is None or record.fresh_until_at <= self._clock.now():
-                ending = await self._read(origin, flight)
-                record = settle(
-                    origin, ending, previous=record, now=self._clock.now(), jitter=random.random()
-                )
-                await self._store.save_record(record)
-        return self.learn(record)
+            if record is not None and self._clock.now() < record.fresh_until_at:
+                return self.learn(record)
+            ending = await self._read(origin, flight)
+            learnt = self.fresh(origin)
+            if learnt is not None and learnt is not known:
+                # The caller taught us while we asked, and knows better.
+                return learnt
+            record = settle(origin, ending, previous=record, now=self._clock.now(), jitter=random.random())
+            # What is known now is used, whether or not it can be written down.
+            site = self.learn(record)
+            await self._store.save_record(record)
+        return site
 
     async def _read(self, origin: Origin, flight: Flight) -> Ending:
         """Ask, follow redirects, and say how it ended; each hop waits its turn at its own host."""
@@ -132,7 +157,8 @@ class RobotsKeeper:
             except InvalidURLError as error:
                 return Ending(Outcome.LOST, Failure(f"redirected to {error}"), url, redirects)
             if not (hop.is_public or self._options.allow_private_addresses):
-                return Ending(Outcome.NON_PUBLIC, Failure(Outcome.NON_PUBLIC.value), url, redirects)
+                refused = NonPublicAddressError(url)
+                return Ending(Outcome.NON_PUBLIC, Failure(f"redirected to {refused}"), url, redirects)
             answer, took = await self._ask(hop, url, flight, timeout=left)
             step = follow(url, redirects, answer)
             if isinstance(step, Ending):
@@ -160,9 +186,14 @@ class RobotsKeeper:
         try:
             with attempts(URL(url), again):
                 answer = await self._fetcher.fetch(
-                    url, headers=self._options.identity.headers, max_bytes=MAX_BYTES, timeout=timeout
+                    # One more than counts tells whether there is more.
+                    url,
+                    headers=self._options.identity.headers,
+                    max_bytes=MAX_BYTES + 1,
+                    timeout=timeout,
                 )
             if isinstance(answer, Answer):
+                answer = replace(answer, body=whole_lines(answer.body, max_bytes=MAX_BYTES))
                 admission.report(
                     status=answer.status, retry_after=answer.retry_after, bytes_read=len(answer.body)
                 )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 from robotgate._errors import DisallowedError, HostUnavailableError, NonPublicAddressError, TooSoonError
 from robotgate._pacing import parse_retry_after
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from aiohttp import ClientResponse
     from yarl import URL
 
+    from robotgate._bound import Bound
     from robotgate._lane import Admission
     from robotgate._lanes import Lanes
     from robotgate._ports import Clock
@@ -25,18 +27,35 @@ if TYPE_CHECKING:
     from robotgate._verdict import Verdict
 
 
+MIN_RETRY: Final = 1.0
+"""Seconds told to a caller whose host's rules did not come in time, when nothing tells more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What a turn is asked for."""
+
+    origin: Origin
+    target: str
+    """Path and query."""
+    priority: int
+    max_wait: float | None
+    asked_at: float
+    chain: tuple[str, ...]
+    """The URLs that redirected here, first to last."""
+
+
 class Turn:
     """One admitted request. It may be sent now; its host waits for the end."""
 
-    def __init__(
-        self, site: Site, target: str, admission: Admission, *, clock: Clock, asked_at: float
-    ) -> None:
-        self._asked_at = asked_at
-        self._had_at = clock.now()
+    def __init__(self, turns: Turns, wish: Wish, site: Site, admission: Admission, *, clock: Clock) -> None:
+        self._turns = turns
+        self._wish = wish
         self._site = site
-        self._target = target
+        self._target = wish.target
         self._admission = admission
         self._clock = clock
+        self._had_at = clock.now()
 
     @property
     def url(self) -> str:
@@ -51,7 +70,7 @@ class Turn:
     @property
     def waited(self) -> float:
         """Seconds from asking for the turn to having it; asking for the site's rules is part of it."""
-        return self._had_at - self._asked_at
+        return self._had_at - self._wish.asked_at
 
     def report(
         self,
@@ -77,9 +96,11 @@ class Turn:
         """End the turn and wait for another, to send the same request once more.
 
         Raises:
-            TooSoonError, HostUnavailableError, GateClosedError: as `RobotGate.turn`.
+            RobotGateError: as `RobotGate.turn`.
         """
-        self._admission = await self._admission.again()
+        self._admission.end()
+        wish = replace(self._wish, asked_at=self._clock.now())
+        self._site, self._admission = await self._turns.admit(wish, arrival=self._admission.terms.arrival)
 
     def end(self) -> None:
         """The response has been read, or will not be. Ending twice is ending once."""
@@ -119,7 +140,7 @@ class Turns:
         keeper: RobotsKeeper,
         lanes: Lanes,
         clock: Clock,
-        bound: asyncio.Semaphore,
+        bound: Bound,
         allow_private_addresses: bool,
     ) -> None:
         self._keeper = keeper
@@ -164,37 +185,67 @@ class Turns:
             TooSoonError: the turn comes later than `max_wait`.
             InvalidURLError, NonPublicAddressError, NestedTurnError, GateClosedError, StoreError.
         """
-        asked_at = self._clock.now()
         origin, target = self.locate(url)
-        site = self._keeper.fresh(origin) or await self._unknown_site(origin, max_wait)
-        if not site.rules.allows(target):
-            raise self._refusal(site, target, chain)
-        lane = await self._lanes.lane(site.origin.host)
-        lane.ask_delay(site.key, site.crawl_delay or 0.0)
-        admission = await lane.admit(bound=self._bound, priority=priority, max_wait=max_wait)
-        return Turn(site, target, admission, clock=self._clock, asked_at=asked_at)
+        wish = Wish(
+            origin=origin,
+            target=target,
+            priority=priority,
+            max_wait=max_wait,
+            asked_at=self._clock.now(),
+            chain=chain,
+        )
+        site, admission = await self.admit(wish)
+        return Turn(self, wish, site, admission, clock=self._clock)
 
-    async def _unknown_site(self, origin: Origin, max_wait: float | None) -> Site:
+    async def admit(self, wish: Wish, *, arrival: int | None = None) -> tuple[Site, Admission]:
+        """Judge, wait, and judge again if the rules changed meanwhile.
+
+        Args:
+            arrival: that of an earlier admission, whose place among the waiters this one takes.
+
+        Raises:
+            as `begin`.
+        """
+        while True:
+            site = self._keeper.fresh(wish.origin) or await self._unknown_site(wish)
+            if not site.rules.allows(wish.target):
+                raise self._refusal(site, wish)
+            lane = await self._lanes.lane(wish.origin.host)
+            was_fresh = self._keeper.fresh(wish.origin) is site
+            admission = await lane.admit(
+                bound=self._bound, priority=wish.priority, max_wait=self._left(wish), arrival=arrival
+            )
+            if self._keeper.fresh(wish.origin) is site or not was_fresh:
+                return site, admission
+            # Rules that are asked for again take this host's turn; the next is this request's again.
+            arrival = admission.terms.arrival
+            admission.end()
+
+    async def _unknown_site(self, wish: Wish) -> Site:
         """A site whose rules have to be asked for first, which takes a turn of its host as well."""
-        if max_wait is None:
-            return await self._keeper.site(origin)
-        lane = await self._lanes.lane(origin.host)
-        if lane.wait() > max_wait:
-            raise TooSoonError(origin.host, lane.wait())
+        left = self._left(wish)
+        if left is None:
+            return await self._keeper.site(wish.origin)
+        host = wish.origin.host
+        if self._lanes.wait(host) > left:
+            raise TooSoonError(host, self._lanes.wait(host))
         try:
-            async with asyncio.timeout(max_wait + ROBOTS_TIMEOUT):
-                return await self._keeper.site(origin)
+            async with asyncio.timeout(left + ROBOTS_TIMEOUT):
+                return await self._keeper.site(wish.origin)
         except TimeoutError as error:
-            raise TooSoonError(origin.host, lane.wait()) from error
+            raise TooSoonError(host, max(self._lanes.wait(host), MIN_RETRY)) from error
 
-    def _refusal(
-        self, site: Site, target: str, chain: tuple[str, ...]
-    ) -> DisallowedError | HostUnavailableError:
-        verdict = site.verdict(target, now=self._clock.now())
+    def _left(self, wish: Wish) -> float | None:
+        if wish.max_wait is None:
+            return None
+        return max(0.0, wish.asked_at + wish.max_wait - self._clock.now())
+
+    def _refusal(self, site: Site, wish: Wish) -> DisallowedError | HostUnavailableError:
+        verdict = site.verdict(wish.target, now=self._clock.now())
         if site.is_unreachable:
             cause = f"its robots.txt cannot be read ({verdict.cause})"
             return HostUnavailableError(site.origin.host, verdict.retry_after or 0.0, cause, verdict)
-        return DisallowedError(verdict, chain)
+        return DisallowedError(verdict, wish.chain)
 
 
 def finish(turn: Turn, response: ClientResponse) -> None:

@@ -23,6 +23,11 @@ MAX_HOST_OCTETS: Final = 253
 _LABELS: Final = re.compile(r"[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*")
 _NUMERIC_LABEL: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _CONTROL_OR_EDGE_BLANK: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]|^\s|\s$")
+_DOUBTFUL_AUTHORITY: Final = re.compile(
+    r"[^/?#\\]*(?:\\|//[^/?#]*(?:\\|\[(?![0-9A-Fa-f:.]+(?:%25[\w.~-]+)?\](?::[0-9]*)?(?:[/?#]|\Z))))",
+    re.ASCII,
+)
+"""A backslash before the path, which some take for a slash; brackets that hold no address, or have more behind them."""
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 
 
@@ -99,6 +104,8 @@ def parse_url(url: str) -> URL:
     """
     if _CONTROL_OR_EDGE_BLANK.search(url):
         raise InvalidURLError(url, "the URL holds a control character, or begins or ends with a blank")
+    if _DOUBTFUL_AUTHORITY.match(url):
+        raise InvalidURLError(url, "parsers disagree on where the host of this URL ends")
     try:
         parsed = URL(url)
         # yarl checks the port no sooner than it is asked for.

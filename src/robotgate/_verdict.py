@@ -91,6 +91,9 @@ class Verdict:
 
     def __str__(self) -> str:
         answer = "allowed" if self.allowed else "disallowed"
+        if self.reason is Reason.DELAY_TOO_LONG:
+            return f"{self.url} is {answer}: {self.reason.value} (Crawl-delay {self.crawl_delay:g} s is over max_delay)"
         if self.rule is None:
-            return f"{self.url} is {answer}: {self.reason.value}"
+            cause = f" ({self.cause})" if self.cause is not None and not self.allowed else ""
+            return f"{self.url} is {answer}: {self.reason.value}{cause}"
         return f"{self.url} is {answer} by line {self.rule.line} of its robots.txt: {self.rule}"

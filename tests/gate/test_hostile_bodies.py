@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web as aioweb
 from tests.gate.servers import cut_off, dripping, endless
 
-from robotgate import AccessResult, Answer, Failure, Reason, ResponseTooLargeError
+from robotgate import AccessResult, Answer, Failure, Reason, ResponseTooLargeError, SystemClock
 from robotgate._fetch import AiohttpFetcher
 
 if TYPE_CHECKING:
@@ -224,7 +224,9 @@ async def test_body_that_drips_is_given_up(web: Web, session: aiohttp.ClientSess
     """The time-out counts the whole answer, not the pause between octets."""
     web.handle(ROBOTS, dripping())
     began_at = time.monotonic()
-    outcome = await AiohttpFetcher(session).fetch(ROBOTS, headers={}, max_bytes=MAX_BYTES, timeout=0.2)
+    outcome = await AiohttpFetcher(session, SystemClock()).fetch(
+        ROBOTS, headers={}, max_bytes=MAX_BYTES, timeout=0.2
+    )
     assert isinstance(outcome, Failure)
     assert "within 0.2 s" in outcome.cause
     assert 0.2 <= time.monotonic() - began_at < 1
@@ -243,7 +245,9 @@ async def test_endless_body_of_another_status_is_not_read(
             await response.write(b"x" * 65_536)
 
     web.handle(ROBOTS, answer)
-    outcome = await AiohttpFetcher(session).fetch(ROBOTS, headers={}, max_bytes=MAX_BYTES, timeout=5)
+    outcome = await AiohttpFetcher(session, SystemClock()).fetch(
+        ROBOTS, headers={}, max_bytes=MAX_BYTES, timeout=5
+    )
     assert outcome == Answer(status=status)
 
 

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from robotgate._bound import Bound
 from robotgate._errors import TooSoonError
 from robotgate._lane import LaneRules
 from robotgate._lanes import Lanes
@@ -172,7 +173,7 @@ async def run_schedule(schedule: Schedule) -> Run:
     rules = LaneRules(delay=schedule.delay, slots=schedule.slots, max_block=300.0)
     lanes = Lanes(rules=rules, clock=VirtualClock(), store=MemoryStore())
     lane = await lanes.lane("a.example")
-    bound = asyncio.Semaphore(len(schedule.jobs))
+    bound = Bound(len(schedule.jobs))
     run = Run([], {})
     tasks: dict[int, asyncio.Task[None]] = {}
     happenings: list[tuple[float, int, str]] = [(schedule.raised_at, -1, "raise")]
@@ -193,13 +194,13 @@ async def run_schedule(schedule: Schedule) -> Run:
     for task in tasks.values():
         error = None if task.cancelled() else task.exception()
         assert error is None or isinstance(error, TooSoonError)
-    run.left_over = f"{lane.waiting} waiting, {lane.open_turns} open, {bound._value} free"
+    run.left_over = f"{lane.waiting} waiting, {lane.open_turns} open, {bound.free} free"
     await asyncio.sleep(100.0)
     run.left_over += f", {len(lanes)} lanes, {len(asyncio.all_tasks())} task"
     return run
 
 
-async def visit(lane: Lane, bound: asyncio.Semaphore, job: Job, number: int, run: Run) -> None:
+async def visit(lane: Lane, bound: Bound, job: Job, number: int, run: Run) -> None:
     """One visitor's request."""
     loop = asyncio.get_running_loop()
     admission = await lane.admit(bound=bound, ahead=job.ahead, priority=job.priority, max_wait=job.patience)
@@ -249,7 +250,7 @@ def test_gates_on_one_store_keep_the_delay_between_starts(arrivals: list[float],
         store = MemoryStore()
         rules = LaneRules(delay=1.0, slots=1, max_block=300.0)
         lanes = [Lanes(rules=rules, clock=VirtualClock(), store=store) for _ in range(gates)]
-        bound = asyncio.Semaphore(100)
+        bound = Bound(100)
         starts: list[float] = []
 
         async def come(number: int, arrival: float) -> None:

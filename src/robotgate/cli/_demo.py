@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Final
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from robotgate import DisallowedError, HostUnavailableError, RobotGate, TooSoonError
-from robotgate._urls import Origin
+from robotgate import DisallowedError, HostUnavailableError, Origin, RobotGate, TooSoonError
 from robotgate.cli._demo_plan import draw_plan
 from robotgate.cli._demo_sites import CRAWLER, FLOOR_DELAY, Plan, Visit
 from robotgate.cli._progress import Outcome, Tally, progress

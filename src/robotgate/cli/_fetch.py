@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import aiohttp
 
-from robotgate import InvalidURLError
-from robotgate._urls import Origin
+from robotgate import InvalidURLError, Origin
 from robotgate.cli import _rows
 from robotgate.cli._input import MAX_URL_OCTETS, read_urls
 from robotgate.cli._progress import Outcome, Tally, progress

@@ -9,7 +9,6 @@ from robotgate import (
     DisallowedError,
     HostUnavailableError,
     InvalidURLError,
-    NonPublicAddressError,
     TooSoonError,
 )
 from robotgate.cli._progress import Outcome
@@ -66,9 +65,8 @@ def invalid(url: str, error: InvalidURLError) -> Row:
 
 def in_our_words(error: RobotGateError) -> str:
     """What is wrong, with the command line's options where the error names the library's."""
-    if isinstance(error, NonPublicAddressError):
-        return "not a public address (--allow-private-addresses permits it)"
-    return error.problem if isinstance(error, InvalidURLError) else str(error)
+    text = error.problem if isinstance(error, InvalidURLError) else str(error)
+    return text.replace("RobotGate(allow_private_addresses=True)", "--allow-private-addresses")
 
 
 def refused(url: str, error: aiohttp.ClientError | TimeoutError | OSError) -> tuple[Outcome, Row]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
+from robotgate._bound import Bound
 from robotgate._errors import GateClosedError, HostUnavailableError, NestedTurnError, TooSoonError
 from robotgate._lane import IDLE_LINGER, LaneRules
 from robotgate._lanes import Lanes
@@ -43,7 +44,7 @@ class Bench:
         store: MemoryStore | None = None,
     ) -> None:
         self.store = store or MemoryStore()
-        self.bound = asyncio.Semaphore(concurrency)
+        self.bound = Bound(concurrency)
         rules = LaneRules(delay=delay, slots=slots, max_block=max_block)
         self.lanes = Lanes(rules=rules, clock=VirtualClock(), store=self.store)
         self.starts: list[tuple[float, str]] = []
@@ -226,7 +227,7 @@ async def test_cancellation_storm_with_late_arrivals() -> None:
     instants = [at for at, _ in bench.starts]
     assert len(instants) > 40
     assert min(later - sooner for sooner, later in pairwise(instants)) >= 1.0 - 1e-6
-    assert bench.bound._value == 256
+    assert bench.bound.free == 256
 
 
 async def test_max_wait_refused_at_once() -> None:
@@ -334,16 +335,29 @@ async def test_waiting_for_the_delay_takes_no_place_of_the_bound() -> None:
 async def test_max_wait_counts_the_bound_too() -> None:
     """Waiting for a place over all hosts is waiting; refused at its end, the host's turn goes to the next."""
     bench = Bench(delay=1.0, concurrency=1)
-    await bench.bound.acquire()
+    holder = asyncio.create_task(bench.bound.acquire())
+    await holder
     patient = asyncio.create_task(bench.visit("patient"))
     await settle()
     patient.cancel()
     with pytest.raises(TooSoonError):
         await bench.visit("hurried", max_wait=3.0)
     assert now() == 3.0
-    bench.bound.release()
+    bench.bound.release(holder)
     await bench.visit("next")
     assert bench.starts == [(3.0, "next")]
+
+
+async def test_place_that_only_this_task_could_give_back_is_not_waited_for() -> None:
+    """Turns of two hosts within each other, where one turn over all hosts is all there is: an error, no deadlock."""
+    bench = Bench(delay=1.0, concurrency=1)
+    one, other = await bench.lanes.lane("a.example"), await bench.lanes.lane("b.example")
+    outer = await one.admit(bound=bench.bound)
+    with pytest.raises(NestedTurnError, match="concurrency"):
+        await other.admit(bound=bench.bound)
+    outer.end()
+    (await other.admit(bound=bench.bound)).end()
+    assert (other.open_turns, bench.bound.free) == (0, 1)
 
 
 async def test_block_that_comes_while_the_bound_is_awaited() -> None:
@@ -355,7 +369,7 @@ async def test_block_that_comes_while_the_bound_is_awaited() -> None:
     await settle()
     await other.visit("a", status=429, retry_after=100.0)
     await asyncio.sleep(10.0)
-    bench.bound.release()
+    bench.bound.release(asyncio.current_task())
     await asyncio.gather(*waiting)
     assert bench.starts == [(100.0, "b")]
     state = bench.store.recall_host(HOST)
@@ -433,9 +447,7 @@ async def test_ending_twice_is_ending_once() -> None:
     await asyncio.sleep(5.0)
     admission.end()
     admission.report(status=429, retry_after=100.0, bytes_read=7)
-    assert not bench.bound.locked()
-    await bench.bound.acquire()
-    assert bench.bound.locked()
+    assert bench.bound.free == 1
     state = bench.store.recall_host(HOST)
     assert state is not None
     assert (state.last_visit_at, state.bytes_read, state.blocked_until_at) == (0.0, 0, 0.0)
