@@ -101,10 +101,8 @@ def _contact(contact: str) -> tuple[str | None, str | None]:
 
 
 def _names(user_agent: str, token: str) -> bool:
-    """Whether a User-Agent holds the token as a word of its own: ``Bot`` is not named in ``Googlebot/2.1``."""
-    return (
-        re.search(rf"(?<![\w-]){re.escape(token)}(?![\w-])", user_agent, re.ASCII | re.IGNORECASE) is not None
-    )
+    """Whether a word of a User-Agent begins with the token: ``Bot`` is not named in ``Googlebot/2.1``."""
+    return re.search(rf"(?<![\w-]){re.escape(token)}", user_agent, re.ASCII | re.IGNORECASE) is not None
 
 
 def _token(agent: str, token: str | None) -> str:
