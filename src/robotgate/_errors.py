@@ -15,9 +15,9 @@
         ├── HostUnavailableError                the host is down or is blocking us; come back later
         └── ResponseTooLargeError               the site: a body over `max_bytes`
 
-Those that can leave an aiohttp call in the course of a crawl are `aiohttp.ClientError` as well, so that handlers already
-written see them, and never `OSError` or `aiohttp.ClientOSError`: aiohttp silently sends such requests again or rewraps them.
-A blanket ``except ClientError: retry`` therefore retries refusals too; catch `DisallowedError` before it.
+Those that can leave an aiohttp call in the course of a crawl are `aiohttp.ClientError` as well, so that handlers
+already written see them, and never `OSError` or `aiohttp.ClientOSError`: aiohttp silently sends such requests again or
+rewraps them. A blanket ``except ClientError: retry`` therefore retries refusals too; catch `DisallowedError` before it.
 """
 
 from __future__ import annotations

@@ -50,9 +50,12 @@ class RobotGate:
         agent: the User-Agent, as ``ExampleBot/1.0``. Its first word is the name looked up in robots.txt.
         contact: where site owners reach you: an e-mail address, sent as From, or a URL, put into the User-Agent.
         token: the product token (RFC 9309 §2.2.1), when it is not the first word of `agent`.
-        session: an aiohttp session to fetch pages with, which stays yours to close. Requests for robots.txt share
-            its connector, and nothing else of it. By default the gate opens one of its own.
-        store: where rules and host state are remembered; by default in memory. Gates of one event loop may share one.
+        session: an aiohttp session to fetch pages with, which stays yours to close. By default the gate opens one of
+            its own. Requests for robots.txt share its connector, so its resolver and its limits, and `trust_env`:
+            a proxy set in the environment serves them too; one given as ``proxy=`` serves pages only. What is under
+            way is bounded by its connector's limit as well.
+        store: where rules and host state are remembered; by default in memory. Gates of one event loop may share one:
+            see `MemoryStore` for what they then share.
         delay: seconds between the end of one response of a host and the next request to it, at least.
         concurrency_per_host: requests under way at one host. Above 1, delays count from start to start.
         concurrency: requests under way over all hosts.
@@ -213,11 +216,14 @@ class RobotGate:
     ) -> PendingTurn:
         """``async with`` waits for the host's turn to fetch this URL, with whatever client.
 
-        The turn ends with the block. Report what came of it with `Turn.report`.
+        The turn ends with the block. Report what came of it with `Turn.report`. Within the block, ask for no other
+        turn: a task that would wait for itself gets `NestedTurnError`, but tasks that hold one turn each and want
+        another can wait for one another.
 
         Args:
             priority: of the waiters of one host, the higher goes first; robots.txt goes before all.
-            max_wait: seconds, in place of the gate's.
+            max_wait: seconds, in place of the gate's; waiting to ask for the site's rules is part of them, the
+            request for them is not.
 
         Raises (on entering the block):
             DisallowedError: the site's rules refuse the URL.
@@ -245,7 +251,8 @@ class RobotGate:
 
         Awaited, the result is a `Response` whose body has been read; with ``async with`` it is a streaming
         `aiohttp.ClientResponse`, whose turn ends with the body or the block. Redirects are followed one by one, each
-        judged by its own host's rules and sent in its own host's turn. aiohttp's time-outs count the request alone.
+        judged by its own host's rules and sent in its own host's turn. aiohttp's time-outs count the request alone,
+        and a second turn only where aiohttp or a retry middleware sends the same request twice.
 
         Args:
             priority, max_wait: as `turn`.
@@ -257,6 +264,10 @@ class RobotGate:
             aiohttp.TooManyRedirects: more than `max_redirects`.
             aiohttp.ClientError, TimeoutError: as aiohttp raises them.
             RobotGateError: as `turn`; the `DisallowedError` of a redirect names its whole chain.
+
+        Raises (at once):
+            GateClosedError: the gate is not open.
+            OptionError, TypeError: an argument that makes no sense.
         """
         check_whole("priority", priority)
         check_whole("max_redirects", max_redirects, least=0)

@@ -40,7 +40,8 @@ class Fetcher(Protocol):
 class Store(Protocol):
     """Remembers robots.txt records and host state, for one gate or for several that share it.
 
-    Whatever goes wrong is raised as `StoreError`, naming the cause and the remedy.
+    Whatever goes wrong is raised as `StoreError`, naming the cause and the remedy; `recall_host` and `remember_host`,
+    which nobody can wait for, have to do without failing.
     """
 
     async def load_record(self, origin: Origin) -> RobotsRecord | None:

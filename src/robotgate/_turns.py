@@ -96,7 +96,7 @@ class Turn:
         """End the turn and wait for another, to send the same request once more.
 
         Raises:
-            RobotGateError: as `RobotGate.turn`.
+            RobotGateError: as `RobotGate.turn`; the rules may have changed meanwhile.
         """
         self._admission.end()
         wish = replace(self._wish, asked_at=self._clock.now())

@@ -23,7 +23,11 @@ class _Lease:
 
 
 class MemoryStore:
-    """Remembers in dictionaries. Gates of one event loop may share it; then they share rules, leases and pace."""
+    """Remembers in dictionaries. Gates of one event loop may share it.
+
+    They then ask for each robots.txt once between them, heed each other's blocks, and leave the delay between any two
+    starts. A response that is still under way at one gate does not keep the other from starting.
+    """
 
     def __init__(self) -> None:
         self._records: dict[Origin, RobotsRecord] = {}
