@@ -98,6 +98,7 @@ class Engine:
                 stack.push_async_callback(self._session.close)
             stack.push_async_callback(self._robots_session.close)
             self.lanes.close()
+            self.pages.close()
             for bound in self._bounds:
                 # Who waits here for a place gets it, finds the lane closed, and passes the place on.
                 bound.open_for_all()

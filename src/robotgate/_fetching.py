@@ -13,7 +13,7 @@ import aiohttp
 from multidict import CIMultiDict
 
 from robotgate._attempts import attempts
-from robotgate._errors import ResponseTooLargeError
+from robotgate._errors import GateClosedError, ResponseTooLargeError
 from robotgate._page import CREDENTIAL_HEADERS
 from robotgate._redirect import Redirect, page_redirect
 from robotgate._response import Hop, Response
@@ -103,6 +103,7 @@ class PageFetcher:
         self._session = session
         self._identity = identity
         self._clock = clock
+        self._pages: set[aiohttp.ClientResponse] = set()
 
     async def read(self, ask: Ask) -> Response:
         """The page with its body, its turn over.
@@ -138,6 +139,8 @@ class PageFetcher:
             response = page.response
             over = partial(finish, page.turn, response)
             ending.callback(over)
+            self._pages.add(response)
+            ending.callback(self._pages.discard, response)
             async with response:
                 await _raise_for_status(response, page.request, self._session)
                 if response.connection is None:
@@ -145,6 +148,12 @@ class PageFetcher:
                 else:
                     response.connection.add_callback(over)
                 yield page
+
+    def close(self) -> None:
+        """Break off what is being read; whoever reads it gets `GateClosedError`."""
+        for response in self._pages:
+            response.content.set_exception(GateClosedError("the gate was closed"))
+            response.close()
 
     async def _open(self, request: PageRequest, ending: ExitStack) -> OpenPage:
         """Follow redirects to the page; its turn ends with `ending`, those on the way have ended."""
@@ -163,6 +172,7 @@ class PageFetcher:
                 hop.callback(turn.end)
                 sent_at = self._clock.now()
                 response = await self._send(request, turn)
+                hop.callback(response.close)
                 turn.report(status=response.status, headers=response.headers)
                 redirect = self._redirect(request, response)
                 if redirect is None:
@@ -185,12 +195,8 @@ class PageFetcher:
     def _redirect(self, request: PageRequest, response: aiohttp.ClientResponse) -> Redirect | None:
         if request.max_redirects is None:
             return None
-        with ExitStack() as failing:
-            failing.callback(response.close)
-            location = response.headers.get("Location") or response.headers.get("URI")
-            redirect = page_redirect(request.method, request.url, status=response.status, location=location)
-            failing.pop_all()
-        return redirect
+        location = response.headers.get("Location") or response.headers.get("URI")
+        return page_redirect(request.method, request.url, status=response.status, location=location)
 
     def _identified(self, request: PageRequest) -> PageRequest:
         """The request with our name on it; that it bears another costs no turn."""

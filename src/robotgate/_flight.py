@@ -16,6 +16,7 @@ from robotgate._errors import GateClosedError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterator
 
+    from robotgate._bound import Bound
     from robotgate._lane import Lane
     from robotgate._site import Site
 
@@ -36,7 +37,7 @@ class Flight:
         on_landing: Callable[[], object],
     ) -> None:
         self._callers: dict[asyncio.Future[Site], asyncio.Task[object] | None] = {}
-        self._lane: Lane | None = None
+        self._waits_for: tuple[Lane, Bound] | None = None
         self._on_landing = on_landing
         self._task = asyncio.get_running_loop().create_task(work(self), name=name)
         self._task.add_done_callback(self._land)
@@ -50,9 +51,8 @@ class Flight:
             StoreError: the store failed.
         """
         answer: asyncio.Future[Site] = asyncio.get_running_loop().create_future()
-        self._callers[answer] = asyncio.current_task()
-        if self._lane is not None:
-            self._refuse_holders(self._lane)
+        caller = self._callers[answer] = asyncio.current_task()
+        self._refuse_holder(answer, caller)
         try:
             return await answer
         except asyncio.CancelledError:
@@ -69,19 +69,24 @@ class Flight:
         return asyncio.gather(self._task, return_exceptions=True)
 
     @contextmanager
-    def waiting_for(self, lane: Lane) -> Iterator[None]:
-        """Within this block the flight waits for a turn of this lane: who holds its last one waits for himself."""
-        self._lane = lane
-        self._refuse_holders(lane)
+    def waiting_for(self, lane: Lane, bound: Bound) -> Iterator[None]:
+        """Within this block the flight waits for a turn of this lane within this bound: who holds the last of either
+        waits for himself.
+        """
+        self._waits_for = lane, bound
+        for answer, caller in self._callers.items():
+            self._refuse_holder(answer, caller)
         try:
             yield
         finally:
-            self._lane = None
+            self._waits_for = None
 
-    def _refuse_holders(self, lane: Lane) -> None:
-        for answer, caller in self._callers.items():
-            if not answer.done() and lane.is_held_by(caller):
-                answer.set_exception(lane.nested())
+    def _refuse_holder(self, answer: asyncio.Future[Site], caller: asyncio.Task[object] | None) -> None:
+        if self._waits_for is None or answer.done():
+            return
+        lane, bound = self._waits_for
+        if lane.is_held_by(caller) or bound.is_held_by(caller):
+            answer.set_exception(lane.nested())
 
     def _land(self, task: asyncio.Task[Site]) -> None:
         self._on_landing()

@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from aiolimiter import AsyncLimiter
 
 from robotgate import _pacing
-from robotgate._errors import GateClosedError, HostUnavailableError, NestedTurnError, TooSoonError
+from robotgate._errors import (
+    GateClosedError,
+    HostUnavailableError,
+    NestedTurnError,
+    StoreError,
+    TooSoonError,
+)
 from robotgate._pacing import HostState, earliest_start_at
 
 if TYPE_CHECKING:
@@ -139,7 +145,8 @@ class Lane:
         self._waiting = 0
         self._open: set[Admission] = set()
         self._is_starting = False
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._wakes_at = 0.0
         self._is_closed = False
         self._wake_in(max(self.wait(), IDLE_LINGER))
 
@@ -275,8 +282,8 @@ class Lane:
         too_late = None if deadline_at is None else self._refuse_at(deadline_at, turn)
         heappush(self._heap, (rank, next(self._entries), turn))
         self._waiting += 1
-        self._pump()
         try:
+            self._pump()
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled() and turn.exception() is None:
@@ -288,7 +295,7 @@ class Lane:
             if too_late is not None:
                 too_late.cancel()
 
-    def _refuse_at(self, deadline_at: float, turn: asyncio.Future[None]) -> asyncio.TimerHandle:
+    def _refuse_at(self, deadline_at: float, turn: asyncio.Future[None]) -> asyncio.Handle:
         left = deadline_at - self._clock.now()
         if left <= 0 or self.wait() > left:
             raise self._too_soon()
@@ -334,9 +341,14 @@ class Lane:
             # `_may_start` saw its capacity, and nobody else starts meanwhile: this does not wait.
             await self._limiter.acquire()
         admission = Admission(lane=self, terms=terms, holder=asyncio.current_task())
+        try:
+            self._remember(_pacing.begun(self.state, now=self._clock.now(), delay=self.delay))
+        except StoreError:
+            terms.bound.release(admission.holder)
+            self._give_back()
+            raise
         self._is_starting = False
         self._open.add(admission)
-        self._remember(_pacing.begun(self.state, now=self._clock.now(), delay=self.delay))
         self._pump()
         return admission
 
@@ -372,9 +384,11 @@ class Lane:
         loop = asyncio.get_running_loop()
         when = loop.time() + delay
         if self._timer is not None:
-            if self._timer.when() <= when:
+            if self._wakes_at <= when:
                 return
             self._timer.cancel()
+        # Not every loop's handle tells its time: uvloop has no timers under a millisecond.
+        self._wakes_at = when
         self._timer = loop.call_at(when, self._wake)
 
     def _wake(self) -> None:

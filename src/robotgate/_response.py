@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import codecs
 import json
+import re
 from dataclasses import dataclass
-from email.message import Message
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from multidict import CIMultiDictProxy
 
     from robotgate._verdict import Verdict
+
+
+_CHARSET: Final = re.compile(r";\s*charset\s*=\s*\"?([A-Za-z0-9._:-]{1,40})", re.IGNORECASE)
+_NOT_FOR_PAGES: Final = frozenset(
+    {"unicode-escape", "raw-unicode-escape", "unicode_escape", "raw_unicode_escape"}
+)
+"""Codecs of Python source code, which warn of what is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +51,14 @@ class Response:
     @property
     def encoding(self) -> str:
         """The charset that Content-Type names, if Python knows it as one of text; else ``utf-8``."""
-        header = Message()
-        header["Content-Type"] = self.headers.get("Content-Type", "")
-        charset = header.get_content_charset("utf-8")
+        named = _CHARSET.search(self.headers.get("Content-Type", ""))
         try:
+            charset = codecs.lookup(named[1] if named else "utf-8").name
             # Only an attempt tells codecs of text from the others, and those that cannot replace.
             b"\xff".decode(charset, errors="replace")
-            return codecs.lookup(charset).name
         except (LookupError, ValueError):
             return "utf-8"
+        return "utf-8" if charset in _NOT_FOR_PAGES else charset
 
     @property
     def text(self) -> str:

@@ -173,7 +173,7 @@ class RobotsKeeper:
         """One request, in the host's turn and ahead of its pages; and the seconds it took."""
         lane = await self._lanes.lane(hop.host)
         try:
-            with flight.waiting_for(lane):
+            with flight.waiting_for(lane, self._bound):
                 admission = await lane.admit(bound=self._bound, ahead=True)
         except HostUnavailableError as error:
             return Failure(str(error)), 0.0

@@ -63,7 +63,7 @@ class GateOptions(TypedDict):
     "--output",
     default="-",
     help="Where the rows go, instead of standard output.",
-    type=click.File("w", encoding="utf-8", lazy=False),
+    type=click.File("w", encoding="utf-8", lazy=True),
 )
 @agent_option
 @click.option("--contact", envvar="ROBOTGATE_CONTACT", show_envvar=True, required=True, help=CONTACT_HELP)
@@ -113,6 +113,13 @@ def fetch(
     """
     if not urls and source is None:
         raise click.UsageError("Give URLs, or a file of them with -i.")
+    if (
+        source is not None
+        and Path(source).is_file()
+        and Path(output.name).exists()
+        and Path(output.name).samefile(source)
+    ):
+        raise click.UsageError("-o would overwrite the URLs of -i.")
     with usage_errors():
         gate = RobotGate(**options)
     crawl = Crawl(gate, RowWriter(output), timeout=timeout)
@@ -142,11 +149,15 @@ def _run(crawl: Crawl, urls: tuple[str, ...], source: str | None, *, quiet: bool
 def _open(source: str | None) -> int | None:
     if source is None:
         return None
-    return sys.stdin.fileno() if source == STANDARD_INPUT else os.open(source, os.O_RDONLY)
+    if source != STANDARD_INPUT:
+        return os.open(source, os.O_RDONLY)
+    if sys.stdin is None:
+        raise click.ClickException("there is no standard input to read URLs from")
+    return sys.stdin.fileno()
 
 
 def _undone(crawl: Crawl, urls: tuple[str, ...], source: str | None) -> str:
-    if source is None or source == STANDARD_INPUT:
+    if source is None or source == STANDARD_INPUT or not Path(source).is_file():
         left = max(len(urls) - crawl.tally.done, crawl.tally.waiting)
         return f"{left:,} URLs" + (" and what was left to read" if source is not None else "")
     return f"{len(urls) + count_urls(source) - crawl.tally.done:,} URLs"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from codecs import BOM_UTF8
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -25,10 +26,14 @@ class LineSplitter:
 
     def __init__(self) -> None:
         self._rest = b""
+        self._is_first = True
 
     def feed(self, octets: bytes) -> list[str]:
         """The URLs of the lines that are complete now. At the end of the input feed one more newline."""
         *lines, rest = (self._rest + octets).split(b"\n")
+        if self._is_first and lines:
+            lines[0] = lines[0].removeprefix(BOM_UTF8)
+            self._is_first = False
         self._rest = rest[: MAX_URL_OCTETS + 1]
         return [url for line in lines if (url := _url(line))]
 
