@@ -46,6 +46,7 @@ class BoundedBody:
         self._inflater = zlib.decompressobj(_GZIP_OR_ZLIB)
         self._is_deflate = coding == "deflate"
         self._was_fed = False
+        self._held_back = b""
         self.is_full = False
         """Whether the body goes on beyond the bound; no more need be fed."""
 
@@ -55,7 +56,15 @@ class BoundedBody:
         Raises:
             ValueError: they are not what Content-Encoding says.
         """
-        self._was_fed = self._was_fed or bool(chunk)
+        if not chunk:
+            return
+        self._was_fed = True
+        if self._is_deflate and not self._body:
+            # Whether there is a zlib header is seen in its two octets.
+            chunk, self._held_back = self._held_back + chunk, b""
+            if len(chunk) == 1:
+                self._held_back = chunk
+                return
         room = self._max_bytes - len(self._body) + 1
         self._body += chunk[:room] if not self._is_compressed else self._inflate(chunk, room)
         self.is_full = len(self._body) > self._max_bytes

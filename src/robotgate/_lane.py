@@ -430,7 +430,7 @@ class Lane:
                 turn.set_exception(error())
 
     def _too_soon(self) -> TooSoonError:
-        return TooSoonError(self.pace_key, self.wait())
+        return TooSoonError(self.pace_key, self.wait() or max(self.delay, _pacing.MIN_RETRY_AFTER))
 
     def _blocked(self) -> HostUnavailableError:
         retry_after = self.state.blocked_until_at - self._clock.now()

@@ -20,6 +20,8 @@ MIN_REPEATED_BLOCK: Final = 1.0
 """Seconds, doubling, when it says less, twice or more in a row."""
 MAX_BLOCK: Final = 24 * 3600.0
 """Seconds; a longer Retry-After is taken as this."""
+MIN_RETRY_AFTER: Final = 1.0
+"""Seconds told to a caller who came too soon, when nothing tells when a turn will be free."""
 BLOCK_JITTER: Final = 0.1
 
 

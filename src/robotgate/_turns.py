@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from robotgate._errors import DisallowedError, HostUnavailableError, NonPublicAddressError, TooSoonError
-from robotgate._pacing import parse_retry_after
+from robotgate._pacing import MIN_RETRY_AFTER, parse_retry_after
 from robotgate._robots import ROBOTS_TIMEOUT
 from robotgate._urls import Origin, split_url
 
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     from robotgate._robots import RobotsKeeper
     from robotgate._site import Site
     from robotgate._verdict import Verdict
-
-
-MIN_RETRY: Final = 1.0
-"""Seconds told to a caller whose host's rules did not come in time, when nothing tells more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,8 +211,11 @@ class Turns:
             admission = await lane.admit(
                 bound=self._bound, priority=wish.priority, max_wait=self._left(wish), arrival=arrival
             )
-            if self._keeper.fresh(wish.origin) is site or not was_fresh:
+            current = self._keeper.fresh(wish.origin)
+            if current is site or not was_fresh:
                 return site, admission
+            if current is not None and current.rules.allows(wish.target):
+                return current, admission
             # Rules that are asked for again take this host's turn; the next is this request's again.
             arrival = admission.terms.arrival
             admission.end()
@@ -233,7 +232,7 @@ class Turns:
             async with asyncio.timeout(left + ROBOTS_TIMEOUT):
                 return await self._keeper.site(wish.origin)
         except TimeoutError as error:
-            raise TooSoonError(host, max(self._lanes.wait(host), MIN_RETRY)) from error
+            raise TooSoonError(host, max(self._lanes.wait(host), MIN_RETRY_AFTER)) from error
 
     def _left(self, wish: Wish) -> float | None:
         if wish.max_wait is None:

@@ -24,7 +24,7 @@ _LABELS: Final = re.compile(r"[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*")
 _NUMERIC_LABEL: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _CONTROL_OR_EDGE_BLANK: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]|^\s|\s$")
 _DOUBTFUL_AUTHORITY: Final = re.compile(
-    r"[^/?#\\]*(?:\\|//[^/?#]*(?:\\|\[(?![0-9A-Fa-f:.]+(?:%25[\w.~-]+)?\](?::[0-9]*)?(?:[/?#]|\Z))))",
+    r"[^/?#\\]*(?:\\|//[^/?#]*(?:\\|(?<![/@])\[|\[(?![0-9A-Fa-f:.]+(?:%25[\w.~-]+)?\](?::[0-9]*)?(?:[/?#]|\Z))))",
     re.ASCII,
 )
 """A backslash before the path, which some take for a slash; brackets that hold no address, or have more behind them."""

@@ -123,6 +123,18 @@ async def test_a_closed_pipe_ends_it_quietly(program: Program, site: LocalSite) 
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")  # noqa: PTH110
+async def test_the_list_of_urls_is_not_overwritten(program: Program, tmp_path: Path) -> None:
+    """Rows over the URLs they are about would lose them."""
+    urls = tmp_path / "urls.txt"
+    urls.write_text("https://a.example/\n")
+
+    ended = await program(*POLITE, "-i", str(urls), "-o", str(urls))
+
+    assert ended.status == 2
+    assert "overwrite" in ended.err
+    assert urls.read_text() == "https://a.example/\n"
+
+
 async def test_a_full_disk_is_told_in_words(program: Program, site: LocalSite) -> None:
     """A row that cannot be written ends the run."""
     ended = await program(*POLITE, "-o", "/dev/full", f"{site.base}/")

@@ -147,6 +147,10 @@ def test_contacts_that_reach_nobody(contact: str) -> None:
             {"user-agent": "Mozilla/5.0 (examplebot)"},
             {"User-Agent": "Mozilla/5.0 (examplebot)", "From": MAIL},
         ),
+        (
+            {"User-Agent": "ExampleBotNews/1.0"},
+            {"User-Agent": "ExampleBotNews/1.0", "From": MAIL},
+        ),
         ({"from": "other@example.org"}, {"User-Agent": "ExampleBot/1.0", "From": "other@example.org"}),
         ({"Accept": "*/*"}, {"Accept": "*/*", "User-Agent": "ExampleBot/1.0", "From": MAIL}),
     ],
@@ -158,7 +162,35 @@ def test_headers_are_completed(given: Mapping[str, str], completed: Mapping[str,
     assert {name.title(): value for name, value in headers.items()} == completed
 
 
-@pytest.mark.parametrize("user_agent", ["Mozilla/5.0", "OtherBot/1.0", ""])
+@pytest.mark.parametrize("token", ["bot", "Bot", "BOT"])
+@pytest.mark.parametrize(
+    ("user_agent", "names"),
+    [
+        ("Googlebot/2.1", False),
+        ("Google-bot/2.1", False),
+        ("google_bot/2.1", False),
+        ("Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/crawler.html)", False),
+        ("2bot", False),
+        ("bot", True),
+        ("Bot/1.0", True),
+        ("BotNews/1.0", True),
+        ("Mozilla/5.0 (compatible; bot/2.1)", True),
+        ("Googlebot/2.1 (bot)", True),
+    ],
+)
+def test_token_is_named_by_a_word_that_begins_with_it(token: str, user_agent: str, *, names: bool) -> None:
+    """Not by one that ends with it, or has it in its middle."""
+    headers = CIMultiDict({"User-Agent": user_agent})
+    identity = Identity(token, f"{token}/1.0", MAIL)
+    if names:
+        identity.complete(headers)
+    else:
+        with pytest.raises(OptionError, match="does not name"):
+            identity.complete(headers)
+    assert headers["User-Agent"] == user_agent
+
+
+@pytest.mark.parametrize("user_agent", ["Mozilla/5.0", "OtherBot/1.0", "MyExampleBot/1.0", ""])
 def test_another_name_than_the_token_is_refused(user_agent: str) -> None:
     """A request that obeys one name's rules and sends another's tells site owners nothing."""
     headers = CIMultiDict({"User-Agent": user_agent})

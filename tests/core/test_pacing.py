@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Final
 
 import pytest
@@ -81,6 +82,34 @@ def test_retry_after_is_taken_as_it_is(asked: float, granted: float) -> None:
     """The server's own word needs no jitter and is bounded by a day."""
     state = answered(NEW, status=429, retry_after=asked, now=1000.0, jitter=0.99)
     assert (state.blocked_until_at, state.failures) == (1000.0 + granted, 1)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize("asked", [0.0, 0.5])
+def test_server_that_asks_for_nothing_again_and_again_is_not_taken_at_its_word(
+    status: int, asked: float
+) -> None:
+    """The first block is as it says; the second and the later ones grow, up to a day."""
+    state, now, pauses = NEW, 1000.0, []
+    for _ in range(25):
+        state = answered(state, status=status, retry_after=asked, now=now, jitter=0.5)
+        pauses.append(state.blocked_until_at - now)
+        now = max(state.blocked_until_at, now)
+    assert pauses[0] == asked
+    assert pauses[1] >= 1.0
+    assert all(later > sooner for sooner, later in pairwise(pauses[1:15]))
+    assert max(pauses) <= MAX_BLOCK
+    assert pauses[-1] >= 3600.0
+    assert state.failures == 25
+
+
+def test_good_answer_ends_the_growing() -> None:
+    """The next server that asks for nothing is taken at its word again."""
+    state = NEW
+    for now in (0.0, 10.0, 20.0):
+        state = answered(state, status=429, retry_after=0.0, now=now, jitter=0.0)
+    state = answered(state, status=200, retry_after=None, now=100.0, jitter=0.0)
+    assert answered(state, status=429, retry_after=0.0, now=200.0, jitter=0.0).blocked_until_at == 200.0
 
 
 def test_shorter_retry_after_never_shortens_a_block() -> None:

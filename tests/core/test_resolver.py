@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.waiting import settle, until
 
 from robotgate._resolver import AddressInfo, ThreadPerNameResolver, system_look_up
 
@@ -125,12 +126,13 @@ async def test_cancelled_look_up_keeps_its_place_until_its_thread_ends(look_up: 
     """The thread is still there: freeing its place sooner would break the bound."""
     resolver = ThreadPerNameResolver(max_threads=1, look_up=look_up)
     dead = asyncio.create_task(resolver.resolve("dead.example"))
-    await asyncio.sleep(0.01)
+    await until(lambda: look_up.asked == ["dead.example"])
     dead.cancel()
     with pytest.raises(asyncio.CancelledError):
         await dead
     alive = asyncio.create_task(resolver.resolve("site.example"))
-    await asyncio.sleep(0.01)
+    await settle()
+    assert not alive.done()
     assert look_up.asked == ["dead.example"]
     look_up.let_go.set()
     async with asyncio.timeout(2):
@@ -141,7 +143,7 @@ async def test_cancelled_waiter_leaves_the_place_to_others(look_up: LookUp) -> N
     """Who leaves before the look-up began takes no place along."""
     resolver = ThreadPerNameResolver(max_threads=1, look_up=look_up)
     dead = asyncio.create_task(resolver.resolve("dead.example"))
-    await asyncio.sleep(0.01)
+    await until(lambda: look_up.asked == ["dead.example"])
     waiter = asyncio.create_task(resolver.resolve("waiting.example"))
     await asyncio.sleep(0)
     waiter.cancel()
@@ -183,7 +185,7 @@ async def test_threads_do_not_hold_up_the_end(look_up: LookUp) -> None:
     """They are daemons: a program ends without waiting for a name server."""
     resolver = ThreadPerNameResolver(max_threads=1, look_up=look_up)
     dead = asyncio.create_task(resolver.resolve("dead.example"))
-    await asyncio.sleep(0.01)
+    await until(lambda: look_up.asked == ["dead.example"])
     (thread,) = (thread for thread in threading.enumerate() if thread.name == "resolve dead.example")
     assert thread.daemon
     dead.cancel()
@@ -200,7 +202,7 @@ def test_answer_after_the_loop_is_closed_is_dropped(look_up: LookUp) -> None:
     async def ask() -> None:
         resolver = ThreadPerNameResolver(max_threads=1, look_up=look_up)
         task = asyncio.create_task(resolver.resolve("dead.example"))
-        await asyncio.sleep(0.01)
+        await until(lambda: look_up.asked == ["dead.example"])
         resolvers.extend(thread for thread in threading.enumerate() if thread.name == "resolve dead.example")
         task.cancel()
 

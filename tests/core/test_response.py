@@ -82,7 +82,7 @@ def response(body: bytes, content_type: str | None) -> Response:
         ("text/html; CHARSET=Shift_JIS; x=y", "shift_jis"),
         ("text/html; charset=nonsense", "utf-8"),
         ("text/html; charset=", "utf-8"),
-        ("text/html; charset*=utf-8''latin-1", "iso8859-1"),
+        ("text/html; charset*=utf8; charset*1=-8", "utf-8"),
         ("; ; =;;", "utf-8"),
         ("x" * 10_000, "utf-8"),
         ("text/html; charset=" + "x" * 10_000, "utf-8"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from yarl import URL
 
-from robotgate import InvalidURLError, Origin
+from robotgate import InvalidURLError, NonPublicAddressError, Origin
 from robotgate._urls import parse_url, split_url
 
 
@@ -178,6 +178,76 @@ def test_no_url_of_ours(url: str) -> None:
     assert isinstance(caught.value, ValueError)
     assert caught.value.problem
     assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http:\\\\site.example/",
+        "http:/\\site.example/",
+        "http://site.example\\",
+        "http://site.example\\page",
+        "http://site.example\\.other.example/",
+        "http://other.example\\@site.example/",
+        "http://user\\@site.example/",
+        "http://site.example:80\\page",
+        "\\\\site.example/",
+        "http://[]/",
+        "http://[",
+        "http://]",
+        "http://[::1",
+        "http://[::1/",
+        "http://[::1]x/",
+        "http://[::1]x",
+        "http://[::1].site.example/",
+        "http://x[::1]/",
+        "http://user@[::1]x/",
+        "http://[::1]:x/",
+        "http://[site.example]/",
+    ],
+)
+def test_host_whose_end_is_doubtful(url: str) -> None:
+    """What one client takes for another host than the next: never sent, and not for a private address's sake."""
+    with pytest.raises(InvalidURLError) as caught:
+        split_url(url)
+    assert not isinstance(caught.value, NonPublicAddressError)
+    assert "allow_private_addresses" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "target"),
+    [
+        ("http://site.example/a\\b", "/a%5Cb"),
+        ("http://site.example/?a=\\", "/?a=%5C"),
+        ("http://site.example/a[1]", "/a%5B1%5D"),
+        ("http://site.example/?a[]=[::1]x", "/?a%5B%5D=%5B::1%5Dx"),
+    ],
+)
+def test_the_same_characters_in_a_path_are_no_matter(url: str, target: str) -> None:
+    """There everybody reads them alike."""
+    origin, sent = split_url(url)
+    assert (str(origin), sent) == ("http://site.example", target)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.1/",
+        "http://2130706433/",
+        "http://0x7f000001/",
+        "http://0x7f.0.0.1/",
+        "http://0177.0.0.1/",
+        "http://10.1/",
+        "http://user:secret@127.1:8080/page",
+    ],
+)
+def test_private_address_in_another_spelling(url: str) -> None:
+    """No option permits it, and the error does not promise one."""
+    with pytest.raises(NonPublicAddressError) as caught:
+        split_url(url)
+    assert "allow_private_addresses" not in str(caught.value)
+    assert "dotted decimals" in caught.value.problem
+    assert "secret" not in str(caught.value)
 
 
 def test_whole_url_is_kept_in_the_error() -> None:

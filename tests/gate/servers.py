@@ -228,11 +228,11 @@ async def _default(request: web.Request) -> web.StreamResponse:
     return web.Response(text="a page")
 
 
-def endless(chunk: bytes, *, headers: Mapping[str, str] | None = None) -> Handler:
+def endless(chunk: bytes, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Handler:
     """A body without an end, sent as fast as it is taken."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse(headers=headers)
+        response = web.StreamResponse(status=status, headers=headers)
         await response.prepare(request)
         while True:
             await response.write(chunk)
@@ -240,11 +240,11 @@ def endless(chunk: bytes, *, headers: Mapping[str, str] | None = None) -> Handle
     return answer
 
 
-def dripping() -> Handler:
+def dripping(*, status: int = 200, headers: Mapping[str, str] | None = None) -> Handler:
     """A body without an end, an octet at a time."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse()
+        response = web.StreamResponse(status=status, headers=headers)
         await response.prepare(request)
         while True:
             await response.write(b"#")
@@ -263,11 +263,13 @@ def silent() -> Handler:
     return answer
 
 
-def cut_off(body: bytes, *, length: int, headers: Mapping[str, str] | None = None) -> Handler:
+def cut_off(
+    body: bytes, *, length: int, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Handler:
     """A body that breaks off: `length` octets were promised."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse(headers=headers)
+        response = web.StreamResponse(status=status, headers=headers)
         response.content_length = length
         await response.prepare(request)
         await response.write(body)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import warnings
 from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
 from tests.gate.servers import silent
+from tests.waiting import settle, until
 
 from robotgate import GateClosedError, MemoryStore, Origin, RobotGate, RobotsRecord
 
@@ -70,7 +73,9 @@ async def test_who_waits_for_a_turn_is_told(web: Web, open_gate: OpenGate) -> No
             asyncio.create_task(gate.fetch(f"{SITE}/slot")),
             asyncio.create_task(gate.fetch("http://other.example/bound")),
         ]
-        await asyncio.sleep(0.05)
+        await until(
+            lambda: gate.host(PAGE).waiting == 1 and gate.host("http://other.example/").open_turns == 1
+        )
         assert [task.done() for task in waiting] == [False, False]
         await gate.aclose()
         errors = await asyncio.gather(*waiting, return_exceptions=True)
@@ -83,7 +88,7 @@ async def test_who_waits_for_a_delay_is_told(web: Web, open_gate: OpenGate) -> N
     gate = await open_gate(delay=30)
     assert await gate.allowed(PAGE)
     waiting = [asyncio.create_task(gate.fetch(f"{PAGE}/{number}")) for number in range(100)]
-    await asyncio.sleep(0.05)
+    await until(lambda: gate.host(PAGE).waiting == 100)
     async with asyncio.timeout(2):
         await gate.aclose()
         errors = await asyncio.gather(*waiting, return_exceptions=True)
@@ -100,7 +105,7 @@ async def test_everybody_who_waits_for_a_place_is_told(open_gate: OpenGate, wait
         gate.learn(url, b"")
     async with asyncio.timeout(5), gate.turn(PAGE):
         waiting = [asyncio.create_task(gate.fetch(url)) for url in urls]
-        await asyncio.sleep(0.05)
+        await until(lambda: all(gate.host(url).open_turns == 1 for url in urls))
         await gate.aclose()
         errors = await asyncio.gather(*waiting, return_exceptions=True)
     assert {type(error) for error in errors} == {GateClosedError}
@@ -111,7 +116,7 @@ async def test_robots_txt_that_waits_for_its_turn_is_broken_off(web: Web, open_g
     gate = await open_gate(delay=30)
     assert await gate.allowed(PAGE)
     waiting = [asyncio.create_task(gate.allowed(f"{SITE}:8080/")) for _ in range(5)]
-    await asyncio.sleep(0.05)
+    await until(lambda: gate.host(PAGE).waiting == 1)
     async with asyncio.timeout(2):
         await gate.aclose()
         errors = await asyncio.gather(*waiting, return_exceptions=True)
@@ -266,7 +271,8 @@ async def test_what_was_learnt_is_written_before_the_end(open_gate: OpenGate) ->
     gate = await open_gate(store=store)
     gate.learn(PAGE, b"User-agent: *\nDisallow: /private")
     closing = asyncio.create_task(gate.aclose())
-    await asyncio.sleep(0.02)
+    await until(lambda: "closed" in repr(gate))
+    await settle()
     assert not closing.done()
     store.may_write.set()
     await closing
@@ -284,3 +290,33 @@ async def test_cancelled_caller_is_told_so_though_the_gate_closes(web: Web, open
     await gate.aclose()
     with pytest.raises(asyncio.CancelledError):
         await waiting
+
+
+@pytest.mark.parametrize("owns", [True, False], ids=["own session", "given session"])
+@pytest.mark.parametrize("steps", range(1, 6))
+async def test_cancelled_closing_leaves_no_session_open(
+    session: aiohttp.ClientSession, steps: int, *, owns: bool
+) -> None:
+    """Whoever gives up waiting for the store's sake leaves nothing behind; a session that was given stays open."""
+    gate = RobotGate(
+        "ExampleBot/1.0",
+        contact="bot@example.org",
+        session=None if owns else session,
+        store=SlowStore(),
+    )
+    await gate.__aenter__()
+    gate.learn(PAGE, b"")
+    closing = asyncio.create_task(gate.aclose())
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    with pytest.raises(GateClosedError):
+        gate.wait_time(PAGE)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        del gate, closing
+        gc.collect()
+    assert caught == []
+    assert not session.closed

@@ -186,6 +186,49 @@ async def test_redirects_keep_the_pace(web: Web, open_gate: OpenGate) -> None:
     assert len(response.history) == 3
 
 
+@pytest.mark.parametrize("door", ["read", "stream"])
+@pytest.mark.parametrize("length", [10, 100_000])
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_redirect_whose_body_breaks_off_is_followed(
+    web: Web, gate: RobotGate, status: int, length: int, door: str
+) -> None:
+    """What it says stands in its headers; its turn ends."""
+    web.handle(PAGE, cut_off(b"moved", length=length, status=status, headers={"Location": "/there"}))
+    async with asyncio.timeout(10):
+        if door == "read":
+            response = await gate.fetch(PAGE)
+            assert (response.text, response.url) == ("a page", f"{SITE}/there")
+        else:
+            async with gate.fetch(PAGE) as streamed:
+                assert await streamed.text() == "a page"
+    assert gate.host(PAGE).open_turns == 0
+    assert web.urls == [ROBOTS, PAGE, f"{SITE}/there"]
+
+
+@pytest.mark.parametrize("door", ["read", "stream"])
+@pytest.mark.parametrize(
+    "handler",
+    [
+        endless(b"x" * 65_536, status=302, headers={"Location": "/there"}),
+        dripping(status=302, headers={"Location": "/there"}),
+    ],
+    ids=["endless", "dripping"],
+)
+async def test_redirect_whose_body_never_ends_is_followed(
+    web: Web, gate: RobotGate, handler: Handler, door: str
+) -> None:
+    """On the same host, whose only turn it had."""
+    web.handle(PAGE, handler)
+    async with asyncio.timeout(10):
+        if door == "read":
+            assert (await gate.fetch(PAGE)).text == "a page"
+        else:
+            async with gate.fetch(PAGE) as streamed:
+                assert await streamed.text() == "a page"
+    assert gate.host(PAGE).open_turns == 0
+    assert web.urls == [ROBOTS, PAGE, f"{SITE}/there"]
+
+
 async def test_hop_that_is_refused_names_the_chain(web: Web, gate: RobotGate) -> None:
     """How the crawler came there, without having been there."""
     web.redirect(PAGE, f"{OTHER}/one")

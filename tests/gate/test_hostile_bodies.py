@@ -251,6 +251,10 @@ async def test_endless_body_of_another_status_is_not_read(
     assert outcome == Answer(status=status)
 
 
+@pytest.mark.skipif(
+    tuple(map(int, aiohttp.__version__.split(".")[:2])) < (3, 14),
+    reason="aiohttp before 3.14 unfolds a chunk of a page whole, before the gate sees any of it",
+)
 async def test_page_that_is_a_gzip_of_a_gigabyte(web: Web, gate: RobotGate) -> None:
     """`max_bytes` counts after decompression, too."""
     web.handle(PAGE, bomb(b"", b"a", mebibytes=1024))

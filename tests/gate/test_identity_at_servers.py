@@ -142,7 +142,8 @@ async def test_user_agent_that_names_us_may_say_more(web: Web, gate: RobotGate, 
 
 
 @pytest.mark.parametrize(
-    ("token", "refused"), [("ExampleBot", True), ("examplebot", True), ("Example", False), ("ExampleB", False)]
+    ("token", "refused"),
+    [("ExampleBot", True), ("examplebot", True), ("Example", False), ("ExampleB", False)],
 )
 async def test_rules_are_those_of_our_token(
     web: Web, session: aiohttp.ClientSession, token: str, *, refused: bool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import warnings
 from typing import TYPE_CHECKING, Final
@@ -14,8 +15,11 @@ from robotgate import GateClosedError, OptionError, RobotGate, RobotGateError, S
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.gate.servers import Web
+
 AGENT: Final = "ExampleBot/1.0"
 CONTACT: Final = "bot@example.org"
+PAGE: Final = "http://site.example/page"
 
 SECONDS = ("delay", "max_delay", "max_wait", "max_block")
 COUNTS = ("concurrency_per_host", "concurrency", "robots_concurrency", "max_bytes")
@@ -204,3 +208,54 @@ async def test_closed_session_is_refused() -> None:
     gate = RobotGate(AGENT, contact=CONTACT, session=session)
     with pytest.raises(OptionError, match="session"):
         await gate.__aenter__()
+
+
+# ── the options of a call
+
+
+@pytest.mark.parametrize("name", ["tiemout", "max_redirect", "body", "follow_redirects", "user_agent"])
+async def test_unknown_option_of_a_fetch_is_refused_by_name(web: Web, gate: RobotGate, name: str) -> None:
+    """At the call, before anything is fetched; nothing is left behind that was never awaited."""
+    fetch: Callable[..., object] = gate.fetch
+    with pytest.raises(TypeError, match=f"{name!r}.*timeout"):
+        fetch(PAGE, **{name: 3})
+    gc.collect()
+    assert web.visits == []
+
+
+@pytest.mark.parametrize("priority", ["high", "1", 1.0, None, True])
+@pytest.mark.parametrize("door", ["fetch", "turn"])
+async def test_priority_that_makes_no_sense_is_refused(
+    web: Web, gate: RobotGate, door: str, priority: object
+) -> None:
+    """At the call, by name."""
+    with pytest.raises(OptionError, match=r"^priority="):
+        getattr(gate, door)(PAGE, priority=priority)
+    assert web.visits == []
+
+
+@pytest.mark.parametrize("most", [-1, 1.0, "1", None, True])
+async def test_max_redirects_that_makes_no_sense_is_refused(web: Web, gate: RobotGate, most: object) -> None:
+    """At the call, by name."""
+    fetch: Callable[..., object] = gate.fetch
+    with pytest.raises(OptionError, match=r"^max_redirects="):
+        fetch(PAGE, max_redirects=most)
+    assert web.visits == []
+
+
+@pytest.mark.parametrize("body", ["User-agent: *", 1, bytearray(b""), ["User-agent: *"]])
+async def test_body_that_is_not_octets_is_refused(gate: RobotGate, body: object) -> None:
+    """By name; nothing is learnt."""
+    learn: Callable[..., object] = gate.learn
+    with pytest.raises(OptionError, match=r"^body="):
+        learn(PAGE, body)
+    assert gate.allowed_nowait(PAGE) is None
+
+
+@pytest.mark.parametrize("instant", ["tomorrow", -1, math.nan, math.inf, True])
+async def test_instant_that_is_none_is_refused(gate: RobotGate, instant: object) -> None:
+    """By name; nothing is learnt."""
+    learn: Callable[..., object] = gate.learn
+    with pytest.raises(OptionError, match=r"^fresh_until="):
+        learn(PAGE, b"", fresh_until=instant)
+    assert gate.allowed_nowait(PAGE) is None

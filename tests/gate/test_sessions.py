@@ -11,6 +11,7 @@ import pytest
 from aiohttp import web as aioweb
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from types import SimpleNamespace
 
     from tests.conftest import OpenGate
@@ -238,3 +239,24 @@ async def test_relative_url_is_refused_though_the_session_has_a_base(web: Web, o
         with pytest.raises(ValueError, match="no scheme"):
             await gate.fetch("/page")
         assert (await gate.fetch(PAGE)).url == PAGE
+
+
+@pytest.mark.filterwarnings("ignore:BasicAuth is deprecated:DeprecationWarning")
+async def test_credentials_of_a_netrc_file_are_not_for_robots_txt(
+    web: Web, open_gate: OpenGate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session that heeds the environment sends them with the page, which shows that they were found."""
+    netrc = tmp_path / "netrc"
+    netrc.write_text(
+        "machine site.example login user password secret\ndefault login user password secret\n",
+        encoding="ascii",
+    )
+    netrc.chmod(0o600)
+    monkeypatch.setenv("NETRC", str(netrc))
+    async with aiohttp.ClientSession(connector=web.connector(), trust_env=True) as session:
+        gate = await open_gate(session=session)
+        web.redirect(ROBOTS, "/moved.txt")
+        await gate.fetch(PAGE)
+    assert web.visit(PAGE).headers["Authorization"] == BASIC
+    for url in (ROBOTS, f"{SITE}/moved.txt"):
+        assert "Authorization" not in web.visit(url).headers

@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 from aiohttp import web as aioweb
 from tests.gate.servers import cut_off, endless
+from tests.waiting import until
 
 from robotgate import (
     DisallowedError,
@@ -106,7 +107,7 @@ async def test_host_waits_for_the_end_of_the_stream(web: Web, open_gate: OpenGat
     web.handle(PAGE, in_two_halves(may_go_on))
     async with gate.fetch(PAGE) as response:
         following = asyncio.create_task(gate.fetch(NEXT))
-        await asyncio.sleep(2 * DELAY)
+        await until(lambda: gate.host(PAGE).waiting == 1 and not gate.wait_time(PAGE))
         assert not following.done()
         assert gate.host(PAGE).waiting == 1
         may_go_on.set()
@@ -269,7 +270,7 @@ async def test_other_tasks_wait_for_an_open_turn(gate: RobotGate) -> None:
     """Only the task that holds it would wait for itself."""
     async with gate.turn(PAGE):
         other = asyncio.create_task(gate.fetch(NEXT))
-        await asyncio.sleep(0.05)
+        await until(lambda: gate.host(PAGE).waiting == 1)
         assert not other.done()
     assert (await other).status == 200
 

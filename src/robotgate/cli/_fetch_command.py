@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypedDict, Unpack
+from typing import Final, TypedDict, Unpack
 
 import click
 
@@ -25,9 +25,6 @@ from robotgate.cli._fetch import Crawl
 from robotgate.cli._input import count_urls
 from robotgate.cli._progress import summary
 from robotgate.cli._rows import OutputError, RowWriter
-
-if TYPE_CHECKING:
-    from typing import TextIO
 
 BROKEN_PIPE: Final = 141
 """What a shell sees of a program that writes to a closed pipe."""
@@ -63,7 +60,7 @@ class GateOptions(TypedDict):
     "--output",
     default="-",
     help="Where the rows go, instead of standard output.",
-    type=click.File("w", encoding="utf-8", lazy=True),
+    type=click.Path(dir_okay=False, allow_dash=True),
 )
 @agent_option
 @click.option("--contact", envvar="ROBOTGATE_CONTACT", show_envvar=True, required=True, help=CONTACT_HELP)
@@ -97,7 +94,7 @@ def fetch(
     *,
     urls: tuple[str, ...],
     source: str | None,
-    output: TextIO,
+    output: str,
     timeout: float,
     quiet: bool,
     **options: Unpack[GateOptions],
@@ -113,16 +110,12 @@ def fetch(
     """
     if not urls and source is None:
         raise click.UsageError("Give URLs, or a file of them with -i.")
-    if (
-        source is not None
-        and Path(source).is_file()
-        and Path(output.name).exists()
-        and Path(output.name).samefile(source)
-    ):
+    if source is not None and _is_same_file(source, output):
         raise click.UsageError("-o would overwrite the URLs of -i.")
+    rows = click.File("w", encoding="utf-8", lazy=False).convert(output, None, click.get_current_context())
     with usage_errors():
         gate = RobotGate(**options)
-    crawl = Crawl(gate, RowWriter(output), timeout=timeout)
+    crawl = Crawl(gate, RowWriter(rows), timeout=timeout)
     _run(crawl, urls, source, quiet=quiet)
     if not quiet:
         say(summary(crawl.tally))
@@ -144,6 +137,10 @@ def _run(crawl: Crawl, urls: tuple[str, ...], source: str | None, *, quiet: bool
         raise click.ClickException(str(error)) from error
     except OSError as error:
         raise click.ClickException(f"cannot read {source}: {error.strerror}") from error
+
+
+def _is_same_file(source: str, output: str) -> bool:
+    return Path(source).is_file() and Path(output).is_file() and Path(output).samefile(source)
 
 
 def _open(source: str | None) -> int | None:

@@ -14,7 +14,7 @@ from robotgate import (
 from robotgate.cli._progress import Outcome
 
 if TYPE_CHECKING:
-    from typing import TextIO
+    from typing import IO
 
     import aiohttp
 
@@ -30,7 +30,7 @@ class OutputError(Exception):
 class RowWriter:
     """Writes rows, each at once: what is done stays done, whatever comes next."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
 
     def write(self, row: Row) -> None:

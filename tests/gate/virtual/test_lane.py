@@ -473,6 +473,28 @@ async def test_short_delay_keeps_the_lane_for_a_while() -> None:
     assert len(bench.lanes) == 0
 
 
+async def test_lane_made_only_to_look_at_is_dropped(pending_timers: Callable[[], int]) -> None:
+    """Nobody ever asked it for a turn."""
+    bench = Bench(delay=1.0)
+    lane = await bench.lane()
+    assert (lane.wait(), len(bench.lanes)) == (0.0, 1)
+    await asyncio.sleep(IDLE_LINGER + 1.0)
+    assert (len(bench.lanes), pending_timers()) == (0, 0)
+
+
+async def test_lane_made_only_to_read_its_wait_is_dropped_when_it_is_served() -> None:
+    """It knows from the store what the host is owed."""
+    first = Bench(delay=40.0)
+    await first.visit("a")
+    first.lanes.close()
+    bench = Bench(delay=1.0, store=first.store)
+    assert (await bench.lane()).wait() == 40.0
+    await asyncio.sleep(39.0)
+    assert len(bench.lanes) == 1
+    await asyncio.sleep(IDLE_LINGER + 2.0)
+    assert len(bench.lanes) == 0
+
+
 async def test_block_keeps_the_lane() -> None:
     """A blocked host's lane stays as long as the block."""
     bench = Bench(delay=1.0)

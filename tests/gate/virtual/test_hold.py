@@ -1,0 +1,89 @@
+"""How long the middleware keeps a turn whose response nobody reads: real servers on virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import aiohttp
+from aiohttp import web as aioweb
+
+from robotgate import Answer, RobotGate
+from robotgate._middleware import MAX_HOLD
+from robotgate._virtual import ScriptedFetcher, VirtualClock
+
+if TYPE_CHECKING:
+    from tests.gate.servers import Handler, Web
+
+SITE = "http://site.example"
+PAGE = f"{SITE}/page"
+NEXT = f"{SITE}/next"
+
+
+def now() -> float:
+    """The running loop's time."""
+    return asyncio.get_running_loop().time()
+
+
+def arriving(*, every: float, count: int, then: asyncio.Event | None = None) -> Handler:
+    """So many octets, so many seconds apart; then the end, or nothing more until the test says so."""
+
+    async def answer(request: aioweb.Request) -> aioweb.StreamResponse:
+        response = aioweb.StreamResponse()
+        await response.prepare(request)
+        for _ in range(count):
+            await response.write(b"#")
+            await asyncio.sleep(every)
+        if then is not None:
+            await then.wait()
+        return response
+
+    return answer
+
+
+async def start_of_next(web: Web) -> float:
+    """When the page is followed by another while nobody reads it: seconds after it was asked for."""
+    gate = RobotGate(
+        "ExampleBot/1.0",
+        contact="bot@example.org",
+        delay=0.0,
+        clock=VirtualClock(),
+        fetcher=ScriptedFetcher({}, otherwise=Answer(status=404)),
+    )
+    async with (
+        gate,
+        aiohttp.ClientSession(
+            connector=web.connector(),
+            middlewares=[gate.middleware],
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
+        ) as session,
+    ):
+        asked_at = now()
+        response = await session.get(PAGE)
+
+        async def follow() -> float:
+            async with session.get(NEXT):
+                return now() - asked_at
+
+        # Of another task: this one would be told that it waits for itself.
+        started_after = await asyncio.create_task(follow())
+        response.close()
+        return started_after
+
+
+async def test_body_that_keeps_arriving_keeps_its_turn(web: Web) -> None:
+    """An octet now and then, for much longer than the hold: the host is still answering."""
+    web.handle(PAGE, arriving(every=MAX_HOLD / 2, count=9))
+    assert 4.5 * MAX_HOLD <= await start_of_next(web) < 4.6 * MAX_HOLD
+
+
+async def test_body_that_stops_arriving_loses_its_turn(web: Web) -> None:
+    """Who holds it may wait for the very next turn."""
+    web.handle(PAGE, arriving(every=MAX_HOLD / 2, count=4, then=asyncio.Event()))
+    assert 2 * MAX_HOLD <= await start_of_next(web) <= 3.6 * MAX_HOLD
+
+
+async def test_body_that_never_begins_loses_its_turn(web: Web) -> None:
+    """After one hold, or two at the most."""
+    web.handle(PAGE, arriving(every=0.0, count=1, then=asyncio.Event()))
+    assert MAX_HOLD <= await start_of_next(web) <= 2.1 * MAX_HOLD

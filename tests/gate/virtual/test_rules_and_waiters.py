@@ -1,0 +1,284 @@
+"""Rules that change, expire or come late while pages wait in the lane; on virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import pairwise
+
+import pytest
+from tests.waiting import settle
+
+from robotgate import (
+    Answer,
+    DisallowedError,
+    NestedTurnError,
+    RobotGate,
+    TooSoonError,
+)
+from robotgate._robots import ROBOTS_TIMEOUT
+from robotgate._virtual import ScriptedFetcher, VirtualClock
+
+HOUR = 3600.0
+SITE = "http://a.example"
+PAGE = f"{SITE}/page"
+ROBOTS = f"{SITE}/robots.txt"
+SECURE = "https://a.example/page"
+SECURE_ROBOTS = "https://a.example/robots.txt"
+CLOSED = b"User-agent: *\nDisallow: /\n"
+PRIVATE = b"User-agent: *\nDisallow: /private\n"
+
+
+def now() -> float:
+    """The running loop's time."""
+    return asyncio.get_running_loop().time()
+
+
+def open_gate(
+    fetcher: ScriptedFetcher, *, concurrency_per_host: int = 1, max_wait: float | None = None
+) -> RobotGate:
+    """A gate on virtual time."""
+    return RobotGate(
+        "ExampleBot/1.0",
+        contact="bot@example.org",
+        clock=VirtualClock(),
+        fetcher=fetcher,
+        concurrency_per_host=concurrency_per_host,
+        max_wait=max_wait,
+    )
+
+
+def scripted(body: bytes | None = None, *, latency: float = 0.0) -> ScriptedFetcher:
+    """Sites whose robots.txt is this, or is missing."""
+    answer = Answer(status=404) if body is None else Answer(status=200, body=body)
+    return ScriptedFetcher({}, otherwise=answer, latency=latency)
+
+
+async def visit(gate: RobotGate, url: str = PAGE, *, max_wait: float | None = None) -> float:
+    """A turn; its start."""
+    async with gate.turn(url, max_wait=max_wait):
+        return now()
+
+
+# ── rules that change
+
+
+@pytest.mark.parametrize("slots", [1, 3])
+async def test_rules_learnt_meanwhile_bind_who_waits(slots: int) -> None:
+    """Four pages wait for their turn; the site is closed; none of them is sent."""
+    async with open_gate(scripted(), concurrency_per_host=slots) as gate:
+        gate.learn(SITE, b"")
+        first = await visit(gate)
+        waiting = [asyncio.create_task(visit(gate)) for _ in range(4)]
+        await settle()
+        assert gate.host(PAGE).waiting == 4
+        gate.learn(SITE, CLOSED)
+        outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+        assert first == 0.0
+        assert [type(outcome) for outcome in outcomes] == [DisallowedError] * 4
+        view = gate.host(PAGE)
+        assert (view.waiting, view.open_turns) == (0, 0)
+
+
+async def test_rules_learnt_meanwhile_bind_only_what_they_name() -> None:
+    """Pages that are still allowed go on, in their order."""
+    order: list[str] = []
+
+    async def go(gate: RobotGate, path: str) -> None:
+        async with gate.turn(f"{SITE}{path}"):
+            order.append(path)
+
+    async with open_gate(scripted()) as gate:
+        gate.learn(SITE, b"")
+        paths = ["/one", "/private/two", "/three", "/private/four", "/five"]
+        tasks = [asyncio.create_task(go(gate, path)) for path in paths]
+        await settle()
+        gate.learn(SITE, PRIVATE)
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [isinstance(outcome, DisallowedError) for outcome in outcomes] == [False, True, False, True, False]
+    assert order == ["/one", "/three", "/five"]
+
+
+async def test_rules_that_expire_meanwhile_are_asked_for_once() -> None:
+    """Then who waited goes on in the old order, and starts stay a delay apart."""
+    fetcher = scripted(PRIVATE, latency=0.25)
+    starts: list[tuple[float, int]] = []
+
+    async def go(gate: RobotGate, number: int) -> None:
+        async with gate.turn(f"{SITE}/{number}"):
+            starts.append((now(), number))
+
+    async with open_gate(fetcher) as gate:
+        gate.learn(SITE, b"", fresh_until=2.5)
+        await asyncio.gather(*(go(gate, number) for number in range(8)))
+    assert [url for _, url in fetcher.requests] == [ROBOTS]
+    assert [number for _, number in starts] == list(range(8))
+    assert [at for at, _ in starts[:3]] == [0.0, 1.0, 2.0]
+    asked_at = fetcher.requests[0][0]
+    instants = sorted([asked_at, *(at for at, _ in starts)])
+    assert all(later - sooner >= 1.0 for sooner, later in pairwise(instants))
+    assert 2.5 <= asked_at < starts[3][0]
+
+
+async def test_rules_that_expire_meanwhile_and_close_the_site_bind_who_waits() -> None:
+    """Nobody is sent on the strength of what has run out."""
+    fetcher = scripted(CLOSED)
+    async with open_gate(fetcher) as gate:
+        gate.learn(SITE, b"", fresh_until=1.5)
+        outcomes = await asyncio.gather(*(visit(gate) for _ in range(6)), return_exceptions=True)
+    assert outcomes[:2] == [0.0, 1.0]
+    assert [type(outcome) for outcome in outcomes[2:]] == [DisallowedError] * 4
+    assert [url for _, url in fetcher.requests] == [ROBOTS]
+
+
+async def test_rules_learnt_while_they_are_fetched_win() -> None:
+    """The caller knows better than the answer that was under way."""
+    fetcher = scripted(CLOSED, latency=5.0)
+    async with open_gate(fetcher) as gate:
+        asking = asyncio.create_task(gate.allowed(PAGE))
+        await asyncio.sleep(1.0)
+        assert gate.allowed_nowait(PAGE) is None
+        gate.learn(SITE, b"User-agent: *\nDisallow: /learnt\n")
+        assert gate.allowed_nowait(PAGE) is True
+        assert await asking is True
+        assert now() == 5.0
+        assert await gate.allowed(PAGE) is True
+        assert await gate.allowed(f"{SITE}/learnt") is False
+    assert len(fetcher.requests) == 1
+
+
+async def test_rules_learnt_while_stale_ones_are_renewed_win() -> None:
+    """Also over the answer that would renew what had run out."""
+    fetcher = scripted(CLOSED, latency=5.0)
+    async with open_gate(fetcher) as gate:
+        gate.learn(SITE, b"", fresh_until=10.0)
+        await asyncio.sleep(20.0)
+        asking = asyncio.create_task(gate.allowed(PAGE))
+        await asyncio.sleep(1.0)
+        gate.learn(SITE, PRIVATE)
+        assert await asking is True
+        assert await gate.allowed(f"{SITE}/private") is False
+
+
+# ── max_wait
+
+
+@pytest.mark.parametrize(
+    ("max_wait", "started_at"), [(0.0, None), (0.5, None), (1.2, None), (1.25, 1.25), (10.0, 1.25)]
+)
+async def test_max_wait_is_one_budget(max_wait: float, started_at: float | None) -> None:
+    """What asking for the rules took is no longer there for the page."""
+    async with open_gate(scripted(latency=0.25), max_wait=max_wait) as gate:
+        if started_at is not None:
+            assert await visit(gate, max_wait=max_wait) == started_at
+            return
+        with pytest.raises(TooSoonError) as refusal:
+            await visit(gate, max_wait=max_wait)
+        assert now() <= max_wait + 0.25
+        assert refusal.value.retry_after > 0
+
+
+async def test_max_wait_counts_behind_a_turn_that_does_not_end() -> None:
+    """Rules that wait for a slot come to an end with the budget, but for the time of their own request."""
+    async with open_gate(scripted()) as gate, gate.turn(PAGE):
+        asked_at = now()
+        with pytest.raises(TooSoonError) as refusal:
+            await asyncio.create_task(visit(gate, SECURE, max_wait=5.0))
+        assert 5.0 <= now() - asked_at <= 5.0 + ROBOTS_TIMEOUT
+        assert refusal.value.retry_after > 0
+
+
+async def test_page_behind_a_turn_that_does_not_end_is_told_when_to_come_again() -> None:
+    """Not in zero seconds, though no delay is owed any more."""
+    async with open_gate(scripted()) as gate, gate.turn(PAGE):
+        asked_at = now()
+        with pytest.raises(TooSoonError) as refusal:
+            await asyncio.create_task(visit(gate, max_wait=5.0))
+        assert now() - asked_at == 5.0
+        assert refusal.value.retry_after > 0
+
+
+async def test_max_wait_counts_rules_that_are_asked_for_again() -> None:
+    """Rules that expire while a page waits leave it what is left of its budget."""
+    async with open_gate(scripted()) as gate:
+        gate.learn(SITE, b"", fresh_until=0.5)
+        async with gate.turn(PAGE):
+            pass
+        with pytest.raises(TooSoonError) as refusal:
+            await visit(gate, max_wait=1.5)
+        assert now() <= 1.5
+        assert refusal.value.retry_after > 0
+
+
+# ── lanes that come and go
+
+
+async def test_crawl_delay_outlives_its_lane() -> None:
+    """The robots.txt of the host's other scheme, asked for after the lane was dropped, is followed by the gap."""
+    answers = {ROBOTS: Answer(status=200, body=b"User-agent: *\nCrawl-delay: 30\n")}
+    fetcher = ScriptedFetcher(answers, otherwise=Answer(status=404))
+    async with open_gate(fetcher) as gate:
+        assert await visit(gate) == 30.0
+        await asyncio.sleep(100.0)
+        assert "lanes=0" in repr(gate)
+        assert await visit(gate, SECURE) == 160.0
+        assert await visit(gate, SECURE) == 190.0
+        assert await visit(gate) == 220.0
+    assert fetcher.requests == [(0.0, ROBOTS), (130.0, SECURE_ROBOTS)]
+
+
+async def test_wait_told_without_a_lane_knows_the_crawl_delay() -> None:
+    """What the first origin asks for is the wait of the host, and telling it makes no lane."""
+    answers = {ROBOTS: Answer(status=200, body=b"User-agent: *\nCrawl-delay: 50\n")}
+    async with open_gate(ScriptedFetcher(answers, otherwise=Answer(status=404))) as gate:
+        await gate.allowed(PAGE)
+        assert gate.wait_time(SECURE) == 50.0
+        await asyncio.sleep(70.0)
+        assert "lanes=0" in repr(gate)
+        assert gate.wait_time(PAGE) == 0.0
+        assert gate.host(SECURE).waiting == 0
+        assert "lanes=0" in repr(gate)
+
+
+@pytest.mark.parametrize("max_wait", [0.0, 0.5])
+async def test_lanes_made_in_vain_are_dropped(max_wait: float) -> None:
+    """Also those whose only visitor was told that it is too soon, or was refused."""
+    async with open_gate(scripted(CLOSED)) as gate:
+        urls = [f"http://{number}.example/" for number in range(20)]
+        for url in urls:
+            gate.learn(url, b"User-agent: *\nCrawl-delay: 20\n")
+            assert await visit(gate, url) >= 0.0
+            with pytest.raises(TooSoonError):
+                await visit(gate, url, max_wait=max_wait)
+        with pytest.raises(DisallowedError):
+            await visit(gate)
+        assert f"lanes={len(urls) + 1}" in repr(gate)
+        await asyncio.sleep(60.0)
+        assert "lanes=0" in repr(gate)
+
+
+# ── rules within one's own turn
+
+
+async def test_rules_that_expired_answer_within_ones_own_turn() -> None:
+    """The last that is known: they cannot be renewed before the turn has ended."""
+    fetcher = scripted(PRIVATE)
+    async with open_gate(fetcher) as gate:
+        async with gate.turn(PAGE), asyncio.timeout(48 * HOUR):
+            await asyncio.sleep(25 * HOUR)
+            assert gate.allowed_nowait(PAGE) is None
+            assert await gate.allowed(f"{SITE}/other") is True
+            assert await gate.allowed(f"{SITE}/private") is False
+            assert now() < 26 * HOUR
+        await asyncio.sleep(HOUR)
+        assert await gate.allowed(f"{SITE}/private") is False
+    assert [url for _, url in fetcher.requests] == [ROBOTS, ROBOTS]
+
+
+async def test_rules_that_are_not_known_within_ones_own_turn_are_an_error() -> None:
+    """The host's other scheme, of which nothing is known, cannot be asked before the turn has ended."""
+    async with open_gate(scripted()) as gate:
+        async with gate.turn(PAGE):
+            for ask in (gate.allowed, gate.check, gate.sitemaps):
+                with pytest.raises(NestedTurnError):
+                    await ask(SECURE)
+        assert await gate.allowed(SECURE)
