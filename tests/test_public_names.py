@@ -20,6 +20,8 @@ PUBLIC: Final = [
     "DisallowedError",
     "Failure",
     "Fetcher",
+    "Finding",
+    "FindingCode",
     "GateClosedError",
     "Group",
     "Hop",
@@ -46,6 +48,7 @@ PUBLIC: Final = [
     "Rule",
     "RuleKind",
     "Rules",
+    "Severity",
     "StatusPolicy",
     "Store",
     "StoreError",
@@ -56,6 +59,7 @@ PUBLIC: Final = [
     "Verdict",
     "VisitTime",
     "__version__",
+    "lint",
 ]
 DEFINED: Final = [name for name in PUBLIC if name != "__version__"]
 TESTING: Final = ["MockedResponse", "ScriptedFetcher", "VirtualClock", "VirtualTimeLoop", "check_store"]

@@ -4,6 +4,7 @@ The floors, lowest first. A module imports only modules that stand before it; a 
 
     0 words: _errors _urls _verdict _host _response
     1 core: _redirect _decode _parse _normal _match _robotstxt _access _site _pacing _options _identity
+    1 lint: _lint_table _lint_lines _lint_findings _lint_fields _lint_values _lint_rules _lint
     2 seams: _ports
     3 adapters: _clock _resolver _fetch stores.memory stores
     4 engine: _bound _lane _lanes _flight _attempts _robots _turns _middleware _page _fetching _engine _gate
@@ -33,6 +34,9 @@ from robotgate._errors import (
 from robotgate._gate import RobotGate
 from robotgate._host import HostAccess, HostView
 from robotgate._identity import TokenWarning
+from robotgate._lint import lint
+from robotgate._lint_findings import Finding
+from robotgate._lint_table import FindingCode, Severity
 from robotgate._match import Decision, Rules
 from robotgate._pacing import HostState
 from robotgate._parse import Group, Record, RequestRate, VisitTime
@@ -54,6 +58,8 @@ __all__ = [
     "DisallowedError",
     "Failure",
     "Fetcher",
+    "Finding",
+    "FindingCode",
     "GateClosedError",
     "Group",
     "Hop",
@@ -80,6 +86,7 @@ __all__ = [
     "Rule",
     "RuleKind",
     "Rules",
+    "Severity",
     "StatusPolicy",
     "Store",
     "StoreError",
@@ -90,4 +97,5 @@ __all__ = [
     "Verdict",
     "VisitTime",
     "__version__",
+    "lint",
 ]
