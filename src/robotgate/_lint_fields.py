@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from robotgate._lint_findings import shown
 from robotgate._lint_lines import Kind
 from robotgate._lint_table import FindingCode
 
@@ -47,7 +46,7 @@ _FIELD_WITHOUT_COLON: Final = re.compile(
 SECOND_FIELD: Final = re.compile(
     rb"(?:(?<=\s)|(?<=\\[rn]))((?:user-agent|disallow|allow|sitemap|crawl-delay)\s*:.*)", re.IGNORECASE
 )
-_MAX_MISSPELT_OCTETS: Final = 20
+_PERHAPS_A_FIELD: Final = re.compile(rb"[a-z ._-]{3,20}")
 
 
 def check_field(line: Line, findings: Findings) -> None:
@@ -61,17 +60,14 @@ def check_field(line: Line, findings: Findings) -> None:
     elif line.kind is not Kind.NOTHING and not line.has_colon:
         _add_without_colon(line, _meant_field(name) or line.field, line.value, findings)
     elif meant is not None:
-        findings.add(
-            FindingCode.MISSPELT_FIELD, line, line.field_span, suggestion=shown(meant + b": " + line.value)
-        )
+        findings.add(FindingCode.MISSPELT_FIELD, line, line.field_span, suggestion=meant + b": " + line.value)
     elif line.kind in (Kind.NOTHING, Kind.RECORD):
         _check_other_field(line, name, findings)
-    second = SECOND_FIELD.search(line.value)
-    if second is not None and line.kind is not Kind.NOTHING:
+    is_prose = line.kind is Kind.NOTHING or (line.kind is Kind.RECORD and name not in PACES)
+    second = None if is_prose else SECOND_FIELD.search(line.value)
+    if second is not None:
         start = line.value_at + second.start(1)
-        findings.add(
-            FindingCode.TWO_IN_ONE_LINE, line, (start, line.value_span[1]), suggestion=shown(second[1])
-        )
+        findings.add(FindingCode.TWO_IN_ONE_LINE, line, (start, line.value_span[1]), suggestion=second[1])
 
 
 def _check_other_field(line: Line, name: bytes, findings: Findings) -> None:
@@ -85,19 +81,19 @@ def _check_other_field(line: Line, name: bytes, findings: Findings) -> None:
         value = content[known.end() :].lstrip(b" \t:=\xef\xbc\x9a")
         _add_without_colon(line, _FIELDS[_letters(known[1])], value, findings)
     elif line.kind is Kind.NOTHING:
-        findings.add(FindingCode.NO_FIELD, line, suggestion=shown(b"# " + content))
+        findings.add(FindingCode.NO_FIELD, line, suggestion=b"# " + content)
     else:
         findings.add(FindingCode.UNKNOWN_FIELD, line, line.field_span)
 
 
 def _add_without_colon(line: Line, field: bytes, value: bytes, findings: Findings) -> None:
-    suggestion = shown(field + b": " + value)
+    suggestion = field + b": " + value
     findings.add(FindingCode.MISSING_COLON, line, line.field_span, suggestion=suggestion)
 
 
 def _meant_field(name: bytes) -> bytes | None:
     """The field that a misspelt name means: one that differs by a letter too many, too few, other or swapped."""
-    if len(name) > _MAX_MISSPELT_OCTETS:
+    if _PERHAPS_A_FIELD.fullmatch(name) is None:
         return None
     letters = _letters(name)
     found = _FIELDS.get(letters) or _ALSO_MEANT.get(letters)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _OCTETS_BEFORE: Final = 60
 _OCTETS_SHOWN: Final = 160
-_MAX_SUGGESTION_LENGTH: Final = 200
+_MAX_SUGGESTED_OCTETS: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ class Findings:
         line: Line,
         span: tuple[int, int] | None = None,
         *,
-        suggestion: str | None = None,
+        suggestion: bytes | None = None,
         related_line: int | None = None,
         kind: str = "",
     ) -> None:
@@ -85,6 +85,7 @@ class Findings:
 
         Args:
             span: what of the line's octets it is about; its content unless given.
+            suggestion: the line to write instead; dropped if it is no line that one would type.
             kind: findings of one code, but of different kinds, are counted apart. There must be few kinds.
         """
         key = code, kind
@@ -92,8 +93,6 @@ class Findings:
         if len(kept) >= CHECKS[code].most:
             self._further[key] = self._further.get(key, 0) + 1
             return
-        if suggestion is not None and len(suggestion) > _MAX_SUGGESTION_LENGTH:
-            suggestion = None
         start, end = line.content_span if span is None else span
         text, shown_start, shown_end = _excerpt(line.octets, start, max(start, end))
         kept.append(
@@ -104,7 +103,7 @@ class Findings:
                 text=text,
                 start=shown_start,
                 end=shown_end,
-                suggestion=suggestion,
+                suggestion=None if suggestion is None else _line_to_write(suggestion),
                 related_line=related_line,
             )
         )
@@ -127,13 +126,21 @@ def _excerpt(octets: bytes, start: int, end: int) -> tuple[str, int, int]:
     """What is shown of a line: around the place, and the place within it."""
     first = 0 if len(octets) <= _OCTETS_SHOWN else max(0, start - _OCTETS_BEFORE)
     last = min(len(octets), first + _OCTETS_SHOWN)
-    before = ("…" if first else "") + shown(octets[first : min(start, last)])
-    place = shown(octets[min(start, last) : min(end, last)])
-    after = shown(octets[min(end, last) : last]) + ("…" if last < len(octets) else "")
+    before = ("…" if first else "") + _shown(octets[first : min(start, last)])
+    place = _shown(octets[min(start, last) : min(end, last)])
+    after = _shown(octets[min(end, last) : last]) + ("…" if last < len(octets) else "")
     return before + place + after, len(before), len(before) + len(place)
 
 
-def shown(octets: bytes) -> str:
+def _line_to_write(octets: bytes) -> str | None:
+    try:
+        text = octets[: _MAX_SUGGESTED_OCTETS + 1].decode()
+    except UnicodeDecodeError:
+        return None
+    return text if text.isprintable() and len(octets) <= _MAX_SUGGESTED_OCTETS else None
+
+
+def _shown(octets: bytes) -> str:
     """A piece of a file as text that cannot steer the terminal it is shown on."""
     text = octets.decode(errors="backslashreplace")
     return text if text.isprintable() else "".join(map(_shown_character, text))

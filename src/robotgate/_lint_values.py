@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from robotgate._errors import InvalidURLError
 from robotgate._lint_fields import PACES, SECOND_FIELD, check_field
-from robotgate._lint_findings import shown
 from robotgate._lint_lines import RULES, Kind
 from robotgate._lint_table import FindingCode
 from robotgate._robotstxt import RobotsTxt
@@ -71,12 +70,10 @@ def check_agent(line: Line, findings: Findings) -> None:
     elif token is None:
         findings.add(FindingCode.AGENT_WITHOUT_TOKEN, line, span)
     elif len(token) < len(value):
-        code = (
-            FindingCode.AGENT_WITH_VERSION
-            if value[len(token) : len(token) + 1] == b"/"
-            else FindingCode.AGENT_WITH_REST
-        )
-        suggestion = shown(b"User-agent: " + value[: len(token)])
+        rest = value[len(token) :]
+        code = FindingCode.AGENT_WITH_VERSION if rest.startswith(b"/") else FindingCode.AGENT_WITH_REST
+        # Of a name of several words, the first alone is hardly the crawler's.
+        suggestion = None if rest[:1] in b" \t" and token != b"*" else b"User-agent: " + value[: len(token)]
         findings.add(code, line, (span[0] + len(token), span[1]), suggestion=suggestion)
     if token is not None and re.search(rb"[0-9]", token):
         findings.add(FindingCode.AGENT_WITH_DIGITS, line, span)
@@ -87,7 +84,7 @@ def check_rule(line: Line, site: Origin | None, findings: Findings) -> None:
     value = line.value
     if not value:
         if line.kind is Kind.ALLOW:
-            findings.add(FindingCode.EMPTY_ALLOW, line, suggestion="Disallow:")
+            findings.add(FindingCode.EMPTY_ALLOW, line, suggestion=b"Disallow:")
         return
     if SECOND_FIELD.search(value):
         return
@@ -95,16 +92,12 @@ def check_rule(line: Line, site: Origin | None, findings: Findings) -> None:
     absolute = _ABSOLUTE.fullmatch(value)
     if absolute is not None:
         path = absolute[2] if absolute[2].startswith(b"/") else b"/" + absolute[2]
-        suggestion = None if _is_elsewhere(absolute[1], site) else shown(field + path)
+        suggestion = None if _is_elsewhere(absolute[1], site) else field + path
         findings.add(FindingCode.ABSOLUTE_URL, line, line.value_span, suggestion=suggestion)
     elif value.startswith(b"*"):
-        findings.add(
-            FindingCode.LEADING_WILDCARD, line, _at(line, 0, 1), suggestion=shown(field + b"/" + value)
-        )
+        findings.add(FindingCode.LEADING_WILDCARD, line, _at(line, 0, 1), suggestion=field + b"/" + value)
     elif not value.startswith(b"/"):
-        findings.add(
-            FindingCode.PATH_WITHOUT_SLASH, line, line.value_span, suggestion=shown(field + b"/" + value)
-        )
+        findings.add(FindingCode.PATH_WITHOUT_SLASH, line, line.value_span, suggestion=field + b"/" + value)
     _check_characters(line, field, findings)
     _check_escapes(line, field, findings)
     _check_for_1994(line, findings)
@@ -113,8 +106,8 @@ def check_rule(line: Line, site: Origin | None, findings: Findings) -> None:
 def _is_elsewhere(address: bytes, site: Origin | None) -> bool:
     """Whether a URL is known to be another site's."""
     try:
-        return site is not None and Origin.of(shown(address)) != site
-    except InvalidURLError:
+        return site is not None and Origin.of(address.decode()) != site
+    except (InvalidURLError, UnicodeDecodeError):
         return True
 
 
@@ -130,19 +123,19 @@ def _check_characters(line: Line, field: bytes, findings: Findings) -> None:
             FindingCode.NUMBER_SIGN_IN_PATH,
             line,
             (len(line.content), len(line.octets)),
-            suggestion=shown(field + value + b" " + line.octets[len(line.content) :]),
+            suggestion=field + value + b" " + line.octets[len(line.content) :],
         )
     dollar = value.find(b"$", 0, -1)
     if dollar >= 0:
-        suggestion = shown(field + value[:-1].replace(b"$", b"%24") + value[-1:])
+        suggestion = field + value[:-1].replace(b"$", b"%24") + value[-1:]
         findings.add(FindingCode.DOLLAR_INSIDE, line, _at(line, dollar, dollar + 1), suggestion=suggestion)
     blank = re.search(rb"[ \t]+", value)
     if blank is not None:
-        suggestion = shown(field + value.replace(b" ", b"%20").replace(b"\t", b"%09"))
+        suggestion = field + value.replace(b" ", b"%20").replace(b"\t", b"%09")
         findings.add(FindingCode.BLANK_IN_PATH, line, _at(line, *blank.span()), suggestion=suggestion)
     foreign = _NON_ASCII.search(value)
     if foreign is not None:
-        suggestion = shown(field + _NON_ASCII.sub(_escaped, value))
+        suggestion = field + _NON_ASCII.sub(_escaped, value)
         findings.add(FindingCode.NON_ASCII_PATH, line, _at(line, *foreign.span()), suggestion=suggestion)
 
 
@@ -156,7 +149,7 @@ def _check_escapes(line: Line, field: bytes, findings: Findings) -> None:
         code = _escape_code(match)
         if code in wanted:
             wanted.remove(code)
-            suggestion = shown(field + _ESCAPE.sub(_respelt, line.value))
+            suggestion = field + _ESCAPE.sub(_respelt, line.value)
             findings.add(code, line, _at(line, *match.span()), suggestion=suggestion)
 
 
@@ -186,7 +179,11 @@ def _check_for_1994(line: Line, findings: Findings) -> None:
 def check_sitemap(line: Line, site: Origin | None, findings: Findings) -> None:
     """Find sitemaps that cannot be fetched."""
     if _WEB_ADDRESS.match(line.value) is None:
-        here = None if site is None or not line.value else f"Sitemap: {site}/{shown(line.value.lstrip(b'/'))}"
+        here = (
+            None
+            if site is None or not line.value
+            else b"Sitemap: " + str(site).encode() + b"/" + line.value.lstrip(b"/")
+        )
         findings.add(
             FindingCode.SITEMAP_NOT_ABSOLUTE, line, line.value_span if line.value else None, suggestion=here
         )
@@ -201,7 +198,7 @@ def check_pace(line: Line, findings: Findings) -> None:
             findings.add(FindingCode.PACE_UNREADABLE, line, line.value_span)
         return
     if _WHOLE_SECONDS.fullmatch(line.value) is None:
-        suggestion = f"Crawl-delay: {max(1, math.ceil(min(delay, MAX_WELCOME_DELAY)))}"
+        suggestion = b"Crawl-delay: %d" % max(1, math.ceil(min(delay, MAX_WELCOME_DELAY)))
         findings.add(FindingCode.DELAY_WITH_REST, line, line.value_span, suggestion=suggestion)
     if delay > MAX_WELCOME_DELAY:
         findings.add(FindingCode.DELAY_TOO_LONG, line, line.value_span)

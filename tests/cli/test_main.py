@@ -36,7 +36,7 @@ async def test_it_runs_as_a_module(program: Program) -> None:
     assert ended.out.startswith("robotgate, version ")
 
 
-@pytest.mark.parametrize("command", ["fetch", "check", "demo"])
+@pytest.mark.parametrize("command", ["fetch", "check", "lint", "demo"])
 def test_every_command_tells_its_exit_status(command: str) -> None:
     """A script that calls it needs to know."""
     ended = CliRunner().invoke(robotgate, [command, "--help"])

@@ -1,4 +1,4 @@
-"""The command line: ``robotgate fetch``, ``robotgate check`` and ``robotgate demo``.
+"""The command line: ``robotgate fetch``, ``robotgate check``, ``robotgate lint`` and ``robotgate demo``.
 
 Needs the extra ``robotgate[cli]``; nothing else in the package imports from here.
 """

@@ -8,6 +8,7 @@ from robotgate import __version__
 from robotgate.cli._check_command import check
 from robotgate.cli._demo_command import demo
 from robotgate.cli._fetch_command import fetch
+from robotgate.cli._lint_command import lint
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -16,5 +17,5 @@ def robotgate() -> None:
     """Fetch from the web with every site's robots.txt obeyed, and every host at its own pace."""
 
 
-for command in (fetch, check, demo):
+for command in (fetch, check, lint, demo):
     robotgate.add_command(command)

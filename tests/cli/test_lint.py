@@ -1,0 +1,166 @@
+"""``robotgate lint``."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from click.testing import CliRunner
+from tests.cli.conftest import CONTACT
+
+from robotgate.cli._lint_command import lint
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import LocalSite, Program
+
+CLEAN: Final = b"User-agent: *\nDisallow: /private/\n"
+WARNED: Final = b"User-agent: ExampleBot/1.0\nDisallow: /\n"
+WRONG: Final = "User-agent: *\nDisallow: /é b\nDisallow x\nDisallow y\n".encode()
+
+
+def _lint(tmp_path: Path, body: bytes, *arguments: str) -> tuple[int, list[str]]:
+    path = tmp_path / "robots.txt"
+    path.write_bytes(body)
+    ended = CliRunner().invoke(lint, [str(path), *arguments])
+    return ended.exit_code, ended.output.splitlines()
+
+
+@pytest.mark.parametrize(("body", "status"), [(CLEAN, 0), (WARNED, 0), (WRONG, 1), (b"", 0)])
+def test_errors_and_only_errors_make_it_fail(tmp_path: Path, body: bytes, status: int) -> None:
+    """So that it can stand in a deployment."""
+    assert _lint(tmp_path, body)[0] == status
+
+
+def test_a_clean_file_is_called_so(tmp_path: Path) -> None:
+    """Silence could mean anything."""
+    assert _lint(tmp_path, CLEAN)[1][1:] == ["nothing to say"]
+
+
+def test_the_line_is_shown_with_the_place_marked(tmp_path: Path) -> None:
+    """What is the matter, the line, what to write; and, the first time, what the standard says."""
+    _, lines = _lint(tmp_path, WRONG)
+
+    at = lines.index("      3  Disallow x")
+    assert lines[at - 1] == "error  there is no colon after the field name  [missing-colon]"
+    assert lines[at + 1] == "         ^^^^^^^^"
+    assert lines[at + 2] == "         write     Disallow: x"
+    assert lines[at + 3] == "         instead   A colon after the field name."
+    assert lines[at + 4].startswith("         RFC 9309  ")
+    again = lines.index("      4  Disallow y")
+    assert lines[again + 2 : again + 4] == ["         write     Disallow: y", ""]
+
+
+def test_the_mark_stands_below_wide_letters(tmp_path: Path) -> None:
+    """Columns of the terminal are counted, not letters."""
+    _, lines = _lint(tmp_path, "User-agent: *\nDisallow: /ツ b\n".encode())
+
+    assert lines[lines.index("      2  Disallow: /ツ b") + 1] in {
+        " " * 20 + "^^",
+        " " * 22 + "^",
+    }
+
+
+def test_the_last_line_counts(tmp_path: Path) -> None:
+    """Also those that are not told of one by one."""
+    assert (
+        _lint(tmp_path, b"User-agent: *\n" + b"Disallow: a\n" * 150)[1][-1]
+        == "150 errors, 0 warnings, 0 info"
+    )
+
+
+def test_a_file_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    """Escape sequences in a robots.txt are spelt out."""
+    _, lines = _lint(tmp_path, b"User-agent: *\nDisallow: /\x1b[2J\n")
+
+    assert "      2  Disallow: /\\u001b[2J" in lines
+
+
+def test_json_has_a_row_for_each_finding(tmp_path: Path) -> None:
+    """With the place, and all that the table says."""
+    status, lines = _lint(tmp_path, b"User-agent: *\nDisallow /a\n", "--json")
+
+    (row,) = map(json.loads, lines)
+    assert status == 1
+    assert row.pop("source").endswith("robots.txt")
+    assert row.pop("remedy") == "A colon after the field name."
+    assert "§2.2" in row.pop("rfc9309")
+    assert row == {
+        "line": 2,
+        "column": 1,
+        "severity": "error",
+        "code": "missing-colon",
+        "message": "there is no colon after the field name",
+        "text": "Disallow /a",
+        "start": 0,
+        "end": 8,
+        "suggestion": "Disallow: /a",
+        "related_line": None,
+        "further_lines": 0,
+    }
+
+
+def test_a_file_that_cannot_be_read_is_worse_than_any_error(tmp_path: Path) -> None:
+    """The others are linted all the same, in the order given."""
+    missing = str(tmp_path / "missing.txt")
+    status, lines = _lint(tmp_path, WRONG, missing, str(tmp_path))
+
+    assert status == 2
+    assert lines[-6:-4] == ["", missing]
+    assert [line.partition(": ")[0] for line in lines if line.startswith("not read")] == [
+        "not read  cannot be read"
+    ] * 2
+
+
+def test_an_unreadable_file_is_a_row_too(tmp_path: Path) -> None:
+    """With the reason."""
+    status, lines = _lint(tmp_path, CLEAN, "--json", str(tmp_path / "missing.txt"))
+
+    assert status == 2
+    assert [json.loads(line)["problem"] for line in lines] == ["cannot be read: No such file or directory"]
+
+
+def test_standard_input_is_a_file() -> None:
+    """As elsewhere, it is called ``-``."""
+    ended = CliRunner().invoke(lint, ["-"], input=b"Disallow: /\n")
+
+    assert ended.exit_code == 1
+    assert "[before-any-group]" in ended.output
+
+
+def test_a_site_is_not_asked_without_a_contact() -> None:
+    """Site owners want to know."""
+    ended = CliRunner(env={"ROBOTGATE_CONTACT": None}).invoke(lint, ["http://a.example/"])
+
+    assert ended.exit_code == 2
+    assert "--contact" in ended.output
+
+
+async def test_a_site_is_asked_for_its_file(program: Program, site: LocalSite) -> None:
+    """Once, whatever of it the URL names."""
+    ended = await program(
+        *("lint", "--contact", CONTACT, "--allow-private-addresses"),
+        *(f"{site.base}/any/page", f"{site.base}/robots.txt"),
+    )
+
+    assert ended.status == 0, ended.err
+    assert ended.out.splitlines().count("nothing to say") == 2
+    assert site.asked == {"/robots.txt": 1}
+
+
+async def test_a_site_that_cannot_be_asked_is_not_read(program: Program) -> None:
+    """Nobody listens at port 1: status 2, and why."""
+    ended = await program("lint", "--contact", CONTACT, "--allow-private-addresses", "http://127.0.0.1:1/")
+
+    assert ended.status == 2
+    assert "not read  http://127.0.0.1:1/robots.txt cannot be read" in ended.out
+
+
+async def test_a_private_address_is_named_as_such(program: Program) -> None:
+    """The option that would permit it is the command line's."""
+    ended = await program("lint", "--contact", CONTACT, "http://127.0.0.1/")
+
+    assert ended.status == 2
+    assert "--allow-private-addresses" in ended.out
