@@ -27,6 +27,14 @@ def test_paths_are_compared_from_the_first_octet(url: str, *, expected: bool) ->
     assert allowed("Disallow: /private", url) is expected
 
 
+@pytest.mark.parametrize(
+    "url", ["/priv", "/privat", "/", "/private%2Fdiary", "/privatE/diary", "/private?diary"]
+)
+def test_a_rule_matches_only_when_its_end_is_reached(url: str) -> None:
+    """A path that ends within the rule, or differs before the rule's end, is not matched."""
+    assert allowed("Disallow: /private/diary", url)
+
+
 @pytest.mark.parametrize("url", ["/Private", "/PRIVATE", "/privatE"])
 def test_paths_are_compared_with_regard_to_case(url: str) -> None:
     """Letters of another case are other letters."""
@@ -49,6 +57,15 @@ def test_allow_wins_a_tie(rules: str) -> None:
 def test_allow_wins_a_tie_of_different_patterns() -> None:
     """Equally long is equally specific."""
     assert allowed("Disallow: /*.ph\nAllow: /page", "/page.php")
+
+
+@pytest.mark.parametrize(
+    "rules", ["Disallow: /a\n" * 3, "Disallow: /a\nAllow: /a/b\nDisallow: /%61\nAllow: /a/b"]
+)
+def test_equal_rules_are_one(rules: str) -> None:
+    """Said again, a rule has no more weight."""
+    assert not allowed(rules, "/a/c")
+    assert allowed(rules, "/a/b") is ("Allow" in rules)
 
 
 @pytest.mark.parametrize(
