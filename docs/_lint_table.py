@@ -19,7 +19,8 @@ what to write instead; `robotgate.lint(body)` gives the same as values. This pag
 The codes are stable. Exit status: 0 when no file has errors, 1 when any has, 2 when any cannot be read. Of each kind, a
 hundred lines are told of one by one, or fewer where that is enough to know; the rest are counted.
 
-Not looked at: how a file is served (its type, its status, redirects), and whether what it says is wise.
+Not looked at: how a file is served (its type, its status, redirects), and whether what it says is wise. Of a URL, no
+more is fetched than is read: `file-too-large` is found in files only.
 """
 MEANINGS: Final = {
     Severity.ERROR: "Whoever follows RFC 9309, or whoever knows the field at all, reads the line otherwise.",

@@ -148,8 +148,6 @@ def _ask(example: bytes) -> Kind:
     robots = RobotsTxt.parse(b"User-agent: a\n" + example)
     if robots.sitemaps:
         return Kind.SITEMAP
-    if robots.records:
-        return Kind.RECORD
     rules = robots.groups[0].rules
     if rules:
         return Kind[rules[0].kind.name]

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from robotgate._match import Decision
     from robotgate._verdict import Rule
 
-_MAX_RULES: Final = 50_000
-"""Rules put together into sets, each as often as it is: one that binds many tokens in many ways counts for each."""
+_RULES_ANYHOW: Final = 10_000
+_SETS_PER_RULE: Final = 4
+"""So many rules are put together into sets in any file, and each of a larger one so often, on average."""
 _MAX_OCTETS_COMPARED: Final = 4_000_000
 """Octets of paths, each times the wildcard rules it may have to be compared with."""
 _EVERYBODY: Final = b"User-agent: *\n"
@@ -36,7 +37,8 @@ def check_sets(groups: Sequence[Sequence[Line]], tokens: dict[bytes, list[int]],
         groups: the Allow and Disallow lines of each group.
         tokens: the numbers of the groups that name each token.
     """
-    rules_left, octets_left = _MAX_RULES, _MAX_OCTETS_COMPARED
+    rules_left = max(_RULES_ANYHOW, _SETS_PER_RULE * sum(map(len, groups)))
+    octets_left = _MAX_OCTETS_COMPARED
     told: set[int] = set()
     for numbers in dict.fromkeys(tuple(dict.fromkeys(numbers)) for numbers in tokens.values()):
         rules_left -= sum(len(groups[number]) for number in numbers)

@@ -78,6 +78,7 @@ CASES: Final[list[tuple[FindingCode, bytes, int, str, str | None, int | None]]] 
     (CODE.EXTENSION_FIELD, GROUP + b"Content-signal: search=yes\n", 2, "Content-signal", None, None),
     (CODE.TWO_IN_ONE_LINE, b"User-agent: * Disallow: /\n", 1, "Disallow: /", "Disallow: /", None),
     (CODE.TWO_IN_ONE_LINE, rb"User-agent: *\nDisallow: /", 1, "Disallow: /", "Disallow: /", None),
+    (CODE.TWO_IN_ONE_LINE, GROUP + b"Disallow: /a Allow:/b", 2, "Allow:/b", "Allow:/b", None),
     (CODE.BEFORE_ANY_GROUP, b"Disallow: /a\n" + GROUP, 1, "Disallow: /a", None, None),
     (CODE.BEFORE_ANY_GROUP, b"Crawl-delay: 5\n" + GROUP, 1, "Crawl-delay: 5", None, None),
     (
@@ -230,9 +231,12 @@ def test_a_web_page_with_rules_in_it_is_looked_at_all_the_same() -> None:
 
 def test_with_the_site_known_more_can_be_said() -> None:
     """A rule for another site has no path to be written here, a Sitemap has its whole URL."""
-    body = GROUP + b"Disallow: https://a.example/x\nDisallow: http://b.example/y\nSitemap: s.xml\n"
+    body = (
+        GROUP
+        + b"Disallow: https://a.example/x\nDisallow: http://b.example/y\nDisallow: http://[/z\nSitemap: s.xml\n"
+    )
     suggestions = [finding.suggestion for finding in lint(body, "https://a.example/robots.txt")]
-    assert suggestions == ["Disallow: /x", None, "Sitemap: https://a.example/s.xml"]
+    assert suggestions == ["Disallow: /x", None, None, "Sitemap: https://a.example/s.xml"]
 
 
 def test_the_site_must_be_one() -> None:
@@ -297,6 +301,12 @@ def test_a_rule_is_told_of_once_for_all_its_agents() -> None:
     """A group of many binds each with the same rules."""
     agents = b"".join(b"User-agent: a%s\n" % bytes([97 + number]) for number in range(20))
     assert len(lint(agents + b"Disallow: /a\nDisallow: /a\n" + agents + b"Disallow: /b\n")) == 21
+
+
+def test_a_great_many_rules_in_one_group_are_looked_at() -> None:
+    """The bound on the work is for rules that bind many agents in many ways."""
+    body = GROUP + b"".join(b"Disallow: /%d\n" % number for number in range(12_000)) + b"Allow: /7\n"
+    assert finding_of(CODE.CONTRADICTED_RULE, body).related_line == 12_002
 
 
 def test_groups_of_one_agent_are_looked_at_together() -> None:
@@ -388,13 +398,15 @@ def test_lint_reads_lines_as_the_parser_does(body: bytes) -> None:
 
 
 @given(BODIES)
-def test_a_file_without_errors_keeps_its_meaning_without_its_noise(body: bytes) -> None:
-    """Where lint finds no error, no rule is lost: all stand in groups and begin at the root."""
+def test_without_errors_no_rule_is_lost(body: bytes) -> None:
+    """Where lint finds none, every rule stands in a group and begins at the root, and every agent has a name."""
     if any(finding.severity is Severity.ERROR for finding in lint(body)):
         return
-    for group in RobotsTxt.parse(body).groups:
-        assert all(rule.path_pattern[:1] in {"/", "*", ""} for rule in group.rules)
-        assert all(line.isascii() for line in group.agents if not line.isalnum())
+    groups = RobotsTxt.parse(body).groups
+    bound = {rule.line: rule for group in groups for rule in group.rules}
+    assert {line.number for line in Lines(body) if line.kind in {Kind.ALLOW, Kind.DISALLOW}} == set(bound)
+    assert all(rule.path_pattern.startswith(("/", "*")) or not rule.path_pattern for rule in bound.values())
+    assert all(group.agents for group in groups)
 
 
 def steps(body: bytes) -> int:
