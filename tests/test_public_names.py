@@ -15,6 +15,7 @@ import robotgate.testing
 PUBLIC: Final = [
     "AccessResult",
     "Answer",
+    "CleanParam",
     "Clock",
     "Decision",
     "DisallowedError",

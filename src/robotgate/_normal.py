@@ -15,7 +15,9 @@ from typing import Final
 _UNRESERVED: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
 _SAME_ESCAPED: Final = frozenset(_UNRESERVED + "!'(),;:@")
 """Means the same bare and escaped: bare in the normal form (RFC 3986 §2.3, and what separates nothing)."""
-PLAIN_TARGET: Final = re.compile(r"/[!&-)+-;=?-Z_a-z~]*+")
+PLAIN: Final = r"[!&-)+-;=?-Z_a-z~]"
+"""A character that is bare in the normal form, of a target and of a rule: an expression."""
+PLAIN_TARGET: Final = re.compile(rf"/{PLAIN}*+")
 """A target of nothing but characters that are bare in the normal form."""
 _PLAIN_PATTERN: Final = re.compile(r"[!&-;=?-Z_a-z~]*\$?")
 _TO_SPELL: Final = re.compile(r"%[0-9A-Fa-f]{2}|[^\x00-\x7f]+|[^!&-)+-;=?-Z_a-z~]")

@@ -14,7 +14,7 @@ from robotgate._access import Answer, Ending, Failure, Outcome, RobotsRecord, St
 from robotgate._attempts import attempts
 from robotgate._errors import GateClosedError, HostUnavailableError, InvalidURLError, NonPublicAddressError
 from robotgate._flight import Flight
-from robotgate._parse import MAX_BYTES
+from robotgate._lines import MAX_BYTES
 from robotgate._site import Site, site_of
 from robotgate._urls import Origin
 

@@ -9,13 +9,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from robotgate._match import Rules
+from robotgate._compile import compile_rules
+from robotgate._lines import canonical
 from robotgate._normal import normalise_target
-from robotgate._parse import EVERYBODY, Group, Pace, Record, RequestRate, parse
+from robotgate._parse import Group, ParsedFile, Record, parse_text
 from robotgate._urls import Origin
 from robotgate._verdict import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from robotgate._pace import RequestRate
+    from robotgate._rules import Rules
 
 _MAX_COMPILED: Final = 64
 _PLAIN_URL: Final = re.compile(
@@ -32,20 +39,26 @@ def product_token(agent: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class CleanParam:
+    """A Clean-param: parameters of queries that make no difference to the page."""
+
+    parameters: tuple[str, ...]
+    path_prefix: str
+    """The paths it is about; empty for all."""
+
+
+@dataclass(frozen=True, slots=True)
 class RobotsTxt:
-    """One parsed robots.txt (RFC 9309).
+    """One robots.txt (RFC 9309), read as far as it is asked for.
 
     Wherever an `agent` is asked for, give the product token, or a full identification string that begins with it.
     """
 
-    groups: tuple[Group, ...] = ()
-    sitemaps: tuple[str, ...] = ()
-    """The values of the Sitemap lines, each once."""
-    records: tuple[Record, ...] = ()
-    """Every line that is neither of User-agent, Allow, Disallow or Sitemap, as it was written."""
-    url: str | None = None
+    url: str | None
     """Where the file stands. Without it, rules that are absolute URLs are passed over."""
+    _text: str = field(repr=False)
     _compiled: dict[str, Rules] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _parsed: list[ParsedFile] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @classmethod
     def parse(cls, body: bytes, url: str | None = None) -> RobotsTxt:
@@ -58,10 +71,38 @@ class RobotsTxt:
         Raises:
             InvalidURLError: `url` is not an absolute http or https URL.
         """
-        if url is not None:
+        if url is not None and not _PLAIN_URL.fullmatch(url):
             Origin.of(url)
-        parsed = parse(body)
-        return cls(parsed.groups, parsed.sitemaps, parsed.records, url)
+        return cls(url, canonical(body))
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """All groups, in their order."""
+        return self._file.groups
+
+    @property
+    def sitemaps(self) -> tuple[str, ...]:
+        """The values of the Sitemap lines, each once."""
+        return self._file.sitemaps
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """Every line that is neither of User-agent, Allow, Disallow or Sitemap, as it was written."""
+        return self._file.records
+
+    @property
+    def host(self) -> str | None:
+        """The first Host: the name, or its beginning of a URL, that the site wants to be known by. Not in RFC 9309."""
+        return next((record.value for record in self._named("host") if record.value), None)
+
+    @property
+    def clean_params(self) -> tuple[CleanParam, ...]:
+        """The Clean-param lines. Not in RFC 9309."""
+        words = (record.value.split(None, 1) for record in self._named("clean-param"))
+        return tuple(
+            CleanParam(tuple(filter(None, parameters.split("&"))), path[0] if path else "")
+            for parameters, *path in filter(None, words)
+        )
 
     def rules(self, agent: str) -> Rules:
         """The rules that bind an agent (RFC 9309 §2.2.1): of all groups that name it, else of those for ``*``."""
@@ -69,7 +110,8 @@ class RobotsTxt:
         if rules is None:
             if len(self._compiled) >= _MAX_COMPILED:
                 self._compiled.clear()
-            rules = self._compiled[agent] = self._compile(product_token(agent).lower())
+            rules = compile_rules(self._text, product_token(agent).lower(), self.url)
+            self._compiled[agent] = rules
         return rules
 
     def allowed(self, url: str, agent: str) -> bool:
@@ -95,7 +137,9 @@ class RobotsTxt:
             reason=decision.reason,
             url=url,
             rule=decision.rule,
+            opposing=decision.opposing,
             group=rules.agents,
+            warnings=rules.warnings,
             crawl_delay=rules.crawl_delay,
         )
 
@@ -107,24 +151,14 @@ class RobotsTxt:
         """The slowest Request-rate asked of an agent, whatever its hours. Not in RFC 9309."""
         return self.rules(agent).request_rate
 
-    def _compile(self, token: str) -> Rules:
-        groups = [group for group in self.groups if group.names(token)]
-        if not groups:
-            token = EVERYBODY
-            groups = [group for group in self.groups if group.names(token)]
-        paces = [pace for group in groups for pace in group.paces if pace.names(token)]
-        return Rules(
-            (rule for group in groups for rule in group.rules),
-            agents=dict.fromkeys(agent for group in groups for agent in group.agents),
-            crawl_delay=_largest_delay(paces),
-            request_rates=dict.fromkeys(rate for pace in paces for rate in pace.request_rates),
-            visit_times=dict.fromkeys(time for pace in paces for time in pace.visit_times),
-            origin=None if self.url is None else Origin.of(self.url),
-        )
+    @property
+    def _file(self) -> ParsedFile:
+        if not self._parsed:
+            self._parsed.append(parse_text(self._text))
+        return self._parsed[0]
 
-
-def _largest_delay(paces: list[Pace]) -> float | None:
-    return max((pace.crawl_delay for pace in paces if pace.crawl_delay is not None), default=None)
+    def _named(self, name: str) -> Iterator[Record]:
+        return (record for record in self.records if record.field.lower() == name)
 
 
 def _normal_target(url: str) -> str:
