@@ -53,9 +53,13 @@ def compile_rules(text: str, token: str, origin: Origin | str | None = None) -> 
             run = [_Asked(text, lines, index) for index in range(first, last + 1)]
             paces += _paces(run, token)
             warnings += _warnings(run, token)
+    rules = WrittenRules(parts, first_lines)
+    bound = agents if len(agents) == 1 else dict.fromkeys(agents)
+    if not paces and not warnings:
+        return Rules(rules, agents=filter(None, bound), origin=origin)
     return Rules(
-        WrittenRules(parts, first_lines),
-        agents=filter(None, dict.fromkeys(agents)),
+        rules,
+        agents=filter(None, bound),
         crawl_delay=max((pace.crawl_delay for pace in paces if pace.crawl_delay is not None), default=None),
         request_rates=dict.fromkeys(rate for pace in paces for rate in pace.request_rates),
         visit_times=dict.fromkeys(time for pace in paces for time in pace.visit_times),

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Final
 from robotgate._errors import InvalidURLError
 from robotgate._normal import normalise_pattern, units
 from robotgate._urls import Origin
-from robotgate._wildcards import Wildcards, split_pattern
+from robotgate._wildcards import RankedWildcards, Wildcards, split_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _ABSOLUTE: Final = re.compile(r"(https?://[^/?]*)(.*)", re.IGNORECASE | re.DOTALL)
+_FEW: Final = 12
+"""So many prefixes are tried one by one as fast as they are searched."""
 _LENGTH_SHIFT: Final = 32
 _LAST: Final = (1 << _LENGTH_SHIFT) - 1
 
@@ -27,7 +29,7 @@ _LAST: Final = (1 << _LENGTH_SHIFT) - 1
 class Table:
     """The patterns of one kind, ready to say whether one of them matches."""
 
-    __slots__ = ("_exact", "_prefixes", "wildcards")
+    __slots__ = ("_exact", "_few_prefixes", "_prefixes", "_wildcards")
 
     def __init__(self, prefixes: set[str], patterns: Iterable[str]) -> None:
         """Take patterns apart.
@@ -46,12 +48,16 @@ class Table:
                 prefixes.add(head)
             else:
                 exact.add(head)
-        self._prefixes = _shortest(prefixes)
+        are_few = len(prefixes) <= _FEW
+        self._few_prefixes = tuple(prefixes) if are_few else ()
+        self._prefixes = () if are_few else _shortest(prefixes)
         self._exact = frozenset(exact) if exact else None
-        self.wildcards = Wildcards(wildcards) if wildcards else None
+        self._wildcards = Wildcards(wildcards) if wildcards else None
 
     def matches(self, target: str) -> bool:
         """Whether a target in units matches one of the patterns."""
+        if target.startswith(self._few_prefixes):
+            return True
         prefixes = self._prefixes
         if prefixes:
             # All between a prefix and a text that begins with it begin with it, too, and are no entries.
@@ -60,17 +66,17 @@ class Table:
                 return True
         if self._exact is not None and target in self._exact:
             return True
-        return self.wildcards is not None and self.wildcards.matches(target)
+        return self._wildcards is not None and self._wildcards.matches(target)
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing can match."""
-        return not self._prefixes and self._exact is None and self.wildcards is None
+        return not (self._few_prefixes or self._prefixes or self._exact or self._wildcards)
 
     @property
     def is_universal(self) -> bool:
         """Whether everything is known to match."""
-        return self._prefixes in (("",), ("/",))
+        return "/".startswith(self._few_prefixes or self._prefixes)
 
 
 def _shortest(prefixes: set[str]) -> tuple[str, ...]:
@@ -87,46 +93,47 @@ def _shortest(prefixes: set[str]) -> tuple[str, ...]:
 class Ranking:
     """The patterns of one kind, ready to say which of those that match is best: the longest, of several the first."""
 
-    __slots__ = ("_exact", "_lengths", "_prefixes", "_ranks", "_wildcards")
+    __slots__ = ("_exact", "_is_by_length", "_lengths", "_prefixes", "_wildcards")
 
-    def __init__(self, patterns: dict[str, int], table: Table) -> None:
-        """Sort patterns.
-
-        Args:
-            patterns: their ranks by their normal forms, see `rank`.
-            table: made of the same patterns.
-        """
+    def __init__(self, patterns: dict[str, int]) -> None:
+        """Sort patterns, given with their ranks (see `rank`) by their normal forms."""
         self._prefixes: dict[str, int] = {}
         self._exact: dict[str, int] = {}
-        self._ranks: dict[str, int] = {}
+        wildcards: dict[str, int] = {}
+        self._is_by_length = True
         for normal, rank in patterns.items():
             octets = units(normal)
             head, is_open, needs_more = split_pattern(octets)
-            found = self._ranks if needs_more else self._prefixes if is_open else self._exact
+            found = wildcards if needs_more else self._prefixes if is_open else self._exact
             key = octets if needs_more else head
             if rank > found.get(key, -1):
                 found[key] = rank
-        self._lengths = sorted(set(map(len, self._prefixes)))
-        self._wildcards = table.wildcards
+            if is_open and not needs_more and "*" in normal:
+                self._is_by_length = False
+        self._lengths = sorted(set(map(len, self._prefixes)), reverse=True)
+        self._wildcards = RankedWildcards(wildcards) if wildcards else None
 
-    def best(self, target: str) -> int:
-        """The rank of the best pattern that matches a target in units; -1 if none does."""
-        best = self._exact.get(target, -1)
-        prefixes, end = self._prefixes, len(target)
+    def best(self, target: str, above: int = -1) -> int:
+        """The rank of the best pattern that matches a target in units, if it is greater than `above`; else that."""
+        best = max(above, self._exact.get(target, -1)) if self._exact else above
+        prefixes = self._prefixes
         for length in self._lengths:
-            if length > end:
-                break
             rank = prefixes.get(target[:length], -1)
-            best = max(best, rank)
-        if self._wildcards is not None:
-            for pattern in self._wildcards.matching(target):
-                best = max(best, self._ranks[pattern])
-        return best
+            if rank > best:
+                best = rank
+                if self._is_by_length:
+                    break
+        return best if self._wildcards is None else self._wildcards.best(target, best)
 
 
 def rank(normal: str, ordinal: int) -> int:
     """A number that is the greater, the better a rule: the longer its normal form, the earlier it stands."""
     return (len(normal) << _LENGTH_SHIFT) + _LAST - ordinal
+
+
+def shortest_rank(length: int) -> int:
+    """No rank of a rule so long is less."""
+    return length << _LENGTH_SHIFT
 
 
 def length_of(rank: int) -> int:

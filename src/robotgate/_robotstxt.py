@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from robotgate._compile import compile_rules
 from robotgate._lines import canonical
-from robotgate._normal import normalise_target
+from robotgate._normal import PLAIN_TARGET, target_units
 from robotgate._parse import Group, ParsedFile, Record, parse_text
 from robotgate._urls import Origin
 from robotgate._verdict import Verdict
@@ -30,6 +30,8 @@ _PLAIN_URL: Final = re.compile(
     r"(/[!&-)+-;=?-Z_a-z~]*+)"  # and a path and query in the normal form.
 )
 _AUTHORITY: Final = re.compile(r"[^:/?#]*://[^/?#]*")
+_ODD: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]|\s$")
+"""What makes a URL no URL, wherever it points."""
 _AGENT_END: Final = re.compile(r"[/\s]")
 
 
@@ -57,6 +59,8 @@ class RobotsTxt:
     url: str | None
     """Where the file stands. Without it, rules that are absolute URLs are passed over."""
     _text: str = field(repr=False)
+    _site: str | None = field(repr=False, compare=False)
+    """How the URLs of the site begin, the path's slash included; None if that needs a closer look."""
     _compiled: dict[str, Rules] = field(default_factory=dict, init=False, repr=False, compare=False)
     _parsed: list[ParsedFile] = field(default_factory=list, init=False, repr=False, compare=False)
 
@@ -71,9 +75,12 @@ class RobotsTxt:
         Raises:
             InvalidURLError: `url` is not an absolute http or https URL.
         """
-        if url is not None and not _PLAIN_URL.fullmatch(url):
+        if url is None:
+            return cls(None, canonical(body), None)
+        plain = _PLAIN_URL.fullmatch(url)
+        if plain is None:
             Origin.of(url)
-        return cls(url, canonical(body))
+        return cls(url, canonical(body), None if plain is None else url[: plain.start(1) + 1])
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -122,7 +129,8 @@ class RobotsTxt:
         Raises:
             InvalidURLError: `url` is neither an absolute http or https URL nor a path beginning with ``/``.
         """
-        return self.rules(agent).allows_normal(_normal_target(url))
+        rules = self._compiled.get(agent) or self.rules(agent)
+        return rules.allows_units(_target(url, self._site))
 
     def verdict(self, url: str, agent: str) -> Verdict:
         """As `allowed`, with the rule that decides and the group it stands in.
@@ -131,7 +139,7 @@ class RobotsTxt:
             InvalidURLError: as `allowed`.
         """
         rules = self.rules(agent)
-        decision = rules.decide(_normal_target(url))
+        decision = rules.decide_units(_target(url, self._site))
         return Verdict(
             allowed=decision.allowed,
             reason=decision.reason,
@@ -161,16 +169,23 @@ class RobotsTxt:
         return (record for record in self.records if record.field.lower() == name)
 
 
-def _normal_target(url: str) -> str:
-    plain = _PLAIN_URL.fullmatch(url)
-    if plain:
+def _target(url: str, site: str | None) -> str:
+    """The path and query, dot segments resolved; in units."""
+    if site is not None and url.startswith(site):
+        target = url[len(site) - 1 :]
+        if PLAIN_TARGET.fullmatch(target):
+            return _without_dot_segments(target) if "/." in target else target
+        if _ODD.search(target):
+            Origin.of(url)
+    elif plain := _PLAIN_URL.fullmatch(url):
         target = plain[1]
     elif url.startswith("/"):
-        target = normalise_target(url)
+        target = url
     else:
         Origin.of(url)
         # Cut from the text: yarl unescapes more than the normal form does.
-        target = normalise_target(_AUTHORITY.sub("", url, count=1))
+        target = _AUTHORITY.sub("", url, count=1)
+    target = target_units(target)
     return _without_dot_segments(target) if "/." in target else target
 
 

@@ -8,8 +8,8 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final, Protocol
 
 from robotgate._lines import RULE_LINE, text_of
-from robotgate._match import Ranking, Table, length_of, normal_pattern, ordinal_of, rank
-from robotgate._normal import PLAIN_TARGET, normalise_target, units
+from robotgate._match import Ranking, Table, length_of, normal_pattern, ordinal_of, rank, shortest_rank
+from robotgate._normal import target_units, units
 from robotgate._pace import EVERYBODY
 from robotgate._verdict import Reason, Rule, RuleKind
 
@@ -218,32 +218,35 @@ class Rules:
 
     def allows(self, target: str) -> bool:
         """Whether a path and query may be fetched."""
-        return self.allows_normal(target if PLAIN_TARGET.fullmatch(target) else normalise_target(target))
+        return self.allows_units(target_units(target))
 
     def allows_normal(self, target: str) -> bool:
         """As `allows`, for a target that is known to be in the normal form."""
-        if "%" in target:
-            target = units(target)
-        disallow = self._disallow
-        if disallow is None:
-            _, disallow = self._tables()
+        return self.allows_units(units(target) if "%" in target else target)
+
+    def allows_units(self, target: str) -> bool:
+        """As `allows`, for the units of a target's normal form."""
+        disallow = self._disallow or self._tables()[1]
         if not disallow.matches(target) or target == ROBOTS_TXT:
             return True
-        allow = self._allow
-        if allow is None or not allow.matches(target):
+        if self._rankings is None and not self._tables()[0].matches(target):
             return False
         for_allow, for_disallow = self._ranked()
-        return length_of(for_allow.best(target)) >= length_of(for_disallow.best(target))
+        # Allow wins between rules of the same length.
+        beaten = shortest_rank(length_of(for_disallow.best(target))) - 1
+        return for_allow.best(target, beaten) > beaten
 
     def decide(self, target: str) -> Decision:
         """Whether a path and query may be fetched, by which rule, and against which."""
-        target = normalise_target(target)
+        return self.decide_units(target_units(target))
+
+    def decide_units(self, target: str) -> Decision:
+        """As `decide`, for the units of a target's normal form."""
         if target == ROBOTS_TXT:
             return Decision(True, Reason.ROBOTS_TXT)
-        octets = units(target)
-        if not any(table.matches(octets) for table in self._tables()):
+        if not any(table.matches(target) for table in self._tables()):
             return Decision(True, Reason.NO_RULE_MATCHES if self._agents else Reason.NO_GROUP)
-        allow, disallow = (ranking.best(octets) for ranking in self._ranked())
+        allow, disallow = (ranking.best(target) for ranking in self._ranked())
         is_allowed = length_of(allow) >= length_of(disallow)
         winner, loser = (allow, disallow) if is_allowed else (disallow, allow)
         reason = Reason.ALLOWED_BY_RULE if is_allowed else Reason.DISALLOWED_BY_RULE
@@ -275,8 +278,7 @@ class Rules:
     def _ranked(self) -> tuple[Ranking, Ranking]:
         if self._rankings is None:
             allow, disallow = self._ranks()
-            tables = self._tables()
-            self._rankings = Ranking(allow, tables[0]), Ranking(disallow, tables[1])
+            self._rankings = Ranking(allow), Ranking(disallow)
         return self._rankings
 
     def _ranks(self) -> tuple[dict[str, int], dict[str, int]]:

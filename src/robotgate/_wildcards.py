@@ -6,7 +6,7 @@ made into a regular expression.
 
 from __future__ import annotations
 
-from itertools import compress
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from robotgate._normal import in_query
@@ -14,8 +14,9 @@ from robotgate._normal import in_query
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-_MANY: Final = 64
+_MANY: Final = 96
 _KEY: Final = 3
+_KEYS_TRIED: Final = 8
 
 
 def split_pattern(pattern: str) -> tuple[str, bool, bool]:
@@ -77,11 +78,11 @@ def _fixed_pieces(pattern: str) -> list[str]:
     return [head, *pieces]
 
 
-def _needle(pattern: str) -> str:
-    """The longest text that every match holds, for it is the rarest; of several the last."""
-    if not pattern.isascii():
-        return max(_fixed_pieces(pattern)[::-1], key=len)
-    return max(pattern.removesuffix("$").split("*")[::-1], key=len)
+def _needles(pattern: str) -> tuple[str, str]:
+    """The two longest texts that every match holds, for they are the rarest."""
+    pieces = _fixed_pieces(pattern) if not pattern.isascii() else pattern.removesuffix("$").split("*")
+    pieces.sort(key=len)
+    return pieces[-1], pieces[-2] if len(pieces) > 1 else ""
 
 
 class Wildcards:
@@ -91,54 +92,70 @@ class Wildcards:
     characters that each needs, chosen to be shared by as few of them as possible.
     """
 
-    __slots__ = ("_keyed", "_needles", "_patterns", "_query_needles", "_query_patterns")
+    __slots__ = ("_keyed", "_plain", "_query")
 
     def __init__(self, patterns: Sequence[str]) -> None:
         self._keyed: dict[str, tuple[str, ...]] | None = None
         if len(patterns) >= _MANY:
             self._keyed, patterns = _keyed(patterns)
-        needles = [_needle(pattern) for pattern in patterns]
-        in_query = ["?" in needle for needle in needles]
-        self._query_needles = tuple(compress(needles, in_query))
-        self._query_patterns = tuple(compress(patterns, in_query))
-        if self._query_needles:
-            elsewhere = [not of_query for of_query in in_query]
-            needles, patterns = list(compress(needles, elsewhere)), list(compress(patterns, elsewhere))
-        self._needles, self._patterns = tuple(needles), tuple(patterns)
+        entries = [(*_needles(pattern), pattern) for pattern in patterns]
+        self._plain = tuple(chain.from_iterable(entry for entry in entries if "?" not in entry[0]))
+        self._query = tuple(chain.from_iterable(entry for entry in entries if "?" in entry[0]))
 
     def matches(self, target: str) -> bool:
         """Whether one of them matches."""
-        for needle, pattern in zip(self._needles, self._patterns, strict=True):
-            if needle in target and wildcard_matches(pattern, target):
-                return True
-        if self._query_needles and "?" in target:
-            for needle, pattern in zip(self._query_needles, self._query_patterns, strict=True):
-                if needle in target and wildcard_matches(pattern, target):
-                    return True
-        if not self._keyed:
+        if self._plain and _one_matches(self._plain, target):
+            return True
+        if self._query and "?" in target and _one_matches(self._query, target):
+            return True
+        if self._keyed is None:
             return False
-        return any(wildcard_matches(pattern, target) for pattern in self._keyed_for(target))
+        return any(wildcard_matches(pattern, target) for pattern in _keyed_for(self._keyed, target))
 
-    def matching(self, target: str) -> Iterable[str]:
-        """Those that match."""
-        for needles, patterns in (
-            (self._needles, self._patterns),
-            (self._query_needles, self._query_patterns),
-        ):
-            for needle, pattern in zip(needles, patterns, strict=True):
-                if needle in target and wildcard_matches(pattern, target):
-                    yield pattern
-        for pattern in self._keyed_for(target):
-            if wildcard_matches(pattern, target):
-                yield pattern
 
-    def _keyed_for(self, target: str) -> Iterable[str]:
-        keyed = self._keyed
-        if keyed is None:
-            return
-        keys = {target[at : at + _KEY] for at in range(len(target) - _KEY + 1)}
-        for key in keyed.keys() & keys:
-            yield from keyed[key]
+def _one_matches(entries: tuple[str, ...], target: str) -> bool:
+    """Whether a pattern matches: every third entry, behind two texts that it needs."""
+    parts = iter(entries)
+    for needle, other, pattern in zip(parts, parts, parts, strict=True):
+        if needle in target and other in target and wildcard_matches(pattern, target):
+            return True
+    return False
+
+
+class RankedWildcards:
+    """Many patterns with wildcards, each with its rank."""
+
+    __slots__ = ("_entries", "_keyed", "_ranks")
+
+    def __init__(self, ranks: dict[str, int]) -> None:
+        patterns = sorted(ranks, key=ranks.__getitem__, reverse=True)
+        self._ranks = ranks
+        self._keyed: dict[str, tuple[str, ...]] | None = None
+        if len(patterns) >= _MANY:
+            self._keyed, patterns = _keyed(patterns)
+        self._entries = [(ranks[pattern], *_needles(pattern), pattern) for pattern in patterns]
+
+    def best(self, target: str, best: int) -> int:
+        """The rank of the best pattern that matches, if it is greater than `best`; else that."""
+        for rank, needle, other, pattern in self._entries:
+            if rank <= best:
+                break
+            if needle in target and other in target and wildcard_matches(pattern, target):
+                best = rank
+                break
+        if self._keyed is not None:
+            for pattern in _keyed_for(self._keyed, target):
+                rank = self._ranks[pattern]
+                if rank > best and wildcard_matches(pattern, target):
+                    best = rank
+        return best
+
+
+def _keyed_for(keyed: dict[str, tuple[str, ...]], target: str) -> Iterable[str]:
+    """The patterns whose key the target holds."""
+    keys = {target[at : at + _KEY] for at in range(len(target) - _KEY + 1)}
+    for key in keyed.keys() & keys:
+        yield from keyed[key]
 
 
 def _keyed(patterns: Sequence[str]) -> tuple[dict[str, tuple[str, ...]], list[str]]:
@@ -146,14 +163,18 @@ def _keyed(patterns: Sequence[str]) -> tuple[dict[str, tuple[str, ...]], list[st
     found: dict[str, list[str]] = {}
     keyless: list[str] = []
     for pattern in patterns:
-        keys = [
-            piece[at : at + _KEY]
-            for piece in _fixed_pieces(pattern)
-            for at in range(min(len(piece) - _KEY + 1, _MANY))
-        ]
-        if not keys:
+        needle, _ = _needles(pattern)
+        last = len(needle) - _KEY
+        if last < 0:
             keyless.append(pattern)
             continue
-        key = min(keys, key=lambda key: len(found.get(key, ())))
+        key, users = "", len(patterns)
+        for at in range(0, last + 1, last // _KEYS_TRIED + 1):
+            candidate = needle[at : at + _KEY]
+            count = len(found.get(candidate, ()))
+            if count < users:
+                key, users = candidate, count
+                if not count:
+                    break
         found.setdefault(key, []).append(pattern)
     return {key: tuple(entries) for key, entries in found.items()}, keyless
