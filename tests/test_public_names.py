@@ -18,6 +18,7 @@ PUBLIC: Final = [
     "CleanParam",
     "Clock",
     "Decision",
+    "Dialect",
     "DisallowedError",
     "Failure",
     "Fetcher",

@@ -3,7 +3,7 @@
 The floors, lowest first. A module imports only modules that stand before it; a test holds them to it::
 
     0 words: _errors _urls _verdict _host _response
-    1 core: _decode _normal _lines _pace _parse _wildcards _match _rules _compile _robotstxt
+    1 core: _decode _normal _lines _pace _parse _wildcards _match _rules _classic _compile _robotstxt
     1 core: _access _site _pacing _redirect _options _identity
     2 seams: _ports
     3 adapters: _clock _resolver _fetch stores.memory stores
@@ -17,6 +17,7 @@ Read `_lines`, `_compile`, `_match`, `_robotstxt`, `_access` and `_pacing` for w
 from importlib.metadata import version
 
 from robotgate._access import Answer, Failure, Outcome, RobotsRecord, StatusPolicy
+from robotgate._classic import Dialect
 from robotgate._clock import SystemClock
 from robotgate._errors import (
     DisallowedError,
@@ -54,6 +55,7 @@ __all__ = [
     "CleanParam",
     "Clock",
     "Decision",
+    "Dialect",
     "DisallowedError",
     "Failure",
     "Fetcher",

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from robotgate._classic import Dialect, classic_rules, parse_classic
 from robotgate._compile import compile_rules
 from robotgate._lines import canonical
 from robotgate._normal import PLAIN_TARGET, target_units
@@ -51,13 +52,15 @@ class CleanParam:
 
 @dataclass(frozen=True, slots=True)
 class RobotsTxt:
-    """One robots.txt (RFC 9309), read as far as it is asked for.
+    """One robots.txt (RFC 9309, or as its `dialect` has it), read as far as it is asked for.
 
     Wherever an `agent` is asked for, give the product token, or a full identification string that begins with it.
     """
 
     url: str | None
     """Where the file stands. Without it, rules that are absolute URLs are passed over."""
+    dialect: Dialect
+    """How the file is read."""
     _text: str = field(repr=False)
     _site: str | None = field(repr=False, compare=False)
     """How the URLs of the site begin, the path's slash included; None if that needs a closer look."""
@@ -65,22 +68,23 @@ class RobotsTxt:
     _parsed: list[ParsedFile] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @classmethod
-    def parse(cls, body: bytes, url: str | None = None) -> RobotsTxt:
+    def parse(cls, body: bytes, url: str | None = None, *, dialect: Dialect = Dialect.RFC9309) -> RobotsTxt:
         """Read a file as it was served: any bytes will do. At most the first 512,000 count (RFC 9309 §2.5).
 
         Args:
             body: the file.
             url: any URL of the origin whose file this is.
+            dialect: how to read it. `Dialect.CLASSIC` knows records of User-agent and Disallow, nothing else.
 
         Raises:
             InvalidURLError: `url` is not an absolute http or https URL.
         """
         if url is None:
-            return cls(None, canonical(body), None)
+            return cls(None, dialect, canonical(body), None)
         plain = _PLAIN_URL.fullmatch(url)
         if plain is None:
             Origin.of(url)
-        return cls(url, canonical(body), None if plain is None else url[: plain.start(1) + 1])
+        return cls(url, dialect, canonical(body), None if plain is None else url[: plain.start(1) + 1])
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -117,8 +121,7 @@ class RobotsTxt:
         if rules is None:
             if len(self._compiled) >= _MAX_COMPILED:
                 self._compiled.clear()
-            rules = compile_rules(self._text, product_token(agent).lower(), self.url)
-            self._compiled[agent] = rules
+            rules = self._compiled[agent] = self._compile(product_token(agent).lower())
         return rules
 
     def allowed(self, url: str, agent: str) -> bool:
@@ -159,10 +162,16 @@ class RobotsTxt:
         """The slowest Request-rate asked of an agent, whatever its hours. Not in RFC 9309."""
         return self.rules(agent).request_rate
 
+    def _compile(self, token: str) -> Rules:
+        if self.dialect is Dialect.CLASSIC:
+            return classic_rules(self.groups, token, self.url)
+        return compile_rules(self._text, token, self.url)
+
     @property
     def _file(self) -> ParsedFile:
         if not self._parsed:
-            self._parsed.append(parse_text(self._text))
+            read = parse_classic if self.dialect is Dialect.CLASSIC else parse_text
+            self._parsed.append(read(self._text))
         return self._parsed[0]
 
     def _named(self, name: str) -> Iterator[Record]:
