@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from robotgate._match import ROBOTS_TXT, Decision, Rules, _path_of
 from robotgate._normal import normalise_target
-from robotgate._parse import EVERYBODY, Group, ParsedFile, _lines, _text
+from robotgate._parse import EVERYBODY, MAX_BYTES, Group, ParsedFile, _text
 from robotgate._verdict import Reason, Rule, RuleKind
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from robotgate._urls import Origin
 
+_BOM: Final = b"\xef\xbb\xbf"
 _FIELD: Final = re.compile(rb"\s*(user-agent|disallow)\s*:", re.IGNORECASE)
 
 
@@ -179,6 +180,12 @@ class _RecordReader:
         if self._agents:
             self._groups.append(Group(tuple(self._agents), tuple(self._rules), line=self._line))
         self._begin_record()
+
+
+def _lines(body: bytes) -> list[bytes]:
+    """The lines of what is read of a file: lines without a limit of their own, but no line that is cut."""
+    lines = body[:MAX_BYTES].removeprefix(_BOM).splitlines()
+    return lines if len(body) <= MAX_BYTES else lines[:-1]
 
 
 def _names(agent: str, token: str) -> bool:

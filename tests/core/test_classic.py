@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from robotgate._classic import Dialect
 from robotgate._match import Rules
+from robotgate._parse import MAX_BYTES
 from robotgate._robotstxt import RobotsTxt
 from robotgate._verdict import Reason, Rule, RuleKind
 
@@ -277,6 +278,15 @@ def test_a_file_without_an_origin_matches_no_absolute_url() -> None:
     robots = read(b"User-agent: *\nDisallow: http://www.example.com/a\nDisallow: /b", url=None)
     assert robots.allowed("/a", "foobot")
     assert not robots.allowed("/b", "foobot")
+
+
+def test_a_line_that_the_limit_cuts_is_not_read() -> None:
+    """A prefix cut short would refuse too much."""
+    body = b"User-agent: *\n#" + b"x" * (MAX_BYTES - 40) + b"\nDisallow: /a\nDisallow: /but/this/not\n"
+    robots = read(body)
+    assert MAX_BYTES - 20 < body.index(b"/but") < MAX_BYTES < len(body)
+    assert not robots.allowed("/a", "foobot")
+    assert [rule.path_pattern for rule in robots.groups[0].rules] == ["/a"]
 
 
 LINES = st.one_of(
