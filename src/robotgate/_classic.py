@@ -83,7 +83,9 @@ class ClassicRules(Rules):
             if not rule.path_pattern:
                 self._empty = rule
                 break
-            path = _path_of(rule.path_pattern, origin)
+            path = rule.path_pattern
+            if path[:8].lower().startswith(("http://", "https://")):
+                path = _path_of(path, origin)
             if path:
                 # As in a target, a star is a star.
                 self._prefixes.setdefault(normalise_target(path), rule)
