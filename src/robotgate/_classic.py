@@ -16,9 +16,12 @@ import re
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from robotgate._match import ROBOTS_TXT, Decision, Rules, _path_of
+from robotgate._lines import text_of
+from robotgate._match import path_of
 from robotgate._normal import normalise_target
-from robotgate._parse import EVERYBODY, MAX_BYTES, Group, ParsedFile, _text
+from robotgate._pace import EVERYBODY
+from robotgate._parse import Group, ParsedFile
+from robotgate._rules import ROBOTS_TXT, Decision, Rules
 from robotgate._verdict import Reason, Rule, RuleKind
 
 if TYPE_CHECKING:
@@ -26,8 +29,8 @@ if TYPE_CHECKING:
 
     from robotgate._urls import Origin
 
-_BOM: Final = b"\xef\xbb\xbf"
-_FIELD: Final = re.compile(rb"\s*(user-agent|disallow)\s*:", re.IGNORECASE)
+_BLANKS: Final = " \t\v\f"
+_FIELD: Final = re.compile(r"\s*(user-agent|disallow)\s*:", re.IGNORECASE | re.ASCII)
 
 
 class Dialect(Enum):
@@ -41,23 +44,23 @@ class Dialect(Enum):
     first that matches decides, and Allow is unknown."""
 
 
-def parse_classic(body: bytes) -> ParsedFile:
-    """Read a file into its records, as groups. As `robotgate._parse.parse`, it never raises.
+def parse_classic(text: str) -> ParsedFile:
+    """Read a file in its canonical form into its records, as groups.
 
-    Unlike there, an empty User-agent value is kept: every name holds it.
+    An empty User-agent value is kept, as nowhere else: every name holds it.
     """
     reader = _RecordReader()
-    for number, line in enumerate(_lines(body), 1):
+    for number, line in enumerate(text.split("\n")[1:-1], 1):
         reader.read_line(line, number)
     return reader.finish()
 
 
-def classic_rules(groups: Iterable[Group], token: str, origin: Origin | None) -> ClassicRules:
+def classic_rules(groups: Iterable[Group], token: str, origin: Origin | str | None) -> ClassicRules:
     """The rules of the record for a product token, given in lower case, else of all records for everybody.
 
     Args:
         groups: the records of one file.
-        origin: whose file this is. A rule that is an absolute URL of it counts as that URL's path.
+        origin: whose file this is, or any URL of it. A rule that is an absolute URL there counts as its path.
     """
     for_everybody = []
     for group in groups:
@@ -74,7 +77,7 @@ class ClassicRules(Rules):
 
     __slots__ = ("_empty", "_lengths", "_prefixes")
 
-    def __init__(self, rules: Iterable[Rule], agents: Iterable[str], origin: Origin | None) -> None:
+    def __init__(self, rules: Iterable[Rule], agents: Iterable[str], origin: Origin | str | None) -> None:
         """Take the rules up to the first empty one: no later one is ever looked at."""
         super().__init__((), agents=agents)
         self._empty: Rule | None = None
@@ -85,7 +88,7 @@ class ClassicRules(Rules):
                 break
             path = rule.path_pattern
             if path[:8].lower().startswith(("http://", "https://")):
-                path = _path_of(path, origin)
+                path = path_of(path, origin)
             if path:
                 # As in a target, a star is a star.
                 self._prefixes.setdefault(normalise_target(path), rule)
@@ -142,9 +145,9 @@ class _RecordReader:
         self._rules: list[Rule] = []
         self._seen_rule = False
 
-    def read_line(self, line: bytes, number: int) -> None:
-        content, mark, _ = line.partition(b"#")
-        if not content.strip():
+    def read_line(self, line: str, number: int) -> None:
+        content, mark, _ = line.partition("#")
+        if not content.strip(_BLANKS):
             # A line of nothing but a comment ends no record.
             if not mark:
                 self._end_record()
@@ -152,8 +155,8 @@ class _RecordReader:
         field = _FIELD.match(content)
         if field is None:
             return
-        value = _text(content[field.end() :].strip())
-        if field[1].lower() == b"disallow":
+        value = text_of(content[field.end() :].strip(_BLANKS))
+        if field[1].lower() == "disallow":
             self._add_rule(value, number)
         else:
             self._add_agent(value, number)
@@ -182,12 +185,6 @@ class _RecordReader:
         if self._agents:
             self._groups.append(Group(tuple(self._agents), tuple(self._rules), line=self._line))
         self._begin_record()
-
-
-def _lines(body: bytes) -> list[bytes]:
-    """The lines of what is read of a file: lines without a limit of their own, but no line that is cut."""
-    lines = body[:MAX_BYTES].removeprefix(_BOM).splitlines()
-    return lines if len(body) <= MAX_BYTES else lines[:-1]
 
 
 def _names(agent: str, token: str) -> bool:

@@ -67,8 +67,8 @@ FIELDS: Final = DEFINED_FIELDS | {
 def canonical(body: bytes) -> str:
     r"""A file in the form that all else here reads: one character for an octet, ``\n`` before and after each line.
 
-    ``\n`` takes the place of CR and CRLF, ``#`` that of NUL, which cuts a line as a comment does. What is beyond the
-    limits is gone; lines keep their numbers.
+    ``\n`` takes the place of CR and CRLF, ``#`` that of NUL, which cuts a line as a comment does, and of a line that is
+    too long. What is beyond the limits is gone; lines keep their numbers.
     """
     # One octet more than the limit tells a line that ends just there from one that is cut.
     window = body[: MAX_BYTES + 1]
@@ -85,7 +85,7 @@ def canonical(body: bytes) -> str:
     if "\v" in text or "\f" in text:
         # They part two words as blanks do, but belong to a value after a colon.
         text = _WORDS.sub(lambda match: match[0].translate(_RARE_BLANKS), text)
-    return _LINE_TOO_LONG.sub("\n", text) if len(text) > MAX_LINE_BYTES else text
+    return _LINE_TOO_LONG.sub("\n#", text) if len(text) > MAX_LINE_BYTES else text
 
 
 def text_of(value: str) -> str:

@@ -153,11 +153,12 @@ def normal_pattern(pattern: str, origin: Origin | str | None) -> str:
         pattern: as it was written. That it is an absolute URL of `origin` counts as that URL's path.
         origin: whose file this is, or any URL of it.
     """
-    path = pattern if pattern.startswith(("/", "*")) else _path_of(pattern, origin)
+    path = pattern if pattern.startswith(("/", "*")) else path_of(pattern, origin)
     return normalise_pattern(path) if path else ""
 
 
-def _path_of(pattern: str, origin: Origin | str | None) -> str:
+def path_of(pattern: str, origin: Origin | str | None) -> str:
+    """The path of a pattern that is an absolute URL of an origin; empty for any other."""
     match = _ABSOLUTE.fullmatch(pattern) if origin is not None else None
     if match is None:
         return ""

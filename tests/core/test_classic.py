@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robotgate._classic import Dialect
-from robotgate._match import Rules
-from robotgate._parse import MAX_BYTES
+from robotgate._lines import MAX_BYTES, MAX_LINE_BYTES
 from robotgate._robotstxt import RobotsTxt
+from robotgate._rules import Rules
 from robotgate._verdict import Reason, Rule, RuleKind
 
 ORIGIN = "http://www.example.com/"
@@ -278,6 +278,12 @@ def test_a_file_without_an_origin_matches_no_absolute_url() -> None:
     robots = read(b"User-agent: *\nDisallow: http://www.example.com/a\nDisallow: /b", url=None)
     assert robots.allowed("/a", "foobot")
     assert not robots.allowed("/b", "foobot")
+
+
+def test_a_line_that_is_too_long_ends_no_record() -> None:
+    """It is dropped as a comment is, not as a blank line is."""
+    body = b"User-agent: *\nDisallow: /" + b"x" * MAX_LINE_BYTES + b"\nDisallow: /a"
+    assert not read(body).allowed("/a", "foobot")
 
 
 def test_a_line_that_the_limit_cuts_is_not_read() -> None:
