@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from robotgate._lines import text_of
 from robotgate._match import path_of
-from robotgate._normal import normalise_target
+from robotgate._normal import target_units
 from robotgate._pace import EVERYBODY
 from robotgate._parse import Group, ParsedFile
 from robotgate._rules import ROBOTS_TXT, Decision, Rules
@@ -91,20 +91,15 @@ class ClassicRules(Rules):
                 path = path_of(path, origin)
             if path:
                 # As in a target, a star is a star.
-                self._prefixes.setdefault(normalise_target(path), rule)
+                self._prefixes.setdefault(target_units(path), rule)
         self._lengths = sorted({len(prefix) for prefix in self._prefixes})
 
-    def allows(self, target: str) -> bool:
-        """As `Rules.allows`."""
-        return self.allows_normal(normalise_target(target))
-
-    def allows_normal(self, target: str) -> bool:
-        """As `Rules.allows_normal`."""
+    def allows_units(self, target: str) -> bool:
+        """As `Rules.allows_units`: every other question comes to this one or to `decide_units`."""
         return target == ROBOTS_TXT or not any(target[:length] in self._prefixes for length in self._lengths)
 
-    def decide(self, target: str) -> Decision:
-        """As `Rules.decide`; the rule is the first that matches, and there is none on the other side."""
-        target = normalise_target(target)
+    def decide_units(self, target: str) -> Decision:
+        """As `Rules.decide_units`; the rule is the first that matches, and there is none on the other side."""
         if target == ROBOTS_TXT:
             return Decision(True, Reason.ROBOTS_TXT)
         prefixes = (target[:length] for length in self._lengths)
