@@ -50,11 +50,11 @@ PATHS: Final = (
 def paths_for(robots: RobotsTxt, chance: random.Random) -> list[str]:
     """Twenty paths, those that the file speaks of first."""
     patterns = sorted({rule.path_pattern for group in robots.groups for rule in group.rules})
-    own = [_path_for(pattern) for pattern in chance.sample(patterns, min(OWN_PATHS, len(patterns)))]
+    own = [path_for(pattern) for pattern in chance.sample(patterns, min(OWN_PATHS, len(patterns)))]
     return own + chance.sample(PATHS, QUESTIONS - len(own))
 
 
-def _path_for(pattern: str) -> str:
+def path_for(pattern: str) -> str:
     """A path that the pattern might be meant for."""
     path = pattern.removesuffix("$").replace("*", "x")
     path = CONTROL.sub(lambda control: f"%{ord(control[0]):02X}", path)

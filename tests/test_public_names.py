@@ -15,8 +15,10 @@ import robotgate.testing
 PUBLIC: Final = [
     "AccessResult",
     "Answer",
+    "CleanParam",
     "Clock",
     "Decision",
+    "Dialect",
     "DisallowedError",
     "Failure",
     "Fetcher",

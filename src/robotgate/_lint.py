@@ -11,13 +11,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from robotgate._lines import MAX_BYTES
 from robotgate._lint_fields import PACES
 from robotgate._lint_findings import Findings
 from robotgate._lint_lines import RULES, Kind, Lines, marks, plain_line
 from robotgate._lint_rules import check_sets
 from robotgate._lint_table import FindingCode
 from robotgate._lint_values import check_line, token_of
-from robotgate._parse import MAX_BYTES
 from robotgate._urls import Origin
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
-from robotgate._parse import MAX_BYTES, MAX_LINE_BYTES
+from robotgate._lines import MAX_BYTES, MAX_LINE_BYTES
 from robotgate._robotstxt import RobotsTxt
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from robotgate._lint_findings import Findings
     from robotgate._lint_lines import Line
-    from robotgate._match import Decision
+    from robotgate._rules import Decision
     from robotgate._verdict import Rule
 
 _RULES_ANYHOW: Final = 10_000

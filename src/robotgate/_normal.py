@@ -15,10 +15,12 @@ from typing import Final
 _UNRESERVED: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
 _SAME_ESCAPED: Final = frozenset(_UNRESERVED + "!'(),;:@")
 """Means the same bare and escaped: bare in the normal form (RFC 3986 §2.3, and what separates nothing)."""
-PLAIN_TARGET: Final = re.compile(r"/[!&-)+-;=?-Z_a-z~]*+")
+PLAIN: Final = r"[!&-)+-;=?-Z_a-z~]"
+"""A character that is bare in the normal form, of a target and of a rule: an expression."""
+PLAIN_TARGET: Final = re.compile(rf"/{PLAIN}*+")
 """A target of nothing but characters that are bare in the normal form."""
 _PLAIN_PATTERN: Final = re.compile(r"[!&-;=?-Z_a-z~]*\$?")
-_TO_SPELL: Final = re.compile(r"%[0-9A-Fa-f]{2}|[^\x00-\x7f]+|[^!&-)+-;=?-Z_a-z~]")
+_TO_SPELL: Final = re.compile(r"(%[0-9A-Fa-f]{2}|[^\x00-\x7f]+|[^!&-)+-;=?-Z_a-z~])")
 
 
 class _Spellings(dict[str, str]):
@@ -39,8 +41,20 @@ def _escape_spellings() -> _Spellings:
 
 _IN_TARGET: Final = _escape_spellings()
 _IN_PATTERN: Final = _Spellings(_IN_TARGET | {"*": "*"})
-_ESCAPE: Final = re.compile("%[0-9A-F]{2}")
+_ESCAPE: Final = re.compile("(%[0-9A-F]{2})")
 _UNITS: Final = {f"%{octet:02X}": chr(0x100 + octet) for octet in range(0x100)}
+
+
+class _UnitSpellings(dict[str, str]):
+    """As `_Spellings`, in units."""
+
+    def __missing__(self, text: str) -> str:
+        return "".join(chr(0x100 + octet) for octet in text.encode("utf-8", "surrogatepass"))
+
+
+_TARGET_UNITS: Final = _UnitSpellings(
+    (escape, _UNITS.get(spelling, spelling)) for escape, spelling in _IN_TARGET.items()
+)
 
 
 def is_sent_as_written(url: str, target_at: int) -> bool:
@@ -60,7 +74,21 @@ def normalise_target(target: str) -> str:
     target = target.partition("#")[0]
     if not target.startswith("/"):
         target = f"/{target}"
-    return _one_query_spelling(_TO_SPELL.sub(lambda match: _IN_TARGET[match[0]], target))
+    return _one_query_spelling(_respelt(_TO_SPELL, _IN_TARGET, target))
+
+
+def target_units(target: str) -> str:
+    """The units of a target's normal form, see `units`, at once."""
+    if PLAIN_TARGET.fullmatch(target):
+        return target
+    target = target.partition("#")[0]
+    if not target.startswith("/"):
+        target = f"/{target}"
+    octets = _respelt(_TO_SPELL, _TARGET_UNITS, target)
+    if _UNITS["%2F"] in octets or _UNITS["%3F"] in octets:
+        path, mark, query = octets.partition("?")
+        return path + mark + in_query(query)
+    return octets
 
 
 def normalise_pattern(pattern: str) -> str:
@@ -69,7 +97,14 @@ def normalise_pattern(pattern: str) -> str:
         return pattern
     end = "$" if pattern.endswith("$") else ""
     body = pattern[: len(pattern) - len(end)]
-    return _one_query_spelling(_TO_SPELL.sub(lambda match: _IN_PATTERN[match[0]], body)) + end
+    return _one_query_spelling(_respelt(_TO_SPELL, _IN_PATTERN, body)) + end
+
+
+def _respelt(expression: re.Pattern[str], spellings: dict[str, str], text: str) -> str:
+    """The text with all that the expression finds, and captures, replaced."""
+    parts = expression.split(text)
+    parts[1::2] = map(spellings.__getitem__, parts[1::2])
+    return "".join(parts)
 
 
 def _one_query_spelling(text: str) -> str:
@@ -79,7 +114,7 @@ def _one_query_spelling(text: str) -> str:
 
 def units(normal: str) -> str:
     """One character for each octet, so that a wildcard cannot end within an escape."""
-    return _ESCAPE.sub(lambda match: _UNITS[match[0]], normal) if "%" in normal else normal
+    return _respelt(_ESCAPE, _UNITS, normal) if "%" in normal else normal
 
 
 def in_query(piece: str) -> str:

@@ -21,7 +21,7 @@ from robotgate._errors import (
     NonPublicAddressError,
 )
 from robotgate._flight import Flight
-from robotgate._parse import MAX_BYTES
+from robotgate._lines import MAX_BYTES
 from robotgate._site import Site, site_of
 from robotgate._urls import Origin
 

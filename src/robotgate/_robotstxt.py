@@ -9,13 +9,21 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from robotgate._match import Rules
-from robotgate._normal import normalise_target
-from robotgate._parse import EVERYBODY, Group, Pace, Record, RequestRate, parse
+from robotgate._classic import Dialect, classic_rules, parse_classic
+from robotgate._compile import compile_rules
+from robotgate._lines import canonical
+from robotgate._normal import PLAIN_TARGET, target_units
+from robotgate._parse import Group, ParsedFile, Record, parse_text
 from robotgate._urls import Origin
 from robotgate._verdict import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from robotgate._pace import RequestRate
+    from robotgate._rules import Rules
 
 _MAX_COMPILED: Final = 64
 _PLAIN_URL: Final = re.compile(
@@ -23,6 +31,8 @@ _PLAIN_URL: Final = re.compile(
     r"(/[!&-)+-;=?-Z_a-z~]*+)"  # and a path and query in the normal form.
 )
 _AUTHORITY: Final = re.compile(r"[^:/?#]*://[^/?#]*")
+_ODD: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]|\s$")
+"""What makes a URL no URL, wherever it points."""
 _AGENT_END: Final = re.compile(r"[/\s]")
 
 
@@ -32,36 +42,78 @@ def product_token(agent: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class CleanParam:
+    """A Clean-param: parameters of queries that make no difference to the page."""
+
+    parameters: tuple[str, ...]
+    path_prefix: str
+    """The paths it is about; empty for all."""
+
+
+@dataclass(frozen=True, slots=True)
 class RobotsTxt:
-    """One parsed robots.txt (RFC 9309).
+    """One robots.txt (RFC 9309, or as its `dialect` has it), read as far as it is asked for.
 
     Wherever an `agent` is asked for, give the product token, or a full identification string that begins with it.
     """
 
-    groups: tuple[Group, ...] = ()
-    sitemaps: tuple[str, ...] = ()
-    """The values of the Sitemap lines, each once."""
-    records: tuple[Record, ...] = ()
-    """Every line that is neither of User-agent, Allow, Disallow or Sitemap, as it was written."""
-    url: str | None = None
+    url: str | None
     """Where the file stands. Without it, rules that are absolute URLs are passed over."""
+    dialect: Dialect
+    """How the file is read."""
+    _text: str = field(repr=False)
+    _site: str | None = field(repr=False, compare=False)
+    """How the URLs of the site begin, the path's slash included; None if that needs a closer look."""
     _compiled: dict[str, Rules] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _parsed: list[ParsedFile] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @classmethod
-    def parse(cls, body: bytes, url: str | None = None) -> RobotsTxt:
+    def parse(cls, body: bytes, url: str | None = None, *, dialect: Dialect = Dialect.RFC9309) -> RobotsTxt:
         """Read a file as it was served: any bytes will do. At most the first 512,000 count (RFC 9309 §2.5).
 
         Args:
             body: the file.
             url: any URL of the origin whose file this is.
+            dialect: how to read it. `Dialect.CLASSIC` knows records of User-agent and Disallow, nothing else.
 
         Raises:
             InvalidURLError: `url` is not an absolute http or https URL.
         """
-        if url is not None:
+        if url is None:
+            return cls(None, dialect, canonical(body), None)
+        plain = _PLAIN_URL.fullmatch(url)
+        if plain is None:
             Origin.of(url)
-        parsed = parse(body)
-        return cls(parsed.groups, parsed.sitemaps, parsed.records, url)
+        return cls(url, dialect, canonical(body), None if plain is None else url[: plain.start(1) + 1])
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """All groups, in their order."""
+        return self._file.groups
+
+    @property
+    def sitemaps(self) -> tuple[str, ...]:
+        """The values of the Sitemap lines, each once."""
+        return self._file.sitemaps
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """Every line that is neither of User-agent, Allow, Disallow or Sitemap, as it was written."""
+        return self._file.records
+
+    @property
+    def host(self) -> str | None:
+        """The first Host: the name, or its beginning of a URL, that the site wants to be known by. Not in RFC 9309."""
+        return next((record.value for record in self._named("host") if record.value), None)
+
+    @property
+    def clean_params(self) -> tuple[CleanParam, ...]:
+        """The Clean-param lines. Not in RFC 9309."""
+        words = (record.value.split(None, 1) for record in self._named("clean-param"))
+        return tuple(
+            CleanParam(tuple(filter(None, parameters.split("&"))), path[0] if path else "")
+            for parameters, *path in filter(None, words)
+        )
 
     def rules(self, agent: str) -> Rules:
         """The rules that bind an agent (RFC 9309 §2.2.1): of all groups that name it, else of those for ``*``."""
@@ -80,7 +132,8 @@ class RobotsTxt:
         Raises:
             InvalidURLError: `url` is neither an absolute http or https URL nor a path beginning with ``/``.
         """
-        return self.rules(agent).allows_normal(_normal_target(url))
+        rules = self._compiled.get(agent) or self.rules(agent)
+        return rules.allows_units(_target(url, self._site))
 
     def verdict(self, url: str, agent: str) -> Verdict:
         """As `allowed`, with the rule that decides and the group it stands in.
@@ -89,13 +142,15 @@ class RobotsTxt:
             InvalidURLError: as `allowed`.
         """
         rules = self.rules(agent)
-        decision = rules.decide(_normal_target(url))
+        decision = rules.decide_units(_target(url, self._site))
         return Verdict(
             allowed=decision.allowed,
             reason=decision.reason,
             url=url,
             rule=decision.rule,
+            opposing=decision.opposing,
             group=rules.agents,
+            warnings=rules.warnings,
             crawl_delay=rules.crawl_delay,
         )
 
@@ -108,35 +163,38 @@ class RobotsTxt:
         return self.rules(agent).request_rate
 
     def _compile(self, token: str) -> Rules:
-        groups = [group for group in self.groups if group.names(token)]
-        if not groups:
-            token = EVERYBODY
-            groups = [group for group in self.groups if group.names(token)]
-        paces = [pace for group in groups for pace in group.paces if pace.names(token)]
-        return Rules(
-            (rule for group in groups for rule in group.rules),
-            agents=dict.fromkeys(agent for group in groups for agent in group.agents),
-            crawl_delay=_largest_delay(paces),
-            request_rates=dict.fromkeys(rate for pace in paces for rate in pace.request_rates),
-            visit_times=dict.fromkeys(time for pace in paces for time in pace.visit_times),
-            origin=None if self.url is None else Origin.of(self.url),
-        )
+        if self.dialect is Dialect.CLASSIC:
+            return classic_rules(self.groups, token, self.url)
+        return compile_rules(self._text, token, self.url)
+
+    @property
+    def _file(self) -> ParsedFile:
+        if not self._parsed:
+            read = parse_classic if self.dialect is Dialect.CLASSIC else parse_text
+            self._parsed.append(read(self._text))
+        return self._parsed[0]
+
+    def _named(self, name: str) -> Iterator[Record]:
+        return (record for record in self.records if record.field.lower() == name)
 
 
-def _largest_delay(paces: list[Pace]) -> float | None:
-    return max((pace.crawl_delay for pace in paces if pace.crawl_delay is not None), default=None)
-
-
-def _normal_target(url: str) -> str:
-    plain = _PLAIN_URL.fullmatch(url)
-    if plain:
+def _target(url: str, site: str | None) -> str:
+    """The path and query, dot segments resolved; in units."""
+    if site is not None and url.startswith(site):
+        target = url[len(site) - 1 :]
+        if PLAIN_TARGET.fullmatch(target):
+            return _without_dot_segments(target) if "/." in target else target
+        if _ODD.search(target):
+            Origin.of(url)
+    elif plain := _PLAIN_URL.fullmatch(url):
         target = plain[1]
     elif url.startswith("/"):
-        target = normalise_target(url)
+        target = url
     else:
         Origin.of(url)
         # Cut from the text: yarl unescapes more than the normal form does.
-        target = normalise_target(_AUTHORITY.sub("", url, count=1))
+        target = _AUTHORITY.sub("", url, count=1)
+    target = target_units(target)
     return _without_dot_segments(target) if "/." in target else target
 
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from robotgate._access import STATUS_TABLE, Outcome, Standing, StatusPolicy, standing, standing_until_at
-from robotgate._match import ALLOW_ALL, DENY_ALL, Rules
-from robotgate._robotstxt import RobotsTxt
+from robotgate._compile import compile_rules
+from robotgate._lines import canonical
+from robotgate._rules import ALLOW_ALL, DENY_ALL, Rules
 from robotgate._verdict import AccessResult, Reason, Verdict
 
 if TYPE_CHECKING:
@@ -42,7 +43,9 @@ class Site:
             reason=decision.reason if has_rules else self._reason(decision.reason),
             url=f"{self.key}{target}",
             rule=decision.rule if has_rules else None,
+            opposing=decision.opposing if has_rules else None,
             group=self.rules.agents if has_rules else (),
+            warnings=self.rules.warnings if has_rules else (),
             access=STATUS_TABLE[record.outcome].access,
             robots_url=record.robots_url,
             redirects=record.redirects,
@@ -100,4 +103,4 @@ def _rules(record: RobotsRecord, position: Standing, token: str) -> Rules:
         return ALLOW_ALL
     if position is Standing.CLOSED:
         return DENY_ALL
-    return RobotsTxt.parse(record.body, url=record.origin.robots_url).rules(token)
+    return compile_rules(canonical(record.body), token.lower(), record.origin)

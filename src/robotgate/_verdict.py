@@ -63,8 +63,12 @@ class Verdict:
     url: str
     rule: Rule | None = None
     """The rule that decided; None where none did."""
+    opposing: Rule | None = None
+    """The best matching rule of the other kind, which lost; None where none matched."""
     group: tuple[str, ...] = ()
     """The product tokens of the User-agent lines that the deciding rules stand under; ``("*",)`` for everybody's."""
+    warnings: tuple[str, ...] = ()
+    """What binds us by RFC 9309, but not as other crawlers, and perhaps the author, read the file."""
     access: AccessResult | None = None
     """How robots.txt was reached; None for a verdict of a file that nobody fetched."""
     robots_url: str | None = None

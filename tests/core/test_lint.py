@@ -12,9 +12,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from robotgate import Finding, FindingCode, InvalidURLError, RobotsTxt, Severity, lint
+from robotgate._lines import MAX_BYTES, MAX_LINE_BYTES
 from robotgate._lint_lines import Kind, Lines
 from robotgate._lint_table import CHECKS
-from robotgate._parse import MAX_BYTES, MAX_LINE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,7 +2,8 @@
 
 import pytest
 
-from robotgate._parse import Group, Pace, ParsedFile, Record, RequestRate, VisitTime, parse
+from robotgate._pace import Pace, RequestRate, VisitTime
+from robotgate._parse import Group, ParsedFile, Record, parse
 from robotgate._verdict import Rule, RuleKind
 
 
@@ -31,7 +32,7 @@ Sitemap: https://example.com/s.xml
             Group(agents=("*",), rules=(Rule(RuleKind.DISALLOW, "", 9),), line=8),
         ),
         sitemaps=("https://example.com/s.xml",),
-        records=(Record("Crawl-delay", "2", 4),),
+        records=(Record("Crawl-delay", "2", 4, 0),),
     )
 
 
@@ -52,7 +53,7 @@ def test_octets_that_are_not_utf_8_are_escaped() -> None:
     parsed = parse(b"User-agent: b\xe9t\nDisallow: /\xff\xc3\xa9\xed\xa0\x80\nX\xe9: \xe9\n")
     assert parsed.groups[0].agents == ("b%E9t",)
     assert parsed.groups[0].rules[0].path_pattern == "/%FF\u00e9%ED%A0%80"
-    assert parsed.records == (Record("X%E9", "%E9", 3),)
+    assert parsed.records == (Record("X%E9", "%E9", 3, 0),)
 
 
 def test_every_pace_record_of_a_run_stays_with_it() -> None:

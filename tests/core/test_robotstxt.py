@@ -3,7 +3,7 @@
 import pytest
 
 from robotgate._errors import InvalidURLError
-from robotgate._parse import RequestRate
+from robotgate._pace import RequestRate
 from robotgate._robotstxt import RobotsTxt, product_token
 from robotgate._urls import split_url
 from robotgate._verdict import Reason, Rule, RuleKind, Verdict

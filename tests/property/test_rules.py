@@ -5,10 +5,10 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robotgate._match import Rules
 from robotgate._normal import normalise_pattern, normalise_target
 from robotgate._parse import parse
 from robotgate._robotstxt import RobotsTxt
+from robotgate._rules import Rules
 from robotgate._verdict import Rule, RuleKind
 
 PIECES = (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from robotgate._parse import MAX_BYTES, MAX_LINE_BYTES
+from robotgate._lines import MAX_BYTES, MAX_LINE_BYTES
 from robotgate._robotstxt import RobotsTxt
 
 GROUP = b"User-agent: *\n"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from robotgate._parse import RequestRate, VisitTime
+from robotgate._pace import RequestRate, VisitTime
 from robotgate._robotstxt import RobotsTxt
 
 

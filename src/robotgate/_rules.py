@@ -1,0 +1,301 @@
+"""The rules that bind one product token, asked whether a path may be fetched."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final, Protocol
+
+from robotgate._lines import RULE_LINE, text_of
+from robotgate._match import Ranking, Table, length_of, normal_pattern, ordinal_of, rank, shortest_rank
+from robotgate._normal import target_units, units
+from robotgate._pace import EVERYBODY
+from robotgate._verdict import Reason, Rule, RuleKind
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Set as AbstractSet
+
+    from robotgate._pace import RequestRate, VisitTime
+    from robotgate._urls import Origin
+
+ROBOTS_TXT: Final = "/robots.txt"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whether one target may be fetched, and by which rule."""
+
+    allowed: bool
+    reason: Reason
+    rule: Rule | None = None
+    """The rule that decided; None where none did."""
+    opposing: Rule | None = None
+    """The best matching rule of the other kind, which lost; None where none matched."""
+
+
+SortedOut = tuple[
+    "tuple[set[str], set[str]]", "tuple[AbstractSet[str], AbstractSet[str]]", "AbstractSet[tuple[bool, str]]"
+]
+"""Of the Allow and of the Disallow rules, plain prefixes, then patterns in the normal form without escapes; of all
+others, whether it is a Disallow, and the pattern."""
+_NONE: Final = frozenset[str]()
+_NO_OTHERS: Final = frozenset[tuple[bool, str]]()
+
+
+class Source(Protocol):
+    """Where rules are written: read when the first question comes, and again when one asks for a rule by name."""
+
+    def sorted_out(self) -> SortedOut:
+        """All rules, by kind and by how plain they are."""
+
+    def __iter__(self) -> Iterator[Rule]:
+        """All rules in their order."""
+
+    def __getitem__(self, ordinal: int) -> Rule:
+        """One of them, counted from 0."""
+
+
+class ListedRules(tuple[Rule, ...]):
+    """Rules given as such."""
+
+    __slots__ = ()
+
+    def sorted_out(self) -> SortedOut:
+        """As `Source.sorted_out`: none is known to be plain."""
+        others = {(rule.kind is RuleKind.DISALLOW, rule.path_pattern) for rule in self}
+        return (set(), set()), (set(), set()), others
+
+
+class WrittenRules:
+    """Rules as they stand in a file: parts of its canonical form, one after the other."""
+
+    __slots__ = ("_first_lines", "_lines", "_offsets", "_starts", "_text")
+
+    def __init__(self, parts: Sequence[str], first_lines: Sequence[int]) -> None:
+        """Take parts of a file.
+
+        Args:
+            parts: of the canonical form; each ends with a line feed.
+            first_lines: of each part, the number of the line that it begins in.
+        """
+        self._text = parts[0] if len(parts) == 1 else "".join(parts)
+        self._first_lines = first_lines[0] if len(parts) == 1 else array("I", first_lines)
+        self._starts = None if len(parts) == 1 else array("I", accumulate(map(len, parts[:-1]), initial=0))
+        self._offsets: array[int] | None = None
+        self._lines: array[int] | None = None
+
+    def sorted_out(self) -> SortedOut:
+        """As `Source.sorted_out`."""
+        found = RULE_LINE.findall(self._text)
+        disallow = {prefix for kind, prefix, _, _ in found if kind}
+        allow = {prefix for kind, prefix, _, _ in found if not kind}
+        allow.discard("")
+        disallow.discard("")
+        if len(allow) + len(disallow) == len(found):
+            return (allow, disallow), (_NONE, _NONE), _NO_OTHERS
+        normal = {(kind, pattern) for kind, _, pattern, _ in found if pattern}
+        patterns = (
+            {pattern for kind, pattern in normal if not kind},
+            {pattern for kind, pattern in normal if kind},
+        )
+        return (
+            (allow, disallow),
+            patterns,
+            {(bool(kind), text_of(other)) for kind, _, _, other in found if other},
+        )
+
+    def __iter__(self) -> Iterator[Rule]:
+        """All rules in their order."""
+        starts = self._starts or (0,)
+        first_lines = (self._first_lines,) if isinstance(self._first_lines, int) else self._first_lines
+        part = counted = line = 0
+        for match in RULE_LINE.finditer(self._text):
+            at = match.start()
+            while part < len(starts) and starts[part] <= at:
+                counted, line = starts[part], first_lines[part]
+                part += 1
+            line += self._text.count("\n", counted, at + 1)
+            counted = at + 1
+            yield self._rule(match, line)
+
+    def __getitem__(self, ordinal: int) -> Rule:
+        """One of them, counted from 0."""
+        if self._offsets is None or self._lines is None:
+            self._offsets = array("I", (match.start() for match in RULE_LINE.finditer(self._text)))
+            self._lines = array("I", (rule.line for rule in self))
+        match = RULE_LINE.match(self._text, self._offsets[ordinal])
+        if match is None:
+            raise IndexError(ordinal)
+        return self._rule(match, self._lines[ordinal])
+
+    def _rule(self, match: re.Match[str], line: int) -> Rule:
+        kind = RuleKind.DISALLOW if match[1] else RuleKind.ALLOW
+        begin = max(match.start(2), match.start(3), match.start(4))
+        return Rule(kind, text_of(self._text[begin : match.end()]), line)
+
+
+class Rules:
+    """The rules that bind one product token, ready for matching. Not to be changed."""
+
+    __slots__ = (
+        "_agents",
+        "_allow",
+        "_crawl_delay",
+        "_disallow",
+        "_origin",
+        "_rankings",
+        "_request_rates",
+        "_source",
+        "_visit_times",
+        "_warnings",
+    )
+
+    def __init__(
+        self,
+        rules: Iterable[Rule] | WrittenRules,
+        *,
+        agents: Iterable[str] = (),
+        crawl_delay: float | None = None,
+        request_rates: Iterable[RequestRate] = (),
+        visit_times: Iterable[VisitTime] = (),
+        origin: Origin | str | None = None,
+        warnings: Iterable[str] = (),
+    ) -> None:
+        """Take rules, in any order; the first of equal ones is kept.
+
+        Args:
+            rules: of all groups that bind the token.
+            agents: the values of these groups' User-agent lines; none where no group binds the token.
+            crawl_delay: the largest Crawl-delay asked of the token: seconds.
+            request_rates: all that is asked of the token.
+            visit_times: all that is asked of the token.
+            origin: whose file this is, or any URL of it. A rule that is an absolute URL there counts as its path.
+            warnings: what others may read otherwise.
+        """
+        self._source: Source = rules if isinstance(rules, WrittenRules) else ListedRules(rules)
+        self._agents = tuple(agents)
+        self._crawl_delay = crawl_delay
+        self._request_rates = tuple(request_rates)
+        self._visit_times = tuple(visit_times)
+        self._origin = origin
+        self._warnings = tuple(warnings)
+        self._allow: Table | None = None
+        self._disallow: Table | None = None
+        self._rankings: tuple[Ranking, Ranking] | None = None
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """The values of the User-agent lines that these rules stand under; none if no group binds the token."""
+        return self._agents
+
+    @property
+    def crawl_delay(self) -> float | None:
+        """The largest Crawl-delay asked of the token: seconds. Zero is an answer, too."""
+        return self._crawl_delay
+
+    @property
+    def request_rates(self) -> tuple[RequestRate, ...]:
+        """Every Request-rate asked of the token, with the hours each is for."""
+        return self._request_rates
+
+    @property
+    def request_rate(self) -> RequestRate | None:
+        """The slowest Request-rate asked of the token, whatever its hours."""
+        return max(self._request_rates, key=lambda rate: rate.seconds_per_document, default=None)
+
+    @property
+    def visit_times(self) -> tuple[VisitTime, ...]:
+        """Every Visit-time asked of the token."""
+        return self._visit_times
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What binds the token by RFC 9309, but not as other crawlers, and perhaps the author, read the file."""
+        return self._warnings
+
+    def allows(self, target: str) -> bool:
+        """Whether a path and query may be fetched."""
+        return self.allows_units(target_units(target))
+
+    def allows_normal(self, target: str) -> bool:
+        """As `allows`, for a target that is known to be in the normal form."""
+        return self.allows_units(units(target) if "%" in target else target)
+
+    def allows_units(self, target: str) -> bool:
+        """As `allows`, for the units of a target's normal form."""
+        disallow = self._disallow or self._tables()[1]
+        if not disallow.matches(target) or target == ROBOTS_TXT:
+            return True
+        if self._rankings is None and not self._tables()[0].matches(target):
+            return False
+        for_allow, for_disallow = self._ranked()
+        # Allow wins between rules of the same length.
+        beaten = shortest_rank(length_of(for_disallow.best(target))) - 1
+        return for_allow.best(target, beaten) > beaten
+
+    def decide(self, target: str) -> Decision:
+        """Whether a path and query may be fetched, by which rule, and against which."""
+        return self.decide_units(target_units(target))
+
+    def decide_units(self, target: str) -> Decision:
+        """As `decide`, for the units of a target's normal form."""
+        if target == ROBOTS_TXT:
+            return Decision(True, Reason.ROBOTS_TXT)
+        if not any(table.matches(target) for table in self._tables()):
+            return Decision(True, Reason.NO_RULE_MATCHES if self._agents else Reason.NO_GROUP)
+        allow, disallow = (ranking.best(target) for ranking in self._ranked())
+        is_allowed = length_of(allow) >= length_of(disallow)
+        winner, loser = (allow, disallow) if is_allowed else (disallow, allow)
+        reason = Reason.ALLOWED_BY_RULE if is_allowed else Reason.DISALLOWED_BY_RULE
+        opposing = None if loser < 0 else self._source[ordinal_of(loser)]
+        return Decision(is_allowed, reason, self._source[ordinal_of(winner)], opposing)
+
+    @property
+    def disallows_nothing(self) -> bool:
+        """Whether no path can be refused by these rules."""
+        return self._tables()[1].is_empty
+
+    @property
+    def disallows_everything(self) -> bool:
+        """Whether every path is refused, robots.txt itself apart."""
+        allow, disallow = self._tables()
+        return allow.is_empty and disallow.is_universal
+
+    def _tables(self) -> tuple[Table, Table]:
+        if self._allow is None or self._disallow is None:
+            prefixes, patterns, others = self._source.sorted_out()
+            if others:
+                normal = {(kind, normal_pattern(other, self._origin)) for kind, other in others}
+                allow = {units(form) for kind, form in normal if form and not kind}
+                disallow = {units(form) for kind, form in normal if form and kind}
+                patterns = patterns[0] | allow, patterns[1] | disallow
+            self._allow, self._disallow = map(Table, prefixes, patterns)
+        return self._allow, self._disallow
+
+    def _ranked(self) -> tuple[Ranking, Ranking]:
+        if self._rankings is None:
+            allow, disallow = self._ranks()
+            self._rankings = Ranking(allow), Ranking(disallow)
+        return self._rankings
+
+    def _ranks(self) -> tuple[dict[str, int], dict[str, int]]:
+        ranks: tuple[dict[str, int], dict[str, int]] = ({}, {})
+        for ordinal, rule in enumerate(self._source):
+            normal = normal_pattern(rule.path_pattern, self._origin)
+            if normal:
+                ranks[rule.kind is RuleKind.DISALLOW].setdefault(normal, rank(normal, ordinal))
+        return ranks
+
+    def __repr__(self) -> str:
+        count = sum(map(len, self._ranks()))
+        return f"<Rules for {', '.join(self._agents[:5]) or 'nobody'}: {count} rules>"
+
+
+ALLOW_ALL: Final = Rules(())
+"""No rule at all: everything may be fetched."""
+
+DENY_ALL: Final = Rules((Rule(RuleKind.DISALLOW, "/", 0),), agents=(EVERYBODY,))
+"""Nothing but robots.txt may be fetched. Its one rule, at line 0, stands in no file."""

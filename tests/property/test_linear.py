@@ -1,0 +1,155 @@
+"""A longer file never costs more than linearly: in steps and in memory, for every shape that could tempt a reader.
+
+Steps are counted, not seconds: every line of Python run and every built-in called, so that a run on a busy machine
+counts as on an idle one. What C does within one call is not seen here; `benchmarks` holds that against the clock.
+"""
+
+from __future__ import annotations
+
+import sys
+import tracemalloc
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from robotgate._classic import Dialect
+from robotgate._robotstxt import RobotsTxt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
+    Trace = Callable[[FrameType, str, object], "Trace"]
+    Work = Callable[[], object]
+
+SIZE: Final = 150
+MOST_STEPS: Final = 2.3
+"""How many times the steps twice the size may take: two, and what sorting adds. In a loop in a loop it takes four."""
+MOST_MEMORY: Final = 3.0
+"""The same of memory; tables grow by leaps."""
+URL: Final = "http://www.example.com/" + "ab/" * 20 + "?q=%41"
+
+FAMILIES: Final[dict[str, Callable[[int], bytes]]] = {
+    "agents, then rules": lambda n: lines("User-agent: a{}", n) + lines("Disallow: /{}", n),
+    "agents, then one rule": lambda n: lines("User-agent: a{}", n) + b"Disallow: /",
+    "one agent often, then rules": lambda n: lines("User-agent: foobot", n) + lines("Disallow: /{}", n),
+    "one group again and again": lambda n: lines("User-agent: foobot\nDisallow: /a", n),
+    "a group for everybody again and again": lambda n: lines("User-agent: *\nDisallow: /a\n", n),
+    "groups of many agents": lambda n: lines("User-agent: foobot\nUser-agent: b{}\nDisallow: /{}", n),
+    "groups without rules": lambda n: lines("User-agent: foobot\nCrawl-delay: {}\n", n),
+    "agents and delays by turns": lambda n: lines("User-agent: a{}\nCrawl-delay: {}", n) + b"Disallow: /",
+    "our agent and delays by turns": lambda n: (
+        lines("User-agent: foobot\nCrawl-delay: {}", n) + b"Disallow: /"
+    ),
+    "rates and hours": lambda n: b"User-agent: *\n" + lines("Request-rate: 1/{}\nVisit-time: 0100-0200", n),
+    "rules of one length": lambda n: b"User-agent: *\n" + lines("Disallow: /{:08}", n),
+    "rules of many lengths": lambda n: b"User-agent: *\n" + b"\n".join(rules_of_many_lengths(n)),
+    "rules that all match": lambda n: b"User-agent: *\n" + lines("Allow: /ab/*{:08}\nDisallow: /ab/*", n),
+    "rules with one wildcard": lambda n: b"User-agent: *\n" + lines("Disallow: /*{:08}$", n),
+    "rules with many wildcards": lambda n: b"User-agent: *\n" + lines("Disallow: *a*b*a*b*/*q*{}", n),
+    "rules in the query": lambda n: b"User-agent: *\n" + lines("Disallow: /*%2Fa{}?*q=%2F*", n),
+    "rules to respell": lambda n: b"User-agent: *\n" + lines("Disallow: /%7e%e3{}\u30c4", n),
+    "rules of other origins": lambda n: b"User-agent: *\n" + lines("Disallow: http://www{}.example.com/", n),
+    "rules before any group": lambda n: lines("Disallow: /{}", n),
+    "one rule of many wildcards": lambda n: b"User-agent: *\nDisallow: /" + b"*a" * 2 * n,
+    "one long rule": lambda n: b"User-agent: *\nDisallow: /" + b"ab/" * 2 * n,
+    "one long rule to respell": lambda n: b"User-agent: *\nDisallow: /" + b"%61\xff" * 2 * n,
+    "one long agent": lambda n: b"User-agent: " + b"foobot " * 2 * n + b"\nDisallow: /",
+    "one line over the limit": lambda n: b"User-agent: *\nDisallow: /" + b"a" * 300 * n,
+    "one long comment": lambda n: b"User-agent: *\nDisallow: / #" + b"#" * 300 * n,
+    "colons": lambda n: b":" * 300 * n,
+    "blanks": lambda n: b" \t" * 300 * n,
+    "LF": lambda n: b"\n" * 8 * n,
+    "CR": lambda n: b"\r" * 8 * n,
+    "CRLF": lambda n: b"\r\n" * 8 * n,
+    "NUL": lambda n: b"\0\n" * 8 * n,
+    "byte order marks": lambda n: b"\xef\xbb\xbf" * 8 * n,
+    "sitemaps": lambda n: lines("Sitemap: http://www.example.com/{}", n),
+    "unknown records": lambda n: b"User-agent: *\n" + lines("X{}: {}", n),
+    "nonsense": lambda n: lines("{} is not a line", n),
+}
+
+
+def lines(form: str, count: int) -> bytes:
+    """The form again and again, each time with another number in it."""
+    return "".join(
+        f"{form}\n".replace("{}", str(number)).replace("{:08}", f"{number:08}") for number in range(count)
+    ).encode()
+
+
+def rules_of_many_lengths(count: int) -> list[bytes]:
+    """Rules that together are no longer than others, though no two are of one length."""
+    return [b"Disallow: /" + b"x" * length for length in range(int((2 * 10 * count) ** 0.5))]
+
+
+def read_and_ask(body: bytes, dialect: Dialect) -> None:
+    """All that is done with a file: read, compile for an agent it may name, ask in both ways."""
+    robots = RobotsTxt.parse(body, "http://www.example.com/", dialect=dialect)
+    for agent in ("foobot", "barbot"):
+        robots.verdict(URL, agent)
+        robots.allowed(URL, agent)
+
+
+class Steps:
+    """Counts the lines of Python that a piece of work runs, and the built-ins it calls."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def on_line(self, frame: FrameType, event: str, argument: object) -> Trace:
+        """What `sys.settrace` calls."""
+        self.count += event == "line"
+        return self.on_line
+
+    def on_call(self, frame: FrameType, event: str, argument: object) -> None:
+        """What `sys.setprofile` calls."""
+        self.count += event == "c_call"
+
+
+def steps(work: Work) -> int:
+    """How many steps a piece of work takes."""
+    taken = Steps()
+    tracing, profiling = sys.gettrace(), sys.getprofile()
+    sys.settrace(taken.on_line)
+    sys.setprofile(taken.on_call)
+    try:
+        work()
+    finally:
+        sys.setprofile(profiling)
+        sys.settrace(tracing)
+    return taken.count
+
+
+def memory(work: Work) -> int:
+    """The most that a piece of work holds at once: bytes."""
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        work()
+        return tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("cost", "most"), [(steps, MOST_STEPS), (memory, MOST_MEMORY)])
+@pytest.mark.parametrize("dialect", Dialect)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_cost_is_linear(family: str, dialect: Dialect, cost: Callable[[Work], int], most: float) -> None:
+    """Twice the file takes about twice the steps and holds about twice the memory, if as much as that."""
+    one, small, large = (
+        partial(read_and_ask, FAMILIES[family](size), dialect) for size in (1, SIZE, 2 * SIZE)
+    )
+    one()  # What is computed but once is not of the file.
+    less, more = cost(small), cost(large)
+    assert more <= most * less, f"{less}, then {more}"
+
+
+def test_a_loop_in_a_loop_is_seen() -> None:
+    """A reader that gives every agent its own copy of every rule would not pass."""
+
+    def copies(size: int) -> list[list[str]]:
+        return [[rule.upper() for rule in ["/"] * size] for _ in range(size)]
+
+    for cost in (steps, memory):
+        assert cost(partial(copies, 200)) > 3.5 * cost(partial(copies, 100))
