@@ -30,7 +30,13 @@ from robotgate._lines import canonical
 
 SITE: Final = "https://site.example"
 AGENT: Final = "examplebot"
-WORDS: Final = ["about", "article", "author", "blog", "brand", "cart", "catalog", "category", "contact", "date", "docs", "en", "event", "file", "forum", "gallery", "help", "home", "id", "image", "index", "item", "lang", "list", "login", "map", "news", "offer", "page", "photo", "post", "press", "price", "print", "product", "profile", "q", "query", "report", "review", "search", "section", "shop", "sid", "sort", "source", "staff", "story", "tag", "team", "terms", "topic", "track", "user", "utm_source", "video", "view"]
+WORDS: Final = (
+    "about", "article", "author", "blog", "brand", "cart", "catalog", "category", "contact", "date", "docs", "en",
+    "event", "file", "forum", "gallery", "help", "home", "id", "image", "index", "item", "lang", "list", "login",
+    "map", "news", "offer", "page", "photo", "post", "press", "price", "print", "product", "profile", "q", "query",
+    "report", "review", "search", "section", "shop", "sid", "sort", "source", "staff", "story", "tag", "team",
+    "terms", "topic", "track", "user", "utm_source", "video", "view",
+)  # fmt: skip
 ROUNDS: Final = 5
 MEBIBYTE: Final = 1024 * 1024
 
@@ -226,7 +232,7 @@ def large_files() -> dict[str, tuple[bytes, list[str]]]:
     return {
         "10,000 plain rules": (
             _plain(10_000),
-            ["/7/section-77/x", "/about/us.html", "/99/section-1/page", "/5/"],
+            ["/7/section-77/x", "/about/us.html", "/99/section/page", "/5/"],
         ),
         "10,000 mixed rules": (_mixed(10_000), pages),
         "1,000 wildcard bombs, 2,000 octets": (_bombs(1_000), [f"/{'a' * 1_999}"]),

@@ -30,6 +30,7 @@ _PLAIN_URL: Final = re.compile(
     r"(/[!&-)+-;=?-Z_a-z~]*+)"  # and a path and query in the normal form.
 )
 _AUTHORITY: Final = re.compile(r"[^:/?#]*://[^/?#]*")
+_PRINTABLE: Final = re.compile(r"[!-~]*+")
 _ODD: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]|\s$")
 """What makes a URL no URL, wherever it points."""
 _AGENT_END: Final = re.compile(r"[/\s]")
@@ -130,7 +131,12 @@ class RobotsTxt:
             InvalidURLError: `url` is neither an absolute http or https URL nor a path beginning with ``/``.
         """
         rules = self._compiled.get(agent) or self.rules(agent)
-        return rules.allows_units(_target(url, self._site))
+        site = self._site
+        if site is not None and url.startswith(site) and "/." not in url:
+            plain = PLAIN_TARGET.fullmatch(url, len(site) - 1)
+            if plain is not None:
+                return rules.allows_units(plain[0])
+        return rules.allows_units(_target(url, site))
 
     def verdict(self, url: str, agent: str) -> Verdict:
         """As `allowed`, with the rule that decides and the group it stands in.
@@ -173,9 +179,7 @@ def _target(url: str, site: str | None) -> str:
     """The path and query, dot segments resolved; in units."""
     if site is not None and url.startswith(site):
         target = url[len(site) - 1 :]
-        if PLAIN_TARGET.fullmatch(target):
-            return _without_dot_segments(target) if "/." in target else target
-        if _ODD.search(target):
+        if not _PRINTABLE.fullmatch(target) and _ODD.search(target):
             Origin.of(url)
     elif plain := _PLAIN_URL.fullmatch(url):
         target = plain[1]
