@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from robotgate._rules import Rules
 
 _MAX_COMPILED: Final = 64
-_PLAIN_URL: Final = re.compile(
-    r"https?://(?:[a-z0-9][a-z0-9-]{0,60}+\.){1,3}+[a-z][a-z0-9-]{0,60}+"  # A host that needs no closer look,
-    r"(/[!&-)+-;=?-Z_a-z~]*+)"  # and a path and query in the normal form.
+_PLAIN_AUTHORITY: Final = re.compile(
+    r"https?://(?:[a-z0-9][a-z0-9-]{0,60}+\.){1,3}+[a-z][a-z0-9-]{0,60}+(?=/)"  # A host that needs no closer look.
 )
 _AUTHORITY: Final = re.compile(r"[^:/?#]*://[^/?#]*")
 _PRINTABLE: Final = re.compile(r"[!-~]*+")
@@ -78,10 +77,10 @@ class RobotsTxt:
         """
         if url is None:
             return cls(None, canonical(body), None)
-        plain = _PLAIN_URL.fullmatch(url)
-        if plain is None:
+        plain = _PLAIN_AUTHORITY.match(url)
+        if plain is None or not PLAIN_TARGET.fullmatch(url, plain.end()):
             Origin.of(url)
-        return cls(url, canonical(body), None if plain is None else url[: plain.start(1) + 1])
+        return cls(url, canonical(body), None if plain is None else f"{plain[0]}/")
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -178,11 +177,14 @@ class RobotsTxt:
 def _target(url: str, site: str | None) -> str:
     """The path and query, dot segments resolved; in units."""
     if site is not None and url.startswith(site):
-        target = url[len(site) - 1 :]
+        path_at = len(site) - 1
+    else:
+        plain = _PLAIN_AUTHORITY.match(url)
+        path_at = 0 if plain is None else plain.end()
+    if path_at:
+        target = url[path_at:]
         if not _PRINTABLE.fullmatch(target) and _ODD.search(target):
             Origin.of(url)
-    elif plain := _PLAIN_URL.fullmatch(url):
-        target = plain[1]
     elif url.startswith("/"):
         target = url
     else:
