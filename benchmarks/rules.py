@@ -30,65 +30,13 @@ from robotgate._lines import canonical
 
 SITE: Final = "https://site.example"
 AGENT: Final = "examplebot"
-WORDS: Final = [
-    "about",
-    "article",
-    "author",
-    "blog",
-    "brand",
-    "cart",
-    "catalog",
-    "category",
-    "contact",
-    "date",
-    "docs",
-    "en",
-    "event",
-    "file",
-    "forum",
-    "gallery",
-    "help",
-    "home",
-    "id",
-    "image",
-    "index",
-    "item",
-    "lang",
-    "list",
-    "login",
-    "map",
-    "news",
-    "offer",
-    "page",
-    "photo",
-    "post",
-    "press",
-    "price",
-    "print",
-    "product",
-    "profile",
-    "q",
-    "query",
-    "report",
-    "review",
-    "search",
-    "section",
-    "shop",
-    "sid",
-    "sort",
-    "source",
-    "staff",
-    "story",
-    "tag",
-    "team",
-    "terms",
-    "topic",
-    "track",
-    "user",
-    "utm_source",
-    "video",
-    "view",
-]
+WORDS: Final = (
+    "about", "article", "author", "blog", "brand", "cart", "catalog", "category", "contact", "date", "docs", "en",
+    "event", "file", "forum", "gallery", "help", "home", "id", "image", "index", "item", "lang", "list", "login",
+    "map", "news", "offer", "page", "photo", "post", "press", "price", "print", "product", "profile", "q", "query",
+    "report", "review", "search", "section", "shop", "sid", "sort", "source", "staff", "story", "tag", "team",
+    "terms", "topic", "track", "user", "utm_source", "video", "view",
+)  # fmt: skip
 ROUNDS: Final = 5
 MEBIBYTE: Final = 1024 * 1024
 
@@ -249,9 +197,9 @@ def memory(bodies: list[bytes], paths: list[list[str]]) -> dict[str, dict[str, f
 
 
 def _plain(count: int) -> bytes:
-    chance = random.Random(1)
-    rules = (f"Disallow: /{chance.randrange(100)}/section-{number}/page" for number in range(count))
-    return "\n".join(["User-agent: *", *rules]).encode()
+    return "\n".join(
+        ["User-agent: *", *(f"Disallow: /section-{number}/page" for number in range(count))]
+    ).encode()
 
 
 def _mixed(count: int) -> bytes:
@@ -284,7 +232,7 @@ def large_files() -> dict[str, tuple[bytes, list[str]]]:
     return {
         "10,000 plain rules": (
             _plain(10_000),
-            ["/7/section-77/x", "/about/us.html", "/99/section-1/page", "/5/"],
+            ["/section-77/page/x", "/section-9999/page", "/section-a/page.html", "/about/us.html"],
         ),
         "10,000 mixed rules": (_mixed(10_000), pages),
         "1,000 wildcard bombs, 2,000 octets": (_bombs(1_000), [f"/{'a' * 1_999}"]),

@@ -29,7 +29,7 @@ _LAST: Final = (1 << _LENGTH_SHIFT) - 1
 class Table:
     """The patterns of one kind, ready to say whether one of them matches."""
 
-    __slots__ = ("_exact", "_few_prefixes", "_prefixes", "_wildcards")
+    __slots__ = ("_are_few", "_exact", "_prefixes", "_wildcards")
 
     def __init__(self, prefixes: set[str], patterns: Iterable[str]) -> None:
         """Take patterns apart.
@@ -48,18 +48,18 @@ class Table:
                 prefixes.add(head)
             else:
                 exact.add(head)
-        are_few = len(prefixes) <= _FEW
-        self._few_prefixes = tuple(prefixes) if are_few else ()
-        self._prefixes = () if are_few else _shortest(prefixes)
+        self._are_few = len(prefixes) <= _FEW
+        self._prefixes = tuple(prefixes) if self._are_few else _shortest(prefixes)
         self._exact = frozenset(exact) if exact else None
         self._wildcards = Wildcards(wildcards) if wildcards else None
 
     def matches(self, target: str) -> bool:
         """Whether a target in units matches one of the patterns."""
-        if target.startswith(self._few_prefixes):
-            return True
         prefixes = self._prefixes
-        if prefixes:
+        if self._are_few:
+            if target.startswith(prefixes):
+                return True
+        else:
             # All between a prefix and a text that begins with it begin with it, too, and are no entries.
             at = bisect_right(prefixes, target)
             if at and target.startswith(prefixes[at - 1]):
@@ -71,12 +71,12 @@ class Table:
     @property
     def is_empty(self) -> bool:
         """Whether nothing can match."""
-        return not (self._few_prefixes or self._prefixes or self._exact or self._wildcards)
+        return not (self._prefixes or self._exact or self._wildcards)
 
     @property
     def is_universal(self) -> bool:
         """Whether everything is known to match."""
-        return "/".startswith(self._few_prefixes or self._prefixes)
+        return "/".startswith(self._prefixes)
 
 
 def _shortest(prefixes: set[str]) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ PLAIN: Final = r"[!&-)+-;=?-Z_a-z~]"
 PLAIN_TARGET: Final = re.compile(rf"/{PLAIN}*+")
 """A target of nothing but characters that are bare in the normal form."""
 _PLAIN_PATTERN: Final = re.compile(r"[!&-;=?-Z_a-z~]*\$?")
-_TO_SPELL: Final = re.compile(r"(%[0-9A-Fa-f]{2}|[^\x00-\x7f]+|[^!&-)+-;=?-Z_a-z~])")
+_TO_SPELL: Final = re.compile(r"([^!&-)+-;=?-Z_a-z~](?:(?<=%)[0-9A-Fa-f]{2})?+)")
 
 
 class _Spellings(dict[str, str]):
@@ -79,9 +79,13 @@ def normalise_target(target: str) -> str:
 
 def target_units(target: str) -> str:
     """The units of a target's normal form, see `units`, at once."""
-    if PLAIN_TARGET.fullmatch(target):
-        return target
-    target = target.partition("#")[0]
+    return target if PLAIN_TARGET.fullmatch(target) else respelt_units(target)
+
+
+def respelt_units(target: str) -> str:
+    """As `target_units`, for a target that is known not to be plain."""
+    if "#" in target:
+        target = target.partition("#")[0]
     if not target.startswith("/"):
         target = f"/{target}"
     octets = _respelt(_TO_SPELL, _TARGET_UNITS, target)

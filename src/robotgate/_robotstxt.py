@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from robotgate._rules import Rules
 
 _MAX_COMPILED: Final = 64
-_PLAIN_URL: Final = re.compile(
-    r"https?://(?:[a-z0-9][a-z0-9-]{0,60}+\.){1,3}+[a-z][a-z0-9-]{0,60}+"  # A host that needs no closer look,
-    r"(/[!&-)+-;=?-Z_a-z~]*+)"  # and a path and query in the normal form.
+_PLAIN_AUTHORITY: Final = re.compile(
+    r"https?://(?:[a-z0-9][a-z0-9-]{0,60}+\.){1,3}+[a-z][a-z0-9-]{0,60}+(?=/)"  # A host that needs no closer look.
 )
 _AUTHORITY: Final = re.compile(r"[^:/?#]*://[^/?#]*")
+_PRINTABLE: Final = re.compile(r"[!-~]*+")
 _ODD: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]|\s$")
 """What makes a URL no URL, wherever it points."""
 _AGENT_END: Final = re.compile(r"[/\s]")
@@ -81,10 +81,10 @@ class RobotsTxt:
         """
         if url is None:
             return cls(None, dialect, canonical(body), None)
-        plain = _PLAIN_URL.fullmatch(url)
-        if plain is None:
+        plain = _PLAIN_AUTHORITY.match(url)
+        if plain is None or not PLAIN_TARGET.fullmatch(url, plain.end()):
             Origin.of(url)
-        return cls(url, dialect, canonical(body), None if plain is None else url[: plain.start(1) + 1])
+        return cls(url, dialect, canonical(body), None if plain is None else f"{plain[0]}/")
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -133,7 +133,12 @@ class RobotsTxt:
             InvalidURLError: `url` is neither an absolute http or https URL nor a path beginning with ``/``.
         """
         rules = self._compiled.get(agent) or self.rules(agent)
-        return rules.allows_units(_target(url, self._site))
+        site = self._site
+        if site is not None and url.startswith(site) and "/." not in url:
+            plain = PLAIN_TARGET.fullmatch(url, len(site) - 1)
+            if plain is not None:
+                return rules.allows_units(plain[0])
+        return rules.allows_units(_target(url, site))
 
     def verdict(self, url: str, agent: str) -> Verdict:
         """As `allowed`, with the rule that decides and the group it stands in.
@@ -181,13 +186,14 @@ class RobotsTxt:
 def _target(url: str, site: str | None) -> str:
     """The path and query, dot segments resolved; in units."""
     if site is not None and url.startswith(site):
-        target = url[len(site) - 1 :]
-        if PLAIN_TARGET.fullmatch(target):
-            return _without_dot_segments(target) if "/." in target else target
-        if _ODD.search(target):
+        path_at = len(site) - 1
+    else:
+        plain = _PLAIN_AUTHORITY.match(url)
+        path_at = 0 if plain is None else plain.end()
+    if path_at:
+        target = url[path_at:]
+        if not _PRINTABLE.fullmatch(target) and _ODD.search(target):
             Origin.of(url)
-    elif plain := _PLAIN_URL.fullmatch(url):
-        target = plain[1]
     elif url.startswith("/"):
         target = url
     else:

@@ -6,7 +6,6 @@ made into a regular expression.
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from robotgate._normal import in_query
@@ -92,34 +91,26 @@ class Wildcards:
     characters that each needs, chosen to be shared by as few of them as possible.
     """
 
-    __slots__ = ("_keyed", "_plain", "_query")
+    __slots__ = ("_entries", "_entries_in_query", "_keyed")
 
     def __init__(self, patterns: Sequence[str]) -> None:
         self._keyed: dict[str, tuple[str, ...]] | None = None
         if len(patterns) >= _MANY:
             self._keyed, patterns = _keyed(patterns)
-        entries = [(*_needles(pattern), pattern) for pattern in patterns]
-        self._plain = tuple(chain.from_iterable(entry for entry in entries if "?" not in entry[0]))
-        self._query = tuple(chain.from_iterable(entry for entry in entries if "?" in entry[0]))
+        entries = tuple((*_needles(pattern), pattern) for pattern in patterns)
+        self._entries_in_query = entries
+        if any("?" in needle for needle, _, _ in entries):
+            entries = tuple(entry for entry in entries if "?" not in entry[0])
+        self._entries = entries
 
     def matches(self, target: str) -> bool:
         """Whether one of them matches."""
-        if self._plain and _one_matches(self._plain, target):
-            return True
-        if self._query and "?" in target and _one_matches(self._query, target):
-            return True
+        for needle, other, pattern in self._entries_in_query if "?" in target else self._entries:
+            if needle in target and other in target and wildcard_matches(pattern, target):
+                return True
         if self._keyed is None:
             return False
         return any(wildcard_matches(pattern, target) for pattern in _keyed_for(self._keyed, target))
-
-
-def _one_matches(entries: tuple[str, ...], target: str) -> bool:
-    """Whether a pattern matches: every third entry, behind two texts that it needs."""
-    parts = iter(entries)
-    for needle, other, pattern in zip(parts, parts, parts, strict=True):
-        if needle in target and other in target and wildcard_matches(pattern, target):
-            return True
-    return False
 
 
 class RankedWildcards:

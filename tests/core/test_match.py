@@ -125,6 +125,23 @@ def test_the_constants() -> None:
     assert DENY_ALL.decide("/robots.txt").reason is Reason.ROBOTS_TXT
 
 
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        ([disallow("/")], True),
+        ([disallow("*")], True),
+        ([disallow("/*"), disallow("/a")], True),
+        ([disallow("/$")], False),
+        ([disallow("/"), allow("/a")], False),
+        ([allow("/")], False),
+        ([], False),
+    ],
+)
+def test_what_refuses_everything(rules: list[Rule], *, expected: bool) -> None:
+    """A rule for all that none opposes; not one for the front page only."""
+    assert Rules(rules).disallows_everything is expected
+
+
 def test_rules_tell_what_they_were_made_of() -> None:
     """Agents and what is asked about the speed."""
     rate, visits = RequestRate(1, 5), VisitTime(0, 60)

@@ -4,7 +4,7 @@ import pytest
 
 from robotgate._errors import InvalidURLError
 from robotgate._pace import RequestRate
-from robotgate._robotstxt import RobotsTxt, product_token
+from robotgate._robotstxt import CleanParam, RobotsTxt, product_token
 from robotgate._urls import split_url
 from robotgate._verdict import Reason, Rule, RuleKind, Verdict
 
@@ -159,3 +159,59 @@ def test_thousands_of_equal_groups() -> None:
     rules = robots.rules("foobot")
     assert rules.agents == ("*",)
     assert repr(rules) == "<Rules for *: 1 rules>"
+
+
+def test_a_verdict_names_the_rule_that_lost() -> None:
+    """The strongest of the other side."""
+    verdict = RobotsTxt.parse(FILE).verdict("/private/open", "foobot")
+    assert verdict.rule == Rule(RuleKind.ALLOW, "/private/open", 6)
+    assert verdict.opposing == Rule(RuleKind.DISALLOW, "/private", 5)
+
+
+SPLIT = b"User-agent: foobot\nCrawl-delay: 5\nUser-agent: barbot\nDisallow: /a\n"
+
+
+@pytest.mark.parametrize(
+    ("agent", "delay", "words"),
+    [
+        ("foobot", 5.0, "line 2, Crawl-delay, stands between"),
+        ("barbot", None, "line 2, Crawl-delay, is asked of"),
+    ],
+)
+def test_a_verdict_warns_of_a_delay_between_agents(agent: str, delay: float | None, words: str) -> None:
+    """RFC 9309 §2.2.4 binds both agents by the rule; others read it otherwise."""
+    verdict = RobotsTxt.parse(SPLIT).verdict("/a", agent)
+    assert (verdict.allowed, verdict.crawl_delay) == (False, delay)
+    assert [warning.startswith(words) for warning in verdict.warnings] == [True]
+
+
+def test_an_ordinary_file_warns_of_nothing() -> None:
+    """A delay below all agent lines is read alike by all."""
+    assert RobotsTxt.parse(FILE).verdict("/private", "foobot").warnings == ()
+
+
+def test_host_and_clean_params() -> None:
+    """Typed, wherever they stand; the first Host counts."""
+    robots = RobotsTxt.parse(
+        b"HOST: a.example\nHost: b.example\nClean-param: sid&ref /forum/\nclean-param: q\nClean-param:"
+    )
+    assert robots.host == "a.example"
+    assert robots.clean_params == (CleanParam(("sid", "ref"), "/forum/"), CleanParam(("q",), ""))
+    assert RobotsTxt.parse(FILE).host is None
+
+
+def test_records_know_their_group() -> None:
+    """The index of the group; None above the first."""
+    robots = RobotsTxt.parse(b"License: x\nUser-agent: a\nDisallow:\nUser-agent: b\nContent-Signal: ai=n\n")
+    assert [(record.field, record.line, record.group) for record in robots.records] == [
+        ("License", 1, None),
+        ("Content-Signal", 5, 1),
+    ]
+
+
+@pytest.mark.parametrize("path", ["/a\x01", "/a ", "/\ud800", "/\x7f"])
+def test_what_is_no_url_is_refused_on_the_site_itself(path: str) -> None:
+    """Knowing the site saves no look at the rest."""
+    robots = RobotsTxt.parse(FILE, "https://example.com/robots.txt")
+    with pytest.raises(InvalidURLError):
+        robots.allowed(f"https://example.com{path}", "foobot")

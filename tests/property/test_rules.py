@@ -2,10 +2,13 @@
 
 import re
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robotgate._normal import normalise_pattern, normalise_target
+from robotgate._compile import compile_rules
+from robotgate._lines import canonical
+from robotgate._normal import normalise_pattern, normalise_target, target_units
+from robotgate._normal import units as units_of
 from robotgate._parse import parse
 from robotgate._robotstxt import RobotsTxt
 from robotgate._rules import Rules
@@ -41,6 +44,12 @@ LINES = st.one_of(
     WRITTEN.map(lambda pattern: f"Disallow: {pattern}".encode()),
     WRITTEN.map(lambda pattern: f"Allow: {pattern}".encode()),
 )
+SCRAPS = (
+    b"User-agent", b"user agent", b"USERAGENT", b"Disallow", b"dissallow", b"ALLOW", b"Crawl-delay", b"sitemap", b":",
+    b" ", b"\t", b"\v", b"\f", b"\n", b"\n", b"\n", b"\r", b"\r\n", b"#", b"\0", b"/a", b"/a*", b"*", b"$", b"%2F",
+    b"\xe9", b"\xc3\xa9", b"foobot", b"barbot/1", b"1", b"\x1c", b"\xa0", b"\x85", b"b\xe9t", b"\xef\xbb\xbf",
+    b"User-agent: foobot\n", b"User-agent: *\n", b"Disallow: /a\n", b"Crawl-delay: 2\n", b"Allow: /*b$\n",
+)  # fmt: skip
 FILES = st.lists(LINES, max_size=25).map(b"\n".join)
 
 
@@ -115,6 +124,63 @@ def test_no_bytes_raise(body: bytes) -> None:
         assert robots.allowed("/a/b?c=%2F", agent) is robots.verdict("/a/b?c=%2F", agent).allowed
         delay = robots.crawl_delay(agent)
         assert delay is None or 0 <= delay < float("inf")
+
+
+def read_whole(body: bytes, token: str) -> Rules:
+    """What binds a token, by way of all groups."""
+    parsed = parse(body)
+    groups = [group for group in parsed.groups if group.names(token)]
+    if not groups:
+        token = "*"
+        groups = [group for group in parsed.groups if group.names(token)]
+    paces = [pace for group in groups for pace in group.paces if pace.names(token)]
+    return Rules(
+        (rule for group in groups for rule in group.rules),
+        agents=dict.fromkeys(agent for group in groups for agent in group.agents),
+        crawl_delay=max((pace.crawl_delay for pace in paces if pace.crawl_delay is not None), default=None),
+        request_rates=dict.fromkeys(rate for pace in paces for rate in pace.request_rates),
+        visit_times=dict.fromkeys(time for pace in paces for time in pace.visit_times),
+    )
+
+
+@given(
+    FILES | st.lists(st.sampled_from(SCRAPS), max_size=40).map(b"".join),
+    st.sampled_from(["foobot", "barbot", "*", "", "b%e9t"]),
+    st.lists(TARGETS, max_size=4),
+)
+def test_reading_for_one_token_is_reading_all(body: bytes, token: str, targets: list[str]) -> None:
+    """The short way through a file and the long one come to the same answers, rules and lines."""
+    short, long = compile_rules(canonical(body), token), read_whole(body, token)
+    assert list(short._source) == list(long._source)
+    assert [short._source[ordinal] for ordinal in range(len(list(long._source)))] == list(long._source)
+    assert short.agents == long.agents
+    assert (short.crawl_delay, short.request_rates) == (long.crawl_delay, long.request_rates)
+    assert short.visit_times == long.visit_times
+    assert short.disallows_nothing is long.disallows_nothing
+    assert short.disallows_everything is long.disallows_everything
+    for target in targets:
+        assert short.allows(target) is long.allows(target)
+        assert short.decide(target) == long.decide(target)
+
+
+@given(st.text(max_size=30) | TARGETS)
+def test_units_are_those_of_the_normal_form(target: str) -> None:
+    """Made at once or in two steps."""
+    assert target_units(target) == units_of(normalise_target(target))
+
+
+@given(st.lists(WRITTEN, min_size=100, max_size=130, unique=True), st.lists(TARGETS, max_size=4))
+@settings(max_examples=30)
+def test_many_patterns_are_answered_for_as_each(patterns: list[str], targets: list[str]) -> None:
+    """What finds few among many finds all that match."""
+    rules = Rules(Rule(RuleKind.DISALLOW, pattern, line) for line, pattern in enumerate(patterns))
+    for target in targets:
+        matching = [pattern for pattern in patterns if matches(pattern, target)]
+        assert rules.allows(target) is not bool(matching)
+        rule = rules.decide(target).rule
+        assert (rule and priority(rule)[0]) == max(
+            (len(normalise_pattern(pattern)) for pattern in matching), default=None
+        )
 
 
 @given(FILES)
