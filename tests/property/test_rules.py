@@ -227,6 +227,23 @@ def test_a_file_twice_is_the_file(body: bytes, target: str, agent: str) -> None:
     assert once.sitemaps == twice.sitemaps
 
 
+@given(
+    st.lists(st.tuples(st.sampled_from(RuleKind), WRITTEN), max_size=8),
+    st.integers(0, 8),
+    st.sampled_from([b"", b"User-agent: otherbot\nDisallow: /\n"]),
+    TARGETS,
+)
+def test_a_group_in_parts_is_the_group(
+    rules: list[tuple[RuleKind, str]], cut: int, between: bytes, target: str
+) -> None:
+    """Rules of one agent mean the same in one group and in two, with another agent's group between or none."""
+    head = b"User-agent: foobot\nDisallow:\n"
+    lines = [f"{kind.value}: {pattern}\n".encode() for kind, pattern in rules]
+    whole = RobotsTxt.parse(b"".join([head, *lines]))
+    parts = RobotsTxt.parse(b"".join([head, *lines[:cut], between, head, *lines[cut:]]))
+    assert whole.allowed(target, "foobot") is parts.allowed(target, "foobot")
+
+
 @given(FILES, st.sampled_from([b"\r", b"\r\n"]), TARGETS)
 def test_line_ends_are_all_the_same(body: bytes, end: bytes, target: str) -> None:
     """CR, LF and CRLF make the same file."""

@@ -56,6 +56,9 @@ def _remarks(verdict: Verdict) -> list[str]:
         read = f", read {_moment(verdict.fetched_at)}" if verdict.fetched_at is not None else ""
         remarks.append(f"{verdict.robots_url}{status}{read}{', stale' if verdict.stale else ''}")
     remarks += [f"redirected from {url}" for url in verdict.redirects]
+    if verdict.opposing is not None:
+        remarks.append(f"against line {verdict.opposing.line}: {verdict.opposing}")
+    remarks += [f"mind: {warning}" for warning in verdict.warnings]
     if verdict.crawl_delay is not None:
         remarks.append(f"Crawl-delay: {verdict.crawl_delay:g} s")
     if verdict.retry_after is not None:
