@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from robotgate._access import MAX_REDIRECTS, STATUS_TABLE, StatusPolicy
+from robotgate._status import MAX_REDIRECTS, STATUS_TABLE, StatusPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,8 +8,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from robotgate._access import Outcome, RobotsRecord
+from robotgate._access import RobotsRecord
 from robotgate._pacing import HostState
+from robotgate._status import Outcome
 from robotgate._urls import Origin
 
 if TYPE_CHECKING:

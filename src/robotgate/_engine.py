@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 
-from robotgate._access import Answer, Ending, Outcome, Standing, settle
+from robotgate._access import Answer, Ending, Standing, settle
 from robotgate._bound import Bound
 from robotgate._errors import OptionError
 from robotgate._fetch import AiohttpFetcher
@@ -21,6 +21,7 @@ from robotgate._lanes import Lanes
 from robotgate._pacing import HostState
 from robotgate._resolver import ThreadPerNameResolver
 from robotgate._robots import RobotsKeeper, RobotsOptions
+from robotgate._status import Outcome
 from robotgate._turns import Turns
 
 if TYPE_CHECKING:

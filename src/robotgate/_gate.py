@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final, Self, Unpack
 
 import aiohttp
 
-from robotgate._access import RobotsRecord, StatusPolicy
 from robotgate._clock import SystemClock
 from robotgate._engine import Engine
 from robotgate._errors import GateClosedError
@@ -20,6 +19,7 @@ from robotgate._options import MAX_FETCH_BYTES, Options, check_names, check_part
 from robotgate._page import RequestOptions, page_request
 from robotgate._ports import Clock, Fetcher, Store
 from robotgate._robotstxt import RobotsTxt
+from robotgate._status import StatusPolicy
 from robotgate._turns import PendingTurn, Turn
 from robotgate.stores.memory import MemoryStore
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from yarl import URL
 
+    from robotgate._access import RobotsRecord
     from robotgate._host import HostView
     from robotgate._site import Site
     from robotgate._verdict import Verdict

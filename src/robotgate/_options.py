@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from robotgate._access import StatusPolicy
 from robotgate._errors import OptionError
+from robotgate._status import StatusPolicy
 
 if TYPE_CHECKING:
     from enum import Enum

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from yarl import URL
 
-from robotgate._access import Answer, Ending, Failure, Outcome, RobotsRecord, StatusPolicy, follow, settle
+from robotgate._access import Answer, Ending, Failure, RobotsRecord, follow, settle
 from robotgate._attempts import attempts
 from robotgate._decode import whole_lines
 from robotgate._errors import (
@@ -23,6 +23,7 @@ from robotgate._errors import (
 from robotgate._flight import Flight
 from robotgate._lines import MAX_BYTES
 from robotgate._site import Site, site_of
+from robotgate._status import Outcome, StatusPolicy
 from robotgate._urls import Origin
 
 if TYPE_CHECKING:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from robotgate._access import STATUS_TABLE, Outcome, Standing, StatusPolicy, standing, standing_until_at
+from robotgate._access import Standing, standing, standing_until_at
 from robotgate._compile import compile_rules
 from robotgate._lines import canonical
 from robotgate._rules import ALLOW_ALL, DENY_ALL, Rules
+from robotgate._status import STATUS_TABLE, Outcome, StatusPolicy
 from robotgate._verdict import AccessResult, Reason, Verdict
 
 if TYPE_CHECKING:

@@ -10,27 +10,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robotgate._access import (
+    Answer,
+    Ending,
+    Failure,
+    RobotsRecord,
+    Standing,
+    follow,
+    max_age,
+    redirect_target,
+    retry_delay,
+    settle,
+    standing,
+)
+from robotgate._status import (
     DAY,
     HOUR,
     MAX_REDIRECTS,
     MINUTE,
     STATUS_TABLE,
-    Answer,
     Effect,
-    Ending,
-    Failure,
     Lifetime,
     Outcome,
-    RobotsRecord,
-    Standing,
     StatusPolicy,
-    follow,
-    max_age,
     outcome_of,
-    redirect_target,
-    retry_delay,
-    settle,
-    standing,
 )
 from robotgate._urls import Origin
 from robotgate._verdict import AccessResult

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from robotgate._access import Outcome, RobotsRecord
+from robotgate._access import RobotsRecord
 from robotgate._check_store import check_store
 from robotgate._pacing import HostState
+from robotgate._status import Outcome
 from robotgate._urls import Origin
 from robotgate._virtual import VirtualTimeLoop
 from robotgate.stores.memory import MemoryStore

@@ -1,0 +1,153 @@
+"""The status table: what an answer for robots.txt, or its absence, means for a whole origin (RFC 9309 §2.3.1).
+
+`STATUS_TABLE` is the law: `_access` reads it, and nothing else decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from robotgate._verdict import AccessResult
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MINUTE: Final = 60.0
+HOUR: Final = 60 * MINUTE
+DAY: Final = 24 * HOUR
+
+MAX_REDIRECTS: Final = 5
+"""RFC 9309 §2.3.1.2: at least five consecutive redirects are followed."""
+MIN_LIFETIME: Final = 5 * MINUTE
+MAX_LIFETIME: Final = DAY
+"""RFC 9309 §2.4: a copy should not be used for longer than 24 hours."""
+MAX_STALE_AGE: Final = 30 * DAY
+"""RFC 9309 §2.3.1.4 gives thirty days as its example of a long time."""
+GOOGLE_PATIENCE: Final = 12 * HOUR
+MIN_RETRY_DELAY: Final = MINUTE
+MAX_RETRY_DELAY: Final = HOUR
+RETRY_JITTER: Final = 0.25
+MAX_RETRY_AFTER: Final = DAY
+
+
+class StatusPolicy(Enum):
+    """Who decides what a status means where RFC 9309 leaves it open."""
+
+    DEFAULT = "default"
+    """401 and 403 close the site, as the robots of the 1990s had it; failures close it until it answers."""
+    RFC9309 = "rfc9309"
+    """As the default, but 401 and 403 open the site, as every 4xx may."""
+    GOOGLE = "google"
+    """As Google documents its own crawlers: 4xx open; after twelve hours of failures without a copy, open."""
+    CLASSIC = "classic"
+    """The 1990s: 401 and 403 close, 404 and 410 open, and anything else means to come back later."""
+    ARCHIVE = "archive"
+    """For archives with the right to it: no answer, or a refused one, opens the site."""
+
+
+class Outcome(Enum):
+    """How asking for a robots.txt ended, as the rows of the table tell it apart."""
+
+    SUCCESS = "2xx"
+    FORBIDDEN = "401, 403"
+    MISSING = "404, 410"
+    OTHER_CLIENT_ERROR = "other 4xx but 429"
+    LOST = "a redirect to nowhere, or more than 5"
+    NON_PUBLIC = "a redirect to a non-public address"
+    FAILURE = "429, 5xx, anything else, network, TLS, DNS, timeout, cut off"
+
+
+class Effect(Enum):
+    """What an outcome does to the origin."""
+
+    RULES = "the lines that can be parsed"
+    OPEN = "all open"
+    CLOSED = "closed"
+    LAST_GOOD_ELSE_CLOSED = "the last good copy up to 30 days; none: closed"
+    LAST_GOOD_ELSE_OPEN = "the last good copy up to 30 days; none: open"
+    LAST_GOOD_ELSE_CLOSED_12_HOURS = "the last good copy up to 30 days; none: closed for 12 hours, then open"
+
+
+WITHOUT_COPY: Final = frozenset({Effect.RULES, Effect.OPEN, Effect.CLOSED})
+
+
+class Lifetime(Enum):
+    """For how long an outcome is taken as known."""
+
+    CACHE_CONTROL = "Cache-Control max-age within 5 min and 24 h; 24 h without"
+    ONE_DAY = "24 h"
+    RETRY = "1 min, doubling to 1 h, jittered; Retry-After obeyed"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of the status table."""
+
+    access: AccessResult
+    effect: Effect
+    """Under `StatusPolicy.DEFAULT`."""
+    lifetime: Lifetime
+    elsewhere: Mapping[StatusPolicy, Effect] = field(default_factory=dict)
+    """Where a named policy differs from the default."""
+
+    @property
+    def keeps_copy(self) -> bool:
+        """Whether some policy goes on with the last good copy, which is then to be kept for it."""
+        return not WITHOUT_COPY.issuperset({self.effect, *self.elsewhere.values()})
+
+    def effect_under(self, policy: StatusPolicy) -> Effect:
+        """What this outcome does under a policy."""
+        return self.elsewhere.get(policy, self.effect)
+
+
+STATUS_TABLE: Final[Mapping[Outcome, Row]] = MappingProxyType(
+    {
+        Outcome.SUCCESS: Row(AccessResult.SUCCESSFUL, Effect.RULES, Lifetime.CACHE_CONTROL),
+        Outcome.FORBIDDEN: Row(
+            AccessResult.UNAVAILABLE,
+            Effect.CLOSED,
+            Lifetime.ONE_DAY,
+            {
+                StatusPolicy.RFC9309: Effect.OPEN,
+                StatusPolicy.GOOGLE: Effect.OPEN,
+                StatusPolicy.ARCHIVE: Effect.OPEN,
+            },
+        ),
+        Outcome.MISSING: Row(AccessResult.UNAVAILABLE, Effect.OPEN, Lifetime.ONE_DAY),
+        Outcome.OTHER_CLIENT_ERROR: Row(
+            AccessResult.UNAVAILABLE,
+            Effect.OPEN,
+            Lifetime.ONE_DAY,
+            {StatusPolicy.CLASSIC: Effect.LAST_GOOD_ELSE_CLOSED},
+        ),
+        Outcome.LOST: Row(AccessResult.UNAVAILABLE, Effect.OPEN, Lifetime.ONE_DAY),
+        Outcome.NON_PUBLIC: Row(AccessResult.UNREACHABLE, Effect.CLOSED, Lifetime.ONE_DAY),
+        Outcome.FAILURE: Row(
+            AccessResult.UNREACHABLE,
+            Effect.LAST_GOOD_ELSE_CLOSED,
+            Lifetime.RETRY,
+            {
+                StatusPolicy.GOOGLE: Effect.LAST_GOOD_ELSE_CLOSED_12_HOURS,
+                StatusPolicy.ARCHIVE: Effect.LAST_GOOD_ELSE_OPEN,
+            },
+        ),
+    }
+)
+
+
+def outcome_of(status: int) -> Outcome:
+    """The table's row for the status of an answer that is not followed any further."""
+    if 200 <= status <= 299:
+        return Outcome.SUCCESS
+    if status in (401, 403):
+        return Outcome.FORBIDDEN
+    if status in (404, 410):
+        return Outcome.MISSING
+    if 300 <= status <= 399:
+        return Outcome.LOST
+    if 400 <= status <= 499 and status != 429:
+        return Outcome.OTHER_CLIENT_ERROR
+    return Outcome.FAILURE
