@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -11,8 +12,6 @@ from tests.cli.conftest import CONTACT
 from robotgate.cli._check_command import check
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.cli.conftest import LocalSite, Program
 
 ROBOTS: Final = b"""\
@@ -82,6 +81,12 @@ def test_the_worst_answer_counts(robots: Path) -> None:
     """One URL without an answer is worse than one disallowed, which is worse than any number allowed."""
     assert _check(robots, "/", "/tmp/")[0] == 1
     assert _check(robots, "/", "/tmp/", "nonsense")[0] == 2
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there is no endless file here")
+def test_an_endless_file_is_not_read_to_its_end() -> None:
+    """No more of it than could count."""
+    assert _check(Path("/dev/zero"), "/")[0] == 0
 
 
 def test_a_file_cannot_steer_the_terminal(tmp_path: Path) -> None:

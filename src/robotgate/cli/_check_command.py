@@ -13,6 +13,7 @@ from robotgate.cli._check_show import show
 from robotgate.cli._common import (
     CONTACT_HELP,
     INTERRUPTED,
+    MAX_BYTES_READ,
     agent_option,
     console,
     private_option,
@@ -68,7 +69,7 @@ def check(
 
 def _read(robots: BinaryIO) -> bytes:
     try:
-        return robots.read()
+        return robots.read(MAX_BYTES_READ)
     except OSError as error:
         raise click.UsageError(f"cannot read {robots.name}: {error.strerror}") from error
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 PIPE_WIDTH: Final = 100
 """Columns where there is no terminal to ask."""
+MAX_BYTES_READ: Final = 1024 * 1024
+"""Of a robots.txt on disk; more than counts."""
 INTERRUPTED: Final = 130
 """The exit status of a program that Ctrl-C ended."""
 

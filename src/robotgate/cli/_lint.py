@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from robotgate import Outcome, RobotGateError, Severity, lint
+from robotgate.cli._common import MAX_BYTES_READ
 from robotgate.cli._rows import in_our_words
 
 if TYPE_CHECKING:
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
     from typing import IO
 
     from robotgate import Finding, RobotGate, RobotsRecord
-
-MAX_BYTES_READ: Final = 1024 * 1024
-"""Of a file on disk; more than lint looks at."""
 
 
 class Exit(IntEnum):
