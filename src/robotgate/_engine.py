@@ -122,10 +122,6 @@ class Engine:
         if not saving.cancelled() and (error := saving.exception()) is not None:
             logger.warning("rules that were learnt could not be saved, and hold in memory only: %s", error)
 
-    def wait_time(self, pace_key: str) -> float:
-        """Seconds until the next turn of a pace key, at the least."""
-        return self.lanes.wait(pace_key)
-
     def view(self, origin: Origin) -> HostView:
         """What is remembered of an origin's host."""
         lane = self.lanes.peek(origin.host)
@@ -139,7 +135,7 @@ class Engine:
             visits=state.visits,
             bytes_read=state.bytes_read,
             last_visit_at=state.last_visit_at,
-            next_allowed_at=now + self.wait_time(origin.host),
+            next_allowed_at=now + self.lanes.wait(origin.host),
             blocked_until_at=state.blocked_until_at if state.blocked_until_at > now else None,
             failures=state.failures,
             waiting=0 if lane is None else lane.waiting,

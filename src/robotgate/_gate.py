@@ -294,7 +294,7 @@ class RobotGate:
             InvalidURLError, NonPublicAddressError, GateClosedError: as `allowed`.
         """
         origin, _ = self._running.turns.locate(url)
-        return self._running.wait_time(origin.host)
+        return self._running.lanes.wait(origin.host)
 
     def learn(self, url: str | URL, body: bytes, *, fresh_until: float | None = None) -> None:
         """Take a robots.txt that the caller already has, as if it had just been fetched.

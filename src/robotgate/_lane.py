@@ -24,18 +24,16 @@ from robotgate._errors import (
     StoreError,
     TooSoonError,
 )
-from robotgate._pacing import HostState, earliest_start_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from robotgate._bound import Bound
+    from robotgate._pacing import HostState
     from robotgate._ports import Clock, Store
 
 IDLE_LINGER: Final = 10.0
 """Seconds an idle lane is kept, though its politeness is served: making one costs more than keeping it."""
-CLOCK_GRAIN: Final = 1e-6
-"""Seconds; instants closer than this are the same. A double holds today's date no finer than a quarter of it."""
 LIMITER_SLACK: Final = 1e-6
 """The share by which the limiter's period is shorter than the delay: the rounding of its leak must not hold back a
 start that the instant allows."""
@@ -56,6 +54,10 @@ class LaneRules:
     """Requests under way at once."""
     max_block: float
     """Seconds; a longer block is not waited out."""
+
+    def longest_delay(self, asked: Mapping[str, float]) -> float:
+        """The longest of our own delay and those that a host's origins ask for: seconds."""
+        return max(self.delay, *asked.values(), 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,14 +101,7 @@ class Admission:
             as `Lane.admit`.
         """
         self.end()
-        terms = self.terms
-        return await self.lane.admit(
-            bound=terms.bound,
-            ahead=terms.ahead,
-            priority=terms.priority,
-            max_wait=terms.max_wait,
-            arrival=terms.arrival,
-        )
+        return await self.lane.readmit(self.terms)
 
     def end(self) -> None:
         """The request is over; ending twice is ending once."""
@@ -133,7 +128,7 @@ class Lane:
         self.pace_key = pace_key
         self.state = state
         self._asked_delays = {} if asked_delays is None else asked_delays
-        self.delay = max(rules.delay, *self._asked_delays.values(), 0.0)
+        self.delay = rules.longest_delay(self._asked_delays)
         self._rules = rules
         self._clock = clock
         self._store = store
@@ -162,8 +157,7 @@ class Lane:
 
     def wait(self) -> float:
         """Seconds until the next turn could come at the earliest."""
-        left = earliest_start_at(self.state, delay=self.delay) - self._clock.now()
-        return left if left > CLOCK_GRAIN else 0.0
+        return _pacing.wait(self.state, delay=self.delay, now=self._clock.now())
 
     def is_held_by(self, task: asyncio.Task[object] | None) -> bool:
         """Whether nobody can have a turn before this task ends one of its own."""
@@ -183,7 +177,7 @@ class Lane:
         self._asked_delays[origin] = delay
         if not delay:
             del self._asked_delays[origin]
-        longest = max(self._rules.delay, *self._asked_delays.values(), 0.0)
+        longest = self._rules.longest_delay(self._asked_delays)
         if longest != self.delay:
             self.delay = longest
             self._limiter = _limiter(longest)
@@ -213,26 +207,27 @@ class Lane:
             NestedTurnError: this task holds the host's last slot itself.
             GateClosedError: the gate was closed meanwhile.
         """
-        self._refuse_nested()
-        terms = Terms(
-            bound=bound,
-            ahead=ahead,
-            priority=priority,
-            max_wait=max_wait,
-            arrival=next(self._arrivals) if arrival is None else arrival,
+        if arrival is None:
+            arrival = next(self._arrivals)
+        return await self.readmit(
+            Terms(bound=bound, ahead=ahead, priority=priority, max_wait=max_wait, arrival=arrival)
         )
-        deadline_at = None if max_wait is None else self._clock.now() + max_wait
+
+    async def readmit(self, terms: Terms) -> Admission:
+        """As `admit`, on terms that are settled."""
+        self._refuse_nested()
+        deadline_at = None if terms.max_wait is None else self._clock.now() + terms.max_wait
         while True:
             await self._granted(terms.rank, deadline_at)
-            await self._bounded(bound, deadline_at)
+            await self._bounded(terms.bound, deadline_at)
             if self._is_closed:
-                bound.release(asyncio.current_task())
+                terms.bound.release(asyncio.current_task())
                 raise _closed()
             self._recall()
             if self.wait() <= 0:
                 return await self._begin(terms)
             # A block, or another gate's visit, came between.
-            bound.release(asyncio.current_task())
+            terms.bound.release(asyncio.current_task())
             self._give_back()
 
     def note_answer(self, status: int, retry_after: float | None) -> None:

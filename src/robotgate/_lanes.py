@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from robotgate import _pacing
 from robotgate._errors import GateClosedError
 from robotgate._lane import Lane, LaneRules
-from robotgate._pacing import HostState, earliest_start_at
+from robotgate._pacing import HostState
 
 if TYPE_CHECKING:
     from robotgate._ports import Clock, Store
@@ -69,9 +70,8 @@ class Lanes:
         if lane is not None:
             return lane.wait()
         state = self._store.recall_host(pace_key) or HostState()
-        asked = self._asked_delays.get(pace_key, {})
-        delay = max(self._rules.delay, *asked.values(), 0.0)
-        return max(0.0, earliest_start_at(state, delay=delay) - self._clock.now())
+        delay = self._rules.longest_delay(self._asked_delays.get(pace_key, {}))
+        return _pacing.wait(state, delay=delay, now=self._clock.now())
 
     def peek(self, pace_key: str) -> Lane | None:
         """The lane, if there is one."""

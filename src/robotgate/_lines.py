@@ -8,6 +8,7 @@ property test holds them to the same answers.
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from enum import Enum, auto
 from typing import Final
 
@@ -18,7 +19,6 @@ MAX_BYTES: Final = 512_000
 MAX_LINE_BYTES: Final = 16 * 1024
 """A longer line, its comment not counted, is dropped: cut short, an Allow would allow too much."""
 
-_BOM: Final = b"\xef\xbb\xbf"
 _BLANKS: Final = " \t"
 _UNDECODABLE: Final = re.compile("[\udc80-\udcff]")
 _LINE_TOO_LONG: Final = re.compile(rf"\n[^\n#]{{{MAX_LINE_BYTES + 1},}}+")
@@ -75,7 +75,7 @@ def canonical(body: bytes) -> str:
     if len(window) > MAX_BYTES:
         window = window[: max(window.rfind(b"\n"), window.rfind(b"\r"), 0)]
     marks = 0
-    while marks < len(_BOM) and window[marks : marks + 1] == _BOM[marks : marks + 1]:
+    while marks < len(BOM_UTF8) and window[marks : marks + 1] == BOM_UTF8[marks : marks + 1]:
         marks += 1
     text = f"\n{window[marks:].decode('latin-1')}\n"
     if "\r" in text:

@@ -5,6 +5,7 @@ What a line means is asked of the parser; only where its field ends and its valu
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
@@ -15,7 +16,6 @@ from robotgate._robotstxt import RobotsTxt
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-BOM: Final = b"\xef\xbb\xbf"
 _BLANKS: Final = b" \t"
 _MAX_FIELD_OCTETS: Final = 20
 _MAX_FIELDS_ASKED: Final = 1000
@@ -88,7 +88,7 @@ def plain_line(number: int, octets: bytes) -> Line:
 
 def marks(body: bytes) -> int:
     """How many octets of a byte order mark a file begins with."""
-    return next(length for length in (3, 2, 1, 0) if body.startswith(BOM[:length]))
+    return next(length for length in (3, 2, 1, 0) if body.startswith(BOM_UTF8[:length]))
 
 
 def whole_lines(body: bytes) -> bytes:

@@ -12,6 +12,8 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Final
 
+CLOCK_GRAIN: Final = 1e-6
+"""Seconds; instants closer than this are the same. A double holds today's date no finer than a quarter of it."""
 BLOCKING_STATUSES: Final = frozenset({429, 503})
 """Statuses by which a server asks for a pause (RFC 6585 §4, RFC 9110 §15.6.4)."""
 MIN_BLOCK: Final = 60.0
@@ -46,6 +48,12 @@ def earliest_start_at(state: HostState, *, delay: float) -> float:
     """The instant before which nothing may start; in the past when a visit is due."""
     spaced = 0.0 if state.last_visit_at is None else state.last_visit_at + delay
     return max(state.next_allowed_at, spaced, state.blocked_until_at)
+
+
+def wait(state: HostState, *, delay: float, now: float) -> float:
+    """Seconds until a visit is due; 0 when it is."""
+    left = earliest_start_at(state, delay=delay) - now
+    return left if left > CLOCK_GRAIN else 0.0
 
 
 def begun(state: HostState, *, now: float, delay: float) -> HostState:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from codecs import BOM_UTF8
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from robotgate import Group, RobotGate
 
 LINES_AROUND: Final = 2
-_BOM: Final = b"\xef\xbb\xbf"
 
 
 class Exit(IntEnum):
@@ -94,7 +94,7 @@ def context(body: bytes, verdict: Verdict, agent: str) -> tuple[Line, ...]:
     """The lines of a file that explain a verdict; none when no line decided."""
     if verdict.rule is None:
         return ()
-    lines = body.removeprefix(_BOM).splitlines()
+    lines = body.removeprefix(BOM_UTF8).splitlines()
     deciding = verdict.rule.line
     numbers = set(range(deciding - LINES_AROUND, deciding + LINES_AROUND + 1))
     numbers |= _agent_line(body, lines, deciding, product_token(agent).lower())
