@@ -13,13 +13,16 @@ import robotgate
 import robotgate.testing
 
 PUBLIC: Final = [
+    "NO_RATE",
     "AccessResult",
     "Answer",
+    "BlockCause",
     "CleanParam",
     "Clock",
     "Decision",
     "Dialect",
     "DisallowedError",
+    "Event",
     "Failure",
     "Fetcher",
     "Finding",
@@ -28,6 +31,9 @@ PUBLIC: Final = [
     "Group",
     "Hop",
     "HostAccess",
+    "HostBlocked",
+    "HostOverride",
+    "HostRecovered",
     "HostState",
     "HostUnavailableError",
     "HostView",
@@ -38,6 +44,8 @@ PUBLIC: Final = [
     "OptionError",
     "Origin",
     "Outcome",
+    "PaceKey",
+    "ReadyTurns",
     "Reason",
     "Record",
     "RequestRate",
@@ -45,6 +53,7 @@ PUBLIC: Final = [
     "ResponseTooLargeError",
     "RobotGate",
     "RobotGateError",
+    "RobotsFetched",
     "RobotsRecord",
     "RobotsTxt",
     "Rule",
@@ -54,16 +63,23 @@ PUBLIC: Final = [
     "StatusPolicy",
     "Store",
     "StoreError",
+    "StoreLost",
     "SystemClock",
     "TokenWarning",
     "TooSoonError",
     "Turn",
+    "TurnBegan",
+    "TurnEnded",
+    "TurnRefused",
     "Verdict",
+    "VerdictRefused",
     "VisitTime",
     "__version__",
     "lint",
 ]
-DEFINED: Final = [name for name in PUBLIC if name != "__version__"]
+VALUES: Final = {"__version__", "Event", "NO_RATE"}
+"""Neither classes nor functions, which alone know where they were defined."""
+DEFINED: Final = [name for name in PUBLIC if name not in VALUES]
 TESTING: Final = ["MockedResponse", "ScriptedFetcher", "VirtualClock", "VirtualTimeLoop", "check_store"]
 
 

@@ -2,17 +2,19 @@
 
 The floors, lowest first. A module imports only modules that stand before it; a test holds them to it::
 
-    0 words: _errors _urls _verdict _host _response
+    0 words: _errors _urls _speed _verdict _host _response
     1 core: _decode _normal _lines _pace _parse _wildcards _match _rules _classic _compile _robotstxt
-    1 core: _redirect _status _access _site _pacing _options _identity
+    1 core: _redirect _status _access _checks _quota _hours _spacing _pacing _circuit
+    1 core: _host_pattern _overrides _pace_key _site _options _identity _events
     1 lint: _lint_table _lint_lines _lint_findings _lint_fields _lint_values _lint_rules _lint
     2 seams: _ports
-    3 adapters: _clock _resolver _fetch stores.memory stores
-    4 engine: _bound _lane _lanes _flight _attempts _robots _turns _middleware _page _fetching _engine _gate
+    3 adapters: _clock _alarm _resolver _sockets _outage _fetch _listeners stores.memory stores
+    4 engine: _bound _waiters _member _pacer _admission _health _lane _lanes _flight _attempts _robots _turns _ready
+    4 engine: _middleware _page _fetching _engine _gate
     5 edges: _virtual _check_store testing cli
 
-Read `_lines`, `_compile`, `_match`, `_robotstxt`, `_status` and `_pacing` for what is decided, `_lane`, `_robots`,
-`_turns` and `_fetching` for what is done.
+Read `_lines`, `_compile`, `_match`, `_robotstxt`, `_status`, `_spacing` and `_pacing` for what is decided, `_lane`,
+`_robots`, `_turns` and `_fetching` for what is done.
 """
 
 from importlib.metadata import version
@@ -33,19 +35,34 @@ from robotgate._errors import (
     StoreError,
     TooSoonError,
 )
+from robotgate._events import (
+    BlockCause,
+    Event,
+    HostBlocked,
+    HostRecovered,
+    RobotsFetched,
+    StoreLost,
+    TurnBegan,
+    TurnEnded,
+    TurnRefused,
+    VerdictRefused,
+)
 from robotgate._gate import RobotGate
 from robotgate._host import HostAccess, HostView
 from robotgate._identity import TokenWarning
 from robotgate._lint import lint
 from robotgate._lint_findings import Finding
 from robotgate._lint_table import FindingCode, Severity
-from robotgate._pace import RequestRate, VisitTime
+from robotgate._overrides import NO_RATE, HostOverride
+from robotgate._pace_key import PaceKey
 from robotgate._pacing import HostState
 from robotgate._parse import Group, Record
 from robotgate._ports import Clock, Fetcher, Store
+from robotgate._ready import ReadyTurns
 from robotgate._response import Hop, Response
 from robotgate._robotstxt import CleanParam, RobotsTxt
 from robotgate._rules import Decision, Rules
+from robotgate._speed import RequestRate, VisitTime
 from robotgate._status import Outcome, StatusPolicy
 from robotgate._turns import Turn
 from robotgate._urls import Origin
@@ -55,13 +72,16 @@ from robotgate.stores.memory import MemoryStore
 __version__ = version("robotgate")
 
 __all__ = [
+    "NO_RATE",
     "AccessResult",
     "Answer",
+    "BlockCause",
     "CleanParam",
     "Clock",
     "Decision",
     "Dialect",
     "DisallowedError",
+    "Event",
     "Failure",
     "Fetcher",
     "Finding",
@@ -70,6 +90,9 @@ __all__ = [
     "Group",
     "Hop",
     "HostAccess",
+    "HostBlocked",
+    "HostOverride",
+    "HostRecovered",
     "HostState",
     "HostUnavailableError",
     "HostView",
@@ -80,6 +103,8 @@ __all__ = [
     "OptionError",
     "Origin",
     "Outcome",
+    "PaceKey",
+    "ReadyTurns",
     "Reason",
     "Record",
     "RequestRate",
@@ -87,6 +112,7 @@ __all__ = [
     "ResponseTooLargeError",
     "RobotGate",
     "RobotGateError",
+    "RobotsFetched",
     "RobotsRecord",
     "RobotsTxt",
     "Rule",
@@ -96,11 +122,16 @@ __all__ = [
     "StatusPolicy",
     "Store",
     "StoreError",
+    "StoreLost",
     "SystemClock",
     "TokenWarning",
     "TooSoonError",
     "Turn",
+    "TurnBegan",
+    "TurnEnded",
+    "TurnRefused",
     "Verdict",
+    "VerdictRefused",
     "VisitTime",
     "__version__",
     "lint",

@@ -53,6 +53,8 @@ class Failure:
 
     cause: str
     """In words, for the verdict."""
+    is_outage: bool = False
+    """Whether the host could not be reached at all: no connection, no name, no first line of an answer in time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,51 +1,214 @@
-"""How many requests may be under way over all hosts."""
+"""How many requests may be under way over all hosts, and how many may start in what time."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+import math
+from collections import deque
 from typing import TYPE_CHECKING
 
+from robotgate import _quota
+from robotgate._alarm import Alarm
+from robotgate._pacing import CLOCK_GRAIN
+
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from typing import TypeAlias
+
+    from robotgate._ports import Clock
+    from robotgate._quota import Rate
 
     Task: TypeAlias = asyncio.Task[object] | None
 
 
-class Bound:
-    """A semaphore that knows who holds its places, so that a task is told when it would wait for itself."""
+class Meter:
+    """Counts starts against a rate. A place that was taken counts from then on, though its request starts later."""
 
-    def __init__(self, places: int) -> None:
-        self._places = places
-        self._semaphore = asyncio.Semaphore(places)
-        self._holders: Counter[Task] = Counter()
+    def __init__(self, rate: Rate) -> None:
+        self._rate = rate
+        self._starts: deque[float] = deque(maxlen=rate.requests)
+        self._reserved = 0
+        self._watchers: list[Callable[[], None]] = []
 
-    def is_held_by(self, task: Task) -> bool:
-        """Whether every place is this task's own: nobody else could ever give one back."""
-        return self._semaphore.locked() and set(self._holders) == {task}
+    def watch(self, callback: Callable[[], None]) -> None:
+        """Call whenever the next start may have become due at another instant."""
+        self._watchers.append(callback)
+
+    def due_at(self) -> float:
+        """When one more may start; infinity while that depends on a start that is yet to come."""
+        free = self._rate.requests - self._reserved
+        if free <= 0:
+            return math.inf
+        return _quota.due_at(self._starts, _quota.Rate(free, self._rate.seconds))
+
+    def reserve(self) -> None:
+        """Count one that will start soon."""
+        self._reserved += 1
+
+    def start(self, now: float) -> None:
+        """One of the reserved starts."""
+        self._reserved -= 1
+        self._starts.append(now)
+        self._tell()
+
+    def give_back(self) -> None:
+        """One of the reserved will not start."""
+        self._reserved -= 1
+        self._tell()
+
+    def _tell(self) -> None:
+        for callback in self._watchers:
+            callback()
+
+
+class Place:
+    """The right to one request under way, from the moment it is granted until `release`."""
+
+    __slots__ = ("_bound", "_has_begun", "holder")
+
+    def __init__(self, bound: Bound, holder: Task) -> None:
+        self._bound = bound
+        self._has_begun = False
+        self.holder = holder
+
+    def begin(self, now: float) -> None:
+        """The request starts."""
+        self._has_begun = True
+        self._bound.note_start(now)
+
+    def release(self) -> None:
+        """The request is over, or will not start."""
+        self._bound.take_back(self, has_begun=self._has_begun)
+
+
+class Places:
+    """So many places; several bounds may share them. Who watches first is served first."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._held: dict[Place, None] = {}
+        self._watchers: list[Callable[[], None]] = []
 
     @property
     def free(self) -> int:
         """How many places nobody holds."""
-        return self._places - self._holders.total()
+        return self._total - len(self._held)
+
+    def watch(self, callback: Callable[[], None]) -> None:
+        """Call whenever a place is free again."""
+        self._watchers.append(callback)
+
+    def are_held_by(self, task: Task) -> bool:
+        """Whether every place is this task's own: nobody else could ever give one back."""
+        return self.free <= 0 and all(place.holder is task for place in self._held)
+
+    def hold(self, place: Place) -> None:
+        """One place less."""
+        self._held[place] = None
+
+    def let_go(self, place: Place) -> None:
+        """One place more."""
+        del self._held[place]
+        for callback in self._watchers:
+            callback()
+
+
+class Bound:
+    """Grants places in order of arrival, and knows who holds them: a task is told when it would wait for itself.
+
+    Args:
+        places: how many requests may be under way.
+        meters: the rates that every start has to keep; several bounds may share one.
+        clock: tells the time.
+    """
+
+    def __init__(self, places: Places, *, clock: Clock, meters: Sequence[Meter] = ()) -> None:
+        self._places = places
+        self._clock = clock
+        self._meters = meters
+        self._queue: deque[tuple[asyncio.Future[Place], Task]] = deque()
+        self._alarm = Alarm(self._pump)
+        self._is_open_for_all = False
+        places.watch(self._pump)
+        for meter in meters:
+            meter.watch(self._pump)
 
     @property
-    def is_free(self) -> bool:
-        """Whether `acquire` would return at once."""
-        return not self._semaphore.locked()
+    def free(self) -> int:
+        """How many places nobody holds."""
+        return self._places.free
 
-    async def acquire(self) -> None:
-        """Take a place, in order of arrival."""
-        await self._semaphore.acquire()
-        self._holders[asyncio.current_task()] += 1
+    def is_held_by(self, task: Task) -> bool:
+        """Whether every place is this task's own: nobody else could ever give one back."""
+        return self._places.are_held_by(task)
 
-    def release(self, holder: Task) -> None:
-        """Give back a place that this task took."""
-        self._holders[holder] -= 1
-        if not self._holders[holder]:
-            del self._holders[holder]
-        self._semaphore.release()
+    def try_acquire(self) -> Place | None:
+        """A place, if one is to be had at once."""
+        while self._queue and self._queue[0][0].done():
+            self._queue.popleft()
+        if self._queue or self._wait() > 0:
+            return None
+        return self._grant(asyncio.current_task())
+
+    async def acquire(self) -> Place:
+        """A place, in order of arrival."""
+        place = self.try_acquire()
+        if place is not None:
+            return place
+        turn: asyncio.Future[Place] = asyncio.get_running_loop().create_future()
+        self._queue.append((turn, asyncio.current_task()))
+        self._pump()
+        try:
+            return await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                turn.result().release()
+            raise
+
+    def note_start(self, now: float) -> None:
+        """A request that has a place starts."""
+        for meter in self._meters:
+            meter.start(now)
+
+    def take_back(self, place: Place, *, has_begun: bool) -> None:
+        """A place is free again."""
+        if not has_begun:
+            for meter in self._meters:
+                meter.give_back()
+        self._places.let_go(place)
 
     def open_for_all(self) -> None:
-        """Let everybody through who waits: each gives his place to the next."""
-        self._semaphore.release()
+        """Let everybody through who waits, and who comes."""
+        self._is_open_for_all = True
+        self._alarm.cancel()
+        self._pump()
+
+    def _wait(self) -> float:
+        """Seconds until a place is to be had; infinity while somebody has to give one back first."""
+        if self._is_open_for_all:
+            return 0.0
+        if self._places.free <= 0:
+            return math.inf
+        if not self._meters:
+            return 0.0
+        wait = max(meter.due_at() for meter in self._meters) - self._clock.now()
+        return wait if wait > CLOCK_GRAIN else 0.0
+
+    def _grant(self, holder: Task) -> Place:
+        place = Place(self, holder)
+        self._places.hold(place)
+        for meter in self._meters:
+            meter.reserve()
+        return place
+
+    def _pump(self) -> None:
+        while self._queue:
+            turn, holder = self._queue[0]
+            if not turn.done():
+                wait = self._wait()
+                if wait > 0:
+                    if wait < math.inf:
+                        self._alarm.ring_in(wait)
+                    return
+                turn.set_result(self._grant(holder))
+            self._queue.popleft()

@@ -11,25 +11,34 @@ from typing import TYPE_CHECKING
 import aiohttp
 
 from robotgate._access import Answer, Ending, Standing, settle
-from robotgate._bound import Bound
-from robotgate._errors import OptionError
+from robotgate._bound import Bound, Meter, Places
+from robotgate._errors import GateClosedError, OptionError, StoreError
+from robotgate._events import BlockCause, HostBlocked, HostRecovered
 from robotgate._fetch import AiohttpFetcher
 from robotgate._fetching import PageFetcher
 from robotgate._host import HostAccess, HostView
-from robotgate._lane import LaneRules
 from robotgate._lanes import Lanes
-from robotgate._pacing import HostState
+from robotgate._pace_key import pace_key_function
+from robotgate._quota import rate_of
+from robotgate._ready import ReadyTurns
 from robotgate._resolver import ThreadPerNameResolver
 from robotgate._robots import RobotsKeeper, RobotsOptions
+from robotgate._sockets import BudgetedConnector, SocketBudget, idle_limit
 from robotgate._status import Outcome
 from robotgate._turns import Turns
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from aiohttp import ClientHandlerType, ClientMiddlewareType, ClientRequest, ClientResponse
 
+    from robotgate._errors import RobotGateError
     from robotgate._identity import Identity
+    from robotgate._listeners import Listeners
     from robotgate._options import Options
+    from robotgate._overrides import HostOverride, Overrides
     from robotgate._ports import Clock, Fetcher, Store
+    from robotgate._ready import Urls
     from robotgate._site import Site
     from robotgate._urls import Origin
 
@@ -49,11 +58,15 @@ class Engine:
         store: Store,
         clock: Clock,
         fetcher: Fetcher | None,
+        listeners: Listeners,
+        overrides: Overrides,
         middleware: ClientMiddlewareType,
     ) -> None:
         self._options = options
         self._store = store
         self._clock = clock
+        self._listeners = listeners
+        self._overrides = overrides
         if session is not None and session.closed:
             raise OptionError("session: it is closed")
         self._owns_session = session is None
@@ -66,13 +79,19 @@ class Engine:
             trust_env=session.trust_env,
             middlewares=[middleware, _anonymous],
         )
-        self._bounds = pages_bound, robots_bound = _bounds(options, session.connector)
-        self.lanes = Lanes(rules=_lane_rules(options, session.connector), clock=clock, store=store)
+        self._bounds = pages_bound, robots_bound = _bounds(options, session.connector, clock)
+        self.lanes = Lanes(
+            overrides=overrides,
+            pace_key=pace_key_function(options.pace_key),
+            max_slots=_slots_per_host(session.connector),
+            clock=clock,
+            store=store,
+            listeners=listeners,
+        )
         self.keeper = RobotsKeeper(
             options=RobotsOptions(
                 identity=identity,
-                policy=options.status_policy,
-                max_delay=options.max_delay,
+                overrides=overrides,
                 allow_private_addresses=options.allow_private_addresses,
             ),
             clock=clock,
@@ -80,16 +99,19 @@ class Engine:
             lanes=self.lanes,
             fetcher=fetcher or AiohttpFetcher(self._robots_session, clock),
             bound=robots_bound,
+            listeners=listeners,
         )
         self.turns = Turns(
             keeper=self.keeper,
             lanes=self.lanes,
             clock=clock,
             bound=pages_bound,
+            listeners=listeners,
             allow_private_addresses=options.allow_private_addresses,
         )
         self.pages = PageFetcher(turns=self.turns, session=session, identity=identity, clock=clock)
         self._saving: set[asyncio.Task[None]] = set()
+        self._ready: set[ReadyTurns] = set()
 
     async def aclose(self) -> None:
         """Cancel what runs, and wait for it."""
@@ -104,7 +126,55 @@ class Engine:
                 # Who waits here for a place gets it, finds the lane closed, and passes the place on.
                 bound.open_for_all()
             await self.keeper.aclose()
+            for ready in list(self._ready):
+                await ready.break_off(GateClosedError("the gate was closed"))
             await asyncio.gather(*self._saving, return_exceptions=True)
+            # Subscribers hear of the end, too: the loop calls them after this.
+            await asyncio.sleep(0)
+
+    def ready(
+        self,
+        urls: Urls,
+        *,
+        priority: int,
+        ahead: int,
+        on_refusal: Callable[[str, RobotGateError], object] | None,
+    ) -> ReadyTurns:
+        """Turns for many URLs, as they become due."""
+        ready = ReadyTurns(
+            self.turns,
+            urls,
+            priority=priority,
+            ahead=ahead,
+            on_refusal=on_refusal,
+            on_end=self._ready.discard,
+        )
+        self._ready.add(ready)
+        return ready
+
+    def override(self, pattern: str, override: HostOverride | None) -> None:
+        """Change while running what holds for some hosts.
+
+        Raises:
+            OptionError: the pattern or a value makes no sense.
+        """
+        changed = self._overrides.set(pattern, override)
+        self.lanes.grant(changed)
+        self.keeper.judge_anew(changed)
+
+    def block(self, pattern: str, until_at: float) -> None:
+        """Leave hosts alone until an instant.
+
+        Raises:
+            OptionError: the pattern or the instant makes no sense.
+        """
+        self.lanes.block(pattern, until_at)
+        now = self._clock.now()
+        if until_at > now and self._listeners.is_heard(HostBlocked):
+            cause = BlockCause.OPERATOR
+            self._listeners.emit(HostBlocked(at=now, host=pattern, until_at=until_at, cause=cause))
+        elif until_at <= now and self._listeners.is_heard(HostRecovered):
+            self._listeners.emit(HostRecovered(at=now, host=pattern, cause=BlockCause.OPERATOR))
 
     def learn(self, origin: Origin, body: bytes, *, fresh_until_at: float | None) -> None:
         """Take in a robots.txt that nobody fetched."""
@@ -119,25 +189,34 @@ class Engine:
 
     def _saved(self, saving: asyncio.Task[None]) -> None:
         self._saving.discard(saving)
-        if not saving.cancelled() and (error := saving.exception()) is not None:
-            logger.warning("rules that were learnt could not be saved, and hold in memory only: %s", error)
+        if saving.cancelled() or (error := saving.exception()) is None:
+            return
+        if not isinstance(error, StoreError):
+            raise error
+        self.keeper.tell_lost(error)
 
-    def view(self, origin: Origin) -> HostView:
+    def view(self, origin: Origin, target: str) -> HostView:
         """What is remembered of an origin's host."""
-        lane = self.lanes.peek(origin.host)
-        state = self._store.recall_host(origin.host) or HostState()
+        pace_key = self.lanes.pace_key(origin, target)
+        lane = self.lanes.peek(pace_key)
+        state, member, spacing = self.lanes.recall(pace_key, origin)
         site = self.keeper.sites.get(str(origin))
+        record = None if site is None else site.record
         now = self._clock.now()
         return HostView(
-            host=origin.host,
+            host=pace_key,
             access=None if site is None else _access(site),
-            checked_at=None if site is None else site.record.checked_at,
+            checked_at=None if record is None else record.checked_at,
             visits=state.visits,
             bytes_read=state.bytes_read,
             last_visit_at=state.last_visit_at,
-            next_allowed_at=now + self.lanes.wait(origin.host),
+            next_allowed_at=now + self.lanes.wait(origin, target),
             blocked_until_at=state.blocked_until_at if state.blocked_until_at > now else None,
+            blocked_by_operator_until_at=member.blocked_until_at if member.blocked_until_at > now else None,
+            unreachable_until_at=member.circuit.retry_at if member.circuit.outages else None,
             failures=state.failures,
+            latency=state.latency,
+            delay=spacing.delay_at(now),
             waiting=0 if lane is None else lane.waiting,
             open_turns=0 if lane is None else lane.open_turns,
         )
@@ -160,22 +239,32 @@ async def _anonymous(request: ClientRequest, handler: ClientHandlerType) -> Clie
 def _own_session(options: Options, middleware: ClientMiddlewareType) -> aiohttp.ClientSession:
     resolver = ThreadPerNameResolver(max_threads=options.concurrency + options.robots_concurrency)
     # The gate bounds what is under way; a limit of the connector's would hold requests back after their turn.
-    connector = aiohttp.TCPConnector(limit=0, resolver=resolver)
+    connector = BudgetedConnector(SocketBudget(idle_limit()), resolver=resolver)
     return aiohttp.ClientSession(connector=connector, middlewares=[middleware])
 
 
-def _bounds(options: Options, connector: aiohttp.BaseConnector | None) -> tuple[Bound, Bound]:
+def _bounds(options: Options, connector: aiohttp.BaseConnector | None, clock: Clock) -> tuple[Bound, Bound]:
     """What bounds pages and what bounds robots.txt; both at once where a connector cannot serve both at once."""
+    total_meters = _meters("total_rate", options.total_rate)
+    robots_meters = [*total_meters, *_meters("robots_rate", options.robots_rate)]
     limit = 0 if connector is None else connector.limit
-    if not limit or options.concurrency + options.robots_concurrency <= limit:
-        return Bound(options.concurrency), Bound(options.robots_concurrency)
-    if options.concurrency < limit:
-        return Bound(options.concurrency), Bound(min(options.robots_concurrency, limit - options.concurrency))
-    shared = Bound(limit)
-    return shared, shared
+    if limit and options.concurrency >= limit:
+        # Robots.txt watches first: pages wait for it.
+        pages_places = robots_places = Places(limit)
+    else:
+        left = limit - options.concurrency if limit else options.robots_concurrency
+        pages_places, robots_places = (
+            Places(options.concurrency),
+            Places(min(options.robots_concurrency, left)),
+        )
+    robots = Bound(robots_places, clock=clock, meters=robots_meters)
+    return Bound(pages_places, clock=clock, meters=total_meters), robots
 
 
-def _lane_rules(options: Options, connector: aiohttp.BaseConnector | None) -> LaneRules:
-    limit = 0 if connector is None else connector.limit_per_host
-    slots = min(options.concurrency_per_host, limit) if limit else options.concurrency_per_host
-    return LaneRules(delay=options.delay, slots=slots, max_block=options.max_block)
+def _meters(name: str, value: tuple[int, float] | None) -> list[Meter]:
+    rate = rate_of(name, value)
+    return [] if rate is None else [Meter(rate)]
+
+
+def _slots_per_host(connector: aiohttp.BaseConnector | None) -> int | None:
+    return None if connector is None else connector.limit_per_host or None

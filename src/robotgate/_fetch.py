@@ -6,9 +6,11 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
+from yarl import URL
 
 from robotgate._access import Answer, Failure
 from robotgate._decode import ACCEPTED, BoundedBody
+from robotgate._outage import outage_of
 from robotgate._pacing import parse_retry_after
 
 if TYPE_CHECKING:
@@ -32,26 +34,34 @@ class AiohttpFetcher:
         self, url: str, *, headers: Mapping[str, str], max_bytes: int, timeout: float
     ) -> Answer | Failure:
         """The answer, or why there is none."""
-        request = self._session.get(
-            url,
-            headers={"Accept": "text/plain,*/*;q=0.5", "Accept-Encoding": ACCEPTED, **headers},
-            allow_redirects=False,
-            raise_for_status=False,
-            auto_decompress=False,
-            timeout=aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_TIMEOUT),
-        )
+        host: str | None = None
+        has_begun = False
         try:
+            host = URL(url).raw_host
+            request = self._session.get(
+                url,
+                headers={"Accept": "text/plain,*/*;q=0.5", "Accept-Encoding": ACCEPTED, **headers},
+                allow_redirects=False,
+                raise_for_status=False,
+                auto_decompress=False,
+                timeout=aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_TIMEOUT),
+            )
             async with request as response:
+                has_begun = True
                 body = await _read(response, max_bytes) if 200 <= response.status <= 299 else b""
                 return _answer(response, body, now=self._clock.now())
-        except TimeoutError:
-            return Failure(
-                f"no connection within {CONNECT_TIMEOUT:.3g} s, or no answer within {timeout:.3g} s"
-            )
-        except aiohttp.ClientPayloadError as error:
-            return Failure(f"the body was cut off ({error})")
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            return Failure(f"{type(error).__name__}: {error}")
+            # A host that begins to answer is there, however the rest goes.
+            is_outage = not has_begun and outage_of(error, host=host) is not None
+            return Failure(_cause(error, timeout), is_outage=is_outage)
+
+
+def _cause(error: Exception, timeout: float) -> str:
+    if isinstance(error, TimeoutError):
+        return f"no connection within {CONNECT_TIMEOUT:.3g} s, or no answer within {timeout:.3g} s"
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return f"the body was cut off ({error})"
+    return f"{type(error).__name__}: {error}"
 
 
 async def _read(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:

@@ -171,7 +171,11 @@ class PageFetcher:
             with ExitStack() as hop:
                 hop.callback(turn.end)
                 sent_at = self._clock.now()
-                response = await self._send(request, turn)
+                try:
+                    response = await self._send(request, turn)
+                except (aiohttp.ClientError, OSError) as error:
+                    turn.report(error=error)
+                    raise
                 hop.callback(response.close)
                 turn.report(status=response.status, headers=response.headers)
                 redirect = self._redirect(request, response)

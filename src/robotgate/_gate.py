@@ -2,34 +2,48 @@
 
 from __future__ import annotations
 
+import math
+from datetime import datetime
 from enum import Enum
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Self, Unpack
 
 import aiohttp
 
+from robotgate._checks import check_names, check_part, check_patience, check_seconds, check_whole
 from robotgate._clock import SystemClock
 from robotgate._engine import Engine
-from robotgate._errors import GateClosedError
+from robotgate._errors import GateClosedError, OptionError
 from robotgate._fetching import PageFetch
 from robotgate._identity import identify
+from robotgate._listeners import Listeners
 from robotgate._middleware import GateMiddleware
 from robotgate._normal import is_sent_as_written
-from robotgate._options import MAX_FETCH_BYTES, Options, check_names, check_part, check_seconds, check_whole
+from robotgate._options import MAX_FETCH_BYTES, Options
+from robotgate._overrides import Overrides
+from robotgate._pace_key import PaceKey
 from robotgate._page import RequestOptions, page_request
 from robotgate._ports import Clock, Fetcher, Store
+from robotgate._ready import MAX_AHEAD
 from robotgate._robotstxt import RobotsTxt
 from robotgate._status import StatusPolicy
 from robotgate._turns import PendingTurn, Turn
 from robotgate.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, Callable, Iterable, Mapping
     from types import TracebackType
 
     from yarl import URL
 
     from robotgate._access import RobotsRecord
+    from robotgate._errors import RobotGateError
+    from robotgate._events import Event
     from robotgate._host import HostView
+    from robotgate._overrides import HostOverride
+    from robotgate._pace_key import PaceKeyPolicy
+    from robotgate._ready import ReadyTurns
     from robotgate._site import Site
     from robotgate._verdict import Verdict
 
@@ -57,12 +71,25 @@ class RobotGate:
             way is bounded by its connector's limit as well.
         store: where rules and host state are remembered; by default in memory. Gates of one event loop may share one:
             see `MemoryStore` for what they then share.
-        delay: seconds between the end of one response of a host and the next request to it, at least.
+        delay: seconds between the end of one response of a host and the next request to it, at least. What a site
+            asks for can only make it longer.
+        rate: a quota for each host, as ``(600, 3600)``: at most so many requests in any so many seconds.
+        total_rate: as `rate`, for the requests to all hosts together, those for robots.txt included.
+        robots_rate: as `rate`, for the requests for robots.txt to all hosts together.
+        latency_factor: the delay is at least so many times as long as the host's responses take to begin, on a moving
+            average, up to 60 seconds; 0 leaves that out.
         concurrency_per_host: requests under way at one host. Above 1, delays count from start to start.
         concurrency: requests under way over all hosts.
+        pace_key: what is paced together: the requests to one host, to one origin, to one registrable domain (extra
+            ``psl``), or those for whose URL a function of yours returns the same text.
+        overrides: options in place of these for some hosts, by pattern: ``example.org``, ``*.example.org`` or ``*``.
+        obey_crawl_delay: whether Crawl-delay and Request-rate count.
+        obey_visit_time: whether pages are asked for within the hours of Visit-time alone.
         max_delay: seconds; a site that asks for a longer delay is refused, never visited sooner than it asks.
+            `math.inf` waits however long.
         max_wait: seconds a turn may be waited for; None waits as long as it takes, 0 not at all.
-        max_block: seconds; what a host asks for by Retry-After is waited out up to this, and refused beyond.
+        max_block: seconds; what a host asks for by Retry-After or Visit-time, and what `block` asks for, is waited out
+            up to this, and refused at once beyond.
         robots_concurrency: requests for robots.txt under way over all hosts.
         allow_private_addresses: whether ``localhost`` and addresses that no public site has may be fetched from.
         status_policy: what a robots.txt that cannot be read means for its site.
@@ -83,8 +110,16 @@ class RobotGate:
         session: aiohttp.ClientSession | None = None,
         store: Store | None = None,
         delay: float = 1.0,
+        rate: tuple[int, float] | None = None,
+        total_rate: tuple[int, float] | None = None,
+        robots_rate: tuple[int, float] | None = None,
+        latency_factor: float = 0.0,
         concurrency_per_host: int = 1,
         concurrency: int = 256,
+        pace_key: PaceKeyPolicy = PaceKey.HOST,
+        overrides: Mapping[str, HostOverride] = MappingProxyType({}),
+        obey_crawl_delay: bool = True,
+        obey_visit_time: bool = False,
         max_delay: float = 60.0,
         max_wait: float | None = None,
         max_block: float = 300.0,
@@ -98,8 +133,16 @@ class RobotGate:
         self._identity = identify(agent, contact=contact, token=token)
         self._options = Options(
             delay=delay,
+            rate=rate,
+            total_rate=total_rate,
+            robots_rate=robots_rate,
+            latency_factor=latency_factor,
             concurrency_per_host=concurrency_per_host,
             concurrency=concurrency,
+            pace_key=pace_key,
+            overrides=overrides,
+            obey_crawl_delay=obey_crawl_delay,
+            obey_visit_time=obey_visit_time,
             max_delay=max_delay,
             max_wait=max_wait,
             max_block=max_block,
@@ -117,6 +160,8 @@ class RobotGate:
         self._clock: Clock = SystemClock() if clock is None else clock
         self._now = self._clock.now
         self._fetcher = fetcher
+        self._listeners = Listeners()
+        self._overrides = Overrides(self._options.host_options(), overrides)
         self._middleware = GateMiddleware(self._begin, self._identity)
         self._engine: Engine | None = None
         self._is_closed = False
@@ -132,6 +177,8 @@ class RobotGate:
             store=self._store,
             clock=self._clock,
             fetcher=self._fetcher,
+            listeners=self._listeners,
+            overrides=self._overrides,
             middleware=self._middleware,
         )
         self._sites = self._engine.keeper.sites
@@ -201,8 +248,8 @@ class RobotGate:
         Raises:
             as `allowed`.
         """
-        site, _ = await self._running.turns.site(url)
-        return site.record
+        origin, _ = self._running.turns.locate(url)
+        return await self._running.keeper.record(origin)
 
     async def sitemaps(self, url: str | URL) -> tuple[str, ...]:
         """The sitemaps that the robots.txt of a URL's origin names, none when there is no file.
@@ -217,7 +264,8 @@ class RobotGate:
     ) -> PendingTurn:
         """``async with`` waits for the host's turn to fetch this URL, with whatever client.
 
-        The turn ends with the block. Report what came of it with `Turn.report`. Within the block, ask for no other
+        The turn ends with the block. Report what came of it with `Turn.report`; an error that leaves the block is
+        reported by itself. Within the block, ask for no other
         turn: a task that would wait for itself gets `NestedTurnError`, but tasks that hold one turn each and want
         another can wait for one another.
 
@@ -235,6 +283,43 @@ class RobotGate:
         """
         check_whole("priority", priority)
         return PendingTurn(self._running.turns, url, priority=priority, max_wait=self._max_wait(max_wait))
+
+    def ready(
+        self,
+        urls: Iterable[str | URL] | AsyncIterable[str | URL],
+        *,
+        priority: int = 0,
+        ahead: int = MAX_AHEAD,
+        on_refusal: Callable[[str, RobotGateError], object] | None = None,
+    ) -> ReadyTurns:
+        """``async for turn in gate.ready(urls)``: each URL as a turn that has begun, whichever host is due first.
+
+        Nobody stands behind a host that is not due. A turn begins only when the loop asks for one; the loop ends each
+        by ``async with turn``, best in a task of its own, and goes on to the next::
+
+            async with asyncio.TaskGroup() as tasks:
+                async for turn in gate.ready(urls):
+                    tasks.create_task(visit(turn))
+
+        URLs of one host come in their order. The loop ends when all have come, or been refused.
+
+        Args:
+            urls: what to fetch; an endless or slow source is read as it is needed.
+            priority: as `turn`.
+            ahead: how many URLs are held at once while their hosts are not due.
+            on_refusal: called with each URL that gets no turn, and why; by default `subscribe` and the log tell.
+
+        Raises (of the loop):
+            GateClosedError: the gate was closed meanwhile.
+            whatever `urls` raises.
+
+        Raises (at once):
+            GateClosedError: the gate is not open.
+            OptionError: an argument that makes no sense.
+        """
+        check_whole("priority", priority)
+        check_whole("ahead", ahead, least=1)
+        return self._running.ready(urls, priority=priority, ahead=ahead, on_refusal=on_refusal)
 
     def fetch(
         self,
@@ -293,8 +378,7 @@ class RobotGate:
         Raises:
             InvalidURLError, NonPublicAddressError, GateClosedError: as `allowed`.
         """
-        origin, _ = self._running.turns.locate(url)
-        return self._running.lanes.wait(origin.host)
+        return self._running.lanes.wait(*self._running.turns.locate(url))
 
     def learn(self, url: str | URL, body: bytes, *, fresh_until: float | None = None) -> None:
         """Take a robots.txt that the caller already has, as if it had just been fetched.
@@ -319,8 +403,54 @@ class RobotGate:
         Raises:
             InvalidURLError, NonPublicAddressError, GateClosedError: as `allowed`.
         """
-        origin, _ = self._running.turns.locate(url)
-        return self._running.view(origin)
+        return self._running.view(*self._running.turns.locate(url))
+
+    def override(self, pattern: str, override: HostOverride | None) -> None:
+        """Change what holds for some hosts, from now on; whoever waits for one of them is held to it.
+
+        Args:
+            pattern: ``example.org``, ``*.example.org`` for the hosts below it, or ``*``.
+            override: in place of the pattern's present one; None takes that away.
+
+        Raises:
+            GateClosedError: the gate is not open.
+            OptionError: the pattern or a value makes no sense; everything is then as it was.
+        """
+        self._running.override(pattern, override)
+
+    def block(self, pattern: str, until: float | datetime = math.inf) -> None:
+        """Leave some hosts alone, robots.txt included: the switch for the day a site complains.
+
+        Requests under way are not broken off. Whoever waits, or comes, waits for the end up to `max_block`; beyond it
+        he gets `HostUnavailableError` at once.
+
+        Args:
+            pattern: ``example.org``, ``*.example.org`` for the hosts below it, or ``*``.
+            until: an instant, in seconds since the epoch or as an aware `datetime`; by default, until it is lifted by
+                an instant that has passed, such as 0. Where several patterns name a host, the latest holds.
+
+        Raises:
+            GateClosedError: the gate is not open.
+            OptionError: the pattern or the instant makes no sense.
+        """
+        self._running.block(pattern, _instant("until", until))
+
+    def subscribe(self, callback: Callable[[Event], object]) -> Callable[[], None]:
+        """Hear of everything that happens, as `Event` values: robots.txt fetched, turns, refusals, blocks.
+
+        The event loop calls `callback` soon after each, in their order; what it raises goes to the loop's exception
+        handler. The standard logging tells the same, under ``robotgate``; docs/events.md lists events and levels.
+
+        Args:
+            callback: a plain function of one event.
+
+        Returns:
+            A function that ends the subscription.
+
+        Raises:
+            OptionError: `callback` is no function, or a coroutine function.
+        """
+        return self._listeners.subscribe(callback)
 
     @property
     def middleware(self) -> GateMiddleware:
@@ -353,3 +483,12 @@ class RobotGate:
         return (
             f"<RobotGate {self._identity.token!r} sites={len(self._sites)} lanes={len(self._engine.lanes)}>"
         )
+
+
+def _instant(name: str, value: float | datetime) -> float:
+    if not isinstance(value, datetime):
+        check_patience(name, value)
+        return value
+    if value.tzinfo is None:
+        raise OptionError(f"{name}={value!r}: give a datetime that knows its time zone")
+    return value.timestamp()

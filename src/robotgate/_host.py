@@ -36,8 +36,16 @@ class HostView:
     """The next turn comes no sooner."""
     blocked_until_at: float | None
     """Until when the host asked us to stay away; None when it does not."""
+    blocked_by_operator_until_at: float | None
+    """Until when `RobotGate.block` keeps us away from the URL's host; None when it does not."""
+    unreachable_until_at: float | None
+    """When the URL's origin, which could not be reached, is tried again; None while it answers."""
     failures: int
     """Blocks in a row."""
+    latency: float | None
+    """Seconds the host takes to begin an answer, on a moving average; None when nobody told."""
+    delay: float
+    """Seconds between visits, as they are asked for at this hour: by us, by the site, or by its latency."""
     waiting: int
     """Tasks waiting for a turn."""
     open_turns: int

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from yarl import URL
 
+from robotgate._checks import check_text
 from robotgate._errors import OptionError
-from robotgate._options import check_text
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping

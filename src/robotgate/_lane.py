@@ -1,167 +1,126 @@
 """One host's queue: who goes next, and when.
 
 A lane is a synchronous machine that its waiters drive. Only the first of them is timed, by the lane's one timer; a
-waiter that is cancelled just leaves. A start needs two things: a token of the lane's `AsyncLimiter`, which meters
-starts, and the instant of `_pacing.earliest_start_at`, which is the law.
+waiter that is cancelled just leaves. A start needs three things: a slot; a token of the `AsyncLimiter`, which meters
+starts; and the instant that state, spacing, hours, blocks and quotas agree on, which is the law.
 """
 
 from __future__ import annotations
 
 import asyncio
-import random
-from dataclasses import dataclass, field
-from heapq import heapify, heappop, heappush
+from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Final, TypeAlias
-
-from aiolimiter import AsyncLimiter
+from typing import TYPE_CHECKING, Final
 
 from robotgate import _pacing
-from robotgate._errors import (
-    GateClosedError,
-    HostUnavailableError,
-    NestedTurnError,
-    StoreError,
-    TooSoonError,
-)
+from robotgate._admission import Admission, Terms, UnwantedError
+from robotgate._alarm import Alarm
+from robotgate._errors import GateClosedError, HostUnavailableError, NestedTurnError, StoreError, TooSoonError
+from robotgate._health import Health
+from robotgate._pacer import Pacer
+from robotgate._pacing import CLOCK_GRAIN
+from robotgate._waiters import PAGES, TurnHeap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from robotgate._bound import Bound
+    from robotgate._bound import Bound, Place
+    from robotgate._listeners import Listeners
+    from robotgate._member import Member
     from robotgate._pacing import HostState
     from robotgate._ports import Clock, Store
+    from robotgate._spacing import Asked
+    from robotgate._urls import Origin
+    from robotgate._waiters import Rank
 
 IDLE_LINGER: Final = 10.0
 """Seconds an idle lane is kept, though its politeness is served: making one costs more than keeping it."""
-LIMITER_SLACK: Final = 1e-6
-"""The share by which the limiter's period is shorter than the delay: the rounding of its leak must not hold back a
-start that the instant allows."""
 LIMITER_PATIENCE: Final = 0.001
 """Seconds between looks at a limiter that has no token though the instant has come."""
 
-Rank: TypeAlias = tuple[int, int, int]
-"""Robots.txt before pages, then priority, then arrival; the least goes first."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaneRules:
-    """What an operator grants every lane."""
-
-    delay: float
-    """Seconds, at least."""
-    slots: int
-    """Requests under way at once."""
-    max_block: float
-    """Seconds; a longer block is not waited out."""
-
-    def longest_delay(self, asked: Mapping[str, float]) -> float:
-        """The longest of our own delay and those that a host's origins ask for: seconds."""
-        return max(self.delay, *asked.values(), 0.0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
-    """How a turn is asked for; `Lane.admit` tells of each."""
-
-    bound: Bound
-    ahead: bool
-    priority: int
-    max_wait: float | None
-    arrival: int
-
-    @property
-    def rank(self) -> Rank:
-        """Whose turn comes first."""
-        return 0 if self.ahead else 1, -self.priority, self.arrival
-
-
-@dataclass(slots=True, eq=False, kw_only=True)
-class Admission:
-    """The right to one request, from the moment it may be sent until `end`."""
-
-    lane: Lane
-    terms: Terms
-    holder: asyncio.Task[object] | None
-    bytes_read: int = 0
-    is_open: bool = field(default=True)
-
-    def report(self, *, status: int | None, retry_after: float | None, bytes_read: int) -> None:
-        """Tell the lane what came of the request so far; nothing is heard after its end."""
-        if not self.is_open:
-            return
-        self.bytes_read += bytes_read
-        if status is not None:
-            self.lane.note_answer(status, retry_after)
-
-    async def again(self) -> Admission:
-        """End this turn and wait for another, on the same terms.
-
-        Raises:
-            as `Lane.admit`.
-        """
-        self.end()
-        return await self.lane.readmit(self.terms)
-
-    def end(self) -> None:
-        """The request is over; ending twice is ending once."""
-        if self.is_open:
-            self.is_open = False
-            self.terms.bound.release(self.holder)
-            self.lane.leave(self)
-
 
 class Lane:
-    """The waiters of one pace key, in order, with its slots and its limiter."""
+    """The waiters of one pace key, in order, and its slots.
+
+    What is paced together is paced by the strictest of its members: the longest delay, the fewest slots, every quota.
+
+    Args:
+        members: by origin as text; shared with the lane's successors, for what they ask outlives it.
+        new_member: makes the member of an origin.
+        max_slots: what a connection pool grants a host at most; None where there is no such limit.
+        on_idle: called when nobody waits any more and the host's politeness is served.
+    """
 
     def __init__(
         self,
         pace_key: str,
         *,
         state: HostState,
-        rules: LaneRules,
+        members: dict[str, Member],
+        new_member: Callable[[Origin], Member],
+        max_slots: int | None,
         clock: Clock,
         store: Store,
+        listeners: Listeners,
         on_idle: Callable[[Lane], None],
-        asked_delays: dict[str, float] | None = None,
     ) -> None:
         self.pace_key = pace_key
-        self.state = state
-        self._asked_delays = {} if asked_delays is None else asked_delays
-        self.delay = rules.longest_delay(self._asked_delays)
-        self._rules = rules
+        self.members = members
+        self._pacer = Pacer(pace_key, state=state, members=members.values(), store=store)
+        self._new_member = new_member
+        self._max_slots = max_slots
+        self._slots = 1
+        self._health = Health(pace_key, pacer=self._pacer, clock=clock, listeners=listeners)
         self._clock = clock
-        self._store = store
         self._on_idle = on_idle
-        self._limiter = _limiter(self.delay)
-        self._heap: list[tuple[Rank, int, asyncio.Future[None]]] = []
-        self._entries = count()
         self._arrivals = count()
-        self._waiting = 0
+        self._deadlines: TurnHeap[float] = TurnHeap()
         self._open: set[Admission] = set()
         self._is_starting = False
-        self._timer: asyncio.Handle | None = None
-        self._wakes_at = 0.0
+        self._alarm = Alarm(self._ring)
         self._is_closed = False
-        self._wake_in(max(self.wait(), IDLE_LINGER))
+        self.reckon()
 
     @property
     def waiting(self) -> int:
         """How many wait for a turn."""
-        return self._waiting
+        return sum(len(member.waiters) for member in self.members.values())
 
     @property
     def open_turns(self) -> int:
         """How many requests are under way, or about to be sent."""
         return len(self._open) + self._is_starting
 
-    def wait(self) -> float:
-        """Seconds until the next turn could come at the earliest."""
-        return _pacing.wait(self.state, delay=self.delay, now=self._clock.now())
+    @property
+    def _is_idle(self) -> bool:
+        """Whether there is nobody who would pump."""
+        return not self.open_turns and all(member.waiters.is_empty for member in self.members.values())
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a slot is to be had, and nobody waits for it."""
+        return self.open_turns < self._slots and not self.waiting
+
+    @property
+    def state(self) -> HostState:
+        """What is remembered of the host."""
+        return self._pacer.state
+
+    @property
+    def delay(self) -> float:
+        """Seconds between visits, as asked for now."""
+        return self._pacer.spacing.delay_at(self._clock.now())
+
+    def wait(self, origin: Origin | None = None) -> float:
+        """Seconds until the next turn could come at the earliest: that of a page of this origin, if one is given."""
+        now = self._clock.now()
+        member = None if origin is None else self.members.get(str(origin))
+        left = self._free_at(member, ahead=False, now=now) - now
+        return left if left > CLOCK_GRAIN else 0.0
 
     def is_held_by(self, task: asyncio.Task[object] | None) -> bool:
         """Whether nobody can have a turn before this task ends one of its own."""
-        return len(self._open) >= self._rules.slots and all(turn.holder is task for turn in self._open)
+        return len(self._open) >= self._slots and all(turn.holder is task for turn in self._open)
 
     def nested(self) -> NestedTurnError:
         """The error for a task that `is_held_by` says would wait for itself."""
@@ -170,137 +129,186 @@ class Lane:
             " read the first response to its end, or leave its block, before asking for the next"
         )
 
-    def ask_delay(self, origin: str, delay: float) -> None:
-        """Take in the delay that one of the host's origins asks for; the longest of them and of our own holds."""
-        if self._asked_delays.get(origin, 0.0) == delay:
-            return
-        self._asked_delays[origin] = delay
-        if not delay:
-            del self._asked_delays[origin]
-        longest = self._rules.longest_delay(self._asked_delays)
-        if longest != self.delay:
-            self.delay = longest
-            self._limiter = _limiter(longest)
-            self._pump()
+    def reckon(self) -> None:
+        """Take in what the members ask and are granted now; whoever waits is held to it from here on."""
+        slots = min((member.options.concurrency for member in self.members.values()), default=1)
+        self._slots = slots if self._max_slots is None else min(slots, self._max_slots)
+        self._pacer.reckon()
+        self.pump()
+
+    def ask(self, origin: Origin, asked: Asked) -> None:
+        """Take in what one of the host's origins asks about our speed."""
+        member = self._member(origin)
+        if member.asked is not asked and member.asked != asked:
+            member.asked = asked
+            self.reckon()
 
     async def admit(
         self,
+        origin: Origin,
         *,
         bound: Bound,
         ahead: bool = False,
         priority: int = 0,
         max_wait: float | None = None,
         arrival: int | None = None,
+        is_wanted: Callable[[], bool] | None = None,
     ) -> Admission:
         """Wait for a turn.
 
         Args:
+            origin: whom the request is for.
             bound: what limits requests over all hosts; taken only when this host's turn has come.
             ahead: for robots.txt, which goes before every page.
             priority: the higher goes first.
             max_wait: seconds; None waits as long as it takes.
             arrival: that of an earlier admission, whose place in the order this one takes.
+            is_wanted: asked when the turn has come; no leaves it to the next.
 
         Raises:
             TooSoonError: the turn comes later than `max_wait`.
-            HostUnavailableError: the host asked us to stay away for longer than `max_block`.
+            HostUnavailableError: the host cannot be reached, or is to be left alone for longer than `max_block`.
             NestedTurnError: this task holds the host's last slot itself.
             GateClosedError: the gate was closed meanwhile.
+            UnwantedError: `is_wanted` said no.
         """
         if arrival is None:
             arrival = next(self._arrivals)
-        return await self.readmit(
-            Terms(bound=bound, ahead=ahead, priority=priority, max_wait=max_wait, arrival=arrival)
+        terms = Terms(
+            bound=bound,
+            ahead=ahead,
+            priority=priority,
+            max_wait=max_wait,
+            arrival=arrival,
+            is_wanted=is_wanted,
         )
+        return await self.readmit(origin, terms)
 
-    async def readmit(self, terms: Terms) -> Admission:
+    async def readmit(self, origin: Origin, terms: Terms) -> Admission:
         """As `admit`, on terms that are settled."""
-        self._refuse_nested()
+        if self.is_held_by(asyncio.current_task()):
+            raise self.nested()
         deadline_at = None if terms.max_wait is None else self._clock.now() + terms.max_wait
         while True:
-            await self._granted(terms.rank, deadline_at)
-            await self._bounded(terms.bound, deadline_at)
+            member = self._member(origin)
+            await self._granted(member, terms, deadline_at)
+            if terms.is_wanted is not None and not terms.is_wanted():
+                self._give_back()
+                raise UnwantedError
+            place = await self._placed(terms.bound, deadline_at)
             if self._is_closed:
-                terms.bound.release(asyncio.current_task())
+                place.release()
                 raise _closed()
-            self._recall()
-            if self.wait() <= 0:
-                return await self._begin(terms)
-            # A block, or another gate's visit, came between.
-            terms.bound.release(asyncio.current_task())
+            self._pacer.recall()
+            now = self._clock.now()
+            if self._pacer.start_at(member, ahead=terms.ahead, now=now) - now <= CLOCK_GRAIN:
+                return await self._begin(member, terms, place)
+            # A block, the end of the hours, or another gate's visit, came between.
+            place.release()
             self._give_back()
 
-    def note_answer(self, status: int, retry_after: float | None) -> None:
+    def note_answer(self, admission: Admission, status: int, retry_after: float | None) -> None:
         """Take in how the host answered."""
-        self._recall()
-        state = _pacing.answered(
-            self.state, status=status, retry_after=retry_after, now=self._clock.now(), jitter=random.random()
-        )
-        if state is not self.state:
-            self._remember(state)
-            self._pump()
+        if self._health.answered(admission, status, retry_after):
+            self.pump()
+
+    def note_outage(self, admission: Admission, outage: str) -> None:
+        """Take in that an origin could not be reached: whoever waits for it is sent away."""
+        self._health.failed(admission, outage)
+        self.pump()
 
     def leave(self, admission: Admission) -> None:
         """A request is over."""
         self._open.discard(admission)
+        admission.member.open_turns -= 1
         try:
-            self._recall()
-            self._remember(
-                _pacing.ended(
-                    self.state,
-                    now=self._clock.now(),
-                    delay=self.delay,
-                    serial=self._rules.slots == 1,
-                    bytes_read=admission.bytes_read,
-                )
+            self._pacer.recall()
+            state = _pacing.ended(
+                self.state,
+                now=self._clock.now(),
+                spacing=self._pacer.spacing,
+                serial=self._slots == 1,
+                bytes_read=admission.bytes_read,
             )
+            self._pacer.remember(state)
         finally:
-            self._pump()
+            self.pump()
+
+    def pump(self) -> None:
+        """Start whoever may start, send away who waits in vain, and see to it that somebody pumps again."""
+        if self._is_closed:
+            return
+        self._pacer.recall()
+        now = self._clock.now()
+        for member in self.members.values():
+            if not member.waiters.is_empty:
+                self._refuse_hopeless(member, now)
+        if self.open_turns < self._slots:
+            # Otherwise whoever ends a turn, or gives his start back, pumps.
+            self._start_next(now)
+        self._refuse_late(now)
+        if self._is_idle:
+            self._alarm.ring_in(max(self._pacer.served_at() - now, IDLE_LINGER))
 
     def close(self) -> None:
         """Send everybody away with `GateClosedError`."""
         self._is_closed = True
-        self._refuse_waiters(_closed)
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._alarm.cancel()
+        for member in self.members.values():
+            member.waiters.refuse(_closed)
 
-    async def _granted(self, rank: Rank, deadline_at: float | None) -> None:
+    def _member(self, origin: Origin) -> Member:
+        member = self.members.get(str(origin))
+        if member is None:
+            member = self.members[str(origin)] = self._new_member(origin)
+            self.reckon()
+        return member
+
+    async def _granted(self, member: Member, terms: Terms, deadline_at: float | None) -> None:
+        """Wait until the host's next start is ours."""
         if self._is_closed:
             raise _closed()
-        self._recall()
-        self._refuse_blocked()
-        if not self._waiting and self._may_start():
+        self._pacer.recall()
+        now = self._clock.now()
+        unavailable = member.unavailable(self.state, ahead=terms.ahead, now=now)
+        if unavailable is not None:
+            self.pump()
+            raise unavailable
+        if self._is_free_for(member, terms, now):
             self._is_starting = True
             return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        too_late = None if deadline_at is None else self._refuse_at(deadline_at, turn)
-        heappush(self._heap, (rank, next(self._entries), turn))
-        self._waiting += 1
+        rank = terms.rank
+        if deadline_at is not None:
+            self._refuse_surely_late(member, rank, deadline_at, now)
+        turn = member.waiters.join(rank)
+        if deadline_at is not None:
+            self._deadlines.push(deadline_at, turn)
         try:
-            self._pump()
+            self.pump()
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled() and turn.exception() is None:
                 self._give_back()
             raise
         finally:
-            self._waiting -= 1
-            self._compact()
-            if too_late is not None:
-                too_late.cancel()
+            member.waiters.leave(rank)
+            if deadline_at is not None:
+                self._deadlines.sweep(self.waiting)
 
-    def _refuse_at(self, deadline_at: float, turn: asyncio.Future[None]) -> asyncio.Handle:
-        left = deadline_at - self._clock.now()
-        if left <= 0 or self.wait() > left:
-            raise self._too_soon()
-        return asyncio.get_running_loop().call_later(left, self._refuse_late, turn)
+    def _is_free_for(self, member: Member, terms: Terms, now: float) -> bool:
+        """Whether a newcomer may start at once."""
+        return (
+            self._is_idle
+            and not member.is_probed(now)
+            and self._pacer.start_at(member, ahead=terms.ahead, now=now) - now <= CLOCK_GRAIN
+            and self._pacer.has_token()
+        )
 
-    async def _bounded(self, bound: Bound, deadline_at: float | None) -> None:
+    async def _placed(self, bound: Bound, deadline_at: float | None) -> Place:
         """Take a place within the bound over all hosts, while holding this lane's grant."""
-        if bound.is_free:
-            await bound.acquire()
-            return
+        place = bound.try_acquire()
+        if place is not None:
+            return place
         if bound.is_held_by(asyncio.current_task()):
             self._give_back()
             raise NestedTurnError(
@@ -310,131 +318,99 @@ class Lane:
         left = None if deadline_at is None else deadline_at - self._clock.now()
         try:
             async with asyncio.timeout(left):
-                await bound.acquire()
+                return await bound.acquire()
         except TimeoutError as error:
             self._give_back()
-            raise self._too_soon() from error
+            raise self._too_soon(self.wait()) from error
         except asyncio.CancelledError:
             self._give_back()
             raise
 
-    def _may_start(self) -> bool:
-        """Whether the next waiter may start now; if not, whatever would let it start will pump the lane."""
-        if self._is_starting or len(self._open) >= self._rules.slots:
-            return False
-        wait = self.wait()
-        if wait > 0:
-            self._wake_in(wait)
-            return False
-        if self._limiter is not None and not self._limiter.has_capacity():
-            self._wake_in(LIMITER_PATIENCE)
-            return False
-        return True
-
-    async def _begin(self, terms: Terms) -> Admission:
-        if self._limiter is not None:
-            # `_may_start` saw its capacity, and nobody else starts meanwhile: this does not wait.
-            await self._limiter.acquire()
-        admission = Admission(lane=self, terms=terms, holder=asyncio.current_task())
+    async def _begin(self, member: Member, terms: Terms, place: Place) -> Admission:
+        now = self._clock.now()
         try:
-            self._remember(_pacing.begun(self.state, now=self._clock.now(), delay=self.delay))
+            # The pump saw the limiter's token, and nobody else starts meanwhile: this does not wait.
+            await self._pacer.begin(now=now)
         except StoreError:
-            terms.bound.release(admission.holder)
+            place.release()
             self._give_back()
             raise
+        admission = Admission(lane=self, member=member, terms=terms, place=place, began_at=now)
         self._is_starting = False
         self._open.add(admission)
-        self._pump()
+        member.open_turns += 1
+        place.begin(now)
+        if self.open_turns < self._slots:
+            self.pump()
         return admission
 
     def _give_back(self) -> None:
         self._is_starting = False
-        self._pump()
+        self.pump()
 
-    def _compact(self) -> None:
-        """Let go of those who left, once they are the greater part."""
-        left = len(self._heap) - self._waiting
-        if left > 64 and left > self._waiting:
-            self._heap = [entry for entry in self._heap if not entry[-1].done()]
-            heapify(self._heap)
-
-    def _pump(self) -> None:
-        """Start whoever may start; otherwise see to it that somebody pumps again."""
-        while self._heap and self._heap[0][-1].done():
-            heappop(self._heap)
-        self._recall()
-        if self._block_is_too_long():
-            self._refuse_waiters(self._blocked)
-        if not self._heap:
-            if not self.open_turns:
-                self._wake_in(max(self.wait(), IDLE_LINGER))
+    def _start_next(self, now: float) -> None:
+        first: tuple[float, Rank, Member] | None = None
+        for member in self.members.values():
+            rank = member.waiters.first()
+            if rank is None or member.is_probed(now):
+                continue
+            at = self._pacer.start_at(member, ahead=rank[0] < PAGES, now=now)
+            if at - now <= CLOCK_GRAIN:
+                at = now
+            if first is None or (at, rank) < first[:2]:
+                first = at, rank, member
+        if first is None:
             return
-        if self._may_start():
+        at, _, member = first
+        if at > now:
+            self._alarm.ring_in(at - now)
+        elif not self._pacer.has_token():
+            self._alarm.ring_in(LIMITER_PATIENCE)
+        else:
             self._is_starting = True
-            heappop(self._heap)[-1].set_result(None)
+            member.waiters.pop().set_result(None)
 
-    def _wake_in(self, delay: float) -> None:
-        if self._is_closed:
-            return
-        loop = asyncio.get_running_loop()
-        when = loop.time() + delay
-        if self._timer is not None:
-            if self._wakes_at <= when:
+    def _free_at(self, member: Member | None, *, ahead: bool, now: float) -> float:
+        """When the next request may start, counting what the end of the one under way is sure to bring."""
+        if self._slots == 1 and self.open_turns:
+            now = self._pacer.spacing.due_at(since=now, at=now)
+        if member is None:
+            return self._pacer.earliest_start_at(now=now)
+        return self._pacer.start_at(member, ahead=ahead, now=now)
+
+    def _ring(self) -> None:
+        served = self._pacer.served_at() - self._clock.now() <= CLOCK_GRAIN
+        if served and self._is_idle:
+            self._on_idle(self)
+        else:
+            self.pump()
+
+    def _refuse_surely_late(self, member: Member, rank: Rank, deadline_at: float, now: float) -> None:
+        """Refuse who would come too late even if all who go before him went as fast as they may."""
+        before = sum(other.waiters.ahead_of(rank) for other in self.members.values())
+        start_at = self._free_at(member, ahead=rank[0] < PAGES, now=now)
+        start_at += before * self._pacer.spacing.steady_delay
+        # The clock may have gone on since the deadline was set: what is due now is in time.
+        if start_at - max(deadline_at, now) > CLOCK_GRAIN:
+            raise self._too_soon(start_at - now)
+
+    def _refuse_late(self, now: float) -> None:
+        while (deadline_at := self._deadlines.first()) is not None:
+            if deadline_at - now > CLOCK_GRAIN:
+                self._alarm.ring_in(deadline_at - now)
                 return
-            self._timer.cancel()
-        # Not every loop's handle tells its time: uvloop has no timers under a millisecond.
-        self._wakes_at = when
-        self._timer = loop.call_at(when, self._wake)
+            self._deadlines.pop().set_exception(self._too_soon(self.wait()))
 
-    def _wake(self) -> None:
-        self._timer = None
-        if self._heap or self.open_turns or self.wait() > 0:
-            self._pump()
-            return
-        self._on_idle(self)
+    def _refuse_hopeless(self, member: Member, now: float) -> None:
+        for ahead in (True, False):
+            error = member.unavailable(self.state, ahead=ahead, now=now)
+            if error is not None:
+                again = partial(HostUnavailableError, error.host, error.retry_after, error.cause)
+                member.waiters.refuse(again, pages_only=not ahead)
 
-    def _recall(self) -> None:
-        known = self._store.recall_host(self.pace_key)
-        if known is not None and known is not self.state:
-            self.state = _pacing.merged(self.state, known)
-
-    def _remember(self, state: HostState) -> None:
-        self.state = state
-        self._store.remember_host(self.pace_key, state)
-
-    def _refuse_nested(self) -> None:
-        if self.is_held_by(asyncio.current_task()):
-            raise self.nested()
-
-    def _refuse_blocked(self) -> None:
-        if self._block_is_too_long():
-            self._pump()
-            raise self._blocked()
-
-    def _block_is_too_long(self) -> bool:
-        return self.state.blocked_until_at - self._clock.now() > self._rules.max_block
-
-    def _refuse_late(self, turn: asyncio.Future[None]) -> None:
-        if not turn.done():
-            turn.set_exception(self._too_soon())
-
-    def _refuse_waiters(self, error: Callable[[], Exception]) -> None:
-        heap, self._heap = self._heap, []
-        for *_, turn in heap:
-            if not turn.done():
-                turn.set_exception(error())
-
-    def _too_soon(self) -> TooSoonError:
-        return TooSoonError(self.pace_key, self.wait() or max(self.delay, _pacing.MIN_RETRY_AFTER))
-
-    def _blocked(self) -> HostUnavailableError:
-        retry_after = self.state.blocked_until_at - self._clock.now()
-        return HostUnavailableError(self.pace_key, retry_after, "it asked us to stay away")
+    def _too_soon(self, wait: float) -> TooSoonError:
+        return TooSoonError(self.pace_key, wait or max(self.delay, _pacing.MIN_RETRY_AFTER))
 
 
 def _closed() -> GateClosedError:
     return GateClosedError("the gate was closed")
-
-
-def _limiter(delay: float) -> AsyncLimiter | None:
-    return AsyncLimiter(1, delay * (1 - LIMITER_SLACK)) if delay > 0 else None

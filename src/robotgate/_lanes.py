@@ -6,22 +6,51 @@ from typing import TYPE_CHECKING
 
 from robotgate import _pacing
 from robotgate._errors import GateClosedError
-from robotgate._lane import Lane, LaneRules
+from robotgate._lane import Lane
+from robotgate._member import Member, spacing_of
+from robotgate._overrides import HostBlocks
 from robotgate._pacing import HostState
+from robotgate._urls import ROBOTS_PATH
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from robotgate._listeners import Listeners
+    from robotgate._overrides import HostPattern, Overrides
     from robotgate._ports import Clock, Store
+    from robotgate._spacing import Asked, Spacing
+    from robotgate._urls import Origin
+
+    PaceKeyFunction = Callable[[Origin, str], str]
 
 
 class Lanes:
-    """Makes lanes of what the store remembers, and drops them once they are idle and served."""
+    """Makes lanes of what the store remembers, and drops them once they are idle and served.
 
-    def __init__(self, *, rules: LaneRules, clock: Clock, store: Store) -> None:
-        self._rules = rules
+    Args:
+        pace_key: which lane a request belongs to, by its origin and its path and query.
+        max_slots: what a connection pool grants a host at most; None where there is no such limit.
+    """
+
+    def __init__(
+        self,
+        *,
+        overrides: Overrides,
+        pace_key: PaceKeyFunction,
+        max_slots: int | None,
+        clock: Clock,
+        store: Store,
+        listeners: Listeners,
+    ) -> None:
+        self._overrides = overrides
+        self.pace_key = pace_key
+        self._max_slots = max_slots
         self._clock = clock
         self._store = store
+        self._listeners = listeners
+        self._blocks = HostBlocks()
         self._lanes: dict[str, Lane] = {}
-        self._asked_delays: dict[str, dict[str, float]] = {}
+        self._members: dict[str, dict[str, Member]] = {}
         self._is_closed = False
 
     def __len__(self) -> int:
@@ -46,36 +75,73 @@ class Lanes:
             lane = self._lanes[pace_key] = Lane(
                 pace_key,
                 state=state or HostState(),
-                rules=self._rules,
+                members=self._members.setdefault(pace_key, {}),
+                new_member=self._new_member,
+                max_slots=self._max_slots,
                 clock=self._clock,
                 store=self._store,
+                listeners=self._listeners,
                 on_idle=self._drop,
-                asked_delays=self._asked_delays.setdefault(pace_key, {}),
             )
         return lane
 
-    def ask_delay(self, pace_key: str, origin: str, delay: float) -> None:
-        """Take in the delay that one of a host's origins asks for; it outlives the lane. 0 asks for none."""
+    def ask(self, origin: Origin, asked: Asked) -> None:
+        """Take in what an origin asks about our speed: whoever waits is held to it, and it outlives the lane."""
+        pace_key = self.pace_key(origin, ROBOTS_PATH)
+        members = self._members.setdefault(pace_key, {})
         lane = self._lanes.get(pace_key)
         if lane is not None:
-            lane.ask_delay(origin, delay)
-        elif delay:
-            self._asked_delays.setdefault(pace_key, {})[origin] = delay
-        else:
-            self._asked_delays.get(pace_key, {}).pop(origin, None)
+            lane.ask(origin, asked)
+            return
+        member = members.setdefault(str(origin), self._new_member(origin))
+        member.asked = asked
+        self._forget(pace_key)
 
-    def wait(self, pace_key: str) -> float:
-        """Seconds until the next turn of a pace key, at the least, as far as memory tells."""
+    def wait(self, origin: Origin, target: str) -> float:
+        """Seconds until the next turn of a page, at the least, as far as memory tells."""
+        pace_key = self.pace_key(origin, target)
         lane = self._lanes.get(pace_key)
         if lane is not None:
-            return lane.wait()
+            return lane.wait(origin)
+        now = self._clock.now()
+        state, member, spacing = self.recall(pace_key, origin)
+        left = member.start_at(state, spacing=spacing, ahead=False, now=now) - now
+        return left if left > _pacing.CLOCK_GRAIN else 0.0
+
+    def recall(self, pace_key: str, origin: Origin) -> tuple[HostState, Member, Spacing]:
+        """What this process remembers of a host, of one of its origins, and what spaces visits to them."""
         state = self._store.recall_host(pace_key) or HostState()
-        delay = self._rules.longest_delay(self._asked_delays.get(pace_key, {}))
-        return _pacing.wait(state, delay=delay, now=self._clock.now())
+        members = self._members.get(pace_key, {})
+        member = members.get(str(origin)) or self._new_member(origin)
+        return state, member, spacing_of({member, *members.values()}, state)
 
     def peek(self, pace_key: str) -> Lane | None:
         """The lane, if there is one."""
         return self._lanes.get(pace_key)
+
+    def blocked_until_at(self, host: str) -> float:
+        """Until when the operator wants a host left alone."""
+        return self._blocks.until_at(host)
+
+    def block(self, pattern: str, until_at: float) -> HostPattern:
+        """Leave hosts alone, at the operator's word; who waits for one is told. An instant that has passed lifts it.
+
+        Raises:
+            OptionError: the pattern or the instant makes no sense.
+        """
+        blocked = self._blocks.set(pattern, until_at)
+        for member in self._matching(blocked):
+            member.blocked_until_at = self._blocks.until_at(member.origin.host)
+        for lane in list(self._lanes.values()):
+            lane.pump()
+        return blocked
+
+    def grant(self, pattern: HostPattern) -> None:
+        """Hold hosts to options that were changed while running."""
+        for member in self._matching(pattern):
+            member.options = self._overrides.options(member.origin.host)
+        for lane in list(self._lanes.values()):
+            lane.reckon()
 
     def close(self) -> None:
         """Send every waiter away with `GateClosedError`."""
@@ -84,9 +150,28 @@ class Lanes:
         for lane in lanes.values():
             lane.close()
 
+    def _new_member(self, origin: Origin) -> Member:
+        return Member(
+            origin,
+            self._overrides.options(origin.host),
+            blocked_until_at=self._blocks.until_at(origin.host),
+        )
+
+    def _matching(self, pattern: HostPattern) -> Iterator[Member]:
+        for members in self._members.values():
+            for member in members.values():
+                if pattern.matches(member.origin.host):
+                    yield member
+
     def _drop(self, lane: Lane) -> None:
-        if self._lanes.get(lane.pace_key) is not lane:
-            return
-        del self._lanes[lane.pace_key]
-        if not self._asked_delays[lane.pace_key]:
-            del self._asked_delays[lane.pace_key]
+        if self._lanes.get(lane.pace_key) is lane:
+            del self._lanes[lane.pace_key]
+            self._forget(lane.pace_key)
+
+    def _forget(self, pace_key: str) -> None:
+        """Let go of members that a new one would replace as well."""
+        members = self._members[pace_key]
+        for origin in [origin for origin, member in members.items() if member.is_forgettable]:
+            del members[origin]
+        if not members:
+            del self._members[pace_key]

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
+from aiohttp import ClientError
 from aiohttp.http import SERVER_SOFTWARE
 
 from robotgate._attempts import attempts_at
@@ -53,7 +54,11 @@ class GateMiddleware:
         turn = await self._begin(request.url)
         with ExitStack() as failing:
             failing.callback(turn.end)
-            response = await handler(request)
+            try:
+                response = await handler(request)
+            except (ClientError, OSError) as error:
+                turn.report(error=error)
+                raise
             turn.report(status=response.status, headers=response.headers)
             failing.pop_all()
         self._held[request] = Hold(turn, response)

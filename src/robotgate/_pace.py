@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from robotgate._lines import Field
+from robotgate._speed import RequestRate, VisitTime
 
 _MAX_NUMBER_LENGTH: Final = 64
 _NUMBER: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")
@@ -29,35 +30,6 @@ def names(agent: str, token: str) -> bool:
     if not length or not start.isascii() or start.lower() != token:
         return False
     return len(agent) == length or agent[length] not in _TOKEN_CHARACTERS
-
-
-@dataclass(frozen=True, slots=True)
-class VisitTime:
-    """A Visit-time: when, each day, visits are welcome."""
-
-    start_minute: int
-    """Minutes after midnight UTC, 0 to 1440."""
-    end_minute: int
-    """The last minute, included; before `start_minute` where the hours run past midnight."""
-
-
-@dataclass(frozen=True, slots=True)
-class RequestRate:
-    """A Request-rate: at most so many documents in so many seconds."""
-
-    documents: int
-    """At least 1."""
-    seconds: int
-    """At least 1."""
-    start_minute: int | None = None
-    """Minutes after midnight UTC from which the rate holds; None for a rate that always holds."""
-    end_minute: int | None = None
-    """The last minute, included; before `start_minute` where the hours run past midnight."""
-
-    @property
-    def seconds_per_document(self) -> float:
-        """The delay that keeps to the rate: seconds."""
-        return self.seconds / self.documents
 
 
 @dataclass(frozen=True, slots=True)

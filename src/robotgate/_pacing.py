@@ -1,7 +1,7 @@
 """The arithmetic of politeness: what is remembered of a host, and when it may be visited next.
 
-Pure functions of a `HostState`, an event and an instant. Every instant only ever moves later: nothing a server
-sends, and no order of events, makes a visit come sooner than it was due.
+Pure functions of a `HostState`, an event and an instant; `_spacing` tells the delay of the hour. Every instant only
+ever moves later: nothing a server sends, and no order of events, makes a visit come sooner than it was due.
 """
 
 from __future__ import annotations
@@ -10,7 +10,10 @@ import re
 from dataclasses import dataclass, replace
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from robotgate._spacing import Spacing
 
 CLOCK_GRAIN: Final = 1e-6
 """Seconds; instants closer than this are the same. A double holds today's date no finer than a quarter of it."""
@@ -19,9 +22,12 @@ BLOCKING_STATUSES: Final = frozenset({429, 503})
 MIN_BLOCK: Final = 60.0
 """Seconds, when the server does not say how long."""
 MIN_REPEATED_BLOCK: Final = 1.0
-"""Seconds, doubling, when it says less, twice or more in a row."""
+"""Seconds, doubling up to `MIN_BLOCK`, when it says less, twice or more in a row."""
 MAX_BLOCK: Final = 24 * 3600.0
 """Seconds; a longer Retry-After is taken as this."""
+FORGIVEN_AFTER: Final = 1800.0
+"""Seconds without a block after which the next is the first again. A good answer alone shows little: a server that
+lets one request through and refuses the next would always be asked again in a minute."""
 MIN_RETRY_AFTER: Final = 1.0
 """Seconds told to a caller who came too soon, when nothing tells when a turn will be free."""
 BLOCK_JITTER: Final = 0.1
@@ -35,38 +41,37 @@ class HostState:
     """When the last response ended, or the last request began if that came later (wall clock)."""
     next_allowed_at: float = 0.0
     """Nothing starts before (wall clock)."""
+    blocked_at: float = 0.0
+    """When the last block began (wall clock)."""
     blocked_until_at: float = 0.0
     """Until when the server asked us to stay away (wall clock)."""
     failures: int = 0
-    """Blocks in a row without a good answer between them."""
+    """Blocks, one soon after the other."""
     visits: int = 0
     """Requests begun, those for robots.txt included."""
     bytes_read: int = 0
+    latency: float | None = None
+    """Seconds a response takes to begin, smoothed; None until one has."""
 
 
-def earliest_start_at(state: HostState, *, delay: float) -> float:
-    """The instant before which nothing may start; in the past when a visit is due."""
-    spaced = 0.0 if state.last_visit_at is None else state.last_visit_at + delay
-    return max(state.next_allowed_at, spaced, state.blocked_until_at)
+def earliest_start_at(state: HostState, *, spacing: Spacing, now: float) -> float:
+    """The first instant from now on at which a visit may start."""
+    at = max(now, state.next_allowed_at, state.blocked_until_at)
+    return at if state.last_visit_at is None else spacing.due_at(since=state.last_visit_at, at=at)
 
 
-def wait(state: HostState, *, delay: float, now: float) -> float:
+def wait(state: HostState, *, spacing: Spacing, now: float) -> float:
     """Seconds until a visit is due; 0 when it is."""
-    left = earliest_start_at(state, delay=delay) - now
+    left = earliest_start_at(state, spacing=spacing, now=now) - now
     return left if left > CLOCK_GRAIN else 0.0
 
 
-def begun(state: HostState, *, now: float, delay: float) -> HostState:
+def begun(state: HostState, *, now: float, spacing: Spacing) -> HostState:
     """The state once a request is sent."""
-    return replace(
-        state,
-        last_visit_at=_later(state.last_visit_at, now),
-        next_allowed_at=max(state.next_allowed_at, now + delay),
-        visits=state.visits + 1,
-    )
+    return _visited(state, now, spacing, visits=1, bytes_read=0)
 
 
-def ended(state: HostState, *, now: float, delay: float, serial: bool, bytes_read: int) -> HostState:
+def ended(state: HostState, *, now: float, spacing: Spacing, serial: bool, bytes_read: int) -> HostState:
     """The state once a response has ended.
 
     Args:
@@ -75,34 +80,47 @@ def ended(state: HostState, *, now: float, delay: float, serial: bool, bytes_rea
     """
     if not serial:
         return replace(state, bytes_read=state.bytes_read + bytes_read)
-    return replace(
-        state,
-        last_visit_at=_later(state.last_visit_at, now),
-        next_allowed_at=max(state.next_allowed_at, now + delay),
-        bytes_read=state.bytes_read + bytes_read,
-    )
+    return _visited(state, now, spacing, visits=0, bytes_read=bytes_read)
 
 
 def answered(
-    state: HostState, *, status: int, retry_after: float | None, now: float, jitter: float
+    state: HostState, *, status: int, retry_after: float | None, began_at: float, now: float, jitter: float
 ) -> HostState:
-    """The state once a status is known: a block for 429 and 503, a clean sheet for a good answer.
+    """The state once a status is known: a block for 429 and 503; for a good answer, forgiveness when it is time.
 
     Args:
         retry_after: the seconds that Retry-After asks for; None when it does not say.
+        began_at: when the request was sent.
         jitter: a random number in [0, 1), so that blocked clients do not all come back together.
     """
-    if status not in BLOCKING_STATUSES:
-        recovered = state.failures and status < 400 and now >= state.blocked_until_at
-        return replace(state, failures=0) if recovered else state
-    # Answers to requests sent before the block was known belong to the same incident.
-    failures = state.failures if now < state.blocked_until_at else state.failures + 1
-    pause = _growing(MIN_BLOCK, failures)
-    if retry_after is not None:
-        # The first time it is as the server says; a server that says 0 again and again is not taken at its word.
-        pause = max(retry_after, _growing(MIN_REPEATED_BLOCK, failures - 1) if failures > 1 else 0.0)
-    until = now + min(pause, MAX_BLOCK) * (1 + (BLOCK_JITTER * jitter if retry_after is None else 0.0))
-    return replace(state, failures=failures, blocked_until_at=max(state.blocked_until_at, until))
+    is_good = status < 400
+    state = replace(state, latency=_smoothed(state.latency, now - began_at, may_fall=is_good))
+    if status in BLOCKING_STATUSES:
+        # What was sent before the block was known belongs to the same incident.
+        is_known = state.failures > 0 and began_at <= state.blocked_at
+        return (
+            _blocked_longer(state, retry_after, now)
+            if is_known
+            else _blocked(state, retry_after, now, jitter)
+        )
+    if is_good and state.failures and _is_forgiven(state, now):
+        return replace(state, failures=0)
+    return state
+
+
+def timed_out(state: HostState, *, began_at: float, now: float) -> HostState:
+    """The state once a request has ended without an answer."""
+    return replace(state, latency=_smoothed(state.latency, now - began_at, may_fall=False))
+
+
+def latency_delay(state: HostState, *, factor: float, ceiling: float) -> float:
+    """Seconds between visits that the host's latency calls for; 0 when it is not known, or does not count.
+
+    Args:
+        factor: how many times the latency; 0 lets it not count.
+        ceiling: the most it can come to.
+    """
+    return 0.0 if state.latency is None else min(factor * state.latency, ceiling)
 
 
 def merged(one: HostState, other: HostState) -> HostState:
@@ -110,10 +128,12 @@ def merged(one: HostState, other: HostState) -> HostState:
     return HostState(
         last_visit_at=_later(one.last_visit_at, other.last_visit_at),
         next_allowed_at=max(one.next_allowed_at, other.next_allowed_at),
+        blocked_at=max(one.blocked_at, other.blocked_at),
         blocked_until_at=max(one.blocked_until_at, other.blocked_until_at),
         failures=max(one.failures, other.failures),
         visits=max(one.visits, other.visits),
         bytes_read=max(one.bytes_read, other.bytes_read),
+        latency=_later(one.latency, other.latency),
     )
 
 
@@ -133,6 +153,58 @@ def parse_retry_after(value: str | None, *, now: float) -> float | None:
     except (ValueError, OverflowError):
         return None
     return min(max(asked, 0.0), MAX_BLOCK)
+
+
+def _visited(state: HostState, now: float, spacing: Spacing, *, visits: int, bytes_read: int) -> HostState:
+    last_visit_at = state.last_visit_at
+    # Spelt out: `replace` takes thrice as long, and this is done twice for every request.
+    return HostState(
+        last_visit_at=now if last_visit_at is None else max(last_visit_at, now),
+        next_allowed_at=max(state.next_allowed_at, spacing.due_at(since=now, at=now)),
+        blocked_at=state.blocked_at,
+        blocked_until_at=state.blocked_until_at,
+        failures=state.failures,
+        visits=state.visits + visits,
+        bytes_read=state.bytes_read + bytes_read,
+        latency=state.latency,
+    )
+
+
+def _blocked(state: HostState, retry_after: float | None, now: float, jitter: float) -> HostState:
+    """The state after the first answer of a new incident."""
+    failures = 1 if _is_forgiven(state, now) else state.failures + 1
+    if retry_after is None:
+        pause = min(_growing(MIN_BLOCK, failures), MAX_BLOCK) * (1 + BLOCK_JITTER * jitter)
+    else:
+        # The first time it is as the server says; a server that says 0 again and again is not taken at its word.
+        least = min(_growing(MIN_REPEATED_BLOCK, failures - 1), MIN_BLOCK) if failures > 1 else 0.0
+        pause = min(max(retry_after, least), MAX_BLOCK)
+    return replace(
+        state,
+        failures=failures,
+        blocked_at=max(state.blocked_at, now),
+        blocked_until_at=max(state.blocked_until_at, now + pause),
+    )
+
+
+def _blocked_longer(state: HostState, retry_after: float | None, now: float) -> HostState:
+    """The state after another answer of the same incident: the longest Retry-After counts."""
+    if retry_after is None:
+        return state
+    until = now + min(retry_after, MAX_BLOCK)
+    return replace(state, blocked_until_at=max(state.blocked_until_at, until))
+
+
+def _is_forgiven(state: HostState, now: float) -> bool:
+    return now - state.blocked_until_at >= FORGIVEN_AFTER
+
+
+def _smoothed(latency: float | None, took: float, *, may_fall: bool) -> float:
+    """The mean of what was known and what is new. A failure is often quick, and never makes us faster."""
+    took = max(took, 0.0)
+    if latency is None:
+        return took
+    return (latency + took) / 2 if may_fall or took > latency else latency
 
 
 def _later(one: float | None, other: float | None) -> float | None:

@@ -8,6 +8,7 @@ bound, and the program's end does not wait for them.
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import threading
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -60,7 +61,7 @@ class ThreadPerNameResolver(AbstractResolver):
             thread.start()
         except RuntimeError as error:
             self._places.release()
-            raise OSError(f"{host} cannot be looked up: {error}") from error
+            raise OSError(errno.EAGAIN, f"{host} cannot be looked up: {error}") from error
         return [_result(host, info) for info in await answer]
 
     async def close(self) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from yarl import URL
 
-from robotgate._access import Answer, Ending, Failure, RobotsRecord, follow, settle
+from robotgate._access import Answer, Ending, Failure, RobotsRecord, Standing, follow, settle
 from robotgate._attempts import attempts
 from robotgate._decode import whole_lines
 from robotgate._errors import (
@@ -19,17 +19,22 @@ from robotgate._errors import (
     InvalidURLError,
     NestedTurnError,
     NonPublicAddressError,
+    StoreError,
 )
+from robotgate._events import RobotsFetched, StoreLost
 from robotgate._flight import Flight
 from robotgate._lines import MAX_BYTES
-from robotgate._site import Site, site_of
-from robotgate._status import Outcome, StatusPolicy
+from robotgate._site import Site, own_site, site_of
+from robotgate._spacing import NOTHING_ASKED
+from robotgate._status import STATUS_TABLE, Outcome
 from robotgate._urls import Origin
 
 if TYPE_CHECKING:
     from robotgate._bound import Bound
     from robotgate._identity import Identity
     from robotgate._lanes import Lanes
+    from robotgate._listeners import Listeners
+    from robotgate._overrides import HostPattern, Overrides
     from robotgate._ports import Clock, Fetcher, Store
 
 ROBOTS_TIMEOUT: Final = 10.0
@@ -43,9 +48,8 @@ class RobotsOptions:
     """How robots.txt files are asked for and read."""
 
     identity: Identity
-    policy: StatusPolicy
-    max_delay: float
-    """Seconds; a site that asks for a longer spacing is refused."""
+    overrides: Overrides
+    """What holds for which host."""
     allow_private_addresses: bool
 
 
@@ -61,6 +65,7 @@ class RobotsKeeper:
         lanes: Lanes,
         fetcher: Fetcher,
         bound: Bound,
+        listeners: Listeners,
     ) -> None:
         self.sites: dict[str, Site] = {}
         """By origin as text; look at `Site.fresh_until_at` before believing one."""
@@ -70,6 +75,7 @@ class RobotsKeeper:
         self._lanes = lanes
         self._fetcher = fetcher
         self._bound = bound
+        self._listeners = listeners
         self._flights: dict[Origin, Flight] = {}
         self._is_closed = False
 
@@ -79,11 +85,29 @@ class RobotsKeeper:
         Raises:
             GateClosedError: the gate was closed before they were known.
             NestedTurnError: asking takes a turn of the host that this task holds, and nothing older is known.
+            HostUnavailableError: the operator wants the host left alone, and nothing fresh is known.
             StoreError: the store failed.
         """
         site = self.fresh(origin)
         if site is not None:
             return site
+        if self._options.overrides.options(origin.host).ignore_robots:
+            site = self.sites[str(origin)] = own_site(origin)
+            return site
+        return await self._asked(origin)
+
+    async def record(self, origin: Origin) -> RobotsRecord:
+        """What is known of the origin's robots.txt, asked for if nothing fresh is, even where it is not obeyed.
+
+        Raises:
+            as `site`.
+        """
+        site = self.fresh(origin) or await self._asked(origin)
+        while (record := site.record) is None:
+            site = await self._asked(origin)
+        return record
+
+    async def _asked(self, origin: Origin) -> Site:
         flight = self._flights.get(origin)
         if flight is None:
             if self._is_closed:
@@ -109,24 +133,37 @@ class RobotsKeeper:
 
     def learn(self, record: RobotsRecord) -> Site:
         """Take in a record and use it from now on."""
-        site = site_of(
-            record,
-            token=self._options.identity.token,
-            policy=self._options.policy,
-            max_delay=self._options.max_delay,
-            now=self._clock.now(),
-        )
+        site = self._site_of(record)
+        if self._options.overrides.options(site.origin.host).ignore_robots:
+            return site
         self.sites[site.key] = site
-        self._lanes.ask_delay(
-            site.origin.host, site.key, 0.0 if site.delay_is_refused else site.crawl_delay or 0.0
-        )
+        self._lanes.ask(site.origin, NOTHING_ASKED if site.delay_is_refused else site.asked)
         return site
+
+    def judge_anew(self, pattern: HostPattern) -> None:
+        """Hold sites to options that were changed while running; what was fetched stays."""
+        for key, site in list(self.sites.items()):
+            if not pattern.matches(site.origin.host):
+                continue
+            if site.record is None or self._options.overrides.options(site.origin.host).ignore_robots:
+                del self.sites[key]
+                self._lanes.ask(site.origin, NOTHING_ASKED)
+            else:
+                self.learn(site.record)
 
     async def aclose(self) -> None:
         """Cancel what runs and wait for it; callers get `GateClosedError`."""
         self._is_closed = True
         self.sites.clear()
         await asyncio.gather(*(flight.cancel() for flight in list(self._flights.values())))
+
+    def _site_of(self, record: RobotsRecord) -> Site:
+        return site_of(
+            record,
+            token=self._options.identity.token,
+            options=self._options.overrides.options(record.origin.host),
+            now=self._clock.now(),
+        )
 
     async def _refresh(self, origin: Origin, flight: Flight) -> Site:
         known = self.sites.get(str(origin))
@@ -142,8 +179,37 @@ class RobotsKeeper:
             record = settle(origin, ending, previous=record, now=self._clock.now(), jitter=random.random())
             # What is known now is used, whether or not it can be written down.
             site = self.learn(record)
-            await self._store.save_record(record)
+            self._tell_fetched(site, record)
+            await self._save(record)
         return site
+
+    async def _save(self, record: RobotsRecord) -> None:
+        try:
+            await self._store.save_record(record)
+        except StoreError as error:
+            self.tell_lost(error)
+            raise
+
+    def tell_lost(self, error: StoreError) -> None:
+        """The store failed to keep something; memory has it."""
+        if self._listeners.is_heard(StoreLost):
+            self._listeners.emit(StoreLost(at=self._clock.now(), error=error))
+
+    def _tell_fetched(self, site: Site, record: RobotsRecord) -> None:
+        if not self._listeners.is_heard(RobotsFetched):
+            return
+        self._listeners.emit(
+            RobotsFetched(
+                at=self._clock.now(),
+                origin=site.origin,
+                robots_url=record.robots_url,
+                access=STATUS_TABLE[record.outcome].access,
+                outcome=record.outcome,
+                status=record.status,
+                cause=record.cause,
+                stale=site.standing is Standing.STALE_RULES,
+            )
+        )
 
     async def _read(self, origin: Origin, flight: Flight) -> Ending:
         """Ask, follow redirects, and say how it ended; each hop waits its turn at its own host."""
@@ -172,11 +238,14 @@ class RobotsKeeper:
         self, hop: Origin, url: str, flight: Flight, *, timeout: float
     ) -> tuple[Answer | Failure, float]:
         """One request, in the host's turn and ahead of its pages; and the seconds it took."""
-        lane = await self._lanes.lane(hop.host)
+        lane = await self._lanes.lane(self._lanes.pace_key(hop, url.removeprefix(str(hop))))
         try:
             with flight.waiting_for(lane, self._bound):
-                admission = await lane.admit(bound=self._bound, ahead=True)
+                admission = await lane.admit(hop, bound=self._bound, ahead=True)
         except HostUnavailableError as error:
+            if self._lanes.blocked_until_at(hop.host) > self._clock.now():
+                # That says nothing of the site, and nothing of it is to be remembered.
+                raise
             return Failure(str(error)), 0.0
 
         async def again() -> None:
@@ -198,6 +267,8 @@ class RobotsKeeper:
                 admission.report(
                     status=answer.status, retry_after=answer.retry_after, bytes_read=len(answer.body)
                 )
+            elif answer.is_outage:
+                admission.fail(answer.cause)
         finally:
             admission.end()
         return answer, self._clock.now() - began_at

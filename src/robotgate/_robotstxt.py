@@ -22,8 +22,8 @@ from robotgate._verdict import Verdict
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from robotgate._pace import RequestRate
     from robotgate._rules import Rules
+    from robotgate._speed import RequestRate
 
 _MAX_COMPILED: Final = 64
 _PLAIN_AUTHORITY: Final = re.compile(

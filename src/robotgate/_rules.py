@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
-    from robotgate._pace import RequestRate, VisitTime
+    from robotgate._speed import RequestRate, VisitTime
     from robotgate._urls import Origin
 
 ROBOTS_TXT: Final = "/robots.txt"

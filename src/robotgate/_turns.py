@@ -6,21 +6,34 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from robotgate._errors import DisallowedError, HostUnavailableError, NonPublicAddressError, TooSoonError
+from robotgate._errors import (
+    DisallowedError,
+    HostUnavailableError,
+    NestedTurnError,
+    NonPublicAddressError,
+    StoreError,
+    TooSoonError,
+)
+from robotgate._events import TurnBegan, TurnEnded, TurnRefused, VerdictRefused
+from robotgate._normal import is_sent_as_written
+from robotgate._outage import outage_of
 from robotgate._pacing import MIN_RETRY_AFTER, parse_retry_after
 from robotgate._robots import ROBOTS_TIMEOUT
 from robotgate._urls import Origin, split_url
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from types import TracebackType
+    from typing import Self
 
     from aiohttp import ClientResponse
     from yarl import URL
 
+    from robotgate._admission import Admission
     from robotgate._bound import Bound
-    from robotgate._lane import Admission
+    from robotgate._errors import RobotGateError
     from robotgate._lanes import Lanes
+    from robotgate._listeners import Listeners
     from robotgate._ports import Clock
     from robotgate._robots import RobotsKeeper
     from robotgate._site import Site
@@ -37,12 +50,18 @@ class Wish:
     priority: int
     max_wait: float | None
     asked_at: float
-    chain: tuple[str, ...]
+    chain: tuple[str, ...] = ()
     """The URLs that redirected here, first to last."""
+    is_wanted: Callable[[], bool] | None = None
+    """Asked when the turn has come; no leaves it to the next."""
 
 
 class Turn:
-    """One admitted request. It may be sent now; its host waits for the end."""
+    """One admitted request. It may be sent now; its host waits for the end.
+
+    ``async with turn:`` ends it with the block, as `RobotGate.turn` does; so does `end`. An error that leaves the block
+    is reported, as by `report(error=…)`.
+    """
 
     def __init__(self, turns: Turns, wish: Wish, site: Site, admission: Admission, *, clock: Clock) -> None:
         self._turns = turns
@@ -52,6 +71,19 @@ class Turn:
         self._admission = admission
         self._clock = clock
         self._had_at = clock.now()
+
+    async def __aenter__(self) -> Self:
+        self._admission.adopt()
+        return self
+
+    async def __aexit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.report(error=error)
+        self.end()
 
     @property
     def url(self) -> str:
@@ -73,20 +105,38 @@ class Turn:
         status: int | None = None,
         headers: Mapping[str, str] | None = None,
         bytes: int = 0,  # noqa: A002  # What is counted is octets; `bytes` is what a caller would write.
+        *,
+        error: BaseException | None = None,
     ) -> None:
         """Tell what came of the request: 429 and 503 block the host, for as long as Retry-After says.
 
         May be called as often as there is news, until the turn ends; later news is not heard.
 
         Args:
-            status: the HTTP status.
+            status: the HTTP status. The time until it is first told counts as the host's response time.
             headers: the response's; only Retry-After is read.
             bytes: octets of body read since the last report.
+            error: what the client raised instead of an answer; once there was a status it says nothing of the host.
+                Refused connections, names that do not resolve and time-outs, as aiohttp and asyncio raise them, send
+                away whoever waits for this origin, until one request finds it again; other errors do not.
+                `unreachable` serves other clients.
         """
         retry_after = None
         if status is not None and headers is not None:
             retry_after = parse_retry_after(_retry_after(headers), now=self._clock.now())
         self._admission.report(status=status, retry_after=retry_after, bytes_read=bytes)
+        if error is None or self._admission.status is not None:
+            return
+        if (outage := outage_of(error, host=self._wish.origin.host)) is not None:
+            self.unreachable(outage)
+
+    def unreachable(self, cause: str) -> None:
+        """Tell that the host could not be reached: whoever waits for this origin is sent away.
+
+        Args:
+            cause: in words, for their `HostUnavailableError`.
+        """
+        self._admission.fail(cause)
 
     async def again(self) -> None:
         """End the turn and wait for another, to send the same request once more.
@@ -94,13 +144,19 @@ class Turn:
         Raises:
             RobotGateError: as `RobotGate.turn`; the rules may have changed meanwhile.
         """
-        self._admission.end()
+        self.end()
         wish = replace(self._wish, asked_at=self._clock.now())
         self._site, self._admission = await self._turns.admit(wish, arrival=self._admission.terms.arrival)
 
+    def hand_over(self) -> None:
+        """Whoever uses the turn from here on is another task than the one that asked for it."""
+        self._admission.place.holder = None
+
     def end(self) -> None:
         """The response has been read, or will not be. Ending twice is ending once."""
-        self._admission.end()
+        if self._admission.is_open:
+            self._admission.end()
+            self._turns.tell_ended(self.url, self._admission)
 
 
 class PendingTurn:
@@ -124,7 +180,7 @@ class PendingTurn:
         traceback: TracebackType | None,
     ) -> None:
         if self._turn is not None:
-            self._turn.end()
+            await self._turn.__aexit__(error_type, error, traceback)
 
 
 class Turns:
@@ -137,12 +193,14 @@ class Turns:
         lanes: Lanes,
         clock: Clock,
         bound: Bound,
+        listeners: Listeners,
         allow_private_addresses: bool,
     ) -> None:
         self._keeper = keeper
         self._lanes = lanes
         self._clock = clock
         self._bound = bound
+        self._listeners = listeners
         self._allow_private_addresses = allow_private_addresses
 
     def locate(self, url: str | URL) -> tuple[Origin, str]:
@@ -152,10 +210,30 @@ class Turns:
             InvalidURLError: not an absolute http or https URL.
             NonPublicAddressError: an address that no public site has.
         """
+        if isinstance(url, str):
+            # A site that is known was located before; there is nothing new to a path that is sent as it is written.
+            cut = url.find("/", 8)
+            site = self._keeper.sites.get(url[:cut])
+            if site is not None and is_sent_as_written(url, cut):
+                return site.origin, url[cut:]
         origin, target = split_url(url)
         if not (self._allow_private_addresses or origin.is_public):
             raise NonPublicAddressError(str(url))
         return origin, target
+
+    def pace_key(self, url: str) -> str:
+        """What a URL is paced together with.
+
+        Raises:
+            InvalidURLError, NonPublicAddressError: as `locate`.
+        """
+        return self._lanes.pace_key(*self.locate(url))
+
+    def is_due(self, url: str) -> bool:
+        """Whether a turn for a URL would be had at once, were its rules known."""
+        origin, target = self.locate(url)
+        lane = self._lanes.peek(self._lanes.pace_key(origin, target))
+        return self._lanes.wait(origin, target) <= 0 and (lane is None or lane.is_free)
 
     async def site(self, url: str | URL) -> tuple[Site, str]:
         """The site of a URL with its rules, fetched if they are not known, and the URL's path and query.
@@ -168,12 +246,19 @@ class Turns:
         return await self._keeper.site(origin), target
 
     async def begin(
-        self, url: str | URL, *, priority: int, max_wait: float | None, chain: tuple[str, ...] = ()
+        self,
+        url: str | URL,
+        *,
+        priority: int,
+        max_wait: float | None,
+        chain: tuple[str, ...] = (),
+        is_wanted: Callable[[], bool] | None = None,
     ) -> Turn:
         """Judge a URL and wait for its host's turn.
 
         Args:
             chain: the URLs that redirected here, first to last, for the error.
+            is_wanted: asked when the turn has come; no leaves it to the next, and raises `UnwantedError` here.
 
         Raises:
             DisallowedError: the site's rules refuse it.
@@ -189,8 +274,13 @@ class Turns:
             max_wait=max_wait,
             asked_at=self._clock.now(),
             chain=chain,
+            is_wanted=is_wanted,
         )
-        site, admission = await self.admit(wish)
+        try:
+            site, admission = await self.admit(wish)
+        except (TooSoonError, HostUnavailableError, NestedTurnError, StoreError) as error:
+            self._tell_refused(f"{origin}{target}", error)
+            raise
         return Turn(self, wish, site, admission, clock=self._clock)
 
     async def admit(self, wish: Wish, *, arrival: int | None = None) -> tuple[Site, Admission]:
@@ -206,15 +296,21 @@ class Turns:
             site = self._keeper.fresh(wish.origin) or await self._unknown_site(wish)
             if not site.rules.allows(wish.target):
                 raise self._refusal(site, wish)
-            lane = await self._lanes.lane(wish.origin.host)
+            lane = await self._lanes.lane(self._lanes.pace_key(wish.origin, wish.target))
             was_fresh = self._keeper.fresh(wish.origin) is site
+            # The lane knows already, unless a pace key of the operator's own parts an origin's paths.
+            lane.ask(wish.origin, site.asked)
             admission = await lane.admit(
-                bound=self._bound, priority=wish.priority, max_wait=self._left(wish), arrival=arrival
+                wish.origin,
+                bound=self._bound,
+                priority=wish.priority,
+                max_wait=self._left(wish),
+                arrival=arrival,
+                is_wanted=wish.is_wanted,
             )
-            current = self._keeper.fresh(wish.origin)
-            if current is site or not was_fresh:
-                return site, admission
-            if current is not None and current.rules.allows(wish.target):
+            current = self._keeper.fresh(wish.origin) if was_fresh else site
+            if current is not None and (current is site or current.rules.allows(wish.target)):
+                self._tell_began(current, wish)
                 return current, admission
             # Rules that are asked for again take this host's turn; the next is this request's again.
             arrival = admission.terms.arrival
@@ -225,14 +321,15 @@ class Turns:
         left = self._left(wish)
         if left is None:
             return await self._keeper.site(wish.origin)
-        host = wish.origin.host
-        if self._lanes.wait(host) > left:
-            raise TooSoonError(host, self._lanes.wait(host))
+        host, wait = wish.origin.host, self._lanes.wait(wish.origin, wish.target)
+        if wait > left:
+            raise TooSoonError(host, wait)
         try:
             async with asyncio.timeout(left + ROBOTS_TIMEOUT):
                 return await self._keeper.site(wish.origin)
         except TimeoutError as error:
-            raise TooSoonError(host, max(self._lanes.wait(host), MIN_RETRY_AFTER)) from error
+            wait = self._lanes.wait(wish.origin, wish.target)
+            raise TooSoonError(host, max(wait, MIN_RETRY_AFTER)) from error
 
     def _left(self, wish: Wish) -> float | None:
         if wish.max_wait is None:
@@ -244,7 +341,34 @@ class Turns:
         if site.is_unreachable:
             cause = f"its robots.txt cannot be read ({verdict.cause})"
             return HostUnavailableError(site.origin.host, verdict.retry_after or 0.0, cause, verdict)
+        if self._listeners.is_heard(VerdictRefused):
+            self._listeners.emit(VerdictRefused(at=self._clock.now(), verdict=verdict))
         return DisallowedError(verdict, wish.chain)
+
+    def tell_ended(self, url: str, admission: Admission) -> None:
+        """A turn is over."""
+        if self._listeners.is_heard(TurnEnded):
+            now = self._clock.now()
+            self._listeners.emit(
+                TurnEnded(
+                    at=now,
+                    url=url,
+                    status=admission.status,
+                    bytes_read=admission.bytes_read,
+                    elapsed=now - admission.began_at,
+                )
+            )
+
+    def _tell_refused(self, url: str, error: RobotGateError) -> None:
+        if self._listeners.is_heard(TurnRefused):
+            self._listeners.emit(TurnRefused(at=self._clock.now(), url=url, error=error))
+
+    def _tell_began(self, site: Site, wish: Wish) -> None:
+        if self._listeners.is_heard(TurnBegan):
+            now = self._clock.now()
+            self._listeners.emit(
+                TurnBegan(at=now, url=f"{site.key}{wish.target}", waited=now - wish.asked_at)
+            )
 
 
 def finish(turn: Turn, response: ClientResponse) -> None:

@@ -17,6 +17,7 @@ from yarl import URL
 from robotgate._errors import InvalidURLError, NonPublicAddressError
 
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+ROBOTS_PATH: Final = "/robots.txt"
 MAX_HOST_OCTETS: Final = 253
 """RFC 1035 §2.3.4, without the root's dot."""
 
@@ -75,7 +76,7 @@ class Origin:
     @property
     def robots_url(self) -> str:
         """Where this origin keeps its rules."""
-        return f"{self}/robots.txt"
+        return f"{self}{ROBOTS_PATH}"
 
     @property
     def is_public(self) -> bool:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from robotgate._speed import RequestRate
 
 
 class RuleKind(Enum):
@@ -47,6 +50,7 @@ class Reason(Enum):
     ROBOTS_TXT_UNAVAILABLE = "the site has no robots.txt"
     ROBOTS_TXT_FORBIDDEN = "the site refuses its robots.txt"
     ROBOTS_TXT_UNREACHABLE = "robots.txt could not be read"
+    ROBOTS_TXT_IGNORED = "the operator's own host: its robots.txt is not asked"
     DELAY_TOO_LONG = "the site asks for a longer delay than we are willing to wait"
 
 
@@ -86,7 +90,14 @@ class Verdict:
     stale: bool = False
     """True when a newer copy was asked for in vain and these are the last good rules."""
     crawl_delay: float | None = None
-    """The Crawl-delay our group asks for: seconds."""
+    """The Crawl-delay our group asks for, whether or not the operator lets it count: seconds."""
+    asked_delay: float | None = None
+    """What our group asks for at this hour, by Crawl-delay or Request-rate, whichever is longer: seconds. None where it
+    asks for nothing, and for a verdict of a file that nobody fetched."""
+    request_rate: RequestRate | None = None
+    """The slowest Request-rate that our group is asked to keep at this hour."""
+    max_delay: float | None = None
+    """The longest delay that we are willing to wait: seconds; given where the site asks for a longer one."""
     retry_after: float | None = None
     """For an unreachable robots.txt: seconds, counted from the verdict, until it is asked for again."""
 
@@ -96,8 +107,17 @@ class Verdict:
     def __str__(self) -> str:
         answer = "allowed" if self.allowed else "disallowed"
         if self.reason is Reason.DELAY_TOO_LONG:
-            return f"{self.url} is {answer}: {self.reason.value} (Crawl-delay {self.crawl_delay:g} s is over max_delay)"
+            return f"{self.url} is {answer}: {self.reason.value}{self._asked_too_much()}"
         if self.rule is None:
             cause = f" ({self.cause})" if self.cause is not None and not self.allowed else ""
             return f"{self.url} is {answer}: {self.reason.value}{cause}"
         return f"{self.url} is {answer} by line {self.rule.line} of its robots.txt: {self.rule}"
+
+    def _asked_too_much(self) -> str:
+        delay, limit, rate = self.asked_delay, self.max_delay, self.request_rate
+        if delay is None or limit is None or delay <= limit:
+            return ""
+        asked = f"Crawl-delay {delay:g} s"
+        if rate is not None and rate.seconds_per_document > (self.crawl_delay or 0.0):
+            asked = f"Request-rate {rate.documents}/{rate.seconds}, {delay:g} s a document,"
+        return f" ({asked} is over max_delay={limit:g} s)"

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 import pytest
 
 from robotgate._normal import normalise_pattern, normalise_target
-from robotgate._pace import RequestRate, VisitTime
 from robotgate._rules import ALLOW_ALL, DENY_ALL, Decision, Rules
+from robotgate._speed import RequestRate, VisitTime
 from robotgate._verdict import Reason, Rule, RuleKind
 
 

@@ -1,8 +1,8 @@
-"""The arithmetic of politeness: every event, every instant, and the law that nothing comes sooner."""
+"""The arithmetic of politeness: every event, every instant."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Final
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from robotgate._pacing import (
     BLOCK_JITTER,
+    FORGIVEN_AFTER,
     MAX_BLOCK,
     MIN_BLOCK,
     HostState,
@@ -20,67 +21,138 @@ from robotgate._pacing import (
     begun,
     earliest_start_at,
     ended,
+    latency_delay,
     merged,
     parse_retry_after,
+    timed_out,
+    wait,
 )
+from robotgate._spacing import Asked, Spacing
+from robotgate._speed import RequestRate
 
 NEW: Final = HostState()
 NOW: Final = datetime(2026, 11, 21, 4, 0, 0, tzinfo=UTC).timestamp()
 
 
+def spaced(delay: float) -> Spacing:
+    """A delay that is the same at every hour."""
+    return Spacing(floor=delay)
+
+
 def test_unknown_host_is_due() -> None:
     """A host nobody visited may be visited at once."""
-    assert earliest_start_at(NEW, delay=60.0) == 0.0
+    assert earliest_start_at(NEW, spacing=spaced(60.0), now=NOW) == NOW
+    assert wait(NEW, spacing=spaced(60.0), now=NOW) == 0.0
 
 
 def test_request_and_response_set_the_next_instant() -> None:
     """One at a time: the delay counts from the start until the end is known, then from the end."""
-    sent = begun(NEW, now=100.0, delay=2.0)
+    sent = begun(NEW, now=100.0, spacing=spaced(2.0))
     assert (sent.last_visit_at, sent.next_allowed_at, sent.visits) == (100.0, 102.0, 1)
-    read = ended(sent, now=107.5, delay=2.0, serial=True, bytes_read=512)
+    read = ended(sent, now=107.5, spacing=spaced(2.0), serial=True, bytes_read=512)
     assert (read.last_visit_at, read.next_allowed_at) == (107.5, 109.5)
     assert (read.visits, read.bytes_read) == (1, 512)
 
 
 def test_several_at_a_time_count_from_start_to_start() -> None:
     """Where several requests may be under way, the end of one changes no instant."""
-    sent = begun(NEW, now=100.0, delay=2.0)
-    read = ended(sent, now=107.5, delay=2.0, serial=False, bytes_read=512)
+    sent = begun(NEW, now=100.0, spacing=spaced(2.0))
+    read = ended(sent, now=107.5, spacing=spaced(2.0), serial=False, bytes_read=512)
     assert read == replace(sent, bytes_read=512)
 
 
 def test_longer_delay_learnt_later_counts_from_the_last_visit() -> None:
     """A Crawl-delay read after a visit holds for the gap that follows it."""
-    state = ended(NEW, now=100.0, delay=1.0, serial=True, bytes_read=0)
-    assert earliest_start_at(state, delay=1.0) == 101.0
-    assert earliest_start_at(state, delay=10.0) == 110.0
-    assert earliest_start_at(state, delay=0.0) == 101.0
+    state = ended(NEW, now=100.0, spacing=spaced(1.0), serial=True, bytes_read=0)
+    for delay, due in ((1.0, 101.0), (10.0, 110.0), (0.0, 101.0)):
+        assert earliest_start_at(state, spacing=spaced(delay), now=100.0) == due
+
+
+def test_wait_ends_within_a_grain() -> None:
+    """A timer that rings a quarter of a microsecond early has rung in time."""
+    state = begun(NEW, now=NOW, spacing=spaced(1.0))
+    assert wait(state, spacing=spaced(1.0), now=NOW + 0.5) == 0.5
+    assert wait(state, spacing=spaced(1.0), now=NOW + 1 - 5e-7) == 0.0
+    assert wait(state, spacing=spaced(1.0), now=NOW + 2) == 0.0
+
+
+def test_promise_is_of_the_hour_of_the_next_visit() -> None:
+    """A rate for the night holds back what would start in it, and lapses in the morning, exactly."""
+    # NOW is four in the morning.
+    night = Spacing(floor=1.0, asked=(Asked(request_rates=(RequestRate(1, 3600, 22 * 60, 6 * 60 - 1),)),))
+    state = begun(NEW, now=NOW, spacing=night)
+    assert state.next_allowed_at == NOW + 3600
+    state = begun(state, now=NOW + 2 * 3600 - 60, spacing=night)
+    assert state.next_allowed_at == NOW + 2 * 3600
+    state = ended(state, now=NOW + 2 * 3600 - 0.25, spacing=night, serial=True, bytes_read=0)
+    assert state.next_allowed_at == NOW + 2 * 3600 + 0.75
+
+
+def blocked(
+    state: HostState,
+    *,
+    status: int = 503,
+    retry_after: float | None = None,
+    now: float,
+    began_at: float | None = None,
+    jitter: float = 0.0,
+) -> HostState:
+    """The state after an answer to a request that took no time, if nothing else is said."""
+    return answered(
+        state,
+        status=status,
+        retry_after=retry_after,
+        began_at=now if began_at is None else began_at,
+        now=now,
+        jitter=jitter,
+    )
 
 
 @pytest.mark.parametrize("status", [429, 503])
 def test_block_without_retry_after_grows(status: int) -> None:
     """A minute, doubled with each incident, at most a day."""
-    state, now, pauses = NEW, 0.0, []
+    state, now, pauses = NEW, 1.0, []
     for _ in range(13):
-        state = answered(state, status=status, retry_after=None, now=now, jitter=0.0)
+        state = blocked(state, status=status, now=now)
         pauses.append(state.blocked_until_at - now)
         now = state.blocked_until_at
     assert pauses == [min(MIN_BLOCK * 2**count, MAX_BLOCK) for count in range(13)]
     assert state.failures == 13
 
 
-def test_answers_within_a_block_are_the_same_incident() -> None:
-    """Of ten requests under way, ten refusals are one incident."""
-    state = NEW
-    for second in range(10):
-        state = answered(state, status=503, retry_after=None, now=float(second), jitter=0.0)
-    assert (state.failures, state.blocked_until_at) == (1, 69.0)
+def test_first_instant_of_a_clock_is_no_block() -> None:
+    """A clock may begin at nought; what is asked then is no answer to a block."""
+    state = blocked(NEW, now=0.0)
+    assert (state.failures, state.blocked_at, state.blocked_until_at) == (1, 0.0, 60.0)
+
+
+def test_fifty_answers_under_way_are_one_incident() -> None:
+    """Of fifty requests sent before the block was known, fifty refusals are one, however late they come."""
+    state = blocked(NEW, now=NOW, began_at=NOW - 1)
+    for number in range(49):
+        state = blocked(state, now=NOW + 10 * number, began_at=NOW - 1 + number / 49)
+    assert (state.failures, state.blocked_at, state.blocked_until_at) == (1, NOW, NOW + 60)
+
+
+def test_of_several_retry_afters_the_longest_counts() -> None:
+    """Each from its own answer; a shorter one takes nothing away."""
+    state = blocked(NEW, retry_after=100.0, now=NOW, began_at=NOW - 1)
+    for asked, now, until in ((30.0, 1, 100), (100.0, 5, 105), (None, 50, 105), (1e9, 60, 60 + MAX_BLOCK)):
+        state = blocked(state, retry_after=asked, now=NOW + now, began_at=NOW - 1)
+        assert (state.failures, state.blocked_at, state.blocked_until_at) == (1, NOW, NOW + until)
+
+
+def test_request_sent_after_the_block_was_known_is_another_incident() -> None:
+    """Though the first has not ended: whoever sent it had not heard."""
+    state = blocked(NEW, now=NOW, began_at=NOW - 1)
+    state = blocked(state, now=NOW + 20, began_at=NOW + 10)
+    assert (state.failures, state.blocked_at, state.blocked_until_at) == (2, NOW + 20, NOW + 140)
 
 
 @pytest.mark.parametrize(("asked", "granted"), [(0.0, 0.0), (5.0, 5.0), (3600.0, 3600.0), (1e9, MAX_BLOCK)])
 def test_retry_after_is_taken_as_it_is(asked: float, granted: float) -> None:
     """The server's own word needs no jitter and is bounded by a day."""
-    state = answered(NEW, status=429, retry_after=asked, now=1000.0, jitter=0.99)
+    state = blocked(NEW, status=429, retry_after=asked, now=1000.0, jitter=0.99)
     assert (state.blocked_until_at, state.failures) == (1000.0 + granted, 1)
 
 
@@ -89,145 +161,139 @@ def test_retry_after_is_taken_as_it_is(asked: float, granted: float) -> None:
 def test_server_that_asks_for_nothing_again_and_again_is_not_taken_at_its_word(
     status: int, asked: float
 ) -> None:
-    """The first block is as it says; the second and the later ones grow, up to a day."""
+    """The first block is as it says; the second and the later ones grow, up to what an answer without a word gets."""
     state, now, pauses = NEW, 1000.0, []
     for _ in range(25):
-        state = answered(state, status=status, retry_after=asked, now=now, jitter=0.5)
+        state = blocked(state, status=status, retry_after=asked, now=now, jitter=0.5)
         pauses.append(state.blocked_until_at - now)
-        now = max(state.blocked_until_at, now)
+        now = max(state.blocked_until_at, now + 0.25)
     assert pauses[0] == asked
     assert pauses[1] >= 1.0
-    assert all(later > sooner for sooner, later in pairwise(pauses[1:15]))
-    assert max(pauses) <= MAX_BLOCK
-    assert pauses[-1] >= 3600.0
+    assert all(later > sooner for sooner, later in pairwise(pauses[1:8]))
+    assert pauses[7:] == [MIN_BLOCK] * 18
     assert state.failures == 25
-
-
-def test_good_answer_ends_the_growing() -> None:
-    """The next server that asks for nothing is taken at its word again."""
-    state = NEW
-    for now in (0.0, 10.0, 20.0):
-        state = answered(state, status=429, retry_after=0.0, now=now, jitter=0.0)
-    state = answered(state, status=200, retry_after=None, now=100.0, jitter=0.0)
-    assert answered(state, status=429, retry_after=0.0, now=200.0, jitter=0.0).blocked_until_at == 200.0
 
 
 def test_shorter_retry_after_never_shortens_a_block() -> None:
     """A later and shorter word does not undo a longer one."""
-    blocked = answered(NEW, status=429, retry_after=600.0, now=0.0, jitter=0.0)
-    assert answered(blocked, status=429, retry_after=1.0, now=10.0, jitter=0.0).blocked_until_at == 600.0
+    state = blocked(NEW, status=429, retry_after=600.0, now=0.0)
+    for began_at in (0.0, 5.0):
+        assert (
+            blocked(state, status=429, retry_after=1.0, now=10.0, began_at=began_at).blocked_until_at == 600.0
+        )
 
 
 @given(st.floats(0, 1, exclude_max=True))
 def test_block_jitter_only_lengthens(jitter: float) -> None:
     """Jitter adds up to a tenth and takes nothing away."""
-    until = answered(NEW, status=429, retry_after=None, now=0.0, jitter=jitter).blocked_until_at
+    until = blocked(NEW, status=429, now=0.0, jitter=jitter).blocked_until_at
     assert MIN_BLOCK <= until < MIN_BLOCK * (1 + BLOCK_JITTER) + 1e-9
 
 
 @pytest.mark.parametrize(
     ("status", "now", "failures"),
-    [(200, 50.0, 3), (200, 100.0, 0), (304, 100.0, 0), (399, 100.0, 0), (404, 100.0, 3), (500, 100.0, 3)],
+    [
+        (200, 50.0, 3),
+        (200, 100.0, 3),
+        (200, 100.0 + FORGIVEN_AFTER - 1, 3),
+        (200, 100.0 + FORGIVEN_AFTER, 0),
+        (304, 100.0 + FORGIVEN_AFTER, 0),
+        (399, 100.0 + FORGIVEN_AFTER, 0),
+        (404, 100.0 + FORGIVEN_AFTER, 3),
+        (500, 100.0 + FORGIVEN_AFTER, 3),
+    ],
 )
-def test_good_answer_after_the_block_clears_the_sheet(status: int, now: float, failures: int) -> None:
-    """Only a good answer forgives, and none that was under way before the block had ended."""
-    state = HostState(failures=3, blocked_until_at=100.0)
-    after = answered(state, status=status, retry_after=None, now=now, jitter=0.0)
+def test_good_answer_forgives_after_good_time(status: int, now: float, failures: int) -> None:
+    """Only a good answer clears the sheet, and not before half an hour without a block."""
+    state = HostState(failures=3, blocked_at=40.0, blocked_until_at=100.0)
+    after = answered(state, status=status, retry_after=None, began_at=now - 1, now=now, jitter=0.0)
     assert (after.failures, after.blocked_until_at) == (failures, 100.0)
 
 
+def test_block_after_good_time_is_the_first_again() -> None:
+    """Even if nothing was asked meanwhile; before that it is one more, whatever was answered between."""
+    state = HostState(failures=3, blocked_at=40.0, blocked_until_at=100.0)
+    for since, failures, pause in ((FORGIVEN_AFTER, 1, 60.0), (FORGIVEN_AFTER - 1, 4, 480.0)):
+        good = answered(state, status=200, retry_after=None, began_at=150.0, now=151.0, jitter=0.0)
+        after = blocked(good, now=100.0 + since)
+        assert (after.failures, after.blocked_until_at) == (failures, 100.0 + since + pause)
+
+
+def test_server_that_refuses_every_other_request_is_asked_less_and_less() -> None:
+    """One good answer between two refusals shows no recovery."""
+    state, now, pauses = NEW, NOW, []
+    for _ in range(6):
+        state = blocked(state, now=now)
+        pauses.append(state.blocked_until_at - now)
+        now = state.blocked_until_at + 1
+        state = answered(state, status=200, retry_after=None, began_at=now, now=now, jitter=0.0)
+        now += 1
+    assert pauses == [60.0 * 2**count for count in range(6)]
+
+
+@pytest.mark.parametrize(
+    ("known", "status", "took", "latency"),
+    [
+        (None, 200, 0.5, 0.5),
+        (1.0, 200, 0.5, 0.75),
+        (1.0, 200, 2.0, 1.5),
+        (1.0, 304, 0.0, 0.5),
+        (None, 404, 0.5, 0.5),
+        (1.0, 404, 0.5, 1.0),
+        (1.0, 404, 2.0, 1.5),
+        (1.0, 429, 0.001, 1.0),
+        (1.0, 503, 3.0, 2.0),
+        (1.0, 200, -5.0, 0.5),
+    ],
+)
+def test_latency_is_smoothed_and_errors_never_lower_it(
+    known: float | None, status: int, took: float, latency: float
+) -> None:
+    """The mean of the old and the new; a refusal is quick, and a clock that went back says nothing good."""
+    state = HostState(latency=known)
+    after = answered(state, status=status, retry_after=None, began_at=1024.0, now=1024.0 + took, jitter=0.0)
+    assert after.latency == latency
+
+
+@pytest.mark.parametrize(("known", "latency"), [(None, 8.0), (2.0, 5.0), (20.0, 20.0)])
+def test_request_without_an_answer_is_slow_at_best(known: float | None, latency: float) -> None:
+    """A time-out may raise the latency; nothing else changes."""
+    state = HostState(latency=known, failures=2, visits=7)
+    assert timed_out(state, began_at=100.0, now=108.0) == replace(state, latency=latency)
+
+
+@pytest.mark.parametrize(
+    ("latency", "factor", "delay"),
+    [(None, 5.0, 0.0), (0.5, 0.0, 0.0), (0.5, 5.0, 2.5), (30.0, 5.0, 60.0), (0.5, 1e308, 60.0)],
+)
+def test_latency_calls_for_a_delay_up_to_a_ceiling(
+    latency: float | None, factor: float, delay: float
+) -> None:
+    """So many times the latency; none where it is not known, or does not count."""
+    assert latency_delay(HostState(latency=latency), factor=factor, ceiling=60.0) == delay
+
+
 @pytest.mark.parametrize("status", [200, 301, 404, 500, 502])
-def test_other_statuses_change_nothing(status: int) -> None:
-    """An answer that blocks nobody, of a host that owes nothing, leaves the very same state."""
+def test_other_statuses_change_nothing_but_the_latency(status: int) -> None:
+    """An answer that blocks nobody, of a host that owes nothing."""
     state = HostState(last_visit_at=5.0, visits=3)
-    assert answered(state, status=status, retry_after=99.0, now=10.0, jitter=0.5) is state
+    after = answered(state, status=status, retry_after=99.0, began_at=8.0, now=10.0, jitter=0.5)
+    assert after == replace(state, latency=2.0)
 
 
 instants = st.floats(0, 1e10)
-delays = st.floats(0, 1e5)
 counts = st.integers(0, 10**9)
 states = st.builds(
     HostState,
     last_visit_at=st.none() | instants,
     next_allowed_at=instants,
+    blocked_at=instants,
     blocked_until_at=instants,
     failures=counts,
     visits=counts,
     bytes_read=counts,
+    latency=st.none() | st.floats(0, 1e5),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Something that happens to a host; ``kind`` is the name of the transition."""
-
-    kind: str
-    now: float
-    delay: float
-    serial: bool
-    status: int
-    retry_after: float | None
-    jitter: float
-    other: HostState
-
-    def after(self, state: HostState) -> HostState:
-        """The state it leaves."""
-        if self.kind == "begun":
-            return begun(state, now=self.now, delay=self.delay)
-        if self.kind == "ended":
-            return ended(state, now=self.now, delay=self.delay, serial=self.serial, bytes_read=1)
-        if self.kind == "merged":
-            return merged(state, self.other)
-        return answered(
-            state, status=self.status, retry_after=self.retry_after, now=self.now, jitter=self.jitter
-        )
-
-
-events = st.builds(
-    Event,
-    kind=st.sampled_from(["begun", "ended", "answered", "merged"]),
-    now=instants,
-    delay=delays,
-    serial=st.booleans(),
-    status=st.sampled_from([200, 304, 404, 429, 500, 503]),
-    retry_after=st.none() | st.floats(-1e9, 1e9),
-    jitter=st.floats(0, 1, exclude_max=True),
-    other=states,
-)
-
-
-@given(states, st.lists(events, max_size=10), delays)
-def test_no_event_makes_a_visit_come_sooner(state: HostState, happenings: list[Event], delay: float) -> None:
-    """Whatever happens, in whatever order and by whosever clock, the next start only ever moves later."""
-    for event in happenings:
-        after = event.after(state)
-        assert earliest_start_at(after, delay=delay) >= earliest_start_at(state, delay=delay)
-        state = after
-
-
-@given(states, st.lists(events, max_size=10), delays)
-def test_no_event_makes_a_visit_come_sooner_by_one_clock(
-    state: HostState, happenings: list[Event], delay: float
-) -> None:
-    """The same where one clock, that never goes back, tells the instants."""
-    now = max(state.last_visit_at or 0.0, 0.0)
-    for event in happenings:
-        now = max(now, event.now)
-        after = replace(event, now=now).after(state)
-        assert earliest_start_at(after, delay=delay) >= earliest_start_at(state, delay=delay)
-        state = after
-        now = max(now, state.last_visit_at or 0.0)
-
-
-@given(states, instants, delays, st.booleans())
-def test_start_and_end_keep_the_delay(state: HostState, now: float, delay: float, serial: bool) -> None:  # noqa: FBT001
-    """After a start, and after an end where one is served at a time, at least the delay passes."""
-    sent = begun(state, now=now, delay=delay)
-    assert earliest_start_at(sent, delay=delay) >= now + delay
-    assert sent.visits == state.visits + 1
-    read = ended(sent, now=now + 1, delay=delay, serial=serial, bytes_read=7)
-    assert earliest_start_at(read, delay=delay) >= now + delay + (1 if serial else 0)
-    assert read.bytes_read == state.bytes_read + 7
 
 
 @given(states, states, states)

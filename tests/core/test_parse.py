@@ -2,8 +2,9 @@
 
 import pytest
 
-from robotgate._pace import Pace, RequestRate, VisitTime
+from robotgate._pace import Pace
 from robotgate._parse import Group, ParsedFile, Record, parse
+from robotgate._speed import RequestRate, VisitTime
 from robotgate._verdict import Rule, RuleKind
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from robotgate._errors import InvalidURLError
-from robotgate._pace import RequestRate
 from robotgate._robotstxt import CleanParam, RobotsTxt, product_token
+from robotgate._speed import RequestRate
 from robotgate._urls import split_url
 from robotgate._verdict import Reason, Rule, RuleKind, Verdict
 

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Final
 import aiohttp
 import pytest
 
-from robotgate import GateClosedError, OptionError, RobotGate, RobotGateError, StatusPolicy, TokenWarning
+from robotgate import (
+    GateClosedError,
+    HostOverride,
+    OptionError,
+    PaceKey,
+    RobotGate,
+    RobotGateError,
+    StatusPolicy,
+    TokenWarning,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,9 +30,11 @@ AGENT: Final = "ExampleBot/1.0"
 CONTACT: Final = "bot@example.org"
 PAGE: Final = "http://site.example/page"
 
-SECONDS = ("delay", "max_delay", "max_wait", "max_block")
+SECONDS = ("delay", "max_wait")
+PATIENCE = ("max_delay", "max_block")
 COUNTS = ("concurrency_per_host", "concurrency", "robots_concurrency", "max_bytes")
 NO_SECONDS: Final[tuple[object, ...]] = (-1, -0.001, math.nan, math.inf, "1", True, [], b"1", 1j)
+NO_PATIENCE: Final = tuple(value for value in NO_SECONDS if value != math.inf)
 NO_COUNTS = (0, -1, 1.0, "1", True, None, math.nan)
 
 
@@ -66,6 +77,50 @@ def test_what_is_no_duration_is_refused(make: Callable[..., object], name: str, 
         make(AGENT, contact=CONTACT, **{name: value})
 
 
+@pytest.mark.parametrize("name", PATIENCE)
+@pytest.mark.parametrize("value", NO_PATIENCE)
+def test_what_is_no_bound_of_a_wait_is_refused(make: Callable[..., object], name: str, value: object) -> None:
+    """By the name of the option; the message says how to wait however long."""
+    with pytest.raises(OptionError, match=rf"^{name}=.*math\.inf"):
+        make(AGENT, contact=CONTACT, **{name: value})
+
+
+@pytest.mark.parametrize("name", PATIENCE)
+def test_wait_may_be_without_bound(make: Callable[..., object], name: str) -> None:
+    """Who says so waits for whatever a site asks."""
+    make(AGENT, contact=CONTACT, delay=3600, **({"max_delay": 3600} | {name: math.inf}))
+
+
+@pytest.mark.parametrize("value", NO_SECONDS)
+def test_what_is_no_factor_is_refused(make: Callable[..., object], value: object) -> None:
+    """By the name of the option, with the value that was given."""
+    with pytest.raises(OptionError, match=r"^latency_factor="):
+        make(AGENT, contact=CONTACT, latency_factor=value)
+
+
+@pytest.mark.parametrize("name", ["rate", "total_rate", "robots_rate"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        600,
+        "600/h",
+        (600,),
+        (1, 2, 3),
+        (0, 1),
+        (1.0, 1),
+        (True, 1),
+        (1, 0),
+        (1, -1),
+        (1, math.inf),
+        (1, math.nan),
+    ],
+)
+def test_what_is_no_rate_is_refused(make: Callable[..., object], name: str, value: object) -> None:
+    """By the name of the option: a whole number of requests, in a finite time."""
+    with pytest.raises(OptionError, match=f"^{name}="):
+        make(AGENT, contact=CONTACT, **{name: value})
+
+
 @pytest.mark.parametrize("name", ["delay", "max_delay", "max_block"])
 def test_none_is_no_duration(make: Callable[..., object], name: str) -> None:
     """Only `max_wait` may be left open."""
@@ -90,6 +145,15 @@ def test_what_is_no_count_is_refused(make: Callable[..., object], name: str, val
         ("allow_private_addresses", None),
         ("status_policy", "default"),
         ("status_policy", None),
+        ("obey_crawl_delay", 1),
+        ("obey_crawl_delay", None),
+        ("obey_visit_time", "no"),
+        ("pace_key", "host"),
+        ("pace_key", None),
+        ("pace_key", PaceKey),
+        ("overrides", None),
+        ("overrides", ["example.org"]),
+        ("overrides", {"example.org": {"delay": 5}}),
         ("session", "http://site.example"),
         ("session", 1),
         ("store", "cache.db"),
@@ -119,10 +183,18 @@ def test_what_makes_no_sense_is_refused(make: Callable[..., object], name: str, 
     [
         ({"delay": 61}, "max_delay"),
         ({"delay": 1, "max_delay": 0.5}, "max_delay"),
+        (
+            {"overrides": {"*.example.org": HostOverride(delay=61)}},
+            r"^overrides\['\*\.example\.org'\]\.delay=61 is over max_delay=60",
+        ),
+        (
+            {"overrides": {"example.org": HostOverride(max_delay=0.5)}},
+            r"^overrides\['example\.org'\]\.max_delay=0\.5 is under delay=1",
+        ),
     ],
 )
 def test_delay_over_max_delay_is_refused(
-    make: Callable[..., object], options: dict[str, float], match: str
+    make: Callable[..., object], options: dict[str, object], match: str
 ) -> None:
     """Every site would be refused."""
     with pytest.raises(OptionError, match=match):
@@ -178,8 +250,16 @@ def test_ordinary_options_do_not_warn() -> None:
             delay=0,
             max_delay=0,
             max_wait=0,
-            max_block=0,
+            max_block=math.inf,
             concurrency=1,
+            rate=(600, 3600),
+            total_rate=(50, 1),
+            robots_rate=(10, 1.0),
+            latency_factor=5,
+            obey_crawl_delay=False,
+            obey_visit_time=True,
+            pace_key=PaceKey.REGISTRABLE_DOMAIN,
+            overrides={"*.example.org": HostOverride(delay=5, max_delay=math.inf)},
             status_policy=StatusPolicy.RFC9309,
             allow_private_addresses=True,
         )

@@ -2,8 +2,8 @@
 
 import pytest
 
-from robotgate._pace import RequestRate, VisitTime
 from robotgate._robotstxt import RobotsTxt
+from robotgate._speed import RequestRate, VisitTime
 
 
 def disallows(pattern: str, url: str, file_url: str | None = None) -> bool:

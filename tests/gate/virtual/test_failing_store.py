@@ -118,13 +118,13 @@ async def test_rules_that_cannot_be_saved_are_used_all_the_same() -> None:
 async def test_learnt_rules_that_cannot_be_saved_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     """`learn` waits for no store: what goes wrong is in the log, with the cause, and the rules hold."""
     async with open_gate(UnwritableStore(), scripted()) as gate:
-        with caplog.at_level(logging.WARNING, logger="robotgate"):
+        with caplog.at_level(logging.ERROR, logger="robotgate"):
             gate.learn(PAGE, PRIVATE)
             await settle()
         assert gate.allowed_nowait("http://a.example/private") is False
     (entry,) = (record for record in caplog.records if record.name == "robotgate")
     assert "make room" in entry.getMessage()
-    assert entry.levelno == logging.WARNING
+    assert entry.levelno == logging.ERROR
 
 
 async def test_learnt_rules_that_cannot_be_saved_are_logged_on_closing(
@@ -134,4 +134,4 @@ async def test_learnt_rules_that_cannot_be_saved_are_logged_on_closing(
     gate = open_gate(UnwritableStore(), scripted())
     async with gate:
         gate.learn(PAGE, PRIVATE)
-    assert [record.levelname for record in caplog.records if record.name == "robotgate"] == ["WARNING"]
+    assert [record.levelname for record in caplog.records if record.name == "robotgate"] == ["ERROR"]

@@ -7,13 +7,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
+from tests.lanes import ORIGIN, crawl_delay, make_bound, make_lanes
 
-from robotgate._bound import Bound
 from robotgate._errors import GateClosedError, HostUnavailableError, NestedTurnError, TooSoonError
-from robotgate._lane import IDLE_LINGER, LaneRules
-from robotgate._lanes import Lanes
+from robotgate._lane import IDLE_LINGER
 from robotgate._pacing import HostState
-from robotgate._virtual import VirtualClock
+from robotgate._urls import Origin
 from robotgate.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
@@ -44,9 +43,8 @@ class Bench:
         store: MemoryStore | None = None,
     ) -> None:
         self.store = store or MemoryStore()
-        self.bound = Bound(concurrency)
-        rules = LaneRules(delay=delay, slots=slots, max_block=max_block)
-        self.lanes = Lanes(rules=rules, clock=VirtualClock(), store=self.store)
+        self.bound = make_bound(concurrency)
+        self.lanes = make_lanes(delay=delay, slots=slots, max_block=max_block, store=self.store)
         self.starts: list[tuple[float, str]] = []
 
     async def lane(self) -> Lane:
@@ -66,7 +64,9 @@ class Bench:
     ) -> None:
         """Wait for a turn, note its start, and hold it for so long; the answer comes at the end."""
         lane = await self.lane()
-        admission = await lane.admit(bound=self.bound, ahead=ahead, priority=priority, max_wait=max_wait)
+        admission = await lane.admit(
+            ORIGIN, bound=self.bound, ahead=ahead, priority=priority, max_wait=max_wait
+        )
         self.starts.append((now(), name))
         try:
             await asyncio.sleep(takes)
@@ -184,7 +184,7 @@ async def test_waiter_cancelled_by_who_frees_the_slot() -> None:
     """Ending a turn grants the next one at once; cancelling its owner before it runs passes the turn on."""
     bench = Bench(delay=0.0)
     lane = await bench.lane()
-    admission = await lane.admit(bound=bench.bound)
+    admission = await lane.admit(ORIGIN, bound=bench.bound)
     head, after = bench.visits("b", "c")
     await settle()
     admission.end()
@@ -309,7 +309,7 @@ async def test_overall_bound_over_hosts() -> None:
 
     async def visit(host: str) -> None:
         nonlocal open_now, most
-        admission = await (await bench.lanes.lane(host)).admit(bound=bench.bound)
+        admission = await (await bench.lanes.lane(host)).admit(Origin("http", host, 80), bound=bench.bound)
         open_now, most = open_now + 1, max(most, open_now + 1)
         await asyncio.sleep(1.0)
         open_now -= 1
@@ -326,7 +326,7 @@ async def test_waiting_for_the_delay_takes_no_place_of_the_bound() -> None:
     waiting = bench.visits("b")
     await settle()
     other = await bench.lanes.lane("b.example")
-    (await other.admit(bound=bench.bound)).end()
+    (await other.admit(ORIGIN, bound=bench.bound)).end()
     assert now() == 0.0
     await asyncio.gather(*waiting)
     assert bench.starts == [(0.0, "a"), (100.0, "b")]
@@ -336,14 +336,14 @@ async def test_max_wait_counts_the_bound_too() -> None:
     """Waiting for a place over all hosts is waiting; refused at its end, the host's turn goes to the next."""
     bench = Bench(delay=1.0, concurrency=1)
     holder = asyncio.create_task(bench.bound.acquire())
-    await holder
+    place = await holder
     patient = asyncio.create_task(bench.visit("patient"))
     await settle()
     patient.cancel()
     with pytest.raises(TooSoonError):
         await bench.visit("hurried", max_wait=3.0)
     assert now() == 3.0
-    bench.bound.release(holder)
+    place.release()
     await bench.visit("next")
     assert bench.starts == [(3.0, "next")]
 
@@ -352,11 +352,11 @@ async def test_place_that_only_this_task_could_give_back_is_not_waited_for() -> 
     """Turns of two hosts within each other, where one turn over all hosts is all there is: an error, no deadlock."""
     bench = Bench(delay=1.0, concurrency=1)
     one, other = await bench.lanes.lane("a.example"), await bench.lanes.lane("b.example")
-    outer = await one.admit(bound=bench.bound)
+    outer = await one.admit(ORIGIN, bound=bench.bound)
     with pytest.raises(NestedTurnError, match="concurrency"):
-        await other.admit(bound=bench.bound)
+        await other.admit(ORIGIN, bound=bench.bound)
     outer.end()
-    (await other.admit(bound=bench.bound)).end()
+    (await other.admit(ORIGIN, bound=bench.bound)).end()
     assert (other.open_turns, bench.bound.free) == (0, 1)
 
 
@@ -364,12 +364,12 @@ async def test_block_that_comes_while_the_bound_is_awaited() -> None:
     """What another gate learns of the host counts when the place is free at last: the block is waited out."""
     bench = Bench(delay=1.0, concurrency=1)
     other = Bench(delay=1.0, store=bench.store)
-    await bench.bound.acquire()
+    place = await bench.bound.acquire()
     waiting = bench.visits("b")
     await settle()
     await other.visit("a", status=429, retry_after=100.0)
     await asyncio.sleep(10.0)
-    bench.bound.release(asyncio.current_task())
+    place.release()
     await asyncio.gather(*waiting)
     assert bench.starts == [(100.0, "b")]
     state = bench.store.recall_host(HOST)
@@ -382,7 +382,7 @@ async def test_longer_delay_holds_for_who_waits_already() -> None:
     bench = Bench(delay=1.0)
     tasks = bench.visits("a", "b", "c", "d")
     await asyncio.sleep(1.5)
-    (await bench.lane()).ask_delay("http://a.example", 10.0)
+    (await bench.lane()).ask(ORIGIN, crawl_delay(10.0))
     await asyncio.gather(*tasks)
     assert bench.starts == [(0.0, "a"), (1.0, "b"), (11.0, "c"), (21.0, "d")]
 
@@ -391,10 +391,10 @@ async def test_longest_delay_of_several_origins_holds() -> None:
     """The origins of one host share its lane: the longest wish and our own floor hold."""
     bench = Bench(delay=2.0)
     lane = await bench.lane()
-    lane.ask_delay("http://a.example", 0.5)
+    lane.ask(ORIGIN, crawl_delay(0.5))
     assert lane.delay == 2.0
-    lane.ask_delay("https://a.example", 7.0)
-    lane.ask_delay("http://a.example:8080", 3.0)
+    lane.ask(Origin("https", HOST, 443), crawl_delay(7.0))
+    lane.ask(Origin("http", HOST, 8080), crawl_delay(3.0))
     await asyncio.gather(*bench.visits("a", "b"))
     assert bench.starts == [(0.0, "a"), (7.0, "b")]
 
@@ -403,9 +403,9 @@ async def test_nested_turn_is_an_error() -> None:
     """A task that would wait for itself is told so, and its own turn goes on."""
     bench = Bench(delay=1.0)
     lane = await bench.lane()
-    admission = await lane.admit(bound=bench.bound)
+    admission = await lane.admit(ORIGIN, bound=bench.bound)
     with pytest.raises(NestedTurnError, match=r"a\.example"):
-        await lane.admit(bound=bench.bound)
+        await lane.admit(ORIGIN, bound=bench.bound)
     admission.end()
     await bench.visit("after")
     assert bench.starts == [(1.0, "after")]
@@ -415,8 +415,8 @@ async def test_nested_turn_with_a_slot_to_spare() -> None:
     """Where another slot is free, a second turn inside the first is no deadlock."""
     bench = Bench(delay=1.0, slots=2)
     lane = await bench.lane()
-    outer = await lane.admit(bound=bench.bound)
-    inner = await lane.admit(bound=bench.bound)
+    outer = await lane.admit(ORIGIN, bound=bench.bound)
+    inner = await lane.admit(ORIGIN, bound=bench.bound)
     assert now() == 1.0
     inner.end()
     outer.end()
@@ -432,7 +432,7 @@ async def test_close_sends_everybody_away(pending_timers: Callable[[], int]) -> 
     outcomes = await asyncio.gather(*tasks, return_exceptions=True)
     assert [type(outcome) for outcome in outcomes] == [type(None), GateClosedError, GateClosedError]
     with pytest.raises(GateClosedError):
-        await lane.admit(bound=bench.bound)
+        await lane.admit(ORIGIN, bound=bench.bound)
     with pytest.raises(GateClosedError):
         await bench.lane()
     assert pending_timers() == 0
@@ -442,7 +442,7 @@ async def test_close_sends_everybody_away(pending_timers: Callable[[], int]) -> 
 async def test_ending_twice_is_ending_once() -> None:
     """Neither the slot nor the bound is given back twice, and late news is not heard."""
     bench = Bench(delay=1.0, concurrency=1)
-    admission = await (await bench.lane()).admit(bound=bench.bound)
+    admission = await (await bench.lane()).admit(ORIGIN, bound=bench.bound)
     admission.end()
     await asyncio.sleep(5.0)
     admission.end()

@@ -1,0 +1,108 @@
+"""How a turn is asked for, and the right to one request that comes of it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from robotgate._waiters import PAGES, Rank
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from robotgate._bound import Bound, Place
+    from robotgate._member import Member
+    from robotgate._urls import Origin
+
+
+class UnwantedError(Exception):
+    """A turn has come whose asker does not want it now; it stays inside the gate."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """How a turn is asked for; `Lane.admit` tells of each."""
+
+    bound: Bound
+    ahead: bool
+    priority: int
+    max_wait: float | None
+    arrival: int
+    is_wanted: Callable[[], bool] | None
+
+    @property
+    def rank(self) -> Rank:
+        """Whose turn comes first."""
+        return 0 if self.ahead else PAGES, -self.priority, self.arrival
+
+
+class Admitting(Protocol):
+    """Who admits: a lane."""
+
+    def note_answer(self, admission: Admission, status: int, retry_after: float | None) -> None:
+        """Take in how the host answered."""
+
+    def note_outage(self, admission: Admission, outage: str) -> None:
+        """Take in that nobody was found, and why."""
+
+    def leave(self, admission: Admission) -> None:
+        """A request is over."""
+
+    async def readmit(self, origin: Origin, terms: Terms) -> Admission:
+        """Wait for another turn."""
+        ...
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Admission:
+    """The right to one request, from the moment it may be sent until `end`."""
+
+    lane: Admitting
+    member: Member
+    terms: Terms
+    place: Place
+    began_at: float
+    bytes_read: int = 0
+    status: int | None = None
+    """The last that was reported."""
+    is_open: bool = field(default=True)
+
+    @property
+    def holder(self) -> asyncio.Task[object] | None:
+        """The task that has this turn, and would wait for itself if it asked for it again."""
+        return self.place.holder
+
+    def adopt(self) -> None:
+        """The running task takes the turn over from the one that asked for it."""
+        self.place.holder = asyncio.current_task()
+
+    def report(self, *, status: int | None, retry_after: float | None, bytes_read: int) -> None:
+        """Tell the lane what came of the request so far; nothing is heard after its end."""
+        if not self.is_open:
+            return
+        self.bytes_read += bytes_read
+        if status is not None:
+            self.lane.note_answer(self, status, retry_after)
+            self.status = status
+
+    def fail(self, outage: str) -> None:
+        """Tell the lane that the request found nobody, and why."""
+        if self.is_open:
+            self.lane.note_outage(self, outage)
+
+    async def again(self) -> Admission:
+        """End this turn and wait for another, on the same terms.
+
+        Raises:
+            as `Lane.admit`.
+        """
+        self.end()
+        return await self.lane.readmit(self.member.origin, self.terms)
+
+    def end(self) -> None:
+        """The request is over; ending twice is ending once."""
+        if self.is_open:
+            self.is_open = False
+            self.place.release()
+            self.lane.leave(self)

@@ -1,0 +1,111 @@
+"""One origin within a lane: what its host is granted, what it asks for, whether it can be reached, and who waits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from robotgate import _circuit, _pacing
+from robotgate._errors import HostUnavailableError
+from robotgate._hours import opens_at
+from robotgate._spacing import NOTHING_ASKED, Spacing
+from robotgate._waiters import Waiters
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from robotgate._overrides import HostOptions
+    from robotgate._pacing import HostState
+    from robotgate._urls import Origin
+
+MAX_LATENCY_DELAY: Final = 60.0
+"""Seconds; a host that answers slowly is not given more time than this on that account alone."""
+
+
+class Member:
+    """An origin whose requests are paced together with those of the other members of its lane."""
+
+    __slots__ = (
+        "asked",
+        "blocked_until_at",
+        "circuit",
+        "open_turns",
+        "options",
+        "origin",
+        "outage",
+        "waiters",
+    )
+
+    def __init__(self, origin: Origin, options: HostOptions, *, blocked_until_at: float = 0.0) -> None:
+        self.origin = origin
+        self.options = options
+        self.blocked_until_at = blocked_until_at
+        """Until when the operator wants it left alone."""
+        self.asked = NOTHING_ASKED
+        self.circuit = _circuit.CLOSED
+        self.outage = ""
+        """Why it could not be reached the last time, in words."""
+        self.waiters = Waiters()
+        self.open_turns = 0
+
+    @property
+    def is_forgettable(self) -> bool:
+        """Whether a new member would be as good."""
+        return (
+            self.asked == NOTHING_ASKED
+            and self.circuit == _circuit.CLOSED
+            and not self.open_turns
+            and not self.waiters
+        )
+
+    def is_probed(self, now: float) -> bool:
+        """Whether the one request that tries whether it can be reached again is under way."""
+        return self.open_turns > 0 and _circuit.is_probing(self.circuit, now=now)
+
+    def start_at(self, state: HostState, *, spacing: Spacing, ahead: bool, now: float) -> float:
+        """The first instant from now on at which its next request may start, the lane's slots and quotas aside.
+
+        Args:
+            ahead: for robots.txt, which has to be read whatever hours the last one named.
+        """
+        at = max(_pacing.earliest_start_at(state, spacing=spacing, now=now), self.blocked_until_at)
+        if ahead or not self.asked.visit_times:
+            return at
+        while (opening := opens_at(self.asked.visit_times, at=at)) > at:
+            at = _pacing.earliest_start_at(state, spacing=spacing, now=opening)
+        return at
+
+    def unavailable(self, state: HostState, *, ahead: bool, now: float) -> HostUnavailableError | None:
+        """The error for a request that is not worth waiting with; None when it is."""
+        host, patience = self.origin.host, self.options.max_block
+        if self.circuit is not _circuit.CLOSED and _circuit.is_open(self.circuit, now=now):
+            return HostUnavailableError(host, self.circuit.retry_at - now, self.outage)
+        if self.blocked_until_at - now > patience:
+            return HostUnavailableError(
+                host, self.blocked_until_at - now, "this gate was told to leave it alone"
+            )
+        if state.blocked_until_at - now > patience:
+            return HostUnavailableError(host, state.blocked_until_at - now, "it asked us to stay away")
+        if ahead or not self.asked.visit_times:
+            return None
+        closed_for = opens_at(self.asked.visit_times, at=now) - now
+        if closed_for <= patience:
+            return None
+        return HostUnavailableError(host, closed_for, "its Visit-time welcomes nobody at this hour")
+
+
+def spacing_of(members: Collection[Member], state: HostState) -> Spacing:
+    """What spaces the visits of all who are paced together: the longest of what any of them is due."""
+    return Spacing(
+        floor=max(
+            (max(member.options.delay, _latency_delay(member, state)) for member in members), default=0.0
+        ),
+        asked=tuple(dict.fromkeys(member.asked for member in members if member.asked != NOTHING_ASKED)),
+    )
+
+
+def _latency_delay(member: Member, state: HostState) -> float:
+    factor = member.options.latency_factor
+    if not factor:
+        return 0.0
+    ceiling = min(member.options.max_delay, MAX_LATENCY_DELAY)
+    return _pacing.latency_delay(state, factor=factor, ceiling=ceiling)

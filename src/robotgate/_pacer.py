@@ -1,0 +1,115 @@
+"""What a lane remembers of its host, and when that lets the next request start: state, spacing, tokens and quotas."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from aiolimiter import AsyncLimiter
+
+from robotgate import _pacing, _quota
+from robotgate._member import spacing_of
+from robotgate._spacing import Spacing
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from robotgate._member import Member
+    from robotgate._pacing import HostState
+    from robotgate._ports import Store
+    from robotgate._quota import Rate
+
+LIMITER_SLACK: Final = 1e-6
+"""The share by which the limiter's period is shorter than the delay: the rounding of its leak must not hold back a
+start that the instant allows."""
+
+
+class Pacer:
+    """Performs the arithmetic of `_pacing` for one pace key, and sees to it that the store hears of every step.
+
+    Args:
+        members: what is paced together; the strictest of them binds all.
+    """
+
+    def __init__(self, pace_key: str, *, state: HostState, members: Collection[Member], store: Store) -> None:
+        self.state = state
+        self.spacing = Spacing()
+        self._pace_key = pace_key
+        self._members = members
+        self._store = store
+        self._limiter: AsyncLimiter | None = None
+        self._heeds_latency = False
+        self._rates: tuple[Rate, ...] = ()
+        self._starts: deque[float] = deque()
+
+    def reckon(self) -> None:
+        """Take in what the members ask and are granted now."""
+        rates = dict.fromkeys(
+            member.options.rate for member in self._members if member.options.rate is not None
+        )
+        self._rates = tuple(rates)
+        self._heeds_latency = any(member.options.latency_factor for member in self._members)
+        self._starts = deque(self._starts, maxlen=max((rate.requests for rate in rates), default=0))
+        self._space()
+
+    def earliest_start_at(self, *, now: float) -> float:
+        """The first instant from now on at which anything may start, as far as time alone tells."""
+        if self._rates:
+            now = max(now, *(_quota.due_at(self._starts, rate) for rate in self._rates))
+        return _pacing.earliest_start_at(self.state, spacing=self.spacing, now=now)
+
+    def start_at(self, member: Member, *, ahead: bool, now: float) -> float:
+        """As `earliest_start_at`, for a request of this member, whose hours and blocks count as well."""
+        at = self.earliest_start_at(now=now)
+        return member.start_at(self.state, spacing=self.spacing, ahead=ahead, now=at)
+
+    def served_at(self) -> float:
+        """From when on nothing that is remembered here alone will matter."""
+        at = _pacing.earliest_start_at(self.state, spacing=self.spacing, now=0.0)
+        if not self._starts:
+            return at
+        return max(at, self._starts[-1] + max(rate.seconds for rate in self._rates))
+
+    def has_token(self) -> bool:
+        """Whether the limiter agrees that it is time."""
+        return self._limiter is None or self._limiter.has_capacity()
+
+    async def begin(self, *, now: float) -> None:
+        """A request is sent; its token was there.
+
+        Raises:
+            StoreError: the store did not take it, so it must not be sent.
+        """
+        if self._limiter is not None:
+            await self._limiter.acquire()
+        self.remember(_pacing.begun(self.state, now=now, spacing=self.spacing))
+        self._starts.append(now)
+
+    def recall(self) -> None:
+        """Take in what others, who share the store, have learnt of the host."""
+        known = self._store.recall_host(self._pace_key)
+        if known is not None and known is not self.state:
+            self.state = _pacing.merged(self.state, known)
+
+    def remember(self, state: HostState) -> None:
+        """Go on from a new state.
+
+        Raises:
+            StoreError: the store did not take it; the lane has.
+        """
+        if state is self.state:
+            return
+        self.state = state
+        if self._heeds_latency:
+            self._space()
+        self._store.remember_host(self._pace_key, state)
+
+    def _space(self) -> None:
+        spacing = spacing_of(self._members, self.state)
+        if spacing == self.spacing:
+            return
+        if spacing.steady_delay != self.spacing.steady_delay:
+            # A limiter's period cannot be changed; the debt that a new one does not know, the instant does.
+            delay = spacing.steady_delay
+            self._limiter = AsyncLimiter(1, delay * (1 - LIMITER_SLACK)) if delay > 0 else None
+        self.spacing = spacing

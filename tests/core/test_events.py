@@ -1,0 +1,205 @@
+"""Events: what each says in a log, and what never gets into one."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import pickle
+from typing import Final, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from robotgate._errors import StoreError, TooSoonError
+from robotgate._events import (
+    LINE_HEAD,
+    LINE_TAIL,
+    BlockCause,
+    Event,
+    HostBlocked,
+    HostRecovered,
+    RobotsFetched,
+    StoreLost,
+    TurnBegan,
+    TurnEnded,
+    TurnRefused,
+    VerdictRefused,
+)
+from robotgate._status import Outcome
+from robotgate._urls import Origin
+from robotgate._verdict import AccessResult, Reason, Rule, RuleKind, Verdict
+
+NOW: Final = 1_800_000_000.0
+SITE: Final = Origin.of("https://site.example")
+PAGE: Final = "https://site.example/page?a=1"
+
+
+def fetched(**news: object) -> RobotsFetched:
+    """A robots.txt that was read, but for what is said."""
+    read = RobotsFetched(
+        at=NOW,
+        origin=SITE,
+        robots_url=SITE.robots_url,
+        access=AccessResult.SUCCESSFUL,
+        outcome=Outcome.SUCCESS,
+        status=200,
+    )
+    return dataclasses.replace(read, **news)  # type: ignore[arg-type]
+
+
+def unreachable(cause: str, **news: object) -> RobotsFetched:
+    """A robots.txt that was not read."""
+    return fetched(access=AccessResult.UNREACHABLE, outcome=Outcome.FAILURE, status=None, cause=cause, **news)
+
+
+def refused(url: str = PAGE, pattern: str = "/page") -> VerdictRefused:
+    """A URL that a rule disallows."""
+    rule = Rule(RuleKind.DISALLOW, pattern, 3)
+    return VerdictRefused(
+        at=NOW, verdict=Verdict(allowed=False, reason=Reason.DISALLOWED_BY_RULE, url=url, rule=rule)
+    )
+
+
+def blocked(*, stretch: float = 60.0, detail: str | None = None) -> HostBlocked:
+    """A host that is left alone for so many seconds."""
+    return HostBlocked(
+        at=NOW, host="site.example", until_at=NOW + stretch, cause=BlockCause.UNREACHABLE, detail=detail
+    )
+
+
+LINES: Final[list[tuple[Event, str]]] = [
+    (fetched(), "robots.txt of https://site.example: successful, HTTP status 200"),
+    (
+        fetched(robots_url="https://cdn.example/robots.txt"),
+        "robots.txt of https://site.example: successful at https://cdn.example/robots.txt, HTTP status 200",
+    ),
+    (
+        fetched(access=AccessResult.UNAVAILABLE, outcome=Outcome.MISSING, status=404),
+        "robots.txt of https://site.example: unavailable, HTTP status 404",
+    ),
+    (
+        unreachable("it refuses connections", stale=True),
+        "robots.txt of https://site.example: unreachable, it refuses connections; the last good copy holds",
+    ),
+    (refused(), f"{PAGE} is disallowed by line 3 of its robots.txt: Disallow: /page"),
+    (TurnBegan(at=NOW, url=PAGE, waited=1.25), f"a turn of {PAGE} began after 1.250 s"),
+    (
+        TurnEnded(at=NOW, url=PAGE, status=200, bytes_read=512, elapsed=0.5),
+        f"a turn of {PAGE} ended after 0.500 s: HTTP status 200, 512 octets",
+    ),
+    (
+        TurnEnded(at=NOW, url=PAGE, status=None, bytes_read=0, elapsed=0.5),
+        f"a turn of {PAGE} ended after 0.500 s: no status, 0 octets",
+    ),
+    (
+        TurnRefused(at=NOW, url=PAGE, error=TooSoonError("site.example", 2.5)),
+        f"no turn of {PAGE}: site.example is not due within max_wait; in 2.500 s at the earliest",
+    ),
+    (blocked(), "site.example is left alone for 60 s: it cannot be reached"),
+    (blocked(stretch=-1.0), "site.example is left alone for 0 s: it cannot be reached"),
+    (blocked(stretch=math.inf), "site.example is left alone until further notice: it cannot be reached"),
+    (
+        blocked(detail="it refuses connections"),
+        "site.example is left alone for 60 s: it cannot be reached (it refuses connections)",
+    ),
+    (
+        HostRecovered(at=NOW, host="site.example", cause=BlockCause.ASKED),
+        "site.example is visited again; it was left alone because it asked for a pause",
+    ),
+    (
+        StoreLost(at=NOW, error=StoreError("the disk is full: make room")),
+        "the store failed: the disk is full: make room",
+    ),
+]
+
+
+@pytest.mark.parametrize(("event", "line"), LINES)
+def test_event_reads_as_one_line(event: Event, line: str) -> None:
+    """Who it is about comes first, then what happened, then why."""
+    assert str(event) == line
+
+
+def test_every_kind_of_event_is_tried_here() -> None:
+    """A new kind needs a line above."""
+    assert {type(event) for event, _ in LINES} == set(get_args(Event))
+
+
+@pytest.mark.parametrize("event", [event for event, _ in LINES[:-1]])
+def test_event_is_a_value(event: Event) -> None:
+    """It can be compared and sent to another process, and cannot be changed."""
+    assert pickle.loads(pickle.dumps(event)) == event
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        event.at = 0.0  # type: ignore[misc]
+
+
+def hostile(text: str) -> list[Event]:
+    """Events into which a server, a store or a caller put a text of theirs."""
+    return [
+        unreachable(text),
+        fetched(robots_url=text),
+        refused(text),
+        refused(pattern=text),
+        TurnBegan(at=NOW, url=text, waited=0.0),
+        TurnEnded(at=NOW, url=text, status=None, bytes_read=0, elapsed=0.0),
+        blocked(detail=text),
+        HostBlocked(at=NOW, host=text, until_at=NOW, cause=BlockCause.OPERATOR),
+        HostRecovered(at=NOW, host=text, cause=BlockCause.OPERATOR),
+        StoreLost(at=NOW, error=StoreError(text)),
+    ]
+
+
+@given(st.text(st.characters()))
+def test_whatever_a_server_says_is_one_line(text: str) -> None:
+    """No line break, no control, no lone surrogate and no change of direction gets into a log."""
+    for event in hostile(text):
+        line = str(event)
+        assert line.isprintable()
+        assert line.splitlines() == [line]
+        assert line.encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("bad\r\n2026-11-21 ERROR forged", r"bad\r\n2026-11-21 ERROR forged"),
+        ("\x1b[31mred\x00", r"\x1b[31mred\x00"),
+        ("two\u2028lines\u0085", r"two\u2028lines\x85"),
+        ("right\u202eto left", r"right\u202eto left"),
+        ("lone \ud800", r"lone \ud800"),
+        ("Übergröße 漢字", "Übergröße 漢字"),
+    ],
+)
+def test_what_would_not_be_seen_is_escaped(text: str, shown: str) -> None:
+    """What can be read stays as it is."""
+    assert str(unreachable(text)).endswith(f", {shown}")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://user:secret@site.example/page",
+        "https://secret@site.example",
+        "http://a:secret@b@site.example/?next=x",
+    ],
+)
+def test_no_credentials_are_shown(url: str) -> None:
+    """A URL with a password in it may stand anywhere in an event."""
+    for event in hostile(f"asked {url} in vain, or {url}"):
+        assert "secret" not in str(event)
+        assert "//site.example" in str(event)
+
+
+def test_credentials_are_not_parted_from_their_sign() -> None:
+    """The cut of a long text comes after the removal."""
+    for length in range(LINE_HEAD - 100, LINE_HEAD):
+        url = f"https://{'u' * length}:secret@site.example/"
+        assert "secret" not in str(TurnBegan(at=NOW, url=url, waited=0.0))
+
+
+def test_long_text_is_cut_in_its_middle() -> None:
+    """Who it is about and why are both kept."""
+    line = str(refused(f"https://site.example/{'x' * 100_000}"))
+    assert len(line) == LINE_HEAD + 1 + LINE_TAIL
+    assert line.startswith("https://site.example/xxx")
+    assert line.endswith("is disallowed by line 3 of its robots.txt: Disallow: /page")

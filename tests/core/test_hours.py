@@ -1,0 +1,123 @@
+"""Times of day: windows that wrap, that end with the day, and that never do."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from typing import Final
+
+import pytest
+
+from robotgate._hours import DAY, holds, joined, next_time_at, opens_at
+from robotgate._speed import VisitTime
+
+MIDNIGHT: Final = datetime(2026, 11, 21, tzinfo=UTC).timestamp()
+
+
+def clock(text: str) -> float:
+    """An instant of that day, from ``HH:MM`` or ``HH:MM:SS``."""
+    hours, minutes, *seconds = map(float, text.split(":"))
+    return MIDNIGHT + hours * 3600 + minutes * 60 + (seconds[0] if seconds else 0.0)
+
+
+def minutes(window: str) -> tuple[int, int]:
+    """A window, from ``HHMM-HHMM``."""
+    first, last = window.split("-")
+    return int(first[:2]) * 60 + int(first[2:]), int(last[:2]) * 60 + int(last[2:])
+
+
+def visits(*windows: str) -> tuple[VisitTime, ...]:
+    """Hours, from ``HHMM-HHMM`` each."""
+    return tuple(VisitTime(*minutes(window)) for window in windows)
+
+
+@pytest.mark.parametrize(
+    ("window", "at", "expected"),
+    [
+        ("0900-1700", "08:59:59.999", False),
+        ("0900-1700", "09:00", True),
+        ("0900-1700", "17:00:59.999", True),
+        ("0900-1700", "17:01", False),
+        ("2300-0100", "22:59:59", False),
+        ("2300-0100", "23:00", True),
+        ("2300-0100", "23:59:59.999", True),
+        ("2300-0100", "00:00", True),
+        ("2300-0100", "01:00:59", True),
+        ("2300-0100", "01:01", False),
+        ("0000-0000", "00:00:59", True),
+        ("0000-0000", "00:01", False),
+        ("1200-1200", "12:00:30", True),
+        ("1200-1159", "11:59:59", True),
+        ("1200-1159", "12:00", True),
+        ("0000-2359", "23:59:59.999", True),
+        ("0600-2400", "23:59:59.999", True),
+        ("0600-2400", "00:00", False),
+        ("0000-2400", "00:00", True),
+        ("2400-0100", "00:30", True),
+        ("2400-0100", "23:59:59", False),
+        ("2400-2400", "00:00:59", True),
+        ("2400-2400", "00:01", False),
+    ],
+)
+def test_window_holds_from_its_first_minute_to_the_end_of_its_last(
+    window: str,
+    at: str,
+    expected: bool,  # noqa: FBT001
+) -> None:
+    """The last minute is within; a window may wrap midnight; 24:00 ends a day and begins the next."""
+    assert holds(*minutes(window), at=clock(at)) is expected
+
+
+@pytest.mark.parametrize(
+    ("hours", "at", "opens"),
+    [
+        ((), "12:00", "12:00"),
+        (("0900-1700",), "12:00", "12:00"),
+        (("0900-1700",), "08:00:00.25", "09:00"),
+        (("0900-1700",), "17:01", "33:00"),
+        (("2300-0100",), "01:01", "23:00"),
+        (("2300-0100",), "00:30", "00:30"),
+        (("0900-1000", "1400-1500"), "11:00", "14:00"),
+        (("1400-1500", "0900-1000"), "16:00", "33:00"),
+        (("1400-1500", "0900-1000"), "03:00", "09:00"),
+        (("2400-0010",), "12:00", "24:00"),
+        (("0000-0000",), "00:01", "24:00"),
+    ],
+)
+def test_hours_open(hours: tuple[str, ...], at: str, opens: str) -> None:
+    """Within the hours at once, otherwise at the next of their beginnings, tomorrow's if need be."""
+    assert opens_at(visits(*hours), at=clock(at)) == clock(opens)
+
+
+def test_hours_of_a_host_that_is_never_to_be_visited() -> None:
+    """An operator may block a host for ever; its hours make nothing of it."""
+    assert opens_at(visits("0900-1700"), at=math.inf) == math.inf
+
+
+def test_next_time_of_day_is_always_after() -> None:
+    """At one of the times the next is meant, and of one time alone tomorrow's."""
+    assert next_time_at([0, 3600], at=MIDNIGHT) == MIDNIGHT + 3600
+    assert next_time_at([0, 3600], at=MIDNIGHT + 3600) == MIDNIGHT + DAY
+    assert next_time_at([3600], at=MIDNIGHT + 3600) == MIDNIGHT + DAY + 3600
+    just_before = math.nextafter(MIDNIGHT + 3600, 0)
+    assert next_time_at([0, 3600], at=just_before) == MIDNIGHT + 3600
+
+
+@pytest.mark.parametrize(
+    ("hours", "expected"),
+    [
+        ((), ()),
+        (("0900-1700",), ("0900-1700",)),
+        (("0900-1700", "0900-1700"), ("0900-1700",)),
+        (("1400-1500", "0900-1000"), ("0900-1000", "1400-1500")),
+        (("0900-1000", "1001-1100"), ("0900-1100",)),
+        (("0900-1000", "1002-1100"), ("0900-1000", "1002-1100")),
+        (("0900-1700", "1000-1100"), ("0900-1700",)),
+        (("2300-0100",), ("0000-0100", "2300-2359")),
+        (("2300-0100", "0000-2400"), ("0000-2359",)),
+        (("2400-2400",), ("0000-0000",)),
+    ],
+)
+def test_hours_join(hours: tuple[str, ...], expected: tuple[str, ...]) -> None:
+    """What touches or overlaps becomes one; what passes midnight is cut there."""
+    assert joined(visits(*hours)) == visits(*expected)

@@ -1,0 +1,265 @@
+"""Who hears of events: subscribers through the loop, the standard logging at once."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+from contextvars import ContextVar
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, get_args
+
+import pytest
+from tests.core.test_events import LINES, NOW, fetched, unreachable
+from tests.waiting import settle
+
+from robotgate._errors import OptionError
+from robotgate._events import (
+    BlockCause,
+    Event,
+    HostBlocked,
+    HostRecovered,
+    RobotsFetched,
+    StoreLost,
+    TurnBegan,
+    TurnEnded,
+    TurnRefused,
+    VerdictRefused,
+)
+from robotgate._listeners import LEVELS, Listeners, level_of, logger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+REQUEST: Final[ContextVar[str]] = ContextVar("request", default="none")
+OFF: Final = logging.CRITICAL + 1
+
+
+def began(number: int) -> TurnBegan:
+    """An event that can be told from others."""
+    return TurnBegan(at=NOW + number, url=f"https://site.example/{number}", waited=0.0)
+
+
+async def test_subscriber_hears_in_order_and_later() -> None:
+    """Not before the one who emits lets others run."""
+    listeners = Listeners()
+    heard: list[Event] = []
+    listeners.subscribe(heard.append)
+    for number in range(5):
+        listeners.emit(began(number))
+    assert heard == []
+    await settle()
+    assert heard == [began(number) for number in range(5)]
+
+
+async def test_every_subscriber_hears() -> None:
+    """One callback that subscribed twice hears twice."""
+    listeners = Listeners()
+    one: list[Event] = []
+    two: list[Event] = []
+    for callback in (one.append, two.append, two.append):
+        listeners.subscribe(callback)
+    listeners.emit(began(1))
+    await settle()
+    assert (len(one), len(two)) == (1, 2)
+
+
+async def test_error_of_a_subscriber_reaches_the_loop_alone() -> None:
+    """Neither who emits nor another subscriber notices it."""
+    listeners = Listeners()
+    heard: list[Event] = []
+    errors: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context["exception"]))
+    mistake = ValueError("a subscriber's own")
+
+    def fail(_: Event) -> None:
+        raise mistake
+
+    listeners.subscribe(fail)
+    listeners.subscribe(heard.append)
+    listeners.emit(began(1))
+    listeners.emit(began(2))
+    await settle()
+    assert errors == [mistake, mistake]
+    assert heard == [began(1), began(2)]
+
+
+async def test_unsubscribed_hears_no_more() -> None:
+    """Not even of what happened before; the others go on hearing."""
+    listeners = Listeners()
+    gone: list[Event] = []
+    there: list[Event] = []
+    unsubscribe = listeners.subscribe(gone.append)
+    listeners.subscribe(there.append)
+    listeners.emit(began(1))
+    unsubscribe()
+    listeners.emit(began(2))
+    await settle()
+    assert gone == []
+    assert there == [began(1), began(2)]
+
+
+async def test_unsubscribing_twice_is_once() -> None:
+    """It ends its own subscription, and no other of the same callback."""
+    listeners = Listeners()
+    heard: list[Event] = []
+    unsubscribe = listeners.subscribe(heard.append)
+    listeners.subscribe(heard.append)
+    unsubscribe()
+    unsubscribe()
+    listeners.emit(began(1))
+    await settle()
+    assert heard == [began(1)]
+
+
+async def test_subscriber_may_unsubscribe_while_it_hears() -> None:
+    """Once is enough for some."""
+    listeners = Listeners()
+    heard: list[Event] = []
+
+    def hear_once(event: Event) -> None:
+        heard.append(event)
+        unsubscribe()
+
+    unsubscribe = listeners.subscribe(hear_once)
+    listeners.emit(began(1))
+    listeners.emit(began(2))
+    await settle()
+    assert heard == [began(1)]
+    assert not listeners.is_heard(TurnBegan)
+
+
+async def test_subscriber_may_emit() -> None:
+    """What it causes is heard after what it heard."""
+    listeners = Listeners()
+    heard: list[Event] = []
+
+    def answer(event: Event) -> None:
+        heard.append(event)
+        if event == began(1):
+            listeners.emit(began(3))
+
+    listeners.subscribe(answer)
+    listeners.emit(began(1))
+    listeners.emit(began(2))
+    await settle()
+    assert heard == [began(1), began(2), began(3)]
+
+
+async def test_subscriber_runs_in_the_context_it_subscribed_in() -> None:
+    """A task that it starts is no part of the request that the event is about."""
+    listeners = Listeners()
+    seen: list[str] = []
+    listeners.subscribe(lambda _: seen.append(REQUEST.get()))
+    token = REQUEST.set("a request")
+    listeners.emit(began(1))
+    REQUEST.reset(token)
+    await settle()
+    assert seen == ["none"]
+
+
+def test_without_a_loop_the_call_is_made_at_once() -> None:
+    """Where no loop runs, no request does; only the operator emits there."""
+    listeners = Listeners()
+    heard: list[Event] = []
+    listeners.subscribe(heard.append)
+    listeners.emit(began(1))
+    assert heard == [began(1)]
+
+
+async def hear(event: Event) -> None:
+    """What nobody would wait for."""
+
+
+@pytest.mark.parametrize(
+    ("callback", "hint"),
+    [(None, "give a function"), ("print", "give a function"), (hear, "task"), (partial(hear), "task")],
+)
+def test_what_cannot_hear_is_refused(callback: Callable[[Event], object], hint: str) -> None:
+    """At once, by name, with a remedy."""
+    with pytest.raises(OptionError, match=f"callback=.*{hint}"):
+        Listeners().subscribe(callback)
+
+
+@pytest.mark.parametrize("kind", get_args(Event))
+def test_nothing_is_heard_where_nobody_listens(kind: type[Event], caplog: pytest.LogCaptureFixture) -> None:
+    """Without subscribers and with logging off, no event need be made."""
+    caplog.set_level(OFF, logger=logger.name)
+    listeners = Listeners()
+    assert not listeners.is_heard(kind)
+    unsubscribe = listeners.subscribe(print)
+    assert listeners.is_heard(kind)
+    unsubscribe()
+    assert not listeners.is_heard(kind)
+
+
+HEARD: Final[dict[int, set[type[Event]]]] = {
+    logging.DEBUG: set(get_args(Event)),
+    logging.INFO: {RobotsFetched, VerdictRefused, TurnRefused, HostRecovered, HostBlocked, StoreLost},
+    logging.WARNING: {RobotsFetched, HostBlocked, StoreLost},
+    logging.ERROR: {StoreLost},
+    OFF: set(),
+}
+
+
+@pytest.mark.parametrize(("level", "heard"), HEARD.items())
+def test_logging_hears_by_its_level(
+    level: int, heard: set[type[Event]], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A kind is heard if its gravest event would be logged."""
+    caplog.set_level(level, logger=logger.name)
+    listeners = Listeners()
+    assert {kind for kind in get_args(Event) if listeners.is_heard(kind)} == heard
+
+
+def test_every_kind_has_a_level() -> None:
+    """The table knows what there is, and nothing else."""
+    assert set(LEVELS) == set(get_args(Event))
+
+
+@pytest.mark.parametrize("event", [event for event, _ in LINES])
+def test_event_is_logged_at_once_as_its_line(event: Event, caplog: pytest.LogCaptureFixture) -> None:
+    """On the logger `robotgate`; the text is made only if some handler wants it."""
+    caplog.set_level(logging.DEBUG, logger="robotgate")
+    Listeners().emit(event)
+    (record,) = caplog.records
+    assert (record.name, record.msg, record.args) == ("robotgate", "%s", (event,))
+    assert record.levelno == level_of(event)
+    assert record.getMessage() == str(event)
+
+
+@pytest.mark.parametrize(
+    ("event", "level"),
+    [
+        (TurnBegan, logging.DEBUG),
+        (TurnEnded, logging.DEBUG),
+        (RobotsFetched, logging.INFO),
+        (VerdictRefused, logging.INFO),
+        (TurnRefused, logging.INFO),
+        (HostRecovered, logging.INFO),
+        (HostBlocked, logging.WARNING),
+        (StoreLost, logging.ERROR),
+    ],
+)
+def test_levels_are_as_stated(event: type[Event], level: int) -> None:
+    """The policy of levels, as `docs/events.md` has it."""
+    assert LEVELS[event] == level
+
+
+def test_page_lists_every_event_with_its_level_and_fields() -> None:
+    """docs/events.md says what there is to hear."""
+    page = (Path(__file__).parents[2] / "docs" / "events.md").read_text(encoding="utf-8")
+    for kind, level in LEVELS.items():
+        head = f"| `{kind.__name__}` | {logging.getLevelName(level)} |"
+        (row,) = (line for line in page.splitlines() if line.startswith(head))
+        held = [field.name for field in dataclasses.fields(kind) if field.name != "at"]
+        assert [name for name in held if f"`{name}`" not in row] == []
+    for cause in BlockCause:
+        assert f"| `{cause.name}` |" in page
+
+
+def test_robots_txt_out_of_reach_is_a_warning() -> None:
+    """It keeps a site closed; one that is read, or missing, changes nothing for the worse."""
+    assert level_of(fetched()) == logging.INFO
+    assert level_of(unreachable("it refuses connections")) == logging.WARNING

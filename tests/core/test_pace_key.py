@@ -1,0 +1,174 @@
+"""Pace keys: what waits for one another, and which policies are refused."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from robotgate._errors import OptionError
+from robotgate._pace_key import PaceKey, _public_suffixes, pace_key_function, registrable_domain
+from robotgate._urls import split_url
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+URLS: Final = [
+    "http://site.example/a",
+    "https://site.example/b",
+    "http://site.example:8080/a",
+    "http://www.site.example/a",
+    "http://other.example/a",
+]
+
+WITHOUT_THE_PACKAGE: Final = """
+import sys
+sys.modules["publicsuffixlist"] = None
+from robotgate._errors import OptionError
+from robotgate._pace_key import PaceKey, pace_key_function
+pace_key_function(PaceKey.HOST)
+pace_key_function(PaceKey.ORIGIN)
+try:
+    pace_key_function(PaceKey.REGISTRABLE_DOMAIN)
+except OptionError as error:
+    print(error)
+"""
+
+
+def key(policy: PaceKey | Callable[[str], str], url: str) -> str:
+    """The pace key of a URL."""
+    return pace_key_function(policy)(*split_url(url))
+
+
+@pytest.mark.parametrize(
+    ("policy", "keys"),
+    [
+        (PaceKey.HOST, ["site.example"] * 3 + ["www.site.example", "other.example"]),
+        (
+            PaceKey.ORIGIN,
+            [
+                "http://site.example",
+                "https://site.example",
+                "http://site.example:8080",
+                "http://www.site.example",
+                "http://other.example",
+            ],
+        ),
+        (PaceKey.REGISTRABLE_DOMAIN, ["site.example"] * 4 + ["other.example"]),
+        (lambda url: url.partition(":")[0], ["http", "https", "http", "http", "http"]),
+        (partial(re.sub, "//.*", ""), ["http:", "https:", "http:", "http:", "http:"]),
+    ],
+)
+def test_policy_says_what_is_paced_together(policy: PaceKey | Callable[[str], str], keys: list[str]) -> None:
+    """By host, by origin, by whose the domain is, or as the caller has it."""
+    assert [key(policy, url) for url in URLS] == keys
+
+
+@pytest.mark.parametrize(
+    ("host", "domain"),
+    [
+        # Names that somebody registered.
+        ("site.example", "site.example"),
+        ("a.b.c.site.example", "site.example"),
+        ("www.bbc.co.uk", "bbc.co.uk"),
+        ("_dmarc.www.site.com", "site.com"),
+        # Names that stand for themselves.
+        ("com", "com"),
+        ("co.uk", "co.uk"),
+        ("localhost", "localhost"),
+        ("intranet", "intranet"),
+        # A wildcard in the list, and its exceptions.
+        ("a.b.c.kawasaki.jp", "b.c.kawasaki.jp"),
+        ("c.kawasaki.jp", "c.kawasaki.jp"),
+        ("www.city.kawasaki.jp", "city.kawasaki.jp"),
+        # A top level that is in no list.
+        ("db.north.corp-internal", "north.corp-internal"),
+        # International names, as origins have them.
+        ("www.xn--85x722f.xn--55qx5d.cn", "xn--85x722f.xn--55qx5d.cn"),
+        ("a.xn--bcher-kva.example", "xn--bcher-kva.example"),
+        # The list's private section: each customer of a hoster is a site, the hoster's own name another.
+        ("alice.github.io", "alice.github.io"),
+        ("www.alice.github.io", "alice.github.io"),
+        ("bob.github.io", "bob.github.io"),
+        ("github.io", "github.io"),
+        # Addresses are no names.
+        ("192.0.2.1", "192.0.2.1"),
+        ("2001:db8::1", "2001:db8::1"),
+        ("::ffff:192.0.2.1", "::ffff:192.0.2.1"),
+    ],
+)
+def test_registrable_domain(host: str, domain: str) -> None:
+    """One label more than the public suffix; a host that is no such thing stands for itself."""
+    assert registrable_domain(host) == domain
+    assert registrable_domain(domain) == domain
+
+
+def test_function_is_given_the_url_as_it_will_be_sent() -> None:
+    """Normalised, with its path and query, as text."""
+    seen: list[str] = []
+
+    def remember(url: str) -> str:
+        seen.append(url)
+        return "all"
+
+    assert key(remember, "HTTP://user@Bücher.Example:80/ä/../b?c=d#e") == "all"
+    assert seen == ["http://xn--bcher-kva.example/b?c=d"]
+
+
+def test_error_of_the_function_is_the_caller_s() -> None:
+    """It passes unchanged."""
+
+    def fail(url: str) -> str:
+        raise LookupError(url)
+
+    with pytest.raises(LookupError, match=r"http://site\.example/"):
+        key(fail, "http://site.example")
+
+
+@pytest.mark.parametrize("answer", ["", None, 1, b"key", ["key"]])
+def test_function_that_gives_no_name_is_refused(answer: object) -> None:
+    """When it is called, by name, with what it returned and for which URL."""
+
+    def give(_url: str) -> object:
+        return answer
+
+    make: Callable[..., Callable[..., str]] = pace_key_function
+    pace_key = make(give)
+    with pytest.raises(OptionError, match=r"^pace_key=.*give.* returned .* for 'http://site.example/'"):
+        pace_key(*split_url("http://site.example/"))
+
+
+async def _later(url: str) -> str:
+    return url
+
+
+@pytest.mark.parametrize(
+    "policy", ["host", "HOST", None, 1, True, b"host", PaceKey, str, ["host"], {"a": "b"}, _later]
+)
+def test_policy_that_makes_no_sense_is_refused(policy: object) -> None:
+    """At once, by name, with what there is to choose from."""
+    make: Callable[..., object] = pace_key_function
+    with pytest.raises(OptionError, match=r"^pace_key=.*PaceKey\.HOST.*a function"):
+        make(policy)
+
+
+def test_without_the_package_only_registrable_domains_are_refused() -> None:
+    """At once, with what to install."""
+    ran = subprocess.run(
+        [sys.executable, "-c", WITHOUT_THE_PACKAGE], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert ran.stdout.startswith("pace_key=PaceKey.REGISTRABLE_DOMAIN: ")
+    assert "robotgate[psl]" in ran.stdout
+
+
+def test_list_is_read_once_in_a_process() -> None:
+    """However many gates are made."""
+    assert (
+        pace_key_function(PaceKey.REGISTRABLE_DOMAIN)(*split_url("http://www.site.example/"))
+        == "site.example"
+    )
+    assert _public_suffixes() is _public_suffixes()

@@ -1,0 +1,332 @@
+"""A bound on idle sockets, counted at a server that closes none by itself, whatever it is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Self, TypeAlias, cast
+
+import aiohttp
+import pytest
+from aiohttp.abc import AbstractResolver, ResolveResult
+from tests.waiting import settle, until
+
+from robotgate._sockets import (
+    MAX_IDLE,
+    MIN_IDLE,
+    USUAL_DESCRIPTORS,
+    BudgetedConnector,
+    SocketBudget,
+    idle_limit,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterable
+
+    from aiohappyeyeballs import AddrInfoType
+    from tests.gate.servers import Web
+
+    Run: TypeAlias = Callable[[Coroutine[object, object, None]], None]
+
+LOOPBACK: Final = "127.0.0.1"
+RESPONSE: Final = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: keep-alive\r\n\r\na page"
+
+
+@dataclass(eq=False)
+class Talk(asyncio.Protocol):
+    """One connection to the server: an answer in one piece for each request, and never a word of closing."""
+
+    server: Server
+    transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Somebody came."""
+        # Both loops give what they give for a connection; uvloop's is no subclass.
+        self.transport = cast("asyncio.Transport", transport)
+        self.server.open.append(self)
+        self.server.accepted += 1
+        self.server.peak = max(self.server.peak, len(self.server.open))
+
+    def data_received(self, data: bytes) -> None:
+        """A request is short enough to come in one piece."""
+        self.server.requests += 1
+        assert self.transport is not None
+        self.transport.write(RESPONSE)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Who came is gone."""
+        self.server.open.remove(self)
+
+
+@dataclass
+class Server:
+    """Counts who is there."""
+
+    open: list[Talk] = field(default_factory=list)
+    accepted: int = 0
+    requests: int = 0
+    peak: int = 0
+    port: int = 0
+    _listening: asyncio.Server | None = None
+
+    async def __aenter__(self) -> Self:
+        loop = asyncio.get_running_loop()
+        self._listening = await loop.create_server(lambda: Talk(self), LOOPBACK, 0, backlog=1024)
+        self.port = self._listening.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._listening is not None
+        self._listening.close()
+        for talk in self.open:
+            assert talk.transport is not None
+            talk.transport.close()
+        await until(lambda: not self.open)
+
+
+class WatchedBudget(SocketBudget):
+    """Remembers how many sockets there were at once, at the most."""
+
+    peak = 0
+
+    def make(self, address: AddrInfoType) -> socket.socket:
+        """A new socket."""
+        made = super().make(address)
+        self.peak = max(self.peak, self.open_sockets)
+        return made
+
+
+class Here(AbstractResolver):
+    """Every name leads to the loopback interface."""
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """The one address there is."""
+        return [
+            ResolveResult(
+                hostname=host,
+                host=LOOPBACK,
+                port=port,
+                family=socket.AF_INET,
+                proto=0,
+                flags=socket.AI_NUMERICHOST,
+            )
+        ]
+
+    async def close(self) -> None:
+        """There is nothing to close."""
+
+
+def session_of(budget: SocketBudget) -> aiohttp.ClientSession:
+    """A session that keeps no more idle sockets than that."""
+    return aiohttp.ClientSession(connector=BudgetedConnector(budget, resolver=Here()))
+
+
+async def read(session: aiohttp.ClientSession, server: Server, host: str) -> None:
+    """Ask a host for a page, and read it."""
+    async with session.get(f"http://{host}.example:{server.port}/") as response:
+        assert await response.text() == "a page"
+
+
+async def crawl(
+    session: aiohttp.ClientSession, server: Server, hosts: Iterable[str], *, at_once: int
+) -> None:
+    """Ask many hosts, so many at a time."""
+    left = iter(hosts)
+
+    async def work() -> None:
+        for host in left:
+            await read(session, server, host)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(at_once):
+            group.create_task(work())
+
+
+@pytest.fixture(params=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> Run:
+    """Runs a test to its end on a loop of this kind: uvloop lets go of sockets in a way of its own."""
+    module = asyncio if request.param == "asyncio" else pytest.importorskip("uvloop")
+
+    def run_one(test: Coroutine[object, object, None]) -> None:
+        with asyncio.Runner(loop_factory=module.new_event_loop) as runner:
+            runner.run(test)
+
+    return run_one
+
+
+def test_idle_sockets_are_bounded(run: Run) -> None:
+    """Three hundred hosts, ten at a time, twenty idle: never more than thirty sockets."""
+
+    async def test() -> None:
+        budget = WatchedBudget(20)
+        async with Server() as server, session_of(budget) as session:
+            await crawl(session, server, (f"host{number}" for number in range(300)), at_once=10)
+            assert server.requests == 300
+            assert budget.peak <= 30
+            # The server may hear of a new connection before it hears of the end of the last one.
+            assert server.peak <= 40
+            await until(lambda: len(server.open) == budget.open_sockets == 20)
+
+    run(test())
+
+
+def test_bound_of_nothing_keeps_nothing(run: Run) -> None:
+    """Every connection ends with its response."""
+
+    async def test() -> None:
+        budget = SocketBudget(0)
+        async with Server() as server, session_of(budget) as session:
+            await crawl(session, server, ["host"] * 20, at_once=1)
+            await until(lambda: not server.open)
+            assert (server.accepted, budget.open_sockets) == (20, 0)
+
+    run(test())
+
+
+def test_connections_are_kept_below_the_bound(run: Run) -> None:
+    """Five hosts, ten requests to each in turn: five connections."""
+
+    async def test() -> None:
+        budget = SocketBudget(5)
+        async with Server() as server, session_of(budget) as session:
+            for _ in range(10):
+                await crawl(session, server, (f"host{number}" for number in range(5)), at_once=5)
+            assert (server.requests, server.accepted) == (50, 5)
+
+    run(test())
+
+
+def test_what_is_under_way_leaves_the_idle_their_places(run: Run) -> None:
+    """The bound is on idle sockets: with twice as many requests under way as it, connections are still kept."""
+
+    async def test() -> None:
+        budget = WatchedBudget(4)
+        async with Server() as server, session_of(budget) as session:
+            async with asyncio.TaskGroup() as group:
+                for number in range(8):
+                    group.create_task(crawl(session, server, [f"host{number}"] * 3, at_once=1))
+            await until(lambda: len(server.open) == 4)
+            before = server.accepted
+            await crawl(session, server, (f"host{number}" for number in range(8)), at_once=1)
+            assert server.accepted - before <= 4
+            assert budget.peak <= 12
+
+    run(test())
+
+
+def test_places_of_connections_that_servers_close_are_free_again(run: Run) -> None:
+    """Other hosts' connections are kept in their stead."""
+
+    async def test() -> None:
+        budget = SocketBudget(3)
+        async with Server() as server, session_of(budget) as session:
+            await crawl(session, server, ["one", "two", "three", "four"], at_once=1)
+            await until(lambda: budget.open_sockets == 3)
+            for talk in server.open:
+                assert talk.transport is not None
+                talk.transport.close()
+            await until(lambda: budget.open_sockets == 0)
+            before = server.accepted
+            await crawl(session, server, ["five", "six"] * 5, at_once=1)
+            assert server.accepted - before == 2
+
+    run(test())
+
+
+def test_closed_session_leaves_no_socket(run: Run) -> None:
+    """What was kept is closed, and counted no more."""
+
+    async def test() -> None:
+        budget = SocketBudget(10)
+        async with Server() as server:
+            async with session_of(budget) as session:
+                await crawl(session, server, (f"host{number}" for number in range(10)), at_once=10)
+                assert budget.open_sockets == 10
+            await until(lambda: budget.open_sockets == 0 and not server.open)
+
+    run(test())
+
+
+def test_connections_that_fail_are_counted_no_more(run: Run) -> None:
+    """Neither those that are refused, nor those that somebody gave up."""
+
+    async def test() -> None:
+        budget = SocketBudget(10)
+        with socket.socket() as deaf:
+            deaf.bind((LOOPBACK, 0))
+            url = f"http://host.example:{deaf.getsockname()[1]}/"
+            async with session_of(budget) as session:
+                with pytest.raises(aiohttp.ClientConnectorError):
+                    await session.get(url)
+                assert budget.open_sockets == 0
+                given_up = asyncio.ensure_future(session.get(url))
+                await settle()
+                given_up.cancel()
+                await asyncio.wait([given_up])
+                await until(lambda: budget.open_sockets == 0)
+
+    run(test())
+
+
+def test_response_that_is_let_go_unread_gives_its_place_back(run: Run) -> None:
+    """However a response ends, it is under way no more."""
+
+    async def test() -> None:
+        budget = SocketBudget(0)
+        async with Server() as server, session_of(budget) as session:
+            url = f"http://host.example:{server.port}/"
+            (await session.get(url)).release()
+            (await session.get(url)).close()
+            async with session.get(url):
+                pass
+            await until(lambda: budget.open_sockets == 0 and not server.open)
+            assert not budget.is_spent
+
+    run(test())
+
+
+async def test_tls_connections_are_bounded_too(web: Web) -> None:
+    """They live on sockets as others do."""
+    budget = SocketBudget(2)
+    async with session_of(budget) as session:
+        for number in range(6):
+            url = f"https://host{number}.example:{web.tls_port}/"
+            async with session.get(url, ssl=False) as response:
+                await response.read()
+        await until(lambda: budget.open_sockets == 2)
+    await until(lambda: budget.open_sockets == 0)
+
+
+def test_socket_counts_once() -> None:
+    """However it goes, and however often."""
+    budget = SocketBudget(10)
+    address = (socket.AF_INET, socket.SOCK_STREAM, 0, "", (LOOPBACK, 80))
+    closed, detached, lost, twin = (budget.make(address) for _ in range(4))
+    assert budget.open_sockets == 4
+    closed.close()
+    closed.close()
+    assert budget.open_sockets == 3
+    with socket.socket(fileno=detached.detach()):
+        detached.close()
+        assert budget.open_sockets == 2
+    with twin.dup():
+        # Nobody but who made it knows of it.
+        assert budget.open_sockets == 2
+    with pytest.warns(ResourceWarning, match="unclosed"):
+        del lost
+    assert budget.open_sockets == 1
+    twin.close()
+    assert budget.open_sockets == 0
+
+
+def test_bound_leaves_most_descriptors_to_others() -> None:
+    """A quarter of what the process may have, where the system tells."""
+    assert MIN_IDLE <= idle_limit() <= MAX_IDLE
+    resource = pytest.importorskip("resource")
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if MIN_IDLE * 4 <= allowed <= MAX_IDLE * 4:
+        assert idle_limit() == allowed // 4
+    assert USUAL_DESCRIPTORS // 4 <= MAX_IDLE

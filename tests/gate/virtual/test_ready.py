@@ -1,0 +1,272 @@
+"""`gate.ready`: many hosts, each turn when its host is due, none taken in vain."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.waiting import settle
+
+from robotgate import (
+    Answer,
+    DisallowedError,
+    GateClosedError,
+    InvalidURLError,
+    NestedTurnError,
+    OptionError,
+    RobotGate,
+    RobotGateError,
+)
+from robotgate.testing import ScriptedFetcher, VirtualClock
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from robotgate import ReadyTurns, Turn
+
+ROBOTS = b"User-agent: *\nDisallow: /private\n"
+
+
+def now() -> float:
+    """The running loop's time."""
+    return asyncio.get_running_loop().time()
+
+
+def make_gate(*, delay: float = 1.0, body: bytes = ROBOTS, concurrency: int = 256) -> RobotGate:
+    """A gate whose sites all have this robots.txt, which takes no time."""
+    fetcher = ScriptedFetcher({}, otherwise=Answer(status=200, body=body))
+    return RobotGate(
+        "ExampleBot",
+        contact="bot@example.org",
+        delay=delay,
+        concurrency=concurrency,
+        clock=VirtualClock(),
+        fetcher=fetcher,
+    )
+
+
+def urls(hosts: str, pages: int) -> list[str]:
+    """So many pages of each host, one host after the other."""
+    return [f"http://{host}.example/{page}" for host in hosts for page in range(pages)]
+
+
+async def drain(turns: ReadyTurns) -> None:
+    """Take every turn there is, and use none."""
+    async for turn in turns:
+        turn.end()
+
+
+async def test_many_hosts_do_not_stand_behind_one() -> None:
+    """All pages of one host come first in the list, and yet every host has its first turn at the same instant."""
+    starts: list[tuple[float, str]] = []
+
+    async def visit(turn: Turn) -> None:
+        async with turn:
+            starts.append((now(), turn.url))
+
+    async with make_gate() as gate, asyncio.TaskGroup() as tasks:
+        async for turn in gate.ready(urls("abc", 3)):
+            tasks.create_task(visit(turn))
+    assert sorted(starts) == sorted(
+        (1.0 + page, f"http://{host}.example/{page}") for host in "abc" for page in range(3)
+    )
+
+
+async def test_slow_consumer_takes_no_turn_in_vain() -> None:
+    """One page at a time, each five seconds: hosts that are due stand aside, and nobody else waits behind them."""
+    async with make_gate() as gate:
+        starts = []
+        async for turn in gate.ready(urls("abc", 2)):
+            async with turn:
+                starts.append(now())
+                # A stranger's turn of the hosts that are due is had at once.
+                idle = {"a", "b", "c"} - {turn.url[7]}
+                for host in idle:
+                    if gate.host(f"http://{host}.example/").next_allowed_at <= now():
+                        async with gate.turn(f"http://{host}.example/other", max_wait=0):
+                            pass
+                await asyncio.sleep(5)
+    assert starts == [1.0, 6.0, 11.0, 16.0, 21.0, 26.0]
+
+
+async def test_urls_of_one_host_come_in_their_order() -> None:
+    """As they stood in the list."""
+    async with make_gate() as gate:
+        seen = []
+        async for turn in gate.ready(urls("a", 5)):
+            async with turn:
+                seen.append((now(), turn.url))
+    assert seen == [(1.0 + page, f"http://a.example/{page}") for page in range(5)]
+
+
+async def test_refused_urls_are_told_of_and_passed_over() -> None:
+    """With the error that `gate.turn` would have raised."""
+    refused: list[tuple[str, RobotGateError]] = []
+    async with make_gate() as gate:
+        given = ["http://a.example/private", "ftp://a.example/", "http://a.example/open"]
+        turns = gate.ready(given, on_refusal=lambda url, error: refused.append((url, error)))
+        seen = []
+        async for turn in turns:
+            async with turn:
+                seen.append(turn.url)
+    assert seen == ["http://a.example/open"]
+    assert {url: type(error) for url, error in refused} == {
+        "http://a.example/private": DisallowedError,
+        "ftp://a.example/": InvalidURLError,
+    }
+
+
+async def test_loop_that_is_left_early_leaves_nothing_open() -> None:
+    """Neither a turn nor, once the gate is closed, a task."""
+    async with make_gate() as gate:
+        async for turn in gate.ready(urls("abcdef", 3)):
+            async with turn:
+                pass
+            break
+        await asyncio.sleep(100.0)
+        assert [gate.host(f"http://{host}.example/").open_turns for host in "abcdef"] == [0] * 6
+        visits = sum(gate.host(f"http://{host}.example/").visits for host in "abcdef")
+        assert visits == 7, "six robots.txt and one page"
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_closing_lets_go_of_the_rest() -> None:
+    """``async with`` around the loop, left early: no task stays, and whoever asks for more gets none."""
+    async with make_gate() as gate:
+        async with gate.ready(urls("abc", 3)) as turns, await anext(turns):
+            pass
+        with pytest.raises(StopAsyncIteration):
+            await anext(turns)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_closing_the_gate_ends_the_loop() -> None:
+    """With GateClosedError, for there were URLs left."""
+    gate = make_gate(delay=50.0)
+    async with gate:
+        turns = gate.ready(urls("a", 3))
+        async with await anext(turns):
+            pass
+        waiting = asyncio.create_task(anext(turns))
+        await settle()
+    with pytest.raises(GateClosedError):
+        await waiting
+
+
+async def test_several_tasks_share_the_turns() -> None:
+    """Ten workers, thirty URLs: each URL once."""
+    seen: list[str] = []
+
+    async with make_gate() as gate:
+        turns = gate.ready(urls("abcdefghij", 3))
+
+        async def work() -> None:
+            async for turn in turns:
+                async with turn:
+                    seen.append(turn.url)
+                    await asyncio.sleep(0.25)
+
+        await asyncio.gather(*(work() for _ in range(10)))
+    assert sorted(seen) == sorted(urls("abcdefghij", 3))
+
+
+async def test_cancelled_worker_loses_no_url() -> None:
+    """Nineteen workers are cancelled while they wait for a turn; the twentieth gets every URL, evenly spaced."""
+    starts: list[float] = []
+    async with make_gate() as gate:
+        turns = gate.ready(urls("a", 10))
+
+        async def work() -> None:
+            async for turn in turns:
+                async with turn:
+                    starts.append(now())
+
+        workers = [asyncio.create_task(work()) for _ in range(20)]
+        await settle()
+        for worker in workers[:19]:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+    assert starts == [1.0 + page for page in range(10)]
+
+
+async def test_endless_source_is_read_as_it_is_needed() -> None:
+    """So many ahead as was asked for, and no more."""
+    read: list[int] = []
+
+    async def source() -> AsyncIterator[str]:
+        page = 0
+        while True:
+            read.append(page)
+            yield f"http://a.example/{page}"
+            page += 1
+
+    async with make_gate() as gate:
+        count = 0
+        async with gate.ready(source(), ahead=5) as turns:
+            async for turn in turns:
+                turn.end()
+                count += 1
+                if count == 20:
+                    break
+    assert 20 <= len(read) <= 27
+
+
+async def test_what_the_source_raises_reaches_the_loop() -> None:
+    """It is no refusal."""
+
+    def source() -> Iterator[str]:
+        yield "http://a.example/"
+        raise LookupError("the database went away")
+
+    async with make_gate() as gate:
+        turns = gate.ready(source())
+        with pytest.raises(LookupError, match="database"):
+            await drain(turns)
+
+
+async def test_what_the_refusal_callback_raises_reaches_the_loop() -> None:
+    """It is not lost in a task."""
+
+    def complain(url: str, error: RobotGateError) -> None:
+        raise LookupError(url) from error
+
+    async with make_gate() as gate:
+        turns = gate.ready(["http://a.example/private"], on_refusal=complain)
+        with pytest.raises(LookupError, match="private"):
+            await drain(turns)
+
+
+async def test_turn_of_the_loop_knows_its_holder() -> None:
+    """Within its block, asking for the same host again is an error and no deadlock."""
+    async with make_gate() as gate:
+        async for turn in gate.ready(["http://a.example/"]):
+            async with turn:
+                with pytest.raises(NestedTurnError):
+                    await gate.turn("http://a.example/again").__aenter__()
+
+
+async def test_nothing_to_do() -> None:
+    """An empty list is over at once."""
+    async with make_gate() as gate:
+        assert [turn async for turn in gate.ready([])] == []
+
+
+@pytest.mark.parametrize("given", ["http://a.example/", 7, None])
+async def test_what_is_no_source_is_refused(given: object) -> None:
+    """A single URL as well: its letters are no URLs."""
+    async with make_gate() as gate:
+        with pytest.raises(OptionError, match="urls="):
+            gate.ready(given)  # type: ignore[arg-type]
+
+
+async def test_ten_thousand_hosts() -> None:
+    """Every host is visited at the same instant, one second after its robots.txt."""
+    given = [f"http://h{number}.example/" for number in range(10_000)]
+    starts = []
+    async with make_gate(concurrency=20_000) as gate:
+        async for turn in gate.ready(given, ahead=20_000):
+            starts.append(now())
+            turn.end()
+    # Virtual time creeps where so much happens at one instant.
+    assert starts == pytest.approx([1.0] * 10_000, abs=1e-3)
