@@ -10,19 +10,23 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
+from yarl import URL
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
-
-    from yarl import URL
 
 
 class Attempts:
     """The attempts to send one request whose turn has come."""
 
-    def __init__(self, url: URL, again: Callable[[], Awaitable[None]]) -> None:
-        self.url = url.with_user(None).with_fragment(None)
+    def __init__(self, url: str | URL, again: Callable[[], Awaitable[None]]) -> None:
+        self._url = url
         self._again = again
         self._is_first = True
+
+    def are_for(self, url: URL) -> bool:
+        """Whether a request for `url` is one of them."""
+        return url == URL(self._url).with_user(None).with_fragment(None)
 
     async def begin(self) -> None:
         """Go on at once with the first attempt; with another when its turn has come."""
@@ -35,7 +39,7 @@ _current: ContextVar[Attempts | None] = ContextVar("robotgate_attempts", default
 
 
 @contextmanager
-def attempts(url: URL, again: Callable[[], Awaitable[None]]) -> Iterator[None]:
+def attempts(url: str | URL, again: Callable[[], Awaitable[None]]) -> Iterator[None]:
     """Within this block a request for `url` has its turn; `again` ends that turn and waits for another."""
     token = _current.set(Attempts(url, again))
     try:
@@ -47,4 +51,4 @@ def attempts(url: URL, again: Callable[[], Awaitable[None]]) -> Iterator[None]:
 def attempts_at(url: URL) -> Attempts | None:
     """The attempts that a request for `url` belongs to, if it has had its turn."""
     current = _current.get()
-    return current if current is not None and current.url == url else None
+    return current if current is not None and current.are_for(url) else None

@@ -22,6 +22,7 @@ rewraps them. A blanket ``except ClientError: retry`` therefore retries refusals
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -117,10 +118,11 @@ class HostUnavailableError(RobotGateError, ClientError):
     status: ClassVar[int] = 503
 
     def __init__(self, host: str, retry_after: float, cause: str, verdict: Verdict | None = None) -> None:
-        super().__init__(f"{host} is unavailable: {cause}; try again in {retry_after:.0f} s")
+        again = f"; try again in {retry_after:.0f} s" if math.isfinite(retry_after) else ""
+        super().__init__(f"{host} is unavailable: {cause}{again}")
         self.host = host
         self.retry_after = retry_after
-        """Seconds until it is worth asking again."""
+        """Seconds until it is worth asking again; infinity where nobody knows."""
         self.cause = cause
         self.verdict = verdict
         """The verdict, when it was robots.txt that could not be read."""

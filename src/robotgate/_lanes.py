@@ -13,7 +13,7 @@ from robotgate._pacing import HostState
 from robotgate._urls import ROBOTS_PATH
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from robotgate._listeners import Listeners
     from robotgate._overrides import HostPattern, Overrides
@@ -130,18 +130,20 @@ class Lanes:
             OptionError: the pattern or the instant makes no sense.
         """
         blocked = self._blocks.set(pattern, until_at)
-        for member in self._matching(blocked):
-            member.blocked_until_at = self._blocks.until_at(member.origin.host)
-        for lane in list(self._lanes.values()):
-            lane.pump()
+        for pace_key, members in self._named_by(blocked):
+            for member in members:
+                member.blocked_until_at = self._blocks.until_at(member.origin.host)
+            if pace_key in self._lanes:
+                self._lanes[pace_key].pump()
         return blocked
 
     def grant(self, pattern: HostPattern) -> None:
         """Hold hosts to options that were changed while running."""
-        for member in self._matching(pattern):
-            member.options = self._overrides.options(member.origin.host)
-        for lane in list(self._lanes.values()):
-            lane.reckon()
+        for pace_key, members in self._named_by(pattern):
+            for member in members:
+                member.options = self._overrides.options(member.origin.host)
+            if pace_key in self._lanes:
+                self._lanes[pace_key].reckon()
 
     def close(self) -> None:
         """Send every waiter away with `GateClosedError`."""
@@ -157,11 +159,13 @@ class Lanes:
             blocked_until_at=self._blocks.until_at(origin.host),
         )
 
-    def _matching(self, pattern: HostPattern) -> Iterator[Member]:
-        for members in self._members.values():
-            for member in members.values():
-                if pattern.matches(member.origin.host):
-                    yield member
+    def _named_by(self, pattern: HostPattern) -> list[tuple[str, list[Member]]]:
+        """The members that a pattern names, by pace key."""
+        named = (
+            (pace_key, [member for member in members.values() if pattern.matches(member.origin.host)])
+            for pace_key, members in self._members.items()
+        )
+        return [(pace_key, members) for pace_key, members in named if members]
 
     def _drop(self, lane: Lane) -> None:
         if self._lanes.get(lane.pace_key) is lane:

@@ -67,7 +67,8 @@ class Member:
         Args:
             ahead: for robots.txt, which has to be read whatever hours the last one named.
         """
-        at = max(_pacing.earliest_start_at(state, spacing=spacing, now=now), self.blocked_until_at)
+        at = _pacing.earliest_start_at(state, spacing=spacing, now=now)
+        at = max(at, self.blocked_until_at, self.circuit.retry_at)
         if ahead or not self.asked.visit_times:
             return at
         while (opening := opens_at(self.asked.visit_times, at=at)) > at:

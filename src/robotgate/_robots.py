@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from yarl import URL
-
 from robotgate._access import Answer, Ending, Failure, RobotsRecord, Standing, follow, settle
 from robotgate._attempts import attempts
 from robotgate._decode import whole_lines
@@ -27,7 +25,7 @@ from robotgate._lines import MAX_BYTES
 from robotgate._site import Site, own_site, site_of
 from robotgate._spacing import NOTHING_ASKED
 from robotgate._status import STATUS_TABLE, Outcome
-from robotgate._urls import Origin
+from robotgate._urls import ROBOTS_PATH, Origin, split_url
 
 if TYPE_CHECKING:
     from robotgate._bound import Bound
@@ -214,31 +212,36 @@ class RobotsKeeper:
     async def _read(self, origin: Origin, flight: Flight) -> Ending:
         """Ask, follow redirects, and say how it ended; each hop waits its turn at its own host."""
         url = origin.robots_url
+        hop, target = origin, ROBOTS_PATH
         redirects: tuple[str, ...] = ()
         left = ROBOTS_TIMEOUT
         while True:
-            try:
-                hop = Origin.of(url)
-            except NonPublicAddressError as error:
-                return Ending(Outcome.NON_PUBLIC, Failure(f"redirected to {error}"), url, redirects)
-            except InvalidURLError as error:
-                return Ending(Outcome.LOST, Failure(f"redirected to {error}"), url, redirects)
-            if not (hop.is_public or self._options.allow_private_addresses):
-                refused = NonPublicAddressError(url)
-                return Ending(Outcome.NON_PUBLIC, Failure(f"redirected to {refused}"), url, redirects)
-            answer, took = await self._ask(hop, url, flight, timeout=left)
+            answer, took = await self._ask(hop, target, flight, timeout=left)
             step = follow(url, redirects, answer)
             if isinstance(step, Ending):
                 return step
             left = max(left - took, MIN_HOP_TIMEOUT)
             redirects = (*redirects, url)
             url = step
+            try:
+                hop, target = self._next_hop(url)
+            except NonPublicAddressError as error:
+                return Ending(Outcome.NON_PUBLIC, Failure(f"redirected to {error}"), url, redirects)
+            except InvalidURLError as error:
+                return Ending(Outcome.LOST, Failure(f"redirected to {error}"), url, redirects)
+
+    def _next_hop(self, url: str) -> tuple[Origin, str]:
+        hop, target = split_url(url)
+        if not (hop.is_public or self._options.allow_private_addresses):
+            raise NonPublicAddressError(url)
+        return hop, target
 
     async def _ask(
-        self, hop: Origin, url: str, flight: Flight, *, timeout: float
+        self, hop: Origin, target: str, flight: Flight, *, timeout: float
     ) -> tuple[Answer | Failure, float]:
         """One request, in the host's turn and ahead of its pages; and the seconds it took."""
-        lane = await self._lanes.lane(self._lanes.pace_key(hop, url.removeprefix(str(hop))))
+        url = f"{hop}{target}"
+        lane = await self._lanes.lane(self._lanes.pace_key(hop, target))
         try:
             with flight.waiting_for(lane, self._bound):
                 admission = await lane.admit(hop, bound=self._bound, ahead=True)
@@ -254,7 +257,7 @@ class RobotsKeeper:
 
         began_at = self._clock.now()
         try:
-            with attempts(URL(url), again):
+            with attempts(url, again):
                 answer = await self._fetcher.fetch(
                     # One more than counts tells whether there is more.
                     url,

@@ -164,7 +164,7 @@ def _written(rules: Rules) -> Asked:
 
 
 def _that_counts(written: Asked, options: HostOptions) -> Asked:
-    if options.obey_crawl_delay and options.obey_visit_time:
+    if written is NOTHING_ASKED or (options.obey_crawl_delay and options.obey_visit_time):
         return written
     obeyed = written if options.obey_crawl_delay else NOTHING_ASKED
     return Asked(

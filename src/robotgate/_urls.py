@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from yarl import URL
@@ -41,6 +41,11 @@ class Origin:
     host: str
     """Lower-case; A-labels (``xn--``) for international names; IPv6 without brackets; no final dot."""
     port: int
+    _text: str = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Asked for again and again: as text it names what is kept of an origin.
+        object.__setattr__(self, "_text", f"{self.scheme}://{self.authority}")
 
     @classmethod
     def of(cls, url: str | URL) -> Origin:
@@ -87,6 +92,8 @@ class Origin:
         """
         if self.host == "localhost" or self.host.endswith(".localhost"):
             return False
+        if ":" not in self.host and not self.host[-1].isdigit():
+            return True
         try:
             address = ipaddress.ip_address(self.host)
         except ValueError:
@@ -94,7 +101,7 @@ class Origin:
         return is_public_address(address)
 
     def __str__(self) -> str:
-        return f"{self.scheme}://{self.authority}"
+        return self._text
 
 
 def parse_url(url: str) -> URL:
