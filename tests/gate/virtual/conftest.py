@@ -22,6 +22,7 @@ class CountingLoop(VirtualTimeLoop):
     def __init__(self) -> None:
         super().__init__()
         self._set: list[asyncio.TimerHandle] = []
+        self._sweep_at = 64
 
     def call_at(
         self,
@@ -32,7 +33,10 @@ class CountingLoop(VirtualTimeLoop):
     ) -> asyncio.TimerHandle:
         """As asyncio's."""
         handle = super().call_at(when, callback, *args, context=context)
-        self._set = [known for known in (*self._set, handle) if self._is_pending(known)]
+        self._set.append(handle)
+        if len(self._set) >= self._sweep_at:
+            self._set = [known for known in self._set if self._is_pending(known)]
+            self._sweep_at = 64 + 2 * len(self._set)
         return handle
 
     def pending_timers(self) -> int:

@@ -260,13 +260,13 @@ async def test_what_is_no_source_is_refused(given: object) -> None:
             gate.ready(given)  # type: ignore[arg-type]
 
 
-async def test_ten_thousand_hosts() -> None:
+async def test_two_thousand_hosts() -> None:
     """Every host is visited at the same instant, one second after its robots.txt."""
-    given = [f"http://h{number}.example/" for number in range(10_000)]
+    given = [f"http://h{number}.example/" for number in range(2_000)]
     starts = []
-    async with make_gate(concurrency=20_000) as gate:
+    async with make_gate(concurrency=5_000) as gate:
         async for turn in gate.ready(given, ahead=20_000):
             starts.append(now())
             turn.end()
     # Virtual time creeps where so much happens at one instant.
-    assert starts == pytest.approx([1.0] * 10_000, abs=1e-3)
+    assert starts == pytest.approx([1.0] * 2_000, abs=1e-3)
