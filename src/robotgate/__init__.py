@@ -9,8 +9,8 @@ The floors, lowest first. A module imports only modules that stand before it; a 
     1 lint: _lint_table _lint_lines _lint_findings _lint_fields _lint_values _lint_rules _lint
     2 seams: _ports
     3 adapters: _clock _alarm _resolver _sockets _outage _fetch _listeners stores.memory stores
-    4 engine: _bound _waiters _member _pacer _admission _health _lane _lanes _flight _attempts _robots _turns _ready
-    4 engine: _middleware _page _fetching _engine _gate
+    4 engine: _bound _waiters _member _pacer _queue _admission _health _lane _lanes _flight _attempts _robots
+    4 engine: _turn _turns _ready _middleware _page _fetching _engine _gate
     5 edges: _virtual _check_store testing cli
 
 Read `_lines`, `_compile`, `_match`, `_robotstxt`, `_status`, `_spacing` and `_pacing` for what is decided, `_lane`,
@@ -64,7 +64,7 @@ from robotgate._robotstxt import CleanParam, RobotsTxt
 from robotgate._rules import Decision, Rules
 from robotgate._speed import RequestRate, VisitTime
 from robotgate._status import Outcome, StatusPolicy
-from robotgate._turns import Turn
+from robotgate._turn import Turn
 from robotgate._urls import Origin
 from robotgate._verdict import AccessResult, Reason, Rule, RuleKind, Verdict
 from robotgate.stores.memory import MemoryStore

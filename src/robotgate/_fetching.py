@@ -17,7 +17,7 @@ from robotgate._errors import GateClosedError, ResponseTooLargeError
 from robotgate._page import CREDENTIAL_HEADERS
 from robotgate._redirect import Redirect, page_redirect
 from robotgate._response import Hop, Response
-from robotgate._turns import finish
+from robotgate._turn import finish
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from robotgate._identity import Identity
     from robotgate._page import PageRequest, RequestOptions
     from robotgate._ports import Clock
-    from robotgate._turns import Turn, Turns
+    from robotgate._turn import Turn
+    from robotgate._turns import Turns
 
     Ask: TypeAlias = Callable[[], PageRequest]
 

@@ -28,7 +28,7 @@ from robotgate._ports import Clock, Fetcher, Store
 from robotgate._ready import MAX_AHEAD
 from robotgate._robotstxt import RobotsTxt
 from robotgate._status import StatusPolicy
-from robotgate._turns import PendingTurn, Turn
+from robotgate._turns import PendingTurn
 from robotgate.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from robotgate._pace_key import PaceKeyPolicy
     from robotgate._ready import ReadyTurns
     from robotgate._site import Site
+    from robotgate._turn import Turn
     from robotgate._verdict import Verdict
 
 MAX_PAGE_REDIRECTS: Final = 10

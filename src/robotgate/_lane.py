@@ -8,18 +8,17 @@ starts; and the instant that state, spacing, hours, blocks and quotas agree on, 
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from robotgate import _pacing
 from robotgate._admission import Admission, Terms, UnwantedError
 from robotgate._alarm import Alarm
-from robotgate._errors import GateClosedError, HostUnavailableError, NestedTurnError, StoreError, TooSoonError
+from robotgate._errors import GateClosedError, NestedTurnError, StoreError, TooSoonError
 from robotgate._health import Health
 from robotgate._pacer import Pacer
 from robotgate._pacing import CLOCK_GRAIN
-from robotgate._waiters import PAGES, TurnHeap
+from robotgate._queue import Queue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from robotgate._ports import Clock, Store
     from robotgate._spacing import Asked
     from robotgate._urls import Origin
-    from robotgate._waiters import Rank
 
 IDLE_LINGER: Final = 10.0
 """Seconds an idle lane is kept, though its politeness is served: making one costs more than keeping it."""
@@ -74,7 +72,7 @@ class Lane:
         self._clock = clock
         self._on_idle = on_idle
         self._arrivals = count()
-        self._deadlines: TurnHeap[float] = TurnHeap()
+        self._queue = Queue(members.values(), self._pacer)
         self._open: set[Admission] = set()
         self._is_starting = False
         self._alarm = Alarm(self._ring)
@@ -87,7 +85,7 @@ class Lane:
     @property
     def waiting(self) -> int:
         """How many wait for a turn."""
-        return sum(len(member.waiters) for member in self.members.values())
+        return len(self._queue)
 
     @property
     def open_turns(self) -> int:
@@ -95,19 +93,9 @@ class Lane:
         return len(self._open) + self._is_starting
 
     @property
-    def _is_idle(self) -> bool:
-        """Whether there is nobody who would pump."""
-        if self._open or self._is_starting:
-            return False
-        for member in self.members.values():  # noqa: SIM110  # Asked for each turn: `all` takes thrice as long.
-            if not member.waiters.is_empty:
-                return False
-        return True
-
-    @property
     def is_free(self) -> bool:
         """Whether a slot is to be had, and nobody waits for it."""
-        return self.open_turns < self._slots and not self.waiting
+        return self.open_turns < self._slots and not self._queue
 
     @property
     def state(self) -> HostState:
@@ -248,13 +236,13 @@ class Lane:
             return
         self._pacer.recall()
         now = self._clock.now()
-        for member in self.members.values():
-            if not member.waiters.is_empty:
-                self._refuse_hopeless(member, now)
+        self._queue.refuse_hopeless(now)
         if self.open_turns < self._slots:
             # Otherwise whoever ends a turn, or gives his start back, pumps.
             self._start_next(now)
-        self._refuse_late(now)
+        deadline_at = self._queue.refuse_late(now, self._too_soon)
+        if deadline_at is not None:
+            self._alarm.ring_in(deadline_at - now)
         if self._is_idle:
             self._alarm.ring_in(max(self._pacer.served_at() - now, IDLE_LINGER))
 
@@ -262,8 +250,7 @@ class Lane:
         """Send everybody away with `GateClosedError`."""
         self._is_closed = True
         self._alarm.cancel()
-        for member in self.members.values():
-            member.waiters.refuse(_closed)
+        self._queue.refuse_all(_closed)
 
     def _member(self, origin: Origin) -> Member:
         member = self.members.get(str(origin))
@@ -278,7 +265,7 @@ class Lane:
             raise _closed()
         self._pacer.recall()
         now = self._clock.now()
-        unavailable = member.unavailable(self.state, ahead=terms.ahead, now=now)
+        unavailable = self._pacer.unavailable(member, ahead=terms.ahead, now=now)
         if unavailable is not None:
             self.pump()
             raise unavailable
@@ -287,10 +274,12 @@ class Lane:
             return
         rank = terms.rank
         if deadline_at is not None:
-            self._refuse_surely_late(member, rank, deadline_at, now)
-        turn = member.waiters.join(rank)
-        if deadline_at is not None:
-            self._deadlines.push(deadline_at, turn)
+            free_at = self._free_at(member, ahead=terms.ahead, now=now)
+            start_at = self._queue.start_behind(member, rank, free_at=free_at)
+            # The clock may have gone on since the deadline was set: what is due now is in time.
+            if start_at - max(deadline_at, now) > CLOCK_GRAIN:
+                raise self._too_soon(start_at - now)
+        turn = self._queue.join(member, rank, deadline_at)
         try:
             self.pump()
             await turn
@@ -299,9 +288,7 @@ class Lane:
                 self._give_back()
             raise
         finally:
-            member.waiters.leave(rank)
-            if deadline_at is not None:
-                self._deadlines.sweep(self.waiting)
+            self._queue.leave(member, rank)
 
     def _is_free_for(self, member: Member, terms: Terms, now: float) -> bool:
         """Whether a newcomer may start at once."""
@@ -329,7 +316,7 @@ class Lane:
                 return await bound.acquire()
         except TimeoutError as error:
             self._give_back()
-            raise self._too_soon(self.wait()) from error
+            raise self._too_soon() from error
         except asyncio.CancelledError:
             self._give_back()
             raise
@@ -357,19 +344,10 @@ class Lane:
         self.pump()
 
     def _start_next(self, now: float) -> None:
-        first: tuple[float, Rank, Member] | None = None
-        for member in self.members.values():
-            rank = member.waiters.first()
-            if rank is None or member.is_probed(now):
-                continue
-            at = self._pacer.start_at(member, ahead=rank[0] < PAGES, now=now)
-            if at - now <= CLOCK_GRAIN:
-                at = now
-            if first is None or (at, rank) < first[:2]:
-                first = at, rank, member
-        if first is None:
+        following = self._queue.next_start(now)
+        if following is None:
             return
-        at, _, member = first
+        at, member = following
         if at > now:
             self._alarm.ring_in(at - now)
         elif not self._pacer.has_token():
@@ -386,6 +364,11 @@ class Lane:
             return self._pacer.earliest_start_at(now=now)
         return self._pacer.start_at(member, ahead=ahead, now=now)
 
+    @property
+    def _is_idle(self) -> bool:
+        """Whether there is nobody who would pump."""
+        return not self._open and not self._is_starting and self._queue.is_empty
+
     def _ring(self) -> None:
         served = self._pacer.served_at() - self._clock.now() <= CLOCK_GRAIN
         if served and self._is_idle:
@@ -393,31 +376,9 @@ class Lane:
         else:
             self.pump()
 
-    def _refuse_surely_late(self, member: Member, rank: Rank, deadline_at: float, now: float) -> None:
-        """Refuse who would come too late even if all who go before him went as fast as they may."""
-        before = sum(other.waiters.ahead_of(rank) for other in self.members.values())
-        start_at = self._free_at(member, ahead=rank[0] < PAGES, now=now)
-        start_at += before * self._pacer.spacing.steady_delay
-        # The clock may have gone on since the deadline was set: what is due now is in time.
-        if start_at - max(deadline_at, now) > CLOCK_GRAIN:
-            raise self._too_soon(start_at - now)
-
-    def _refuse_late(self, now: float) -> None:
-        while (deadline_at := self._deadlines.first()) is not None:
-            if deadline_at - now > CLOCK_GRAIN:
-                self._alarm.ring_in(deadline_at - now)
-                return
-            self._deadlines.pop().set_exception(self._too_soon(self.wait()))
-
-    def _refuse_hopeless(self, member: Member, now: float) -> None:
-        for ahead in (True, False):
-            error = member.unavailable(self.state, ahead=ahead, now=now)
-            if error is not None:
-                again = partial(HostUnavailableError, error.host, error.retry_after, error.cause)
-                member.waiters.refuse(again, pages_only=not ahead)
-
-    def _too_soon(self, wait: float) -> TooSoonError:
-        return TooSoonError(self.pace_key, wait or max(self.delay, _pacing.MIN_RETRY_AFTER))
+    def _too_soon(self, wait: float | None = None) -> TooSoonError:
+        wait = wait or self.wait() or max(self.delay, _pacing.MIN_RETRY_AFTER)
+        return TooSoonError(self.pace_key, wait)
 
 
 def _closed() -> GateClosedError:

@@ -75,7 +75,9 @@ class Member:
             at = _pacing.earliest_start_at(state, spacing=spacing, now=opening)
         return at
 
-    def unavailable(self, state: HostState, *, ahead: bool, now: float) -> HostUnavailableError | None:
+    def unavailable(
+        self, state: HostState, *, spacing: Spacing, ahead: bool, now: float
+    ) -> HostUnavailableError | None:
         """The error for a request that is not worth waiting with; None when it is."""
         host, patience = self.origin.host, self.options.max_block
         if self.circuit is not _circuit.CLOSED and _circuit.is_open(self.circuit, now=now):
@@ -88,10 +90,12 @@ class Member:
             return HostUnavailableError(host, state.blocked_until_at - now, "it asked us to stay away")
         if ahead or not self.asked.visit_times:
             return None
-        closed_for = opens_at(self.asked.visit_times, at=now) - now
-        if closed_for <= patience:
+        # By the time the next visit is due, the hours may be over.
+        due_at = _pacing.earliest_start_at(state, spacing=spacing, now=now)
+        opening = opens_at(self.asked.visit_times, at=due_at)
+        if opening == due_at or opening - now <= patience:
             return None
-        return HostUnavailableError(host, closed_for, "its Visit-time welcomes nobody at this hour")
+        return HostUnavailableError(host, opening - now, "its Visit-time welcomes nobody at that hour")
 
 
 def spacing_of(members: Collection[Member], state: HostState) -> Spacing:

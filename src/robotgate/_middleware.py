@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from yarl import URL
 
     from robotgate._identity import Identity
-    from robotgate._turns import Turn
+    from robotgate._turn import Turn
 
     BeginTurn = Callable[[URL], Awaitable[Turn]]
 

@@ -14,6 +14,7 @@ from robotgate._spacing import Spacing
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from robotgate._errors import HostUnavailableError
     from robotgate._member import Member
     from robotgate._pacing import HostState
     from robotgate._ports import Store
@@ -62,6 +63,10 @@ class Pacer:
         """As `earliest_start_at`, for a request of this member, whose hours and blocks count as well."""
         at = self.earliest_start_at(now=now)
         return member.start_at(self.state, spacing=self.spacing, ahead=ahead, now=at)
+
+    def unavailable(self, member: Member, *, ahead: bool, now: float) -> HostUnavailableError | None:
+        """The error for a request of this member that is not worth waiting with; None when it is."""
+        return member.unavailable(self.state, spacing=self.spacing, ahead=ahead, now=now)
 
     def served_at(self) -> float:
         """From when on nothing that is remembered here alone will matter."""

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from yarl import URL
 
-    from robotgate._turns import Turn, Turns
+    from robotgate._turn import Turn
+    from robotgate._turns import Turns
 
     Urls: TypeAlias = Iterable[str | URL] | AsyncIterable[str | URL]
     Demand: TypeAlias = asyncio.Future[Turn | None]

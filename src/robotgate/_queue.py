@@ -1,0 +1,107 @@
+"""All who wait in one lane, whichever of its members they wait for: who is next, and who waits in vain."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from robotgate._errors import HostUnavailableError
+from robotgate._pacing import CLOCK_GRAIN
+from robotgate._waiters import PAGES, TurnHeap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from robotgate._member import Member
+    from robotgate._pacer import Pacer
+    from robotgate._waiters import Rank, Turn
+
+
+class Queue:
+    """The waiters of a lane's members.
+
+    Args:
+        members: those of the lane; more may come.
+        pacer: tells when the next of a member may start.
+    """
+
+    def __init__(self, members: Collection[Member], pacer: Pacer) -> None:
+        self._members = members
+        self._pacer = pacer
+        self._deadlines: TurnHeap[float] = TurnHeap()
+
+    def __len__(self) -> int:
+        """How many wait, those included who have been answered and do not know it yet."""
+        return sum(len(member.waiters) for member in self._members)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody waits for an answer."""
+        for member in self._members:  # noqa: SIM110  # Asked for each turn: `all` takes thrice as long.
+            if not member.waiters.is_empty:
+                return False
+        return True
+
+    def join(self, member: Member, rank: Rank, deadline_at: float | None) -> Turn:
+        """Wait for a turn; whoever stops waiting says so by `leave`."""
+        turn = member.waiters.join(rank)
+        if deadline_at is not None:
+            self._deadlines.push(deadline_at, turn)
+        return turn
+
+    def leave(self, member: Member, rank: Rank) -> None:
+        """A waiter has had its turn, or goes without."""
+        member.waiters.leave(rank)
+        self._deadlines.sweep(len(self))
+
+    def next_start(self, now: float) -> tuple[float, Member] | None:
+        """When the next start may be, and whose; None when nobody waits who could be let go.
+
+        Of those who are due the one that ranks first; when none is, the one that is due first.
+        """
+        first: tuple[float, Rank] | None = None
+        whose: Member | None = None
+        for member in self._members:
+            rank = member.waiters.first()
+            if rank is None or member.is_probed(now):
+                continue
+            at = self._pacer.start_at(member, ahead=rank[0] < PAGES, now=now)
+            candidate = (at if at - now > CLOCK_GRAIN else now), rank
+            if first is None or candidate < first:
+                first, whose = candidate, member
+        return None if first is None or whose is None else (first[0], whose)
+
+    def start_behind(self, member: Member, rank: Rank, *, free_at: float) -> float:
+        """When a newcomer would start if all who go before him went as fast as they may.
+
+        Args:
+            free_at: when he would start if there were nobody else.
+        """
+        before = sum(
+            other.waiters.ahead_of(rank)
+            for other in self._members
+            if other is member or self._pacer.start_at(other, ahead=False, now=free_at) <= free_at
+        )
+        return free_at + before * self._pacer.spacing.steady_delay
+
+    def refuse_hopeless(self, now: float) -> None:
+        """Send away who waits for what cannot be reached, or is to be left alone for too long."""
+        for member in self._members:
+            if member.waiters.is_empty:
+                continue
+            for ahead in (True, False):
+                error = self._pacer.unavailable(member, ahead=ahead, now=now)
+                if error is not None:
+                    again = partial(HostUnavailableError, error.host, error.retry_after, error.cause)
+                    member.waiters.refuse(again, pages_only=not ahead)
+
+    def refuse_late(self, now: float, error: Callable[[], Exception]) -> float | None:
+        """Send away who has waited long enough. Returns when the next will have."""
+        while (deadline_at := self._deadlines.first()) is not None and deadline_at - now <= CLOCK_GRAIN:
+            self._deadlines.pop().set_exception(error())
+        return deadline_at
+
+    def refuse_all(self, error: Callable[[], Exception]) -> None:
+        """Send everybody away."""
+        for member in self._members:
+            member.waiters.refuse(error)

@@ -1,0 +1,164 @@
+"""One admitted request, as its user sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+from robotgate._outage import outage_of
+from robotgate._pacing import parse_retry_after
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+    from typing import Self
+
+    from aiohttp import ClientResponse
+
+    from robotgate._admission import Admission
+    from robotgate._ports import Clock
+    from robotgate._site import Site
+    from robotgate._urls import Origin
+    from robotgate._verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What a turn is asked for."""
+
+    origin: Origin
+    target: str
+    """Path and query."""
+    priority: int
+    max_wait: float | None
+    asked_at: float
+    chain: tuple[str, ...] = ()
+    """The URLs that redirected here, first to last."""
+    is_wanted: Callable[[], bool] | None = None
+    """Asked when the turn has come; no leaves it to the next."""
+
+
+class TurnSource(Protocol):
+    """Who admits requests: `Turns`."""
+
+    async def admit(self, wish: Wish, *, arrival: int | None = None) -> tuple[Site, Admission]:
+        """Judge, and wait."""
+        ...
+
+    def tell_ended(self, url: str, admission: Admission) -> None:
+        """A turn is over."""
+
+
+class Turn:
+    """One admitted request. It may be sent now; its host waits for the end.
+
+    ``async with turn:`` ends it with the block, as `RobotGate.turn` does; so does `end`. An error that leaves the block
+    is reported, as by `report(error=…)`.
+    """
+
+    def __init__(
+        self, turns: TurnSource, wish: Wish, site: Site, admission: Admission, *, clock: Clock
+    ) -> None:
+        self._turns = turns
+        self._wish = wish
+        self._site = site
+        self._target = wish.target
+        self._admission = admission
+        self._clock = clock
+        self._had_at = clock.now()
+
+    async def __aenter__(self) -> Self:
+        self._admission.adopt()
+        return self
+
+    async def __aexit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.report(error=error)
+        self.end()
+
+    @property
+    def url(self) -> str:
+        """What may be fetched, without fragment and credentials."""
+        return f"{self._site.key}{self._target}"
+
+    @property
+    def verdict(self) -> Verdict:
+        """Why it may be fetched."""
+        return self._site.verdict(self._target, now=self._clock.now())
+
+    @property
+    def waited(self) -> float:
+        """Seconds from asking for the turn to having it; asking for the site's rules is part of it."""
+        return self._had_at - self._wish.asked_at
+
+    def report(
+        self,
+        status: int | None = None,
+        headers: Mapping[str, str] | None = None,
+        bytes: int = 0,  # noqa: A002  # What is counted is octets; `bytes` is what a caller would write.
+        *,
+        error: BaseException | None = None,
+    ) -> None:
+        """Tell what came of the request: 429 and 503 block the host, for as long as Retry-After says.
+
+        May be called as often as there is news, until the turn ends; later news is not heard.
+
+        Args:
+            status: the HTTP status. The time until it is first told counts as the host's response time.
+            headers: the response's; only Retry-After is read.
+            bytes: octets of body read since the last report.
+            error: what the client raised instead of an answer; once there was a status it says nothing of the host.
+                Refused connections, names that do not resolve and time-outs, as aiohttp and asyncio raise them, send
+                away whoever waits for this origin, until one request finds it again; other errors do not.
+                `unreachable` serves other clients.
+        """
+        retry_after = None
+        if status is not None and headers is not None:
+            retry_after = parse_retry_after(_retry_after(headers), now=self._clock.now())
+        self._admission.report(status=status, retry_after=retry_after, bytes_read=bytes)
+        if error is None or self._admission.status is not None:
+            return
+        if (outage := outage_of(error, host=self._wish.origin.host)) is not None:
+            self.unreachable(outage)
+
+    def unreachable(self, cause: str) -> None:
+        """Tell that the host could not be reached: whoever waits for this origin is sent away.
+
+        Args:
+            cause: in words, for their `HostUnavailableError`.
+        """
+        self._admission.fail(cause)
+
+    async def again(self) -> None:
+        """End the turn and wait for another, to send the same request once more.
+
+        Raises:
+            RobotGateError: as `RobotGate.turn`; the rules may have changed meanwhile.
+        """
+        self.end()
+        wish = replace(self._wish, asked_at=self._clock.now())
+        self._site, self._admission = await self._turns.admit(wish, arrival=self._admission.terms.arrival)
+
+    def hand_over(self) -> None:
+        """Whoever uses the turn from here on is another task than the one that asked for it."""
+        self._admission.place.holder = None
+
+    def end(self) -> None:
+        """The response has been read, or will not be. Ending twice is ending once."""
+        if self._admission.is_open:
+            self._admission.end()
+            self._turns.tell_ended(self.url, self._admission)
+
+
+def finish(turn: Turn, response: ClientResponse) -> None:
+    """A response has come to its end, or is let go of: its turn is over. Finishing twice is finishing once."""
+    turn.report(bytes=response.content.total_bytes)
+    turn.end()
+
+
+def _retry_after(headers: Mapping[str, str]) -> str | None:
+    return next((value for name, value in headers.items() if name.lower() == "retry-after"), None)
