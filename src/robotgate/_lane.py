@@ -237,8 +237,8 @@ class Lane:
         self._pacer.recall()
         now = self._clock.now()
         self._queue.refuse_hopeless(now)
-        if self.open_turns < self._slots:
-            # Otherwise whoever ends a turn, or gives his start back, pumps.
+        if not self._is_starting and self.open_turns < self._slots:
+            # Otherwise whoever begins or ends a turn, or gives his start back, pumps.
             self._start_next(now)
         deadline_at = self._queue.refuse_late(now, self._too_soon)
         if deadline_at is not None:

@@ -1,0 +1,182 @@
+"""Fifty hosts crawled at once over real connections: the pace of each, measured at its server.
+
+What the delay is promised for is the time from the end of one answer to the next request of that host, the one for
+robots.txt included.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import aiohttp
+import pytest
+from aiohttp import web as aioweb
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from tests.conftest import OpenGate
+    from tests.gate.servers import Visit, Web
+
+    from robotgate import HostView, RobotGate
+
+HOSTS: Final = 50
+HOST_NAMES: Final = [f"{number}.example" for number in range(HOSTS)]
+DELAY: Final = 0.1
+GRAIN: Final = 1e-6
+"""Seconds; what the gate takes for the same instant."""
+PATIENCE: Final = 3.0
+"""How many times the ideal a crawl may take: on two cores, four busy programs make it 1.6. What it takes on a quiet
+machine is for a benchmark to hold; each test prints it."""
+
+Read: TypeAlias = Callable[[str], Awaitable[None]]
+"""Reads a page to its end, through one of the gate's doors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A crawl."""
+
+    pages: int
+    """Of each host."""
+    takes: tuple[float, float] = (0.0, 0.0)
+    """Seconds that a page takes its server: from, to."""
+    left_out: float = 0.0
+    """The share of requests that are cancelled, at random moments."""
+
+
+@dataclass(slots=True)
+class Crawl:
+    """What came of a plan."""
+
+    served: set[str] = field(default_factory=set)
+    """URLs whose reader had the whole page."""
+    gave_up_at: dict[str, float] = field(default_factory=dict)
+    """When the task that asked for a URL was cancelled, on the clock of the servers."""
+
+
+PLANS: Final = {
+    # The one that the makespan is published of.
+    "quick": ("fetch", Plan(pages=20)),
+    "quick, by the middleware": ("middleware", Plan(pages=8)),
+    "slow": ("fetch", Plan(pages=5, takes=(0.05, 0.15))),
+    "storm": ("fetch", Plan(pages=16, left_out=0.5)),
+    "slow storm, by the middleware": ("middleware", Plan(pages=10, takes=(0.05, 0.15), left_out=0.5)),
+}
+"""By which door, and what."""
+
+
+def serve_pages(web: Web, plan: Plan) -> None:
+    """Have each host's page take the time it takes."""
+
+    async def answer(_: aioweb.Request) -> aioweb.StreamResponse:
+        await asyncio.sleep(pauses.uniform(*plan.takes))
+        return aioweb.Response(text="a page")
+
+    pauses = random.Random(4)
+    for name in HOST_NAMES:
+        web.handle(f"http://{name}/page", answer)
+
+
+async def crawl(plan: Plan, read: Read) -> Crawl:
+    """Ask for every page at once, and cancel whom the plan says; ends when everybody has got an answer or left."""
+    crawl = Crawl()
+    chances = random.Random(50)
+    loop = asyncio.get_running_loop()
+
+    async def visit(url: str) -> None:
+        await read(url)
+        crawl.served.add(url)
+
+    def give_up(url: str) -> None:
+        crawl.gave_up_at[url] = time.monotonic()
+        tasks[url].cancel()
+
+    urls = [f"http://{name}/page?{page}" for page in range(plan.pages) for name in HOST_NAMES]
+    tasks = {url: asyncio.create_task(visit(url)) for url in urls}
+    mean = DELAY + sum(plan.takes) / 2
+    for url in chances.sample(urls, int(len(urls) * plan.left_out)):
+        loop.call_later(chances.uniform(0.0, plan.pages * (1 - plan.left_out) * mean), give_up, url)
+    outcomes = await asyncio.gather(*tasks.values(), return_exceptions=True)
+    assert {type(outcome) for outcome in outcomes} <= {type(None), asyncio.CancelledError}
+    return crawl
+
+
+def short_gaps(visits: Sequence[Visit], crawl: Crawl) -> list[float]:
+    """The times between an answer's end and the next request that are less than the delay, of one host.
+
+    An answer ends for whoever hangs up when he does; his server hears of it later.
+    """
+    gaps = []
+    for earlier, later in pairwise(visits):
+        assert earlier.ended_at is not None
+        end = min(earlier.ended_at, crawl.gave_up_at.get(earlier.url, earlier.ended_at))
+        gaps.append(later.began_at - end)
+    return [gap for gap in gaps if gap < DELAY - GRAIN]
+
+
+def ideal(visits: Sequence[Visit]) -> float:
+    """Seconds that the requests of one host take at the least: its answers, and a delay between any two."""
+    answers = sum(visit.ended_at - visit.began_at for visit in visits if visit.ended_at is not None)
+    return answers + DELAY * (len(visits) - 1)
+
+
+def makespan(visits: Sequence[Visit]) -> float:
+    """Seconds from the first request to the end of the last answer."""
+    return max(visit.ended_at or 0.0 for visit in visits) - min(visit.began_at for visit in visits)
+
+
+@asynccontextmanager
+async def reader(door: str, web: Web, gate: RobotGate) -> AsyncIterator[Read]:
+    """Reads through one of the gate's doors."""
+    middlewares = [gate.middleware] if door == "middleware" else []
+    async with aiohttp.ClientSession(connector=web.connector(), middlewares=middlewares) as session:
+
+        async def fetch(url: str) -> None:
+            await gate.fetch(url)
+
+        async def get(url: str) -> None:
+            async with session.get(url) as response:
+                await response.read()
+
+        yield {"fetch": fetch, "middleware": get}[door]
+
+
+@pytest.mark.parametrize(("door", "plan"), PLANS.values(), ids=PLANS)
+async def test_fifty_hosts(web: Web, open_gate: OpenGate, door: str, plan: Plan) -> None:
+    """No request comes too soon after the answer before it, all who stay are served, and nobody idles."""
+    gate = await open_gate(delay=DELAY)
+    serve_pages(web, plan)
+    async with reader(door, web, gate) as read:
+        result = await crawl(plan, read)
+    # Whoever hung up last: his server may not have noticed yet.
+    await until(lambda: all(visit.ended_at is not None for visit in web.visits))
+    hosts = {name: [visit for visit in web.visits if visit.host == name] for name in HOST_NAMES}
+    least = max(map(ideal, hosts.values()))
+    took = makespan(web.visits)
+    print(f"{len(web.visits):,} requests in {took:.2f} s: {took / least:.3f} of the ideal")  # noqa: T201  # For -s.
+    for name, visits in hosts.items():
+        assert visits[0].url == f"http://{name}/robots.txt"
+        assert short_gaps(visits, result) == []
+        check_accounts(gate.host(f"http://{name}/"), visits, result)
+    assert len(result.served | set(result.gave_up_at)) == HOSTS * plan.pages
+    assert {visit.url for visit in web.visits} >= result.served
+    assert took < PATIENCE * least
+
+
+def check_accounts(view: HostView, visits: Sequence[Visit], crawl: Crawl) -> None:
+    """Nothing is left behind in a host's lane, and what it counted is what its server saw."""
+    assert (view.waiting, view.open_turns) == (0, 0)
+    if crawl.gave_up_at:
+        # Who is cancelled with a turn in hand may not have sent anything yet.
+        assert view.visits >= len(visits)
+    else:
+        assert view.visits == len(visits)

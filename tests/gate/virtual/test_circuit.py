@@ -1,0 +1,287 @@
+"""A host that cannot be reached: everybody is sent away, and one request finds out when it is back."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.paced import OTHER, PAGE, ROBOTS, SITE, make_gate, now, refusal, scripted, sleep_until, visit, visits
+from tests.waiting import settle
+
+from robotgate import Failure, HostUnavailableError, TooSoonError
+
+if TYPE_CHECKING:
+    from robotgate import RobotGate
+
+REFUSED = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+SECURE_SITE = "https://a.example"
+SECURE = "https://a.example/page"
+JITTER = 1.1
+
+
+async def fail(gate: RobotGate, url: str = PAGE, *, takes: float = 0.0) -> float:
+    """A request that finds nobody."""
+    return await visit(gate, url, takes=takes, error=REFUSED)
+
+
+async def retry_at(gate: RobotGate, url: str = PAGE) -> float:
+    """When the origin is tried again, as who asks now is told."""
+    error, at = await refusal(visit(gate, url), HostUnavailableError)
+    assert isinstance(error, HostUnavailableError)
+    seen = gate.host(url).unreachable_until_at
+    assert seen is not None
+    assert at + error.retry_after == pytest.approx(seen, abs=1e-6)
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (REFUSED, "it refuses connections"),
+        (ConnectionRefusedError(), "it refuses connections"),
+        (TimeoutError(), "it does not answer in time"),
+        (socket.gaierror(socket.EAI_NONAME, "unknown"), "its name cannot be resolved"),
+        (OSError(errno.EHOSTUNREACH, "No route to host"), "it takes no connection (No route to host)"),
+    ],
+)
+@pytest.mark.parametrize("leaves_block", [True, False])
+async def test_everybody_is_sent_away(error: Exception, cause: str, leaves_block: bool) -> None:  # noqa: FBT001
+    """Whoever waits and whoever comes, at once, with the cause, and the seconds until the next try."""
+    async with make_gate() as gate:
+        gate.learn(SITE, b"")
+        waiting: list[asyncio.Task[float]] = []
+        try:
+            async with gate.turn(PAGE) as turn:
+                waiting += [asyncio.create_task(visit(gate)) for _ in range(5)]
+                await asyncio.sleep(0.5)
+                if leaves_block:
+                    raise error
+                turn.report(error=error)
+        except type(error):
+            assert leaves_block
+        outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+        assert now() == 0.5
+        for outcome in outcomes:
+            assert isinstance(outcome, HostUnavailableError)
+            assert outcome.cause == cause
+            assert 10.0 <= outcome.retry_after <= 10.0 * JITTER
+        assert 10.5 <= await retry_at(gate) <= 0.5 + 10.0 * JITTER
+        assert gate.host(PAGE).visits == 1
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("the page makes no sense"),
+        ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"),
+        OSError(errno.EMFILE, "Too many open files"),
+        asyncio.CancelledError(),
+    ],
+)
+async def test_other_errors_say_nothing_of_the_host(error: BaseException) -> None:
+    """A server that hangs up was reached; our own mistakes are ours."""
+    async with make_gate() as gate:
+        gate.learn(SITE, b"")
+        assert await visit(gate, error=error) == 0.0
+        assert await visits(gate, 2) == [1.0, 2.0]
+        assert gate.host(PAGE).unreachable_until_at is None
+
+
+async def test_cause_in_words() -> None:
+    """`unreachable` is for clients whose errors nobody here knows."""
+    async with make_gate() as gate:
+        gate.learn(SITE, b"")
+        async with gate.turn(PAGE) as turn:
+            turn.unreachable("its gopher hole has caved in")
+        error, _ = await refusal(visit(gate), HostUnavailableError)
+        assert isinstance(error, HostUnavailableError)
+        assert error.cause == "its gopher hole has caved in"
+
+
+async def test_error_after_an_answer_says_nothing() -> None:
+    """Whoever answered was reached, though the body never came."""
+    async with make_gate() as gate:
+        gate.learn(SITE, b"")
+        assert await visit(gate, status=200, error=TimeoutError()) == 0.0
+        assert await visit(gate) == 1.0
+
+
+async def test_other_origins_of_the_host_go_on() -> None:
+    """A refused port says nothing of another; the pace is still the host's."""
+    async with make_gate() as gate:
+        for site in (SITE, SECURE_SITE):
+            gate.learn(site, b"")
+        failing = asyncio.create_task(fail(gate, takes=0.5))
+        await settle()
+        waiting = [asyncio.create_task(visit(gate, url)) for url in (SECURE, PAGE, SECURE, PAGE)]
+        outcomes = await asyncio.gather(failing, *waiting, return_exceptions=True)
+        assert [outcome for outcome in outcomes if isinstance(outcome, float)] == [0.0, 1.5, 2.5]
+        assert [type(outcome) for outcome in outcomes[2::2]] == [HostUnavailableError] * 2
+        assert gate.host(SECURE).unreachable_until_at is None
+
+
+@pytest.mark.parametrize(("slots", "delay"), [(1, 1.0), (3, 1.0), (3, 0.0)])
+async def test_one_probe_and_the_others_wait_for_it(slots: int, delay: float) -> None:
+    """It answers after five seconds; then they go on in their order, with the usual spacing."""
+    async with make_gate(delay=delay, concurrency_per_host=slots) as gate:
+        gate.learn(SITE, b"")
+        await fail(gate)
+        await sleep_until(await retry_at(gate))
+        probe_at = now()
+        probe = asyncio.create_task(visit(gate, takes=5.0, status=200))
+        others = [asyncio.create_task(visit(gate, takes=0.25, status=200)) for _ in range(6)]
+        await asyncio.sleep(4.9)
+        assert (gate.host(PAGE).open_turns, gate.host(PAGE).waiting) == (1, 6)
+        starts = [await probe, *await asyncio.gather(*others)]
+        if slots == 1:
+            expected = [0.0, 6.0, 7.25, 8.5, 9.75, 11.0, 12.25]
+        elif delay:
+            expected = [0.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0]
+        else:
+            expected = [0.0, 5.0, 5.0, 5.0, 5.25, 5.25, 5.25]
+        assert [at - probe_at for at in starts] == pytest.approx(expected, abs=1e-6)
+
+
+async def test_probe_that_fails_doubles_the_pause() -> None:
+    """Up to an hour, jittered by a tenth at most; who waited for the probe is sent away with the others."""
+    async with make_gate() as gate:
+        gate.learn(SITE, b"")
+        await fail(gate)
+        for failures in range(1, 13):
+            pause = min(10.0 * 2 ** (failures - 1), 3600.0)
+            assert pause - 1e-6 <= await retry_at(gate) - now() <= pause * JITTER + 1e-6
+            await sleep_until(await retry_at(gate))
+            probe = asyncio.create_task(fail(gate))
+            other = asyncio.create_task(visit(gate))
+            await probe
+            error, _ = await refusal(other, HostUnavailableError)
+            assert error.args
+
+
+async def test_probe_that_succeeds_ends_it_all() -> None:
+    """The next outage is the first again."""
+    async with make_gate() as gate:
+        gate.learn(SITE, b"")
+        for _ in range(3):
+            await fail(gate)
+            assert 10.0 <= await retry_at(gate) - now() <= 10.0 * JITTER
+            await sleep_until(await retry_at(gate))
+            # Any answer will do.
+            await visit(gate, status=500)
+            assert gate.host(PAGE).unreachable_until_at is None
+            await asyncio.sleep(1.0)
+
+
+@pytest.mark.parametrize("ending", ["cancelled", "silent", "other error"])
+async def test_probe_that_tells_nothing_leaves_the_next_to_try(ending: str) -> None:
+    """One after the other, the usual delay apart, until one tells."""
+    async with make_gate() as gate:
+        gate.learn(SITE, b"")
+        await fail(gate)
+        await sleep_until(await retry_at(gate))
+        probe_at = now()
+        error = ValueError() if ending == "other error" else None
+        probe = asyncio.create_task(visit(gate, takes=3.0, error=error))
+        others = [asyncio.create_task(visit(gate, takes=1.0, status=200)) for _ in range(3)]
+        await asyncio.sleep(2.0)
+        if ending == "cancelled":
+            probe.cancel()
+        starts = [at - probe_at for at in await asyncio.gather(*others)]
+        first = 3.0 if ending == "cancelled" else 4.0
+        assert starts == pytest.approx([first, first + 2.0, first + 4.0], abs=1e-6)
+
+
+async def test_fifty_failures_in_flight_are_one_outage() -> None:
+    """They were all sent before it was known."""
+    async with make_gate(delay=0.0, concurrency_per_host=50) as gate:
+        gate.learn(SITE, b"")
+        starts = await asyncio.gather(*(fail(gate, takes=number * 0.1) for number in range(50)))
+        assert starts == [0.0] * 50
+        assert now() == 4.9
+        assert 10.0 <= await retry_at(gate) <= 10.0 * JITTER
+
+
+async def test_answer_among_fifty_failures_closes_the_circuit() -> None:
+    """It was reached after all."""
+    async with make_gate(delay=0.0, concurrency_per_host=50) as gate:
+        gate.learn(SITE, b"")
+        answered = asyncio.create_task(visit(gate, takes=2.0, status=200))
+        failed = [asyncio.create_task(fail(gate, takes=1.0)) for _ in range(49)]
+        await asyncio.gather(*failed)
+        await refusal(visit(gate), HostUnavailableError)
+        await answered
+        assert await visit(gate) == 2.0
+
+
+async def test_robots_txt_that_finds_nobody_opens_it() -> None:
+    """Pages that wait are sent away with what is known; the site is tried again with its robots.txt first."""
+    fetcher = scripted({SITE: Failure("connection refused", is_outage=True)}, latency=0.5)
+    async with make_gate(fetcher) as gate:
+        outcomes = await asyncio.gather(*(visit(gate) for _ in range(3)), return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [HostUnavailableError] * 3
+        assert now() == 0.5
+        until_at = gate.host(PAGE).unreachable_until_at
+        assert until_at is not None
+        assert 10.5 <= until_at <= 0.5 + 10.0 * JITTER
+        assert fetcher.requests == [(0.0, ROBOTS)]
+
+
+async def test_robots_txt_that_breaks_off_opens_nothing() -> None:
+    """Somebody was there."""
+    fetcher = scripted({SITE: Failure("cut off")})
+    async with make_gate(fetcher) as gate:
+        await refusal(visit(gate), HostUnavailableError)
+        assert gate.host(PAGE).unreachable_until_at is None
+
+
+async def test_robots_txt_is_the_probe_where_it_has_to_be_read() -> None:
+    """It goes before the pages, and its answer lets them go on."""
+    fetcher = scripted()
+    async with make_gate(fetcher) as gate:
+        gate.learn(SITE, b"", fresh_until=5.0)
+        await fail(gate)
+        await sleep_until(await retry_at(gate) + 1.0)
+        back_at = now()
+        assert await visits(gate, 2) == [back_at + 1.0, back_at + 2.0]
+    assert fetcher.requests == [(back_at, ROBOTS)]
+
+
+async def test_other_hosts_know_nothing_of_it() -> None:
+    """An outage is of one origin."""
+    async with make_gate() as gate:
+        gate.learn(PAGE, b"")
+        gate.learn(OTHER, b"")
+        await fail(gate)
+        assert await visits(gate, 2, OTHER) == [0.0, 1.0]
+
+
+async def test_outage_outlives_the_lane() -> None:
+    """An idle lane is dropped; that the origin was down is not forgotten with it."""
+    async with make_gate() as gate:
+        gate.learn(SITE, b"")
+        for _ in range(4):
+            await fail(gate)
+            await sleep_until(await retry_at(gate))
+        await fail(gate)
+        await asyncio.sleep(60.0)
+        assert "lanes=0" in repr(gate)
+        assert await retry_at(gate) - now() > 90.0
+
+
+async def test_who_waits_for_the_probe_has_his_own_patience() -> None:
+    """`max_wait` ends his wait, and not the probe."""
+    async with make_gate(concurrency_per_host=2) as gate:
+        gate.learn(SITE, b"")
+        await fail(gate)
+        await sleep_until(await retry_at(gate))
+        probe_at = now()
+        probe = asyncio.create_task(visit(gate, takes=30.0, status=200))
+        await settle()
+        error, at = await refusal(visit(gate, max_wait=5.0), TooSoonError)
+        assert at == pytest.approx(probe_at + 5.0)
+        assert error.args
+        await probe
+        assert await visit(gate) == pytest.approx(probe_at + 30.0)

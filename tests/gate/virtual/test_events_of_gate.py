@@ -1,0 +1,347 @@
+"""What a gate says happened: exact sequences, to who subscribed and to the log."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.paced import PAGE, ROBOTS, SITE, asks, make_gate, refusal, scripted, sleep_until, visit
+from tests.waiting import settle
+
+from robotgate import (
+    AccessResult,
+    BlockCause,
+    DisallowedError,
+    Event,
+    Failure,
+    HostBlocked,
+    HostRecovered,
+    HostUnavailableError,
+    MemoryStore,
+    NestedTurnError,
+    Origin,
+    RobotsFetched,
+    RobotsRecord,
+    StoreError,
+    StoreLost,
+    TooSoonError,
+    TurnBegan,
+    TurnEnded,
+    TurnRefused,
+    VerdictRefused,
+)
+from robotgate._status import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from robotgate import RobotGate
+
+ORIGIN = Origin("http", "a.example", 80)
+REFUSED = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+
+
+class UnwritableStore(MemoryStore):
+    """Keeps no records."""
+
+    async def save_record(self, record: RobotsRecord) -> None:
+        """Fail."""
+        raise StoreError("the disk is full: make room")
+
+
+def listen(gate: RobotGate) -> list[Event]:
+    """Everything that happens from now on."""
+    heard: list[Event] = []
+    gate.subscribe(heard.append)
+    return heard
+
+
+def kinds(heard: Sequence[Event]) -> list[str]:
+    """What happened, by name."""
+    return [type(event).__name__ for event in heard]
+
+
+def fetched(*, at: float, status: int = 404, outcome: Outcome = Outcome.MISSING) -> RobotsFetched:
+    """That robots.txt was missing, or what else came of it."""
+    return RobotsFetched(
+        at=at,
+        origin=ORIGIN,
+        robots_url=ROBOTS,
+        access=AccessResult.UNAVAILABLE if status == 404 else AccessResult.SUCCESSFUL,
+        outcome=outcome,
+        status=status,
+        cause="HTTP status 404" if status == 404 else None,
+    )
+
+
+def ended(*, at: float, elapsed: float, status: int | None = None, bytes_read: int = 0) -> TurnEnded:
+    """That a turn of the page is over."""
+    return TurnEnded(at=at, url=PAGE, status=status, bytes_read=bytes_read, elapsed=elapsed)
+
+
+async def test_one_page() -> None:
+    """Its robots.txt is no turn of its own."""
+    async with make_gate(scripted(latency=0.25)) as gate:
+        heard = listen(gate)
+        async with gate.turn(PAGE) as turn:
+            await asyncio.sleep(0.5)
+            turn.report(status=200, bytes=1000)
+            turn.report(bytes=24)
+        await settle()
+    assert heard == [
+        fetched(at=0.25),
+        TurnBegan(at=1.25, url=PAGE, waited=1.25),
+        ended(at=1.75, elapsed=0.5, status=200, bytes_read=1024),
+    ]
+
+
+async def test_refusal() -> None:
+    """A disallowed URL has no turn to be refused; it is told of as often as it is asked for."""
+    fetcher = scripted({SITE: asks("Disallow: /page")})
+    async with make_gate(fetcher) as gate:
+        heard = listen(gate)
+        for _ in range(2):
+            await refusal(visit(gate), DisallowedError)
+        verdict = await gate.check(PAGE)
+        await settle()
+    assert heard == [
+        fetched(at=0.0, status=200, outcome=Outcome.SUCCESS),
+        VerdictRefused(at=0.0, verdict=verdict),
+        VerdictRefused(at=0.0, verdict=verdict),
+    ]
+
+
+@pytest.mark.parametrize("cause", [BlockCause.ASKED, BlockCause.OVERLOADED])
+async def test_block_and_recovery(cause: BlockCause) -> None:
+    """Blocked at the answer that asks for it; visited again at the first that does not."""
+    headers = {"Retry-After": "60"} if cause is BlockCause.ASKED else {}
+    async with make_gate() as gate:
+        gate.learn(SITE, b"")
+        heard = listen(gate)
+        async with gate.turn(PAGE) as turn:
+            await asyncio.sleep(1.0)
+            turn.report(status=503, headers=headers)
+        until_at = gate.host(PAGE).blocked_until_at
+        assert until_at is not None
+        back_at = await visit(gate, takes=2.0, status=200)
+        await visit(gate, status=200)
+        await settle()
+    assert back_at == pytest.approx(until_at)
+    assert 61.0 <= until_at <= (61.0 if cause is BlockCause.ASKED else 67.0)
+    assert heard[:5] == [
+        TurnBegan(at=0.0, url=PAGE, waited=0.0),
+        HostBlocked(at=1.0, host="a.example", until_at=until_at, cause=cause),
+        ended(at=1.0, elapsed=1.0, status=503),
+        TurnBegan(at=back_at, url=PAGE, waited=back_at - 1.0),
+        HostRecovered(at=back_at + 2.0, host="a.example", cause=cause),
+    ]
+    assert kinds(heard[5:]) == ["TurnEnded", "TurnBegan", "TurnEnded"]
+
+
+async def test_fifty_answers_of_one_incident_are_told_once() -> None:
+    """Those that ask for no longer pause than is known."""
+    async with make_gate(delay=0.0, concurrency_per_host=50) as gate:
+        gate.learn(SITE, b"")
+        heard = listen(gate)
+        await asyncio.gather(*(visit(gate, takes=number * 0.01, status=503) for number in range(50)))
+        await settle()
+    assert kinds(heard).count("HostBlocked") == 1
+
+
+async def test_block_that_grows_is_told_again() -> None:
+    """With its new end."""
+    async with make_gate(delay=0.0, concurrency_per_host=3) as gate:
+        gate.learn(SITE, b"")
+        heard = listen(gate)
+        turns = [gate.turn(PAGE) for _ in range(3)]
+        for turn, seconds in zip([await turn.__aenter__() for turn in turns], (30, 20, 90), strict=True):
+            turn.report(status=429, headers={"Retry-After": str(seconds)})
+            turn.end()
+        await settle()
+    assert [event.until_at for event in heard if isinstance(event, HostBlocked)] == [30.0, 90.0]
+
+
+async def test_outage_and_recovery() -> None:
+    """The origin is named; who waited is told of as refused."""
+    async with make_gate() as gate:
+        gate.learn(SITE, b"")
+        heard = listen(gate)
+        failing = asyncio.create_task(visit(gate, takes=0.5, error=REFUSED))
+        await settle()
+        error, _ = await refusal(visit(gate), HostUnavailableError)
+        await failing
+        until_at = gate.host(PAGE).unreachable_until_at
+        assert until_at is not None
+        await sleep_until(until_at)
+        back_at = await visit(gate, takes=0.25, status=404)
+        await settle()
+    assert heard == [
+        TurnBegan(at=0.0, url=PAGE, waited=0.0),
+        HostBlocked(
+            at=0.5,
+            host=SITE,
+            until_at=until_at,
+            cause=BlockCause.UNREACHABLE,
+            detail="it refuses connections",
+        ),
+        ended(at=0.5, elapsed=0.5),
+        TurnRefused(at=0.5, url=PAGE, error=error),
+        TurnBegan(at=back_at, url=PAGE, waited=0.0),
+        HostRecovered(at=back_at + 0.25, host=SITE, cause=BlockCause.UNREACHABLE),
+        ended(at=back_at + 0.25, elapsed=0.25, status=404),
+    ]
+
+
+async def test_turns_that_do_not_come() -> None:
+    """In time, or to who holds them."""
+    async with make_gate() as gate:
+        gate.learn(SITE, b"")
+        heard = listen(gate)
+        async with gate.turn(PAGE):
+            nested, _ = await refusal(visit(gate), NestedTurnError)
+        late, _ = await refusal(visit(gate, max_wait=0.5), TooSoonError)
+        await settle()
+    assert heard[1] == TurnRefused(at=0.0, url=PAGE, error=nested)
+    assert heard[3] == TurnRefused(at=0.0, url=PAGE, error=late)
+    assert kinds(heard) == ["TurnBegan", "TurnRefused", "TurnEnded", "TurnRefused"]
+
+
+async def test_robots_txt_that_cannot_be_reached() -> None:
+    """First the outage, then what it means for the site, then the page without a turn."""
+    fetcher = scripted({SITE: Failure("it refuses connections", is_outage=True)})
+    async with make_gate(fetcher) as gate:
+        heard = listen(gate)
+        await refusal(visit(gate), HostUnavailableError)
+        await settle()
+    assert kinds(heard) == ["HostBlocked", "RobotsFetched", "TurnRefused"]
+    told = heard[1]
+    assert isinstance(told, RobotsFetched)
+    assert (told.access, told.status, told.cause) == (
+        AccessResult.UNREACHABLE,
+        None,
+        "it refuses connections",
+    )
+
+
+async def test_store_that_fails() -> None:
+    """What was fetched is told of, then that it could not be kept, then who went without a turn for it."""
+    async with make_gate(store=UnwritableStore()) as gate:
+        heard = listen(gate)
+        error, _ = await refusal(visit(gate), StoreError)
+        await visit(gate)
+        await settle()
+    assert isinstance(error, StoreError)
+    assert heard == [
+        fetched(at=0.0),
+        StoreLost(at=0.0, error=error),
+        TurnRefused(at=0.0, url=PAGE, error=error),
+        TurnBegan(at=1.0, url=PAGE, waited=1.0),
+        ended(at=1.0, elapsed=0.0),
+    ]
+
+
+async def test_rules_that_expire_leave_no_turn_half_told() -> None:
+    """Every turn that began has ended, and none that never was is told of."""
+    async with make_gate() as gate:
+        gate.learn(SITE, b"", fresh_until=1.5)
+        heard = listen(gate)
+        await asyncio.gather(*(visit(gate) for _ in range(4)))
+        await settle()
+    assert kinds(heard) == ["TurnBegan", "TurnEnded"] * 2 + ["RobotsFetched"] + ["TurnBegan", "TurnEnded"] * 2
+
+
+async def test_unsubscribing() -> None:
+    """Nothing more is heard, not even of what has just happened; others hear on."""
+    async with make_gate() as gate:
+        gate.learn(SITE, b"")
+        first: list[Event] = []
+        unsubscribe = gate.subscribe(first.append)
+        second = listen(gate)
+        await visit(gate)
+        unsubscribe()
+        unsubscribe()
+        await visit(gate)
+        await settle()
+    assert kinds(first) == ["TurnBegan"]
+    assert kinds(second) == ["TurnBegan", "TurnEnded"] * 2
+
+
+async def test_subscribing_before_the_gate_is_open() -> None:
+    """As good as later; the end of the last turn is heard though the gate closes at once."""
+    gate = make_gate()
+    heard = listen(gate)
+    async with gate:
+        gate.learn(SITE, b"")
+        await visit(gate)
+    assert kinds(heard) == ["TurnBegan", "TurnEnded"]
+
+
+async def test_subscriber_that_raises_breaks_nothing() -> None:
+    """The loop's exception handler hears of it; turns and other subscribers go on."""
+    loop = asyncio.get_running_loop()
+    complaints: list[object] = []
+    loop.set_exception_handler(lambda _, context: complaints.append(context["exception"]))
+
+    def complain(event: Event) -> None:
+        raise LookupError(type(event).__name__)
+
+    async with make_gate() as gate:
+        gate.learn(SITE, b"")
+        gate.subscribe(complain)
+        heard = listen(gate)
+        assert await visit(gate) == 0.0
+        assert await visit(gate) == 1.0
+        await settle()
+    assert kinds(heard) == ["TurnBegan", "TurnEnded"] * 2
+    assert [str(complaint) for complaint in complaints] == kinds(heard)
+
+
+async def test_subscriber_may_use_the_gate() -> None:
+    """What it starts is no part of the turn it heard of."""
+    started: list[asyncio.Task[float]] = []
+    async with make_gate() as gate:
+        gate.learn(SITE, b"")
+
+        def follow(event: Event) -> None:
+            if isinstance(event, TurnBegan) and len(started) < 3:
+                started.append(asyncio.get_running_loop().create_task(visit(gate)))
+
+        gate.subscribe(follow)
+        assert await visit(gate, takes=0.5) == 0.0
+        await asyncio.sleep(10.0)
+        assert [task.result() for task in started] == [1.5, 2.5, 3.5]
+
+
+async def test_levels_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """A line for each event, at its level; the event is the record's argument."""
+    fetcher = scripted({SITE: asks("Disallow: /private")})
+    with caplog.at_level(logging.DEBUG, logger="robotgate"):
+        async with make_gate(fetcher, store=UnwritableStore()) as gate:
+            heard = listen(gate)
+            await refusal(visit(gate), StoreError)
+            await refusal(visit(gate, f"{SITE}/private"), DisallowedError)
+            async with gate.turn(PAGE) as turn:
+                turn.report(status=503, headers={"Retry-After": "60"})
+            await visit(gate, status=200)
+            gate.block("b.example")
+    lines = [record for record in caplog.records if record.name == "robotgate"]
+    assert [(record.levelname, record.args) for record in lines] == [
+        (level, (event,))
+        for level, event in zip(
+            ["INFO", "ERROR", "INFO", "INFO", "DEBUG", "WARNING", "DEBUG", "DEBUG", "INFO", "DEBUG", "WARNING"],
+            heard,
+            strict=True,
+        )
+    ]
+    assert all("\n" not in record.getMessage() for record in lines)
+
+
+async def test_unreachable_robots_txt_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """The site stays closed meanwhile."""
+    with caplog.at_level(logging.INFO, logger="robotgate"):
+        async with make_gate(scripted({SITE: Failure("cut off")})) as gate:
+            assert not await gate.allowed(PAGE)
+    assert [record.levelname for record in caplog.records if record.name == "robotgate"] == ["WARNING"]

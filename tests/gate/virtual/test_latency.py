@@ -1,0 +1,150 @@
+"""`latency_factor`: a host that answers slowly is asked less often, and nothing it does makes us faster for that."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.paced import PAGE, SITE, asks, make_gate, now, scripted, visit, visits
+
+from robotgate import HostOverride, HostUnavailableError
+
+if TYPE_CHECKING:
+    from robotgate import RobotGate
+
+
+async def answer(gate: RobotGate, *, after: float, status: int = 200, takes: float = 0.0) -> float:
+    """A turn whose answer begins after so long, and takes so long from there; its start."""
+    async with gate.turn(PAGE) as turn:
+        started_at = now()
+        await asyncio.sleep(after)
+        turn.report(status=status)
+        await asyncio.sleep(takes)
+    return started_at
+
+
+@pytest.mark.parametrize(("factor", "delay"), [(0.5, 2.0), (1.0, 4.0), (2.5, 10.0), (0.1, 1.0)])
+async def test_delay_is_so_many_times_the_latency(factor: float, delay: float) -> None:
+    """From the end of the response; where our own delay is longer, that."""
+    async with make_gate(delay=1.0, latency_factor=factor) as gate:
+        gate.learn(SITE, b"")
+        assert await answer(gate, after=4.0) == 0.0
+        assert (gate.host(PAGE).latency, gate.host(PAGE).delay) == (4.0, delay)
+        assert await answer(gate, after=4.0) == 4.0 + delay
+        assert await visit(gate) == 2 * (4.0 + delay)
+
+
+async def test_off_by_default() -> None:
+    """The latency is known, and does not count."""
+    async with make_gate() as gate:
+        gate.learn(SITE, b"")
+        await answer(gate, after=20.0)
+        assert await visit(gate) == 21.0
+        assert (gate.host(PAGE).latency, gate.host(PAGE).delay) == (20.0, 1.0)
+
+
+async def test_latency_is_a_moving_average() -> None:
+    """Each good answer counts as much as all before it. What was promised after the slow one stays promised."""
+    async with make_gate(latency_factor=2.0) as gate:
+        gate.learn(SITE, b"")
+        assert await answer(gate, after=4.0) == 0.0
+        # Eight seconds from the end at 4; the next start is promised eight seconds after this one.
+        assert await answer(gate, after=1.0) == 12.0
+        assert (gate.host(PAGE).latency, gate.host(PAGE).delay) == (2.5, 5.0)
+        assert await answer(gate, after=0.5) == 20.0
+        assert gate.host(PAGE).latency == 1.5
+        assert await visit(gate) == 25.0
+
+
+async def test_robots_txt_tells_the_first_latency() -> None:
+    """It is a visit like any other."""
+    async with make_gate(scripted(latency=3.0), latency_factor=2.0) as gate:
+        assert await visit(gate) == 9.0
+
+
+@pytest.mark.parametrize(
+    ("factor", "max_delay", "delay"), [(10.0, 60.0, 60.0), (10.0, 3600.0, 60.0), (10.0, 30.0, 30.0)]
+)
+async def test_clamped(factor: float, max_delay: float, delay: float) -> None:
+    """To a minute, and to `max_delay`: a slow host is not refused."""
+    async with make_gate(latency_factor=factor, max_delay=max_delay) as gate:
+        gate.learn(SITE, b"")
+        await answer(gate, after=20.0)
+        assert await visit(gate) == 20.0 + delay
+        assert await gate.allowed(PAGE)
+
+
+@pytest.mark.parametrize("status", [400, 404, 429, 500, 502, 503])
+async def test_quick_errors_never_make_us_faster(status: int) -> None:
+    """An error page is often quick; what was known of the latency stays."""
+    async with make_gate(latency_factor=2.0) as gate:
+        gate.learn(SITE, b"")
+        await answer(gate, after=4.0)
+        assert await answer(gate, after=0.25, status=status) == 12.0
+        assert (gate.host(PAGE).latency, gate.host(PAGE).delay) == (4.0, 8.0)
+
+
+@pytest.mark.parametrize("status", [404, 500])
+async def test_slow_errors_make_us_slower(status: int) -> None:
+    """They tell of a host in trouble."""
+    async with make_gate(latency_factor=2.0) as gate:
+        gate.learn(SITE, b"")
+        await answer(gate, after=2.0)
+        assert await answer(gate, after=6.0, status=status) == 6.0
+        assert gate.host(PAGE).latency == 4.0
+        assert await visit(gate) == 20.0
+
+
+async def test_time_out_makes_us_slower() -> None:
+    """Its time counts, once the host is tried again."""
+    async with make_gate(latency_factor=2.0) as gate:
+        gate.learn(SITE, b"")
+        await answer(gate, after=2.0)
+        assert await visit(gate, takes=10.0, error=TimeoutError()) == 6.0
+        assert gate.host(PAGE).latency == 6.0
+        with pytest.raises(HostUnavailableError):
+            await visit(gate)
+        await asyncio.sleep(30.0)
+        started_at = await visit(gate)
+        assert await visit(gate) == started_at + 12.0
+
+
+async def test_quick_failures_never_make_us_faster() -> None:
+    """A refused connection takes no time at all."""
+    async with make_gate(latency_factor=2.0) as gate:
+        gate.learn(SITE, b"")
+        await answer(gate, after=4.0)
+        async with gate.turn(PAGE) as turn:
+            turn.unreachable("it refuses connections")
+        assert gate.host(PAGE).latency == 4.0
+
+
+async def test_body_is_no_latency() -> None:
+    """What counts is how long the answer takes to begin; the delay runs from its end."""
+    async with make_gate(latency_factor=2.0) as gate:
+        gate.learn(SITE, b"")
+        await answer(gate, after=1.0, takes=100.0)
+        assert gate.host(PAGE).latency == 1.0
+        assert await visit(gate) == 103.0
+
+
+async def test_longest_of_all_counts() -> None:
+    """Crawl-delay and latency are not added up."""
+    async with make_gate(scripted({SITE: asks("Crawl-delay: 5")}), latency_factor=2.0) as gate:
+        assert await answer(gate, after=1.0) == 5.0
+        assert await answer(gate, after=9.0) == 11.0
+        # The mean of robots.txt, which took no time, and of two pages.
+        assert (gate.host(PAGE).latency, gate.host(PAGE).delay) == (4.75, 9.5)
+        assert await visit(gate) == 29.5
+
+
+async def test_factor_of_an_override() -> None:
+    """One host's, given and taken away while running; the latency is known all along."""
+    async with make_gate() as gate:
+        gate.learn(SITE, b"")
+        await answer(gate, after=4.0)
+        gate.override("a.example", HostOverride(latency_factor=3.0))
+        assert await visit(gate) == 16.0
+        gate.override("a.example", None)
+        assert await visits(gate, 2) == [28.0, 29.0]

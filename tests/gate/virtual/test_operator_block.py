@@ -1,0 +1,271 @@
+"""`gate.block`: the switch for the day a site complains."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from tests.paced import DAY, OTHER, PAGE, ROBOTS, SITE, asks, make_gate, now, refusal, scripted, visit, visits
+from tests.waiting import settle
+
+from robotgate import (
+    Answer,
+    BlockCause,
+    Event,
+    GateClosedError,
+    HostBlocked,
+    HostOverride,
+    HostRecovered,
+    HostUnavailableError,
+    MemoryStore,
+    OptionError,
+    TooSoonError,
+)
+
+HOST = "a.example"
+
+
+@pytest.mark.parametrize(
+    "until",
+    [
+        200.0,
+        200,
+        datetime(1970, 1, 1, 0, 3, 20, tzinfo=UTC),
+        datetime(1970, 1, 1, 2, 3, 20, tzinfo=timezone(timedelta(hours=2))),
+    ],
+)
+async def test_waits_until_the_instant(until: float | datetime) -> None:
+    """Given in seconds or as a date of any zone; then in order, a delay apart."""
+    async with make_gate() as gate:
+        gate.learn(SITE, b"")
+        gate.block(HOST, until)
+        assert gate.wait_time(PAGE) == 200.0
+        assert gate.host(PAGE).blocked_by_operator_until_at == 200.0
+        assert gate.host(PAGE).blocked_until_at is None
+        assert await asyncio.gather(visits(gate, 2), visits(gate, 2, OTHER)) == [[200.0, 201.0], [1.0, 2.0]]
+        assert gate.host(PAGE).blocked_by_operator_until_at is None
+
+
+@pytest.mark.parametrize(
+    "until",
+    [datetime(2030, 1, 1), -1.0, math.nan, True, "tomorrow", None],  # noqa: DTZ001
+)
+async def test_what_is_no_instant_is_refused(until: object) -> None:
+    """By name; nobody is left alone for it. A date without a zone may be anybody's."""
+    async with make_gate() as gate:
+        gate.learn(SITE, b"")
+        with pytest.raises(OptionError, match="until="):
+            gate.block(HOST, until)  # type: ignore[arg-type]
+        assert await visit(gate) == 0.0
+
+
+@pytest.mark.parametrize("pattern", ["", "http://a.example", "a.example:80", "a*"])
+async def test_what_is_no_pattern_is_refused(pattern: str) -> None:
+    """As in an override."""
+    async with make_gate() as gate:
+        with pytest.raises(OptionError, match="pattern="):
+            gate.block(pattern)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "blocked"),
+    [
+        ("a.example", {"a.example"}),
+        ("A.Example.", {"a.example"}),
+        ("*.example", {"a.example", "www.a.example"}),
+        ("*.a.example", {"www.a.example"}),
+        ("*", {"a.example", "www.a.example", "b.test"}),
+    ],
+)
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_patterns(pattern: str, blocked: set[str], is_known: bool) -> None:  # noqa: FBT001
+    """Hosts that were met before, and those that were not."""
+    hosts = ("a.example", "www.a.example", "b.test")
+    async with make_gate() as gate:
+        for host in hosts:
+            gate.learn(f"http://{host}/", b"")
+            if is_known:
+                await visit(gate, f"http://{host}/")
+        gate.block(pattern)
+        await asyncio.sleep(1)
+        for host in hosts:
+            turn = visit(gate, f"https://{host}/")
+            if host in blocked:
+                await refusal(turn, HostUnavailableError)
+            else:
+                await turn
+
+
+async def test_waiters_are_refused_at_once() -> None:
+    """Beyond `max_block`; whoever comes later as well, until it is lifted."""
+    async with make_gate(max_block=300.0) as gate:
+        gate.learn(SITE, b"")
+        assert await visit(gate) == 0.0
+        waiting = [asyncio.create_task(visit(gate)) for _ in range(3)]
+        await settle()
+        gate.block(HOST, 301.0)
+        outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+        assert now() == 0.0
+        assert [type(outcome) for outcome in outcomes] == [HostUnavailableError] * 3
+        assert {outcome.retry_after for outcome in outcomes if isinstance(outcome, HostUnavailableError)} == {
+            301.0
+        }
+        # From here on it is no longer than `max_block`.
+        await asyncio.sleep(1.0)
+        assert await visit(gate) == 301.0
+
+
+async def test_waiters_wait_out_what_is_short() -> None:
+    """Up to `max_block`, which may be without end."""
+    async with make_gate(overrides={"b.example": HostOverride(max_block=math.inf)}) as gate:
+        gate.learn(PAGE, b"")
+        gate.learn(OTHER, b"")
+        gate.block(HOST, 300.0)
+        gate.block("b.example", DAY / 2)
+        given = await asyncio.gather(visits(gate, 2), visits(gate, 2, OTHER))
+        assert given == [[300.0, 301.0], [DAY / 2, DAY / 2 + 1]]
+
+
+async def test_open_turns_are_not_broken_off() -> None:
+    """Who has a turn keeps it; the next has none."""
+    async with make_gate() as gate:
+        gate.learn(SITE, b"")
+        holding = asyncio.create_task(visit(gate, takes=50.0))
+        await settle()
+        gate.block(HOST)
+        error, _ = await refusal(visit(gate), HostUnavailableError)
+        assert isinstance(error, HostUnavailableError)
+        assert (error.retry_after, "told to leave it alone" in error.cause) == (math.inf, True)
+        assert "inf" not in str(error)
+        assert await holding == 0.0
+        assert now() == 50.0
+
+
+@pytest.mark.parametrize("until", [0, 5.0, datetime(1970, 1, 1, tzinfo=UTC)])
+async def test_lifting_lets_waiters_go_at_once(until: float | datetime) -> None:
+    """By any instant that has passed."""
+    async with make_gate(max_block=math.inf) as gate:
+        gate.learn(SITE, b"")
+        gate.block(HOST)
+        waiting = [asyncio.create_task(visit(gate)) for _ in range(3)]
+        await asyncio.sleep(50.0)
+        gate.block(HOST, until)
+        assert await asyncio.gather(*waiting) == [50.0, 51.0, 52.0]
+
+
+async def test_block_for_longer_and_for_shorter() -> None:
+    """A pattern's new instant stands in place of its old one."""
+    async with make_gate() as gate:
+        gate.learn(SITE, b"")
+        gate.block(HOST, 100.0)
+        waiting = asyncio.create_task(visit(gate))
+        await asyncio.sleep(50.0)
+        gate.block(HOST, 250.0)
+        await asyncio.sleep(100.0)
+        gate.block(HOST, 200.0)
+        assert await waiting == 200.0
+
+
+async def test_latest_of_several_patterns_holds() -> None:
+    """Lifting one leaves the others."""
+    async with make_gate(max_block=math.inf) as gate:
+        gate.learn(SITE, b"")
+        gate.block("*", 100.0)
+        gate.block("*.example", 300.0)
+        gate.block(HOST, 200.0)
+        assert gate.wait_time(PAGE) == 300.0
+        gate.block("*.example", 0)
+        assert gate.wait_time(PAGE) == 200.0
+        gate.block(HOST, 0)
+        assert await visit(gate) == 100.0
+
+
+async def test_robots_txt_is_not_asked_for_and_nothing_is_remembered_of_it() -> None:
+    """A blocked site is not visited for its robots.txt either, and is not taken for one that cannot be reached."""
+    fetcher, store = scripted({SITE: asks("Disallow: /private")}), MemoryStore()
+    async with make_gate(fetcher, store=store) as gate:
+        gate.block(HOST)
+        for ask in (gate.allowed, gate.check, gate.robots):
+            with pytest.raises(HostUnavailableError):
+                await ask(PAGE)
+        error, at = await refusal(visit(gate), HostUnavailableError)
+        assert isinstance(error, HostUnavailableError)
+        assert (at, error.retry_after, error.verdict) == (0.0, math.inf, None)
+        assert gate.allowed_nowait(PAGE) is None
+        assert gate.host(PAGE).access is None
+        assert "records=0" in repr(store)
+        gate.block(HOST, 0)
+        assert await gate.allowed(PAGE)
+        assert await visit(gate) == 1.0
+    assert fetcher.requests == [(0.0, ROBOTS)]
+
+
+async def test_robots_txt_waits_for_the_end_of_a_short_block() -> None:
+    """Then it goes first."""
+    fetcher = scripted()
+    async with make_gate(fetcher) as gate:
+        gate.block(HOST, 100.0)
+        assert await visits(gate, 2) == [101.0, 102.0]
+    assert fetcher.requests == [(100.0, ROBOTS)]
+
+
+async def test_known_rules_are_told_all_the_same() -> None:
+    """Nobody is visited for that, and they outlast the block."""
+    async with make_gate(scripted({SITE: asks("Disallow: /private")})) as gate:
+        await gate.allowed(PAGE)
+        gate.block(HOST)
+        assert await gate.allowed(PAGE)
+        assert not await gate.allowed(f"{SITE}/private")
+
+
+async def test_redirect_of_robots_txt_to_a_blocked_host() -> None:
+    """The blocked host is left alone, and the first is none the worse for it once the block is lifted."""
+    fetcher = scripted({SITE: Answer(status=301, location="http://b.example/robots.txt")})
+    async with make_gate(fetcher) as gate:
+        gate.block("b.example")
+        with pytest.raises(HostUnavailableError):
+            await gate.allowed(PAGE)
+        assert [url for _, url in fetcher.requests] == [ROBOTS]
+        gate.block("b.example", 0)
+        assert await gate.allowed(PAGE)
+    assert [url for _, url in fetcher.requests] == [ROBOTS, ROBOTS, "http://b.example/robots.txt"]
+
+
+async def test_block_longer_than_max_wait() -> None:
+    """Within `max_block`: refused at once, with what is left of it."""
+    async with make_gate() as gate:
+        gate.learn(SITE, b"")
+        gate.block(HOST, 100.0)
+        error, at = await refusal(visit(gate, max_wait=99.0), TooSoonError)
+        assert isinstance(error, TooSoonError)
+        assert (at, error.retry_after) == (0.0, 100.0)
+
+
+async def test_events() -> None:
+    """The operator hears of his own word, with the pattern as he gave it."""
+    heard: list[Event] = []
+    async with make_gate() as gate:
+        gate.subscribe(heard.append)
+        gate.block("*.example", 100.0)
+        gate.block("*.example")
+        gate.block("*.example", 0)
+        await settle()
+    cause = BlockCause.OPERATOR
+    assert heard == [
+        HostBlocked(at=0.0, host="*.example", until_at=100.0, cause=cause),
+        HostBlocked(at=0.0, host="*.example", until_at=math.inf, cause=cause),
+        HostRecovered(at=0.0, host="*.example", cause=cause),
+    ]
+
+
+async def test_closed_gate_blocks_nobody() -> None:
+    """Neither before it is opened."""
+    gate = make_gate()
+    with pytest.raises(GateClosedError):
+        gate.block(HOST)
+    async with gate:
+        pass
+    with pytest.raises(GateClosedError):
+        gate.block(HOST)

@@ -1,0 +1,198 @@
+"""What is paced together: hosts, origins, registrable domains, or whatever a function says."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pytest
+from tests.paced import (
+    PAGE,
+    SITE,
+    Options,
+    asks,
+    make_gate,
+    now,
+    refusal,
+    scripted,
+    sleep_until,
+    visit,
+    visits,
+)
+from tests.waiting import settle
+
+from robotgate import HostOverride, HostUnavailableError, OptionError, PaceKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from robotgate import PaceKeyPolicy, RobotGate
+
+SECURE_SITE = "https://a.example"
+SECURE = "https://a.example/page"
+REFUSED = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+
+
+async def starts_of(gate: RobotGate, *urls: str) -> list[float]:
+    """A visit to each, all asked for at once, rules known; their starts."""
+    for url in urls:
+        gate.learn(url, b"")
+    return await asyncio.gather(*(visit(gate, url) for url in urls))
+
+
+@pytest.mark.parametrize(
+    ("policy", "urls", "starts"),
+    [
+        (PaceKey.HOST, [PAGE, SECURE, "http://a.example:8080/", "http://b.example/"], [0.0, 1.0, 2.0, 0.0]),
+        (PaceKey.ORIGIN, [PAGE, SECURE, "http://a.example:8080/", PAGE], [0.0, 0.0, 0.0, 1.0]),
+        (
+            PaceKey.REGISTRABLE_DOMAIN,
+            [
+                "http://example.com/",
+                "http://www.example.com/",
+                "https://shop.example.com/",
+                "http://example.net/",
+            ],
+            [0.0, 1.0, 2.0, 0.0],
+        ),
+        (
+            PaceKey.REGISTRABLE_DOMAIN,
+            ["http://one.github.io/", "http://two.github.io/", "http://www.two.github.io/"],
+            [0.0, 0.0, 1.0],
+        ),
+        (
+            PaceKey.REGISTRABLE_DOMAIN,
+            ["http://a.co.uk/", "http://b.co.uk/", "http://www.b.co.uk/", "http://8.8.8.8/", "http://1.8.8.8/"],
+            [0.0, 0.0, 1.0, 0.0, 0.0],
+        ),
+    ],
+)
+async def test_who_waits_for_whom(policy: PaceKey, urls: list[str], starts: list[float]) -> None:
+    """A second apart where they are paced together, at once where they are not."""
+    async with make_gate(pace_key=policy) as gate:
+        assert await starts_of(gate, *urls) == starts
+
+
+async def test_function_of_the_url() -> None:
+    """Two parts of one site on two machines; robots.txt is of the part its path names."""
+
+    def by_machine(url: str) -> str:
+        return "archive" if urlsplit(url).path.startswith("/archive/") else "front"
+
+    fetcher = scripted()
+    async with make_gate(fetcher, pace_key=by_machine) as gate:
+        paths = ["/", "/archive/1", "/two", "/archive/2"]
+        starts = await asyncio.gather(*(visit(gate, f"{SITE}{path}") for path in paths))
+        assert starts == [1.0, 0.0, 2.0, 1.0]
+        assert (gate.host(PAGE).host, gate.host(f"{SITE}/archive/").host) == ("front", "archive")
+        assert (gate.host(PAGE).visits, gate.host(f"{SITE}/archive/").visits) == (3, 2)
+
+
+async def test_crawl_delay_holds_in_every_part() -> None:
+    """A site's wish binds all of its paths, however the operator parts them."""
+    fetcher = scripted({SITE: asks("Crawl-delay: 5")})
+    async with make_gate(fetcher, pace_key=lambda url: urlsplit(url).path) as gate:
+        given = await asyncio.gather(visits(gate, 3, f"{SITE}/one"), visits(gate, 3, f"{SITE}/two"))
+        assert given == [[0.0, 5.0, 10.0]] * 2
+        gate.learn(SITE, asks("Crawl-delay: 7").encode())
+        assert await visits(gate, 2, f"{SITE}/one") == [17.0, 24.0]
+
+
+async def test_strictest_binds_all_who_are_paced_together() -> None:
+    """One asks for five seconds, the other for nothing; one may have three at once, the other one."""
+    fetcher = scripted({SITE: asks("Crawl-delay: 5")})
+    options = Options(concurrency_per_host=3, overrides={"b.example": HostOverride(concurrency=1)})
+    async with make_gate(fetcher, pace_key=lambda url: "all", **options) as gate:
+        await gate.allowed(PAGE)
+        assert await visits(gate, 2, takes=7.0) == [5.0, 10.0]
+        assert now() == 17.0
+        gate.learn("http://b.example/", b"")
+        # One at a time from here on: the five seconds count from the end.
+        assert await asyncio.gather(visit(gate, "http://b.example/", takes=2.0), visit(gate)) == [17.0, 24.0]
+
+
+async def test_quota_of_any_binds_all() -> None:
+    """Every member's quota holds for their common starts."""
+    overrides = {"a.example": HostOverride(rate=(3, 100)), "b.example": HostOverride(rate=(2, 20))}
+    async with make_gate(pace_key=lambda url: "all", overrides=overrides) as gate:
+        for host in "ab":
+            gate.learn(f"http://{host}.example/", b"")
+        starts = await asyncio.gather(*(visit(gate, f"http://{host}.example/") for host in "abab"))
+        assert starts == [0.0, 1.0, 20.0, 100.0]
+
+
+async def test_longest_delay_of_the_members_is_lifted_with_it() -> None:
+    """An override that is taken away frees those who were bound by it."""
+    async with make_gate(pace_key=PaceKey.REGISTRABLE_DOMAIN) as gate:
+        one, two = "http://one.example.com/", "http://two.example.com/"
+        gate.override("one.example.com", HostOverride(delay=20.0))
+        assert await starts_of(gate, one, two) == [0.0, 20.0]
+        gate.override("one.example.com", None)
+        assert await asyncio.gather(visit(gate, one), visit(gate, two)) == [40.0, 41.0]
+
+
+@pytest.mark.parametrize("policy", [PaceKey.HOST, PaceKey.REGISTRABLE_DOMAIN, lambda url: "all"])
+async def test_circuits_are_per_origin(policy: PaceKeyPolicy) -> None:
+    """Who cannot be reached holds up nobody he is paced with, and is probed in his turn."""
+    async with make_gate(pace_key=policy) as gate:
+        gate.learn(SITE, b"")
+        gate.learn(SECURE_SITE, b"")
+        assert await visit(gate, takes=1.0, error=REFUSED) == 0.0
+        assert await visit(gate, SECURE) == 2.0
+        error, at = await refusal(visit(gate), HostUnavailableError)
+        assert isinstance(error, HostUnavailableError)
+        assert (at, error.host) == (2.0, "a.example")
+        await sleep_until(20.0)
+        probe = asyncio.create_task(visit(gate, takes=0.5, status=200))
+        await settle()
+        assert await visits(gate, 2, SECURE) == [21.5, 22.5]
+        assert await probe == 20.0
+        assert gate.host(PAGE).unreachable_until_at is None
+
+
+async def test_blocks_are_of_all_who_are_paced_together() -> None:
+    """A 429 is the server's word, whichever of its names was asked."""
+    async with make_gate(pace_key=PaceKey.REGISTRABLE_DOMAIN) as gate:
+        one, two = "http://one.example.com/", "http://two.example.com/"
+        gate.learn(one, b"")
+        gate.learn(two, b"")
+        async with gate.turn(one) as turn:
+            turn.report(status=429, headers={"Retry-After": "100"})
+        assert await visit(gate, two) == 100.0
+
+
+@pytest.mark.parametrize("policy", [None, "host", 7, object(), str, asyncio.sleep])
+def test_what_is_no_policy(policy: object) -> None:
+    """Refused when the gate is made."""
+    with pytest.raises(OptionError, match="pace_key="):
+        make_gate(pace_key=policy)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("named", [None, 7, "", b"bytes"])
+async def test_function_that_names_nothing(named: object) -> None:
+    """Whoever asks hears of it; nothing is sent, nothing waits, nothing is left open."""
+
+    def nonsense(_url: str) -> str:
+        return named  # type: ignore[return-value]
+
+    fetcher = scripted()
+    async with make_gate(fetcher, pace_key=nonsense) as gate:
+        asked: list[Callable[[str], object]] = [gate.wait_time, gate.host]
+        for ask in asked:
+            with pytest.raises(OptionError, match=r"pace_key=.* returned"):
+                ask(PAGE)
+        with pytest.raises(OptionError, match=r"pace_key=.* returned"):
+            await visit(gate)
+        with pytest.raises(OptionError, match=r"pace_key=.* returned"):
+            await gate.allowed(PAGE)
+        refused: list[str] = []
+        turns = gate.ready([PAGE], on_refusal=lambda url, error: refused.append(f"{url}: {error}"))
+        assert [turn async for turn in turns] == []
+        assert len(refused) == 1
+        with pytest.raises(OptionError, match=r"pace_key=.* returned"):
+            gate.learn(PAGE, b"")
+        assert "lanes=0" in repr(gate)
+        assert now() == 0.0
+    assert fetcher.requests == []

@@ -1,0 +1,195 @@
+"""Quotas: so many starts in so much time, for a host, for robots.txt, and for everything together."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.paced import HOUR, OTHER, PAGE, ROBOTS, SITE, make_gate, now, refusal, scripted, visit, visits
+from tests.waiting import settle
+
+from robotgate import NO_RATE, HostOverride, TooSoonError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from robotgate import RobotGate
+
+
+def most_within(starts: Sequence[float], seconds: float) -> int:
+    """The most starts in any stretch of so many seconds, its end not included: counted one by one."""
+    # The virtual clock tells a billionth of a second.
+    return max(sum(at <= other < at + seconds - 1e-6 for other in starts) for at in starts)
+
+
+async def test_burst_then_quota() -> None:
+    """Five in any ten seconds: first a delay apart, then each ten seconds after the fifth before it."""
+    async with make_gate(delay=0.5, rate=(5, 10)) as gate:
+        gate.learn(SITE, b"")
+        starts = await visits(gate, 12)
+    assert starts == [0.0, 0.5, 1.0, 1.5, 2.0, 10.0, 10.5, 11.0, 11.5, 12.0, 20.0, 20.5]
+
+
+async def test_robots_txt_is_one_of_them() -> None:
+    """The server counts it too."""
+    async with make_gate(delay=0.5, rate=(5, 10)) as gate:
+        assert await visits(gate, 6) == [0.5, 1.0, 1.5, 2.0, 10.0, 10.5]
+
+
+@pytest.mark.parametrize("slots", [1, 2, 5, 20])
+async def test_no_delay_at_all(slots: int) -> None:
+    """The quota alone paces, whatever the concurrency."""
+    async with make_gate(delay=0.0, rate=(5, 10), concurrency_per_host=slots) as gate:
+        gate.learn(SITE, b"")
+        starts = await visits(gate, 12)
+    assert starts == [0.0] * 5 + [10.0] * 5 + [20.0] * 2
+
+
+@pytest.mark.parametrize(("requests", "seconds"), [(5, 10.0), (1, 3.0), (7, 7.0), (3, 100.0)])
+async def test_no_stretch_of_time_holds_more(requests: int, seconds: float) -> None:
+    """Visitors who come in waves, and take their time: every window is counted."""
+    starts: list[float] = []
+
+    async def come(gate: RobotGate, number: int) -> None:
+        await asyncio.sleep(number % 7 * 1.3 + number // 20 * 31.0)
+        starts.append(await visit(gate, takes=number % 3 * 0.4))
+
+    async with make_gate(delay=0.25, rate=(requests, seconds), concurrency_per_host=3) as gate:
+        gate.learn(SITE, b"")
+        await asyncio.gather(*(come(gate, number) for number in range(60)))
+    assert len(starts) == 60
+    assert most_within(starts, seconds) == requests
+    assert all(later - sooner >= 0.25 - 1e-6 for sooner, later in pairwise(sorted(starts)))
+
+
+async def test_hosts_have_their_own() -> None:
+    """One host's quota holds up no other."""
+    async with make_gate(rate=(1, 100)) as gate:
+        gate.learn(PAGE, b"")
+        gate.learn(OTHER, b"")
+        assert await asyncio.gather(visits(gate, 2), visits(gate, 2, OTHER)) == [[0.0, 100.0]] * 2
+
+
+async def test_total_rate_counts_robots_txt() -> None:
+    """Thirty hosts, each with its robots.txt and a page: ten starts a minute, none of the minutes left empty."""
+    fetcher = scripted()
+    async with make_gate(fetcher, total_rate=(10, 60)) as gate:
+        pages = await asyncio.gather(*(visit(gate, f"http://{number}.example/") for number in range(30)))
+    starts = [at for at, _ in fetcher.requests] + pages
+    assert sorted(starts) == [60.0 * (number // 10) for number in range(60)]
+
+
+async def test_robots_rate_is_for_robots_txt_alone() -> None:
+    """Pages of hosts whose rules are known go on."""
+    fetcher = scripted()
+    async with make_gate(fetcher, robots_rate=(5, 60)) as gate:
+        gate.learn("http://known.example/", b"")
+        tasks = [asyncio.create_task(visit(gate, f"http://{number}.example/")) for number in range(12)]
+        assert await visits(gate, 3, "http://known.example/") == [0.0, 1.0, 2.0]
+        pages = await asyncio.gather(*tasks)
+    assert [at for at, _ in fetcher.requests] == [0.0] * 5 + [60.0] * 5 + [120.0] * 2
+    assert sorted(pages) == [at + 1.0 for at, _ in fetcher.requests]
+
+
+async def test_both_rates_hold_for_robots_txt() -> None:
+    """The stricter of the two at any time."""
+    fetcher = scripted()
+    async with make_gate(fetcher, robots_rate=(3, 10), total_rate=(4, 60)) as gate:
+        await asyncio.gather(*(gate.allowed(f"http://{number}.example/") for number in range(8)))
+    assert [at for at, _ in fetcher.requests] == [0.0, 0.0, 0.0, 10.0, 60.0, 60.0, 60.0, 70.0]
+
+
+async def test_override_of_the_rate() -> None:
+    """Stricter for one host, none at all for another."""
+    overrides = {"a.example": HostOverride(rate=(1, 30)), "b.example": HostOverride(rate=NO_RATE)}
+    async with make_gate(rate=(2, 20), overrides=overrides) as gate:
+        for host in "abc":
+            gate.learn(f"http://{host}.example/", b"")
+        given = await asyncio.gather(*(visits(gate, 4, f"http://{host}.example/") for host in "abc"))
+    assert given == [[0.0, 30.0, 60.0, 90.0], [0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 20.0, 21.0]]
+
+
+async def test_rate_changed_while_running() -> None:
+    """Starts that count already are counted by the new one as far as the old one remembered them."""
+    async with make_gate(rate=(3, 100)) as gate:
+        gate.learn(SITE, b"")
+        tasks = [asyncio.create_task(visit(gate)) for _ in range(6)]
+        await asyncio.sleep(10)
+        gate.override("a.example", HostOverride(rate=(2, 30)))
+        await asyncio.sleep(40)
+        gate.override("a.example", HostOverride(rate=NO_RATE))
+        assert await asyncio.gather(*tasks) == [0.0, 1.0, 2.0, 31.0, 32.0, 50.0]
+
+
+async def test_lane_is_kept_until_the_quota_is_served(pending_timers: Callable[[], int]) -> None:
+    """One an hour: the host is not forgotten a minute later, and is when the hour is over."""
+    async with make_gate(rate=(1, HOUR)) as gate:
+        gate.learn(SITE, b"")
+        assert await visit(gate) == 0.0
+        await asyncio.sleep(600.0)
+        assert gate.wait_time(PAGE) == HOUR - 600.0
+        assert await visit(gate) == HOUR
+        await asyncio.sleep(HOUR - 1)
+        assert "lanes=1" in repr(gate)
+        await asyncio.sleep(60.0)
+        assert "lanes=0" in repr(gate)
+        assert pending_timers() == 0
+
+
+async def test_cancelled_waiters_cost_no_quota() -> None:
+    """Neither the host's nor the total."""
+    overrides = {"b.example": HostOverride(rate=NO_RATE)}
+    async with make_gate(rate=(2, 100), total_rate=(3, 100), overrides=overrides) as gate:
+        gate.learn(PAGE, b"")
+        gate.learn(OTHER, b"")
+        assert await visits(gate, 2) == [0.0, 1.0]
+        tasks = [asyncio.create_task(visit(gate, url)) for url in (PAGE, PAGE, PAGE)]
+        await asyncio.sleep(50.0)
+        for task in tasks:
+            task.cancel()
+        assert await visit(gate, OTHER) == 51.0
+        waiting = [asyncio.create_task(visit(gate, OTHER)) for _ in range(3)]
+        await settle()
+        waiting[0].cancel()
+        assert await asyncio.gather(*waiting[1:]) == [100.0, 101.0]
+        # The third of the total, that of 51, counts until 151; that of 100 until 200.
+        assert await visit(gate) == 151.0
+        assert await visit(gate) == 200.0
+
+
+async def test_quota_too_late_for_max_wait() -> None:
+    """Refused at once, with the seconds until the quota lets one start."""
+    async with make_gate(rate=(1, 100)) as gate:
+        gate.learn(SITE, b"")
+        await visit(gate)
+        error, at = await refusal(visit(gate, max_wait=99.0), TooSoonError)
+        assert isinstance(error, TooSoonError)
+        assert (at, error.retry_after) == (0.0, 100.0)
+        assert await visit(gate, max_wait=100.0) == 100.0
+
+
+async def test_total_quota_too_late_for_max_wait() -> None:
+    """Who waits for it in vain costs nothing, and his host is free for the next."""
+    async with make_gate(total_rate=(1, 100)) as gate:
+        gate.learn(PAGE, b"")
+        gate.learn(OTHER, b"")
+        assert await visit(gate, OTHER) == 0.0
+        error, at = await refusal(visit(gate, max_wait=30.0), TooSoonError)
+        assert isinstance(error, TooSoonError)
+        assert at == 30.0
+        assert error.retry_after > 0
+        view = gate.host(PAGE)
+        assert (view.waiting, view.open_turns, view.visits) == (0, 0, 0)
+        assert await visit(gate) == 100.0
+
+
+async def test_rates_of_several_origins_of_one_lane() -> None:
+    """Every quota of those who are paced together holds: two schemes of a host share its one."""
+    fetcher = scripted()
+    async with make_gate(fetcher, delay=0.0, rate=(3, 10)) as gate:
+        starts = await asyncio.gather(*(visit(gate, url) for url in (PAGE, "https://a.example/") * 3))
+        assert fetcher.requests == [(0.0, ROBOTS), (0.0, "https://a.example/robots.txt")]
+        assert sorted(starts) == [0.0, 10.0, 10.0, 10.0, 20.0, 20.0]
+        assert now() == 20.0

@@ -1,0 +1,202 @@
+"""Visit-time: the hours (UTC) in which a site welcomes us, for who opts to heed them."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+
+import pytest
+from tests.paced import (
+    DAY,
+    HOUR,
+    PAGE,
+    ROBOTS,
+    SITE,
+    asks,
+    make_gate,
+    now,
+    refusal,
+    scripted,
+    sleep_until,
+    visit,
+    visits,
+)
+from tests.waiting import settle
+
+from robotgate import HostOverride, HostUnavailableError, TooSoonError
+
+OPENS_AT = 6 * HOUR
+CLOSES_AT = 8 * HOUR + 46 * 60
+"""The last minute counts."""
+MORNING = asks("Visit-time: 0600-0845")
+TWICE_A_DAY = asks("Visit-time: 0600-0845", "Visit-time: 1200-1259")
+NOON = 12 * HOUR
+SECURE_SITE = "https://a.example"
+SECURE = "https://a.example/page"
+
+
+async def test_wait_runs_to_the_start_of_the_hours() -> None:
+    """Then they go in their order, the delay apart."""
+    async with make_gate(scripted({SITE: MORNING}), obey_visit_time=True, max_block=math.inf) as gate:
+        assert await visits(gate, 3) == [OPENS_AT, OPENS_AT + 1, OPENS_AT + 2]
+        assert gate.host(PAGE).visits == 4
+
+
+async def test_robots_txt_is_exempt() -> None:
+    """It has to be read to know the hours, and is read anew whatever the last one said."""
+    fetcher = scripted({SITE: MORNING})
+    async with make_gate(fetcher, obey_visit_time=True) as gate:
+        assert await gate.allowed(PAGE)
+        await sleep_until(DAY + 1)
+        assert await gate.allowed(PAGE)
+    assert fetcher.requests == [(0.0, ROBOTS), (DAY + 1, ROBOTS)]
+
+
+async def test_not_heeded_by_default() -> None:
+    """It is the operator's choice."""
+    async with make_gate(scripted({SITE: MORNING})) as gate:
+        assert await visits(gate, 2) == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("max_block", [0.0, 300.0, OPENS_AT - 1])
+async def test_hours_too_far_off_are_an_error_at_once(max_block: float) -> None:
+    """Over `max_block`, with the seconds until they begin; rules can be asked all the same."""
+    async with make_gate(scripted({SITE: MORNING}), obey_visit_time=True, max_block=max_block) as gate:
+        error, at = await refusal(visit(gate), HostUnavailableError)
+        assert isinstance(error, HostUnavailableError)
+        assert (at, error.retry_after) == (0.0, OPENS_AT)
+        assert "Visit-time" in error.cause
+        assert await gate.allowed(PAGE)
+        await sleep_until(OPENS_AT - max_block)
+        assert await visit(gate) == OPENS_AT
+
+
+async def test_hours_end_with_their_last_minute() -> None:
+    """A second before it is over there is a turn; when it is over, none until the morning."""
+    async with make_gate(scripted({SITE: MORNING}), obey_visit_time=True) as gate:
+        await gate.allowed(PAGE)
+        await sleep_until(CLOSES_AT - 1)
+        assert await visit(gate) == CLOSES_AT - 1
+        await sleep_until(CLOSES_AT)
+        error, at = await refusal(visit(gate), HostUnavailableError)
+        assert isinstance(error, HostUnavailableError)
+        assert (at, at + error.retry_after) == (CLOSES_AT, DAY + OPENS_AT)
+
+
+async def test_hours_that_end_while_tasks_wait() -> None:
+    """Those who do not come in are told at the end of the hours at the latest, not the next morning."""
+    async with make_gate(scripted({SITE: MORNING}), obey_visit_time=True) as gate:
+        await gate.allowed(PAGE)
+        await sleep_until(CLOSES_AT - 2)
+        tasks = [asyncio.create_task(visit(gate)) for _ in range(5)]
+        await asyncio.sleep(2)
+        await settle()
+        assert [task.done() for task in tasks] == [True] * 5
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        assert outcomes[:2] == [CLOSES_AT - 2, CLOSES_AT - 1]
+        assert [type(outcome) for outcome in outcomes[2:]] == [HostUnavailableError] * 3
+        assert now() == CLOSES_AT
+
+
+async def test_hours_that_end_while_patient_tasks_wait() -> None:
+    """Whoever waits however long goes on in the next hours, in order."""
+    async with make_gate(scripted({SITE: TWICE_A_DAY}), obey_visit_time=True, max_block=math.inf) as gate:
+        await gate.allowed(PAGE)
+        await sleep_until(CLOSES_AT - 2)
+        assert await visits(gate, 4) == [CLOSES_AT - 2, CLOSES_AT - 1, NOON, NOON + 1]
+
+
+async def test_hours_that_end_during_a_request() -> None:
+    """A request under way is not broken off; the next waits, or is told."""
+    async with make_gate(scripted({SITE: MORNING}), obey_visit_time=True) as gate:
+        await gate.allowed(PAGE)
+        await sleep_until(CLOSES_AT - 10)
+        first = asyncio.create_task(visit(gate, takes=100.0))
+        await settle()
+        error, at = await refusal(visit(gate), HostUnavailableError)
+        assert isinstance(error, HostUnavailableError)
+        assert at <= CLOSES_AT + 90
+        assert at + error.retry_after == DAY + OPENS_AT
+        assert await first == CLOSES_AT - 10
+
+
+async def test_hours_of_one_origin_alone() -> None:
+    """Two origins share a host's pace; only one of them has hours, and it does not hold up the other."""
+    fetcher = scripted({SITE: MORNING, SECURE_SITE: asks("Disallow: /private")})
+    async with make_gate(fetcher, obey_visit_time=True, max_block=math.inf) as gate:
+        await gate.allowed(PAGE)
+        await gate.allowed(SECURE)
+        assert now() == 1.0
+        by_day = [asyncio.create_task(visit(gate)) for _ in range(2)]
+        await settle()
+        assert await visits(gate, 3, SECURE) == [2.0, 3.0, 4.0]
+        await sleep_until(OPENS_AT - 2)
+        assert await visits(gate, 4, SECURE) == [OPENS_AT - 2, OPENS_AT - 1, OPENS_AT + 2, OPENS_AT + 3]
+        assert await asyncio.gather(*by_day) == [OPENS_AT, OPENS_AT + 1]
+
+
+async def test_wait_time_runs_to_the_start() -> None:
+    """As long as the lane is there, and once it is dropped; nothing within the hours."""
+    async with make_gate(scripted({SITE: MORNING}), obey_visit_time=True) as gate:
+        await gate.allowed(PAGE)
+        assert gate.wait_time(PAGE) == OPENS_AT
+        assert gate.host(PAGE).next_allowed_at == OPENS_AT
+        await sleep_until(HOUR)
+        assert "lanes=0" in repr(gate)
+        assert gate.wait_time(PAGE) == 5 * HOUR
+        await sleep_until(OPENS_AT)
+        assert gate.wait_time(PAGE) == 0.0
+
+
+async def test_block_that_ends_outside_the_hours() -> None:
+    """A pause the server asked for ends after closing time: the next turn is that of the next hours."""
+    async with make_gate(scripted({SITE: TWICE_A_DAY}), obey_visit_time=True, max_block=math.inf) as gate:
+        await gate.allowed(PAGE)
+        await sleep_until(CLOSES_AT - 100)
+        async with gate.turn(PAGE) as turn:
+            turn.report(status=503, headers={"Retry-After": "200"})
+        assert gate.wait_time(PAGE) == NOON - now()
+        assert await visit(gate) == NOON
+
+
+async def test_hours_over_midnight() -> None:
+    """2330-0029 holds for an hour around midnight."""
+    text = asks("Visit-time: 2330-0029")
+    async with make_gate(scripted({SITE: text}), obey_visit_time=True, max_block=math.inf) as gate:
+        assert await visit(gate) == 1.0
+        await sleep_until(1800.0)
+        assert await visits(gate, 2) == [23.5 * HOUR, 23.5 * HOUR + 1]
+
+
+async def test_several_hours() -> None:
+    """Those of any line; the next to come counts."""
+    text = asks("Visit-time: 0100-0159", "Visit-time: 0300-0300")
+    async with make_gate(scripted({SITE: text}), obey_visit_time=True, max_block=math.inf) as gate:
+        await gate.allowed(PAGE)
+        assert await visit(gate) == HOUR
+        await sleep_until(2 * HOUR)
+        assert await visit(gate) == 3 * HOUR
+        await sleep_until(3 * HOUR + 60)
+        assert gate.wait_time(PAGE) == DAY + HOUR - now()
+
+
+async def test_max_wait_too_short_for_the_hours() -> None:
+    """Within `max_block`, but not within `max_wait`: refused at once."""
+    async with make_gate(scripted({SITE: MORNING}), obey_visit_time=True) as gate:
+        await gate.allowed(PAGE)
+        await sleep_until(OPENS_AT - 200)
+        error, at = await refusal(visit(gate, max_wait=100.0), TooSoonError)
+        assert isinstance(error, TooSoonError)
+        assert (at, error.retry_after) == (OPENS_AT - 200, 200.0)
+        assert await visit(gate, max_wait=200.0) == OPENS_AT
+
+
+async def test_hours_taken_up_and_given_up_while_running() -> None:
+    """By an override: who waits for the hours goes at once when they no longer count."""
+    async with make_gate(scripted({SITE: MORNING}), max_block=math.inf) as gate:
+        assert await visit(gate) == 1.0
+        gate.override("a.example", HostOverride(obey_visit_time=True))
+        waiting = [asyncio.create_task(visit(gate)) for _ in range(2)]
+        await sleep_until(100.0)
+        gate.override("a.example", None)
+        assert await asyncio.gather(*waiting) == [100.0, 101.0]

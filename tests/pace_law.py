@@ -1,0 +1,254 @@
+"""The law of the pace, for one host, as an observer holds it against what happens.
+
+It knows nothing of lanes, timers and queues: only who came, who went, who had a turn, and what the host asked for. From
+these it works out the one instant at which the next turn is due, and notes whatever happens before it or fails to
+happen at it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from robotgate import HostUnavailableError, TooSoonError
+
+if TYPE_CHECKING:
+    from robotgate import RobotGate
+
+GRAIN: Final = 5e-6
+"""Seconds; what the gate takes for the same instant, a few times over."""
+TARDINESS: Final = 0.001 + GRAIN
+"""Seconds by which the gate may be late: it sets no shorter timer twice in a row, or it would spin on coarse loops."""
+LEAST_BLOCK: Final = 60.0
+LONGEST_BLOCK: Final = 24 * 3600.0
+JITTER: Final = 1.1
+
+
+class MishapError(Exception):
+    """What goes wrong inside a turn, and is no business of the gate's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visitor:
+    """Somebody who asks for one turn."""
+
+    who: int
+    url: str
+    priority: int = 0
+    max_wait: float | None = None
+    takes: float = 0.0
+    """Seconds from having the turn to the answer."""
+    status: int | None = 200
+    """Of the answer; None for a mishap in its place."""
+    retry_after: str | None = None
+
+    async def visit(self, gate: RobotGate, law: PaceLaw) -> None:
+        """Ask for the turn, and tell the law of everything.
+
+        Raises:
+            asyncio.CancelledError: only.
+        """
+        law.arrives(_now(), self.who, priority=self.priority, max_wait=self.max_wait)
+        try:
+            async with gate.turn(self.url, priority=self.priority, max_wait=self.max_wait) as turn:
+                law.starts(_now(), self.who)
+                try:
+                    await asyncio.sleep(self.takes)
+                    if self.status is None:
+                        raise MishapError
+                    turn.report(status=self.status, headers=self._headers)
+                    self._tell_of_answer(gate, law, self.status)
+                finally:
+                    law.ends(_now(), self.who)
+        except MishapError:
+            return
+        except TooSoonError:
+            law.is_refused(_now(), self.who)
+        except HostUnavailableError:
+            law.is_sent_away(_now(), self.who)
+        except asyncio.CancelledError:
+            if self.who in law.waiting:
+                law.leaves(_now(), self.who)
+            raise
+
+    @property
+    def _headers(self) -> dict[str, str]:
+        return {} if self.retry_after is None else {"Retry-After": self.retry_after}
+
+    def _tell_of_answer(self, gate: RobotGate, law: PaceLaw, status: int) -> None:
+        law.answers(
+            _now(),
+            self.who,
+            asks_for_pause=status in {429, 503},
+            retry_after=None if self.retry_after is None else float(self.retry_after),
+            until_at=gate.host(self.url).blocked_until_at or 0.0,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Waiter:
+    """Somebody who waits for a turn."""
+
+    rank: tuple[int, int]
+    """The higher priority, then the earlier arrival; the least goes first."""
+    deadline_at: float
+    is_hopeless: bool
+    """Whether even the very next turn would have come too late when it came: it has to be told so at once."""
+
+
+@dataclass(slots=True, kw_only=True)
+class PaceLaw:
+    """What one host's visitors may do, and when. All instants are on one clock, and are told in order."""
+
+    floor: float
+    """The operator's delay."""
+    slots: int
+    """Requests under way at once; where it is 1 the delay counts from the end of one to the start of the next."""
+    max_block: float
+    """Seconds; what is longer is not waited out."""
+    violations: list[str] = field(default_factory=list)
+    now: float = 0.0
+    visits: int = 0
+    served: list[int] = field(default_factory=list)
+    waiting: dict[int, Waiter] = field(default_factory=dict)
+    open: dict[int, float] = field(default_factory=dict)
+    """Who has a turn, and since when."""
+    blocked_until_at: float = 0.0
+    incidents: int = 0
+    """How often a block was noticed."""
+    _blocked_at: float = -1.0
+    _asked: dict[str, float] = field(default_factory=dict)
+    _promised_at: float = 0.0
+    """The latest of the instants that past delays promised; lowering the delay takes no promise back."""
+    _last_visit_at: float | None = None
+
+    @property
+    def delay(self) -> float:
+        """What holds now: the longest of what the operator and the host's origins ask for."""
+        return max(self.floor, *self._asked.values(), 0.0)
+
+    @property
+    def due_at(self) -> float:
+        """Before this nobody starts; if a slot is free and somebody waits, somebody starts then."""
+        spaced = 0.0 if self._last_visit_at is None else self._last_visit_at + self.delay
+        return max(self._promised_at, spaced, self.blocked_until_at)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the block is one that is not waited out: everybody is told so."""
+        return self.blocked_until_at - self.now > self.max_block
+
+    def pass_to(self, at: float) -> None:
+        """Time goes by in which nothing happens."""
+        if at > self.now + GRAIN:
+            for who, waiter in self.waiting.items():
+                if waiter.is_hopeless or self.is_closed:
+                    self._object(f"{who} is left to wait in vain at {self.now}")
+                elif waiter.deadline_at < at - TARDINESS:
+                    self._object(f"{who} still waits at {at}, after {waiter.deadline_at}")
+            start_at = max(self.due_at, self.now)
+            if self.waiting and len(self.open) < self.slots and start_at < at - TARDINESS:
+                self._object(f"nobody started at {start_at}, nor by {at}, though {list(self.waiting)} wait")
+        self.now = at
+
+    def asks(self, at: float, origin: str, delay: float) -> None:
+        """One of the host's origins asks for a delay, in place of what it asked for before."""
+        self.pass_to(at)
+        self._asked[origin] = delay
+
+    def arrives(self, at: float, who: int, *, priority: int, max_wait: float | None) -> None:
+        """Somebody asks for a turn; who comes later has the higher number."""
+        self.pass_to(at)
+        deadline_at = float("inf") if max_wait is None else at + max_wait
+        self.waiting[who] = Waiter((-priority, who), deadline_at, self.due_at > deadline_at + GRAIN)
+
+    def starts(self, at: float, who: int) -> None:
+        """Somebody has a turn."""
+        self.pass_to(at)
+        waiter = self.waiting.pop(who)
+        if len(self.open) >= self.slots:
+            self._object(f"{who} started at {at} while {list(self.open)} were under way")
+        if at < self.due_at - GRAIN:
+            self._object(f"{who} started at {at}, before {self.due_at}")
+        if passed := [other for other, them in self.waiting.items() if them.rank < waiter.rank]:
+            self._object(f"{who} started at {at}, before {passed}")
+        self.visits += 1
+        self.served.append(who)
+        self.open[who] = at
+        self._visited(at)
+
+    def ends(self, at: float, who: int) -> None:
+        """A turn is over."""
+        self.pass_to(at)
+        del self.open[who]
+        if self.slots == 1:
+            self._visited(at)
+
+    def leaves(self, at: float, who: int) -> None:
+        """Somebody waits no longer, of its own accord."""
+        self.pass_to(at)
+        del self.waiting[who]
+
+    def is_refused(self, at: float, who: int) -> None:
+        """Somebody was told that its turn comes too late: at its deadline, or as soon as that is sure."""
+        self.pass_to(at)
+        waiter = self.waiting.pop(who)
+        ahead = sum(them.rank < waiter.rank for them in self.waiting.values())
+        under_way = self.delay if self.slots == 1 and self.open else 0.0
+        soonest = max(self.due_at, at + under_way) + ahead * self.delay
+        if soonest < waiter.deadline_at - GRAIN and at < waiter.deadline_at - GRAIN:
+            self._object(f"{who} was refused at {at}, though {soonest} would do till {waiter.deadline_at}")
+        if at > waiter.deadline_at + TARDINESS:
+            self._object(f"{who} was refused at {at}, long after {waiter.deadline_at}")
+
+    def is_sent_away(self, at: float, who: int) -> None:
+        """Somebody was told that the host is not to be had for long."""
+        self.pass_to(at)
+        del self.waiting[who]
+        if not self.is_closed:
+            self._object(f"{who} was sent away at {at}, though the block ends at {self.blocked_until_at}")
+
+    def answers(
+        self, at: float, who: int, *, asks_for_pause: bool, retry_after: float | None, until_at: float
+    ) -> None:
+        """Somebody's request was answered.
+
+        Args:
+            asks_for_pause: whether by 429 or 503.
+            until_at: until when the gate then takes the host for blocked; 0 when it does not.
+        """
+        self.pass_to(at)
+        # A block that is over and none at all look alike.
+        before, until_at = max(at, self.blocked_until_at), max(at, until_at)
+        least = most = before
+        if asks_for_pause:
+            is_news = self.open[who] > self._blocked_at
+            if is_news:
+                self.incidents += 1
+                self._blocked_at = at
+            least, most = self._pause(is_news=is_news, retry_after=retry_after)
+            least, most = max(before, at + least), max(before, at + most)
+        if not least - GRAIN <= until_at <= most + GRAIN:
+            self._object(f"{who}'s answer at {at} blocks until {until_at}, not from {least} to {most}")
+        self.blocked_until_at = max(self.blocked_until_at, until_at)
+
+    def _pause(self, *, is_news: bool, retry_after: float | None) -> tuple[float, float]:
+        """The seconds an answer asks for, at the least and at the most. Chance and history decide within."""
+        doubled = 2.0 ** min(self.incidents - 1, 16)
+        if retry_after is not None:
+            return retry_after, max(retry_after, doubled if self.incidents > 1 else 0.0)
+        if not is_news:
+            return 0.0, 0.0
+        return LEAST_BLOCK, JITTER * min(LEAST_BLOCK * doubled, LONGEST_BLOCK)
+
+    def _visited(self, at: float) -> None:
+        self._last_visit_at = at if self._last_visit_at is None else max(at, self._last_visit_at)
+        self._promised_at = max(self._promised_at, at + self.delay)
+
+    def _object(self, what: str) -> None:
+        self.violations.append(what)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

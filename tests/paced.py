@@ -1,0 +1,120 @@
+"""A gate on virtual time, with sites that ask for a pace, and visitors who note when they start."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, TypedDict, Unpack
+
+from robotgate import Answer, RobotGate
+from robotgate.testing import ScriptedFetcher, VirtualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Mapping
+
+    import aiohttp
+
+    from robotgate import Clock, Failure, Fetcher, HostOverride, PaceKeyPolicy, RobotGateError, StatusPolicy, Store
+
+SITE: Final = "http://a.example"
+PAGE: Final = "http://a.example/page"
+ROBOTS: Final = "http://a.example/robots.txt"
+OTHER: Final = "http://b.example/page"
+MINUTE: Final = 60.0
+HOUR: Final = 3600.0
+DAY: Final = 24 * HOUR
+
+
+class Options(TypedDict, total=False):
+    """The options of a gate that bear on its pace."""
+
+    session: aiohttp.ClientSession
+    store: Store
+    clock: Clock
+    delay: float
+    rate: tuple[int, float] | None
+    total_rate: tuple[int, float] | None
+    robots_rate: tuple[int, float] | None
+    latency_factor: float
+    concurrency_per_host: int
+    concurrency: int
+    robots_concurrency: int
+    pace_key: PaceKeyPolicy
+    overrides: Mapping[str, HostOverride]
+    obey_crawl_delay: bool
+    obey_visit_time: bool
+    max_delay: float
+    max_wait: float | None
+    max_block: float
+    status_policy: StatusPolicy
+
+
+def now() -> float:
+    """The running loop's time."""
+    return asyncio.get_running_loop().time()
+
+
+async def sleep_until(at: float) -> None:
+    """Let time pass."""
+    await asyncio.sleep(at - now())
+
+
+def asks(*lines: str) -> str:
+    """A robots.txt that asks everybody for this."""
+    return "\n".join(("User-agent: *", *lines, ""))
+
+
+def scripted(
+    sites: Mapping[str, str | Answer | Failure] | None = None,
+    *,
+    otherwise: Answer | Failure | None = None,
+    latency: float = 0.0,
+) -> ScriptedFetcher:
+    """Sites by origin with their robots.txt, as text or as an answer; that of all others is missing."""
+    answers = {
+        f"{origin}/robots.txt": Answer(status=200, body=given.encode()) if isinstance(given, str) else given
+        for origin, given in (sites or {}).items()
+    }
+    return ScriptedFetcher(answers, otherwise=otherwise or Answer(status=404), latency=latency)
+
+
+def make_gate(fetcher: Fetcher | None = None, **options: Unpack[Options]) -> RobotGate:
+    """A gate on virtual time; without a fetcher of the test's, no site has a robots.txt."""
+    chosen = Options(clock=VirtualClock())
+    chosen.update(options)
+    return RobotGate("ExampleBot/1.0", contact="bot@example.org", fetcher=fetcher or scripted(), **chosen)
+
+
+async def visit(
+    gate: RobotGate,
+    url: str = PAGE,
+    *,
+    takes: float = 0.0,
+    priority: int = 0,
+    max_wait: float | None = None,
+    status: int | None = None,
+    error: BaseException | None = None,
+) -> float:
+    """A turn, and what is reported at its end; its start."""
+    async with gate.turn(url, priority=priority, max_wait=max_wait) as turn:
+        started_at = now()
+        await asyncio.sleep(takes)
+        turn.report(status=status, error=error)
+    return started_at
+
+
+async def visits(gate: RobotGate, count: int, url: str = PAGE, *, takes: float = 0.0) -> list[float]:
+    """So many visitors who come together; their starts."""
+    return await asyncio.gather(*(visit(gate, url, takes=takes) for _ in range(count)))
+
+
+async def refusal(turn: Awaitable[float], kind: type[RobotGateError]) -> tuple[RobotGateError, float]:
+    """The error that a visit ends in, and when.
+
+    Raises:
+        AssertionError: it does not.
+    """
+    try:
+        started_at = await turn
+    except kind as error:
+        return error, now()
+    raise AssertionError(f"a turn was had at {started_at}")
