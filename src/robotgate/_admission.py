@@ -73,6 +73,10 @@ class Admission:
         """The task that has this turn, and would wait for itself if it asked for it again."""
         return self.place.holder
 
+    def hand_over(self) -> None:
+        """The task that asked for the turn has it no longer; nobody has, until `adopt`."""
+        self.place.holder = None
+
     def adopt(self) -> None:
         """The running task takes the turn over from the one that asked for it."""
         self.place.holder = asyncio.current_task()

@@ -168,13 +168,13 @@ class Engine:
         Raises:
             OptionError: the pattern or the instant makes no sense.
         """
-        self.lanes.block(pattern, until_at)
-        now = self._clock.now()
+        was_blocked = self.lanes.is_blocked(pattern)
+        host = str(self.lanes.block(pattern, until_at))
+        now, cause = self._clock.now(), BlockCause.OPERATOR
         if until_at > now and self._listeners.is_heard(HostBlocked):
-            cause = BlockCause.OPERATOR
-            self._listeners.emit(HostBlocked(at=now, host=pattern, until_at=until_at, cause=cause))
-        elif until_at <= now and self._listeners.is_heard(HostRecovered):
-            self._listeners.emit(HostRecovered(at=now, host=pattern, cause=BlockCause.OPERATOR))
+            self._listeners.emit(HostBlocked(at=now, host=host, until_at=until_at, cause=cause))
+        elif until_at <= now and was_blocked and self._listeners.is_heard(HostRecovered):
+            self._listeners.emit(HostRecovered(at=now, host=host, cause=cause))
 
     def learn(self, origin: Origin, body: bytes, *, fresh_until_at: float | None) -> None:
         """Take in a robots.txt that nobody fetched."""

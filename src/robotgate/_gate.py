@@ -272,8 +272,9 @@ class RobotGate:
 
         Args:
             priority: of the waiters of one host, the higher goes first; robots.txt goes before all.
-            max_wait: seconds, in place of the gate's; waiting to ask for the site's rules is part of them, the
-            request for them is not.
+            max_wait: seconds, in place of the gate's. Finding out about the site's rules is part of them, though a
+                request for those that is under way is not broken off. Refused at once is whoever would come too late
+                even if all who wait ahead went as fast as they may.
 
         Raises (on entering the block):
             DisallowedError: the site's rules refuse the URL.
@@ -302,7 +303,8 @@ class RobotGate:
                 async for turn in gate.ready(urls):
                     tasks.create_task(visit(turn))
 
-        URLs of one host come in their order. The loop ends when all have come, or been refused.
+        URLs of one host come in their order; each is waited for however long, whatever the gate's `max_wait`. The loop
+        ends when all have come, or been refused.
 
         Args:
             urls: what to fetch; an endless or slow source is read as it is needed.
@@ -411,7 +413,8 @@ class RobotGate:
 
         Args:
             pattern: ``example.org``, ``*.example.org`` for the hosts below it, or ``*``.
-            override: in place of the pattern's present one; None takes that away.
+            override: in place of the pattern's present one; None takes that away. What has been promised to a host
+                is kept: the next visit comes no sooner than it was due.
 
         Raises:
             GateClosedError: the gate is not open.
@@ -452,6 +455,11 @@ class RobotGate:
             OptionError: `callback` is no function, or a coroutine function.
         """
         return self._listeners.subscribe(callback)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """User-Agent and From, as every request of ours has to bear them; for clients that are not the gate's own."""
+        return self._identity.headers
 
     @property
     def middleware(self) -> GateMiddleware:

@@ -19,14 +19,26 @@ NEWS: Final = 1.0
 
 
 class Health:
-    """Takes in what came of the requests of one lane."""
+    """Takes in what came of the requests of one lane.
 
-    def __init__(self, pace_key: str, *, pacer: Pacer, clock: Clock, listeners: Listeners) -> None:
+    Args:
+        blocked_by: why pace keys are blocked whose recovery is yet to be told of; it outlives the lane.
+    """
+
+    def __init__(
+        self,
+        pace_key: str,
+        *,
+        pacer: Pacer,
+        blocked_by: dict[str, BlockCause],
+        clock: Clock,
+        listeners: Listeners,
+    ) -> None:
         self._pace_key = pace_key
         self._pacer = pacer
         self._clock = clock
         self._listeners = listeners
-        self._blocked_by: BlockCause | None = None
+        self._blocked_by = blocked_by
 
     def answered(self, admission: Admission, status: int, retry_after: float | None) -> bool:
         """A host has answered. Returns whether that changes when, or whether, others may start."""
@@ -47,11 +59,11 @@ class Health:
             self._tell_recovered(str(admission.member.origin), BlockCause.UNREACHABLE)
         if status in _pacing.BLOCKING_STATUSES:
             if state.blocked_until_at - before.blocked_until_at > NEWS:
-                self._blocked_by = BlockCause.OVERLOADED if retry_after is None else BlockCause.ASKED
-                self._tell_blocked(self._pace_key, state.blocked_until_at, self._blocked_by)
-        elif self._blocked_by is not None and now >= before.blocked_until_at:
-            self._tell_recovered(self._pace_key, self._blocked_by)
-            self._blocked_by = None
+                cause = BlockCause.OVERLOADED if retry_after is None else BlockCause.ASKED
+                self._blocked_by[self._pace_key] = cause
+                self._tell_blocked(self._pace_key, state.blocked_until_at, cause)
+        elif self._pace_key in self._blocked_by and now >= before.blocked_until_at:
+            self._tell_recovered(self._pace_key, self._blocked_by.pop(self._pace_key))
         return is_reached_again or state.blocked_until_at != before.blocked_until_at
 
     def failed(self, admission: Admission, outage: str) -> None:

@@ -8,6 +8,7 @@ starts; and the instant that state, spacing, hours, blocks and quotas agree on, 
 from __future__ import annotations
 
 import asyncio
+import math
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from robotgate._bound import Bound, Place
+    from robotgate._events import BlockCause
     from robotgate._listeners import Listeners
     from robotgate._member import Member
     from robotgate._pacing import HostState
@@ -44,6 +46,7 @@ class Lane:
 
     Args:
         members: by origin as text; shared with the lane's successors, for what they ask outlives it.
+        blocked_by: why pace keys are blocked whose recovery is yet to be told of; shared with all lanes.
         new_member: makes the member of an origin.
         max_slots: what a connection pool grants a host at most; None where there is no such limit.
         on_idle: called when nobody waits any more and the host's politeness is served.
@@ -55,6 +58,7 @@ class Lane:
         *,
         state: HostState,
         members: dict[str, Member],
+        blocked_by: dict[str, BlockCause],
         new_member: Callable[[Origin], Member],
         max_slots: int | None,
         clock: Clock,
@@ -68,7 +72,9 @@ class Lane:
         self._new_member = new_member
         self._max_slots = max_slots
         self._slots = 1
-        self._health = Health(pace_key, pacer=self._pacer, clock=clock, listeners=listeners)
+        self._health = Health(
+            pace_key, pacer=self._pacer, blocked_by=blocked_by, clock=clock, listeners=listeners
+        )
         self._clock = clock
         self._on_idle = on_idle
         self._arrivals = count()
@@ -191,7 +197,7 @@ class Lane:
             if terms.is_wanted is not None and not terms.is_wanted():
                 self._give_back()
                 raise UnwantedError
-            place = await self._placed(terms.bound, deadline_at)
+            place = await self._placed(member, terms.bound, deadline_at)
             if self._is_closed:
                 place.release()
                 raise _closed()
@@ -241,7 +247,7 @@ class Lane:
             # Otherwise whoever begins or ends a turn, or gives his start back, pumps.
             self._start_next(now)
         deadline_at = self._queue.refuse_late(now, self._too_soon)
-        if deadline_at is not None:
+        if deadline_at < math.inf:
             self._alarm.ring_in(deadline_at - now)
         if self._is_idle:
             self._alarm.ring_in(max(self._pacer.served_at() - now, IDLE_LINGER))
@@ -278,8 +284,8 @@ class Lane:
             start_at = self._queue.start_behind(member, rank, free_at=free_at)
             # The clock may have gone on since the deadline was set: what is due now is in time.
             if start_at - max(deadline_at, now) > CLOCK_GRAIN:
-                raise self._too_soon(start_at - now)
-        turn = self._queue.join(member, rank, deadline_at)
+                raise self._too_soon(member, start_at - now)
+        turn = member.waiters.join(rank, deadline_at)
         try:
             self.pump()
             await turn
@@ -288,7 +294,7 @@ class Lane:
                 self._give_back()
             raise
         finally:
-            self._queue.leave(member, rank)
+            member.waiters.leave(rank, turn)
 
     def _is_free_for(self, member: Member, terms: Terms, now: float) -> bool:
         """Whether a newcomer may start at once."""
@@ -299,7 +305,7 @@ class Lane:
             and self._pacer.has_token()
         )
 
-    async def _placed(self, bound: Bound, deadline_at: float | None) -> Place:
+    async def _placed(self, member: Member, bound: Bound, deadline_at: float | None) -> Place:
         """Take a place within the bound over all hosts, while holding this lane's grant."""
         place = bound.try_acquire()
         if place is not None:
@@ -316,7 +322,7 @@ class Lane:
                 return await bound.acquire()
         except TimeoutError as error:
             self._give_back()
-            raise self._too_soon() from error
+            raise self._too_soon(member) from error
         except asyncio.CancelledError:
             self._give_back()
             raise
@@ -347,14 +353,14 @@ class Lane:
         following = self._queue.next_start(now)
         if following is None:
             return
-        at, member = following
+        at, member, rank = following
         if at > now:
             self._alarm.ring_in(at - now)
         elif not self._pacer.has_token():
             self._alarm.ring_in(LIMITER_PATIENCE)
         else:
             self._is_starting = True
-            member.waiters.pop().set_result(None)
+            member.waiters.grant(rank)
 
     def _free_at(self, member: Member | None, *, ahead: bool, now: float) -> float:
         """When the next request may start, counting what the end of the one under way is sure to bring."""
@@ -376,8 +382,8 @@ class Lane:
         else:
             self.pump()
 
-    def _too_soon(self, wait: float | None = None) -> TooSoonError:
-        wait = wait or self.wait() or max(self.delay, _pacing.MIN_RETRY_AFTER)
+    def _too_soon(self, member: Member, wait: float | None = None) -> TooSoonError:
+        wait = wait or self.wait(member.origin) or max(self.delay, _pacing.MIN_RETRY_AFTER)
         return TooSoonError(self.pace_key, wait)
 
 

@@ -15,6 +15,7 @@ from robotgate._urls import ROBOTS_PATH
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from robotgate._events import BlockCause
     from robotgate._listeners import Listeners
     from robotgate._overrides import HostPattern, Overrides
     from robotgate._ports import Clock, Store
@@ -51,6 +52,7 @@ class Lanes:
         self._blocks = HostBlocks()
         self._lanes: dict[str, Lane] = {}
         self._members: dict[str, dict[str, Member]] = {}
+        self._blocked_by: dict[str, BlockCause] = {}
         self._is_closed = False
 
     def __len__(self) -> int:
@@ -76,6 +78,7 @@ class Lanes:
                 pace_key,
                 state=state or HostState(),
                 members=self._members.setdefault(pace_key, {}),
+                blocked_by=self._blocked_by,
                 new_member=self._new_member,
                 max_slots=self._max_slots,
                 clock=self._clock,
@@ -119,6 +122,15 @@ class Lanes:
         """The lane, if there is one."""
         return self._lanes.get(pace_key)
 
+    def is_blocked(self, pattern: str) -> bool:
+        """Whether this very pattern is blocked by the operator.
+
+        Raises:
+            OptionError: it makes no sense.
+        """
+        self._blocks.prune(self._clock.now())
+        return self._blocks.holds(pattern)
+
     def blocked_until_at(self, host: str) -> float:
         """Until when the operator wants a host left alone."""
         return self._blocks.until_at(host)
@@ -126,9 +138,12 @@ class Lanes:
     def block(self, pattern: str, until_at: float) -> HostPattern:
         """Leave hosts alone, at the operator's word; who waits for one is told. An instant that has passed lifts it.
 
+        Returns the pattern, as read.
+
         Raises:
             OptionError: the pattern or the instant makes no sense.
         """
+        self._blocks.prune(self._clock.now())
         blocked = self._blocks.set(pattern, until_at)
         for pace_key, members in self._named_by(blocked):
             for member in members:

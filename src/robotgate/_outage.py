@@ -66,7 +66,9 @@ def outage_of(error: BaseException, *, host: str | None = None) -> str | None:
         return f"its TLS handshake fails ({error.verify_message})"
     if isinstance(error, socket.gaierror):
         return _failed_look_up(error)
-    if isinstance(error, OSError) and error.errno in UNREACHABLE_ERRNOS:
+    if isinstance(error, ConnectionRefusedError) or (
+        isinstance(error, OSError) and error.errno in UNREACHABLE_ERRNOS
+    ):
         return _failed_connection(error)
     return None
 
@@ -100,7 +102,7 @@ def _failed_connection(error: OSError) -> str | None:
         return "it takes no connection in time"
     if error.errno in OWN_ERRNOS:
         return None
-    if error.errno == errno.ECONNREFUSED:
+    if isinstance(error, ConnectionRefusedError) or error.errno == errno.ECONNREFUSED:
         return "it refuses connections"
     return f"it takes no connection ({os.strerror(error.errno)})" if error.errno else "it takes no connection"
 

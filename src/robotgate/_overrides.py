@@ -231,6 +231,14 @@ class HostBlocks:
             self._until_at.pop(known.key, None)
         return known
 
+    def holds(self, pattern: str) -> bool:
+        """Whether this very pattern has an instant.
+
+        Raises:
+            OptionError: it names no host.
+        """
+        return HostPattern.parse(pattern).key in self._until_at
+
     def until_at(self, host: str) -> float:
         """Until when a host, given as `Origin.host` has it, is left alone; 0 or an instant past when it is not."""
         blocks = self._until_at

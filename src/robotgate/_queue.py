@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import TYPE_CHECKING
 
 from robotgate._errors import HostUnavailableError
 from robotgate._pacing import CLOCK_GRAIN
-from robotgate._waiters import PAGES, TurnHeap
+from robotgate._waiters import PAGES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from robotgate._member import Member
     from robotgate._pacer import Pacer
-    from robotgate._waiters import Rank, Turn
+    from robotgate._waiters import Rank
 
 
 class Queue:
@@ -28,10 +29,9 @@ class Queue:
     def __init__(self, members: Collection[Member], pacer: Pacer) -> None:
         self._members = members
         self._pacer = pacer
-        self._deadlines: TurnHeap[float] = TurnHeap()
 
     def __len__(self) -> int:
-        """How many wait, those included who have been answered and do not know it yet."""
+        """How many wait, those included who have been sent away and do not know it yet."""
         return sum(len(member.waiters) for member in self._members)
 
     @property
@@ -42,20 +42,8 @@ class Queue:
                 return False
         return True
 
-    def join(self, member: Member, rank: Rank, deadline_at: float | None) -> Turn:
-        """Wait for a turn; whoever stops waiting says so by `leave`."""
-        turn = member.waiters.join(rank)
-        if deadline_at is not None:
-            self._deadlines.push(deadline_at, turn)
-        return turn
-
-    def leave(self, member: Member, rank: Rank) -> None:
-        """A waiter has had its turn, or goes without."""
-        member.waiters.leave(rank)
-        self._deadlines.sweep(len(self))
-
-    def next_start(self, now: float) -> tuple[float, Member] | None:
-        """When the next start may be, and whose; None when nobody waits who could be let go.
+    def next_start(self, now: float) -> tuple[float, Member, Rank] | None:
+        """When the next start may be, whose, and of which rank; None when nobody waits who could be let go.
 
         Of those who are due the one that ranks first; when none is, the one that is due first.
         """
@@ -69,7 +57,7 @@ class Queue:
             candidate = (at if at - now > CLOCK_GRAIN else now), rank
             if first is None or candidate < first:
                 first, whose = candidate, member
-        return None if first is None or whose is None else (first[0], whose)
+        return None if first is None or whose is None else (first[0], whose, first[1])
 
     def start_behind(self, member: Member, rank: Rank, *, free_at: float) -> float:
         """When a newcomer would start if all who go before him went as fast as they may.
@@ -95,11 +83,14 @@ class Queue:
                     again = partial(HostUnavailableError, error.host, error.retry_after, error.cause)
                     member.waiters.refuse(again, pages_only=not ahead)
 
-    def refuse_late(self, now: float, error: Callable[[], Exception]) -> float | None:
-        """Send away who has waited long enough. Returns when the next will have."""
-        while (deadline_at := self._deadlines.first()) is not None and deadline_at - now <= CLOCK_GRAIN:
-            self._deadlines.pop().set_exception(error())
-        return deadline_at
+    def refuse_late(self, now: float, error: Callable[[Member], Exception]) -> float:
+        """Send away who has waited long enough. Returns when the next will have; infinity when nobody ever will."""
+        following = math.inf
+        for member in self._members:
+            deadline_at = member.waiters.refuse_late(now, partial(error, member))
+            if deadline_at is not None:
+                following = min(following, deadline_at)
+        return following
 
     def refuse_all(self, error: Callable[[], Exception]) -> None:
         """Send everybody away."""

@@ -181,7 +181,6 @@ class ReadyTurns:
                     await self._stand_aside(url)
                     continue
                 if is_wanted() and demand is not None:
-                    turn.hand_over()
                     demand.set_result(turn)
                     return
                 # Whoever asked for it was cancelled in the meantime.

@@ -143,10 +143,6 @@ class Turn:
         wish = replace(self._wish, asked_at=self._clock.now())
         self._site, self._admission = await self._turns.admit(wish, arrival=self._admission.terms.arrival)
 
-    def hand_over(self) -> None:
-        """Whoever uses the turn from here on is another task than the one that asked for it."""
-        self._admission.place.holder = None
-
     def end(self) -> None:
         """The response has been read, or will not be. Ending twice is ending once."""
         if self._admission.is_open:

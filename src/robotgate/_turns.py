@@ -135,7 +135,8 @@ class Turns:
 
         Args:
             chain: the URLs that redirected here, first to last, for the error.
-            is_wanted: asked when the turn has come; no leaves it to the next, and raises `UnwantedError` here.
+            is_wanted: asked when the turn has come; no leaves it to the next, and raises `UnwantedError` here. The turn
+                is then for another task than this one, whoever enters its block.
 
         Raises:
             DisallowedError: the site's rules refuse it.
@@ -158,6 +159,8 @@ class Turns:
         except (TooSoonError, HostUnavailableError, NestedTurnError, StoreError) as error:
             self._tell_refused(f"{origin}{target}", error)
             raise
+        if is_wanted is not None:
+            admission.hand_over()
         return Turn(self, wish, site, admission, clock=self._clock)
 
     async def admit(self, wish: Wish, *, arrival: int | None = None) -> tuple[Site, Admission]:

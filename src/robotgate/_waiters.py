@@ -8,6 +8,8 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 
+from robotgate._pacing import CLOCK_GRAIN
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -57,29 +59,32 @@ class TurnHeap(Generic[_Key]):
 class Waiters:
     """Those who wait for one origin."""
 
-    __slots__ = ("_counts", "_turns")
+    __slots__ = ("_counts", "_deadlines", "_turns")
 
     def __init__(self) -> None:
         self._turns: TurnHeap[Rank] = TurnHeap()
+        self._deadlines: TurnHeap[float] = TurnHeap()
         self._counts: Counter[tuple[int, int]] = Counter()
 
     def __len__(self) -> int:
-        """How many have joined and not yet left, those included who have been answered and do not know it yet."""
+        """How many wait, those included who have been sent away and do not know it yet."""
         return self._counts.total()
 
-    def join(self, rank: Rank) -> Turn:
+    def join(self, rank: Rank, deadline_at: float | None) -> Turn:
         """Wait for a turn; whoever stops waiting says so by `leave`."""
         turn: Turn = asyncio.get_running_loop().create_future()
         self._turns.push(rank, turn)
+        if deadline_at is not None:
+            self._deadlines.push(deadline_at, turn)
         self._counts[rank[:2]] += 1
         return turn
 
-    def leave(self, rank: Rank) -> None:
+    def leave(self, rank: Rank, turn: Turn) -> None:
         """A waiter has had its turn, or goes without."""
-        self._counts[rank[:2]] -= 1
-        if not self._counts[rank[:2]]:
-            del self._counts[rank[:2]]
-        self._turns.sweep(len(self))
+        if turn.cancelled() or turn.exception() is not None:
+            self._discount(rank)
+            self._turns.sweep(len(self))
+        self._deadlines.sweep(len(self))
 
     @property
     def is_empty(self) -> bool:
@@ -90,9 +95,10 @@ class Waiters:
         """The rank of who is next; None when nobody waits."""
         return self._turns.first()
 
-    def pop(self) -> Turn:
-        """The turn of who is next."""
-        return self._turns.pop()
+    def grant(self, rank: Rank) -> None:
+        """Give who is next his turn; `rank` is his, as `first` told it."""
+        self._turns.pop().set_result(None)
+        self._discount(rank)
 
     def ahead_of(self, rank: Rank) -> int:
         """How many go before a newcomer of this rank."""
@@ -108,3 +114,14 @@ class Waiters:
             else:
                 turn.set_exception(error())
         self._turns = kept
+
+    def refuse_late(self, now: float, error: Callable[[], Exception]) -> float | None:
+        """Send away who has waited long enough. Returns when the next will have; None when nobody ever will."""
+        while (deadline_at := self._deadlines.first()) is not None and deadline_at - now <= CLOCK_GRAIN:
+            self._deadlines.pop().set_exception(error())
+        return deadline_at
+
+    def _discount(self, rank: Rank) -> None:
+        self._counts[rank[:2]] -= 1
+        if not self._counts[rank[:2]]:
+            del self._counts[rank[:2]]
