@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, TypedDict, Unpack
+from typing import TYPE_CHECKING, Final, TypedDict, TypeVar, Unpack
 
 from robotgate import Answer, RobotGate
 from robotgate.testing import ScriptedFetcher, VirtualClock
@@ -13,7 +13,18 @@ if TYPE_CHECKING:
 
     import aiohttp
 
-    from robotgate import Clock, Failure, Fetcher, HostOverride, PaceKeyPolicy, RobotGateError, StatusPolicy, Store
+    from robotgate import (
+        Clock,
+        Failure,
+        Fetcher,
+        HostOverride,
+        RobotGateError,
+        StatusPolicy,
+        Store,
+    )
+    from robotgate._pace_key import PaceKeyPolicy
+
+Result = TypeVar("Result")
 
 SITE: Final = "http://a.example"
 PAGE: Final = "http://a.example/page"
@@ -105,6 +116,11 @@ async def visit(
 async def visits(gate: RobotGate, count: int, url: str = PAGE, *, takes: float = 0.0) -> list[float]:
     """So many visitors who come together; their starts."""
     return await asyncio.gather(*(visit(gate, url, takes=takes) for _ in range(count)))
+
+
+async def together(*tasks: Awaitable[Result]) -> list[Result]:
+    """What comes of all of them."""
+    return await asyncio.gather(*tasks)
 
 
 async def refusal(turn: Awaitable[float], kind: type[RobotGateError]) -> tuple[RobotGateError, float]:

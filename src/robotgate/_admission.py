@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 
 class UnwantedError(Exception):
-    """A turn has come whose asker does not want it now; it stays inside the gate."""
+    """A turn has come whose asker does not want it now, and which the next one has; it stays inside the gate."""
+
+    def __init__(self, arrival: int) -> None:
+        super().__init__(arrival)
+        self.arrival = arrival
+        """Whoever asks again with it takes the place among the waiters that he had."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

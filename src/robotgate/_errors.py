@@ -22,7 +22,6 @@ rewraps them. A blanket ``except ClientError: retry`` therefore retries refusals
 
 from __future__ import annotations
 
-import math
 import re
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -31,6 +30,8 @@ from aiohttp import ClientError
 if TYPE_CHECKING:
     from robotgate._verdict import Verdict
 
+_AGE: Final = 1e9
+"""Seconds; whoever asks us to wait longer does not want us back."""
 _CREDENTIALS: Final = re.compile(r"//[^/?#]*@")
 """What of a URL must not stand in a log."""
 
@@ -103,7 +104,8 @@ class TooSoonError(RobotGateError, ClientError):
     status: ClassVar[int] = 503
 
     def __init__(self, host: str, retry_after: float) -> None:
-        super().__init__(f"{host} is not due within max_wait; in {retry_after:.3f} s at the earliest")
+        when = f"in {retry_after:.3f} s at the earliest" if retry_after < _AGE else "not in our time"
+        super().__init__(f"{host} is not due within max_wait; {when}")
         self.host = host
         self.retry_after = retry_after
         """Seconds until the turn can come, at the earliest."""
@@ -118,7 +120,7 @@ class HostUnavailableError(RobotGateError, ClientError):
     status: ClassVar[int] = 503
 
     def __init__(self, host: str, retry_after: float, cause: str, verdict: Verdict | None = None) -> None:
-        again = f"; try again in {retry_after:.0f} s" if math.isfinite(retry_after) else ""
+        again = f"; try again in {retry_after:.0f} s" if retry_after < _AGE else ""
         super().__init__(f"{host} is unavailable: {cause}{again}")
         self.host = host
         self.retry_after = retry_after

@@ -25,6 +25,14 @@ class Health:
         blocked_by: why pace keys are blocked whose recovery is yet to be told of; it outlives the lane.
     """
 
+    __slots__ = (
+        "_blocked_by",
+        "_clock",
+        "_listeners",
+        "_pace_key",
+        "_pacer",
+    )
+
     def __init__(
         self,
         pace_key: str,
@@ -58,7 +66,8 @@ class Health:
         if is_reached_again:
             self._tell_recovered(str(admission.member.origin), BlockCause.UNREACHABLE)
         if status in _pacing.BLOCKING_STATUSES:
-            if state.blocked_until_at - before.blocked_until_at > NEWS:
+            is_new = before.blocked_until_at <= now < state.blocked_until_at
+            if is_new or state.blocked_until_at - max(before.blocked_until_at, now) > NEWS:
                 cause = BlockCause.OVERLOADED if retry_after is None else BlockCause.ASKED
                 self._blocked_by[self._pace_key] = cause
                 self._tell_blocked(self._pace_key, state.blocked_until_at, cause)

@@ -52,6 +52,24 @@ class Lane:
         on_idle: called when nobody waits any more and the host's politeness is served.
     """
 
+    __slots__ = (
+        "_alarm",
+        "_arrivals",
+        "_clock",
+        "_health",
+        "_is_closed",
+        "_is_starting",
+        "_max_slots",
+        "_new_member",
+        "_on_idle",
+        "_open",
+        "_pacer",
+        "_queue",
+        "_slots",
+        "members",
+        "pace_key",
+    )
+
     def __init__(
         self,
         pace_key: str,
@@ -115,6 +133,7 @@ class Lane:
 
     def wait(self, origin: Origin | None = None) -> float:
         """Seconds until the next turn could come at the earliest: that of a page of this origin, if one is given."""
+        self._pacer.recall()
         now = self._clock.now()
         member = None if origin is None else self.members.get(str(origin))
         left = self._free_at(member, ahead=False, now=now) - now
@@ -196,7 +215,7 @@ class Lane:
             await self._granted(member, terms, deadline_at)
             if terms.is_wanted is not None and not terms.is_wanted():
                 self._give_back()
-                raise UnwantedError
+                raise UnwantedError(terms.arrival)
             place = await self._placed(member, terms.bound, deadline_at)
             if self._is_closed:
                 place.release()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 from robotgate import _circuit, _pacing
@@ -67,13 +68,19 @@ class Member:
         Args:
             ahead: for robots.txt, which has to be read whatever hours the last one named.
         """
-        at = _pacing.earliest_start_at(state, spacing=spacing, now=now)
-        at = max(at, self.blocked_until_at, self.circuit.retry_at)
-        if ahead or not self.asked.visit_times:
+        at = max(
+            now,
+            state.next_allowed_at,
+            state.blocked_until_at,
+            self.blocked_until_at,
+            self.circuit.retry_at,
+        )
+        hours = () if ahead else self.asked.visit_times
+        since = -math.inf if state.last_visit_at is None else state.last_visit_at
+        at = spacing.due_at(since=since, at=at)
+        if not hours or opens_at(hours, at=at) == at:
             return at
-        while (opening := opens_at(self.asked.visit_times, at=at)) > at:
-            at = _pacing.earliest_start_at(state, spacing=spacing, now=opening)
-        return at
+        return spacing.due_within(hours, since=since, at=at)
 
     def unavailable(
         self, state: HostState, *, spacing: Spacing, ahead: bool, now: float

@@ -32,6 +32,18 @@ class Pacer:
         members: what is paced together; the strictest of them binds all.
     """
 
+    __slots__ = (
+        "_heeds_latency",
+        "_limiter",
+        "_members",
+        "_pace_key",
+        "_rates",
+        "_starts",
+        "_store",
+        "spacing",
+        "state",
+    )
+
     def __init__(self, pace_key: str, *, state: HostState, members: Collection[Member], store: Store) -> None:
         self.state = state
         self.spacing = Spacing()
@@ -41,7 +53,7 @@ class Pacer:
         self._limiter: AsyncLimiter | None = None
         self._heeds_latency = False
         self._rates: tuple[Rate, ...] = ()
-        self._starts: deque[float] = deque()
+        self._starts: deque[float] | None = None
 
     def reckon(self) -> None:
         """Take in what the members ask and are granted now."""
@@ -50,13 +62,16 @@ class Pacer:
         )
         self._rates = tuple(rates)
         self._heeds_latency = any(member.options.latency_factor for member in self._members)
-        self._starts = deque(self._starts, maxlen=max((rate.requests for rate in rates), default=0))
+        # An empty deque takes as much memory as all the rest here, and most lanes have no quota.
+        most = max((rate.requests for rate in rates), default=0)
+        self._starts = deque(self._starts or (), maxlen=most) if most else None
         self._space()
 
     def earliest_start_at(self, *, now: float) -> float:
         """The first instant from now on at which anything may start, as far as time alone tells."""
-        if self._rates:
-            now = max(now, *(_quota.due_at(self._starts, rate) for rate in self._rates))
+        starts = self._starts
+        if starts is not None:
+            now = max(now, *(_quota.due_at(starts, rate) for rate in self._rates))
         return _pacing.earliest_start_at(self.state, spacing=self.spacing, now=now)
 
     def start_at(self, member: Member, *, ahead: bool, now: float) -> float:
@@ -88,7 +103,8 @@ class Pacer:
         if self._limiter is not None:
             await self._limiter.acquire()
         self.remember(_pacing.begun(self.state, now=now, spacing=self.spacing))
-        self._starts.append(now)
+        if self._starts is not None:
+            self._starts.append(now)
 
     def recall(self) -> None:
         """Take in what others, who share the store, have learnt of the host."""

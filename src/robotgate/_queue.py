@@ -26,6 +26,11 @@ class Queue:
         pacer: tells when the next of a member may start.
     """
 
+    __slots__ = (
+        "_members",
+        "_pacer",
+    )
+
     def __init__(self, members: Collection[Member], pacer: Pacer) -> None:
         self._members = members
         self._pacer = pacer

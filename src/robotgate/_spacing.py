@@ -112,6 +112,29 @@ class Spacing:
         # So far off that a double tells no hours apart.
         return max(at, since + max(day.delays))
 
+    def due_within(self, hours: Sequence[VisitTime], *, since: float, at: float) -> float:
+        """As `due_at`, within one of these hours, each of which ends on the day it begins.
+
+        Each stretch of the day that has one delay is asked for its own first instant: no file makes this count days.
+        """
+        if math.isinf(at):
+            return at
+        day = self.day
+        first_due = math.inf
+        for window in hours:
+            start, end = window.start_minute * MINUTE, (window.end_minute + 1) * MINUTE
+            place = bisect_right(day.seconds, start) - 1
+            while start < end:
+                place += 1
+                after = min(end, day.seconds[place]) if place < len(day.seconds) else end
+                spaced_at = max(at, since + day.delays[place - 1])
+                second = spaced_at % DAY_SECONDS
+                if not start <= second < after:
+                    spaced_at += start - second + (DAY_SECONDS if second >= after else 0)
+                first_due = min(first_due, spaced_at)
+                start = after
+        return first_due
+
     @property
     def steady_delay(self) -> float:
         """Seconds: the shortest that `delay_at` is at any time of day, which a constant period may meter."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
+from robotgate._admission import UnwantedError
 from robotgate._errors import (
     DisallowedError,
     HostUnavailableError,
@@ -177,24 +179,36 @@ class Turns:
             if not site.rules.allows(wish.target):
                 raise self._refusal(site, wish)
             lane = await self._lanes.lane(self._lanes.pace_key(wish.origin, wish.target))
-            was_fresh = self._keeper.fresh(wish.origin) is site
+            is_fresh = self._keeper.fresh(wish.origin) is site
+            still_allows = partial(self._still_allows, wish, site) if is_fresh else None
             # The lane knows already, unless a pace key of the operator's own parts an origin's paths.
             lane.ask(wish.origin, site.asked)
-            admission = await lane.admit(
-                wish.origin,
-                bound=self._bound,
-                priority=wish.priority,
-                max_wait=self._left(wish),
-                arrival=arrival,
-                is_wanted=wish.is_wanted,
-            )
-            current = self._keeper.fresh(wish.origin) if was_fresh else site
-            if current is not None and (current is site or current.rules.allows(wish.target)):
-                self._tell_began(current, wish)
-                return current, admission
-            # Rules that are asked for again take this host's turn; the next is this request's again.
+            try:
+                admission = await lane.admit(
+                    wish.origin,
+                    bound=self._bound,
+                    priority=wish.priority,
+                    max_wait=self._left(wish),
+                    arrival=arrival,
+                    is_wanted=_both(still_allows, wish.is_wanted),
+                )
+            except UnwantedError as unwanted:
+                if still_allows is None or still_allows():
+                    raise
+                arrival = unwanted.arrival
+                continue
+            if still_allows is None or still_allows():
+                current = self._keeper.fresh(wish.origin) if is_fresh else None
+                self._tell_began(wish)
+                return current or site, admission
+            # They changed at the last moment, while a place over all hosts was awaited.
             arrival = admission.terms.arrival
             admission.end()
+
+    def _still_allows(self, wish: Wish, site: Site) -> bool:
+        """Whether the rules that hold now, be they those of `site` or newer ones, are known and let a request pass."""
+        current = self._keeper.fresh(wish.origin)
+        return current is not None and (current is site or current.rules.allows(wish.target))
 
     async def _unknown_site(self, wish: Wish) -> Site:
         """A site whose rules have to be asked for first, which takes a turn of its host as well."""
@@ -243,9 +257,16 @@ class Turns:
         if self._listeners.is_heard(TurnRefused):
             self._listeners.emit(TurnRefused(at=self._clock.now(), url=url, error=error))
 
-    def _tell_began(self, site: Site, wish: Wish) -> None:
+    def _tell_began(self, wish: Wish) -> None:
         if self._listeners.is_heard(TurnBegan):
             now = self._clock.now()
             self._listeners.emit(
-                TurnBegan(at=now, url=f"{site.key}{wish.target}", waited=now - wish.asked_at)
+                TurnBegan(at=now, url=f"{wish.origin}{wish.target}", waited=now - wish.asked_at)
             )
+
+
+def _both(one: Callable[[], bool] | None, other: Callable[[], bool] | None) -> Callable[[], bool] | None:
+    """Whether both say yes; the second is asked only then."""
+    if one is None or other is None:
+        return one or other
+    return lambda: one() and other()

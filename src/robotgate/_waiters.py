@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
@@ -59,29 +58,32 @@ class TurnHeap(Generic[_Key]):
 class Waiters:
     """Those who wait for one origin."""
 
-    __slots__ = ("_counts", "_deadlines", "_turns")
+    __slots__ = ("_counts", "_deadlines", "_latest", "_turns")
 
     def __init__(self) -> None:
         self._turns: TurnHeap[Rank] = TurnHeap()
         self._deadlines: TurnHeap[float] = TurnHeap()
-        self._counts: Counter[tuple[int, int]] = Counter()
+        self._counts: dict[tuple[int, int], int] = {}
+        self._latest = -1
 
     def __len__(self) -> int:
         """How many wait, those included who have been sent away and do not know it yet."""
-        return self._counts.total()
+        return sum(self._counts.values())
 
     def join(self, rank: Rank, deadline_at: float | None) -> Turn:
         """Wait for a turn; whoever stops waiting says so by `leave`."""
         turn: Turn = asyncio.get_running_loop().create_future()
         self._turns.push(rank, turn)
+        self._latest = max(self._latest, rank[2])
         if deadline_at is not None:
             self._deadlines.push(deadline_at, turn)
-        self._counts[rank[:2]] += 1
+        self._counts[rank[:2]] = self._counts.get(rank[:2], 0) + 1
         return turn
 
     def leave(self, rank: Rank, turn: Turn) -> None:
         """A waiter has had its turn, or goes without."""
-        if turn.cancelled() or turn.exception() is not None:
+        if not turn.done() or turn.cancelled() or turn.exception() is not None:
+            turn.cancel()
             self._discount(rank)
             self._turns.sweep(len(self))
         self._deadlines.sweep(len(self))
@@ -101,8 +103,9 @@ class Waiters:
         self._discount(rank)
 
     def ahead_of(self, rank: Rank) -> int:
-        """How many go before a newcomer of this rank."""
-        return sum(waiting for ranked, waiting in self._counts.items() if ranked <= rank[:2])
+        """How many go before somebody of this rank, at the least: who asks again may go before some like him."""
+        before = sum(waiting for ranked, waiting in self._counts.items() if ranked < rank[:2])
+        return before + self._counts.get(rank[:2], 0) if rank[2] > self._latest else before
 
     def refuse(self, error: Callable[[], Exception], *, pages_only: bool = False) -> None:
         """Send them away."""

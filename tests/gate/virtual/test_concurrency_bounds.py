@@ -49,9 +49,7 @@ class CrowdedFetcher:
         self._crowd = crowd
         self._takes = takes
 
-    async def fetch(
-        self, url: str, *, headers: Mapping[str, str], max_bytes: int, timeout: float
-    ) -> Answer:
+    async def fetch(self, url: str, *, headers: Mapping[str, str], max_bytes: int, timeout: float) -> Answer:
         """Missing."""
         await self._crowd.stay("robots.txt", self._takes)
         return Answer(status=404)
@@ -113,9 +111,7 @@ async def test_places_go_by_arrival() -> None:
     """Hosts that are due get them in the order in which they were."""
     async with make_gate(concurrency=1) as gate:
         learn(gate, "abcd")
-        given = await asyncio.gather(
-            *(visit(gate, f"http://{host}.example/", takes=5.0) for host in "dbca")
-        )
+        given = await asyncio.gather(*(visit(gate, f"http://{host}.example/", takes=5.0) for host in "dbca"))
         assert given == [0.0, 5.0, 10.0, 15.0]
 
 
@@ -149,11 +145,13 @@ async def test_limit_per_host_of_a_connector_bounds_the_slots() -> None:
     """Whatever the gate's options and overrides grant."""
     crowd = Crowd()
     connector = aiohttp.TCPConnector(limit_per_host=2)
-    async with aiohttp.ClientSession(connector=connector) as session:
-        async with make_gate(session=session, delay=0.0, concurrency_per_host=5) as gate:
-            learn(gate, "a")
-            gate.override("a.example", HostOverride(concurrency=4))
-            await asyncio.gather(*(crowd.visit(gate, "a") for _ in range(6)))
+    async with (
+        aiohttp.ClientSession(connector=connector) as session,
+        make_gate(session=session, delay=0.0, concurrency_per_host=5) as gate,
+    ):
+        learn(gate, "a")
+        gate.override("a.example", HostOverride(concurrency=4))
+        await asyncio.gather(*(crowd.visit(gate, "a") for _ in range(6)))
     assert crowd.most == 2
 
 

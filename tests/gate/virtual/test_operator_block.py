@@ -7,7 +7,21 @@ import math
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from tests.paced import DAY, OTHER, PAGE, ROBOTS, SITE, asks, make_gate, now, refusal, scripted, visit, visits
+from tests.paced import (
+    DAY,
+    OTHER,
+    PAGE,
+    ROBOTS,
+    SITE,
+    asks,
+    make_gate,
+    now,
+    refusal,
+    scripted,
+    together,
+    visit,
+    visits,
+)
 from tests.waiting import settle
 
 from robotgate import (
@@ -44,7 +58,7 @@ async def test_waits_until_the_instant(until: float | datetime) -> None:
         assert gate.wait_time(PAGE) == 200.0
         assert gate.host(PAGE).blocked_by_operator_until_at == 200.0
         assert gate.host(PAGE).blocked_until_at is None
-        assert await asyncio.gather(visits(gate, 2), visits(gate, 2, OTHER)) == [[200.0, 201.0], [1.0, 2.0]]
+        assert await together(visits(gate, 2), visits(gate, 2, OTHER)) == [[200.0, 201.0], [1.0, 2.0]]
         assert gate.host(PAGE).blocked_by_operator_until_at is None
 
 
@@ -124,7 +138,7 @@ async def test_waiters_wait_out_what_is_short() -> None:
         gate.learn(OTHER, b"")
         gate.block(HOST, 300.0)
         gate.block("b.example", DAY / 2)
-        given = await asyncio.gather(visits(gate, 2), visits(gate, 2, OTHER))
+        given = await together(visits(gate, 2), visits(gate, 2, OTHER))
         assert given == [[300.0, 301.0], [DAY / 2, DAY / 2 + 1]]
 
 

@@ -7,7 +7,20 @@ import math
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.paced import OTHER, PAGE, ROBOTS, SITE, asks, make_gate, now, refusal, scripted, visit, visits
+from tests.paced import (
+    OTHER,
+    PAGE,
+    ROBOTS,
+    SITE,
+    asks,
+    make_gate,
+    now,
+    refusal,
+    scripted,
+    together,
+    visit,
+    visits,
+)
 from tests.waiting import settle
 
 from robotgate import (
@@ -31,7 +44,7 @@ CLOSED = asks("Disallow: /")
 async def test_given_at_the_beginning() -> None:
     """One host's delay, another's as the gate has it."""
     async with make_gate(overrides={HOST: HostOverride(delay=5.0)}) as gate:
-        assert await asyncio.gather(visits(gate, 2), visits(gate, 2, OTHER)) == [[5.0, 10.0], [1.0, 2.0]]
+        assert await together(visits(gate, 2), visits(gate, 2, OTHER)) == [[5.0, 10.0], [1.0, 2.0]]
 
 
 async def test_longer_delay_binds_who_waits() -> None:
@@ -228,7 +241,9 @@ def known(gate: RobotGate) -> tuple[float, float]:
     return gate.host(PAGE).delay, gate.host("http://sub.b.example/").delay
 
 
-@pytest.mark.parametrize("pattern", ["", "http://a.example", "a.example:80", "a.example/x", "a*.example", "*.*"])
+@pytest.mark.parametrize(
+    "pattern", ["", "http://a.example", "a.example:80", "a.example/x", "a*.example", "*.*"]
+)
 async def test_wrong_pattern_changes_nothing(pattern: str) -> None:
     """It is refused by name."""
     async with make_gate(overrides={HOST: HostOverride(delay=3.0)}) as gate:

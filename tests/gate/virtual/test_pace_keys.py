@@ -11,13 +11,13 @@ import pytest
 from tests.paced import (
     PAGE,
     SITE,
-    Options,
     asks,
     make_gate,
     now,
     refusal,
     scripted,
     sleep_until,
+    together,
     visit,
     visits,
 )
@@ -28,7 +28,8 @@ from robotgate import HostOverride, HostUnavailableError, OptionError, PaceKey
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from robotgate import PaceKeyPolicy, RobotGate
+    from robotgate import RobotGate
+    from robotgate._pace_key import PaceKeyPolicy
 
 SECURE_SITE = "https://a.example"
 SECURE = "https://a.example/page"
@@ -64,7 +65,13 @@ async def starts_of(gate: RobotGate, *urls: str) -> list[float]:
         ),
         (
             PaceKey.REGISTRABLE_DOMAIN,
-            ["http://a.co.uk/", "http://b.co.uk/", "http://www.b.co.uk/", "http://8.8.8.8/", "http://1.8.8.8/"],
+            [
+                "http://a.co.uk/",
+                "http://b.co.uk/",
+                "http://www.b.co.uk/",
+                "http://8.8.8.8/",
+                "http://1.8.8.8/",
+            ],
             [0.0, 0.0, 1.0, 0.0, 0.0],
         ),
     ],
@@ -94,7 +101,7 @@ async def test_crawl_delay_holds_in_every_part() -> None:
     """A site's wish binds all of its paths, however the operator parts them."""
     fetcher = scripted({SITE: asks("Crawl-delay: 5")})
     async with make_gate(fetcher, pace_key=lambda url: urlsplit(url).path) as gate:
-        given = await asyncio.gather(visits(gate, 3, f"{SITE}/one"), visits(gate, 3, f"{SITE}/two"))
+        given = await together(visits(gate, 3, f"{SITE}/one"), visits(gate, 3, f"{SITE}/two"))
         assert given == [[0.0, 5.0, 10.0]] * 2
         gate.learn(SITE, asks("Crawl-delay: 7").encode())
         assert await visits(gate, 2, f"{SITE}/one") == [17.0, 24.0]
@@ -103,20 +110,21 @@ async def test_crawl_delay_holds_in_every_part() -> None:
 async def test_strictest_binds_all_who_are_paced_together() -> None:
     """One asks for five seconds, the other for nothing; one may have three at once, the other one."""
     fetcher = scripted({SITE: asks("Crawl-delay: 5")})
-    options = Options(concurrency_per_host=3, overrides={"b.example": HostOverride(concurrency=1)})
-    async with make_gate(fetcher, pace_key=lambda url: "all", **options) as gate:
+    overrides = {"b.example": HostOverride(concurrency=1)}
+    gate = make_gate(fetcher, pace_key=lambda _url: "all", concurrency_per_host=3, overrides=overrides)
+    async with gate:
         await gate.allowed(PAGE)
         assert await visits(gate, 2, takes=7.0) == [5.0, 10.0]
         assert now() == 17.0
         gate.learn("http://b.example/", b"")
         # One at a time from here on: the five seconds count from the end.
-        assert await asyncio.gather(visit(gate, "http://b.example/", takes=2.0), visit(gate)) == [17.0, 24.0]
+        assert await together(visit(gate, "http://b.example/", takes=2.0), visit(gate)) == [17.0, 24.0]
 
 
 async def test_quota_of_any_binds_all() -> None:
     """Every member's quota holds for their common starts."""
     overrides = {"a.example": HostOverride(rate=(3, 100)), "b.example": HostOverride(rate=(2, 20))}
-    async with make_gate(pace_key=lambda url: "all", overrides=overrides) as gate:
+    async with make_gate(pace_key=lambda _url: "all", overrides=overrides) as gate:
         for host in "ab":
             gate.learn(f"http://{host}.example/", b"")
         starts = await asyncio.gather(*(visit(gate, f"http://{host}.example/") for host in "abab"))
@@ -130,10 +138,10 @@ async def test_longest_delay_of_the_members_is_lifted_with_it() -> None:
         gate.override("one.example.com", HostOverride(delay=20.0))
         assert await starts_of(gate, one, two) == [0.0, 20.0]
         gate.override("one.example.com", None)
-        assert await asyncio.gather(visit(gate, one), visit(gate, two)) == [40.0, 41.0]
+        assert await together(visit(gate, one), visit(gate, two)) == [40.0, 41.0]
 
 
-@pytest.mark.parametrize("policy", [PaceKey.HOST, PaceKey.REGISTRABLE_DOMAIN, lambda url: "all"])
+@pytest.mark.parametrize("policy", [PaceKey.HOST, PaceKey.REGISTRABLE_DOMAIN, lambda _url: "all"])
 async def test_circuits_are_per_origin(policy: PaceKeyPolicy) -> None:
     """Who cannot be reached holds up nobody he is paced with, and is probed in his turn."""
     async with make_gate(pace_key=policy) as gate:

@@ -7,7 +7,20 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.paced import HOUR, OTHER, PAGE, ROBOTS, SITE, make_gate, now, refusal, scripted, visit, visits
+from tests.paced import (
+    HOUR,
+    OTHER,
+    PAGE,
+    ROBOTS,
+    SITE,
+    make_gate,
+    now,
+    refusal,
+    scripted,
+    together,
+    visit,
+    visits,
+)
 from tests.waiting import settle
 
 from robotgate import NO_RATE, HostOverride, TooSoonError
@@ -69,7 +82,7 @@ async def test_hosts_have_their_own() -> None:
     async with make_gate(rate=(1, 100)) as gate:
         gate.learn(PAGE, b"")
         gate.learn(OTHER, b"")
-        assert await asyncio.gather(visits(gate, 2), visits(gate, 2, OTHER)) == [[0.0, 100.0]] * 2
+        assert await together(visits(gate, 2), visits(gate, 2, OTHER)) == [[0.0, 100.0]] * 2
 
 
 async def test_total_rate_counts_robots_txt() -> None:

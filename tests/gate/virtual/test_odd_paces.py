@@ -1,0 +1,244 @@
+"""What nobody asks for on purpose: endless waits, today's date, hours that never meet, closing at any moment."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.paced import (
+    DAY,
+    HOUR,
+    OTHER,
+    PAGE,
+    SITE,
+    Options,
+    asks,
+    make_gate,
+    now,
+    refusal,
+    scripted,
+    sleep_until,
+    visit,
+    visits,
+)
+from tests.waiting import settle
+
+from robotgate import GateClosedError, HostOverride, MemoryStore, TooSoonError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from robotgate import RobotGate
+
+TODAY = 1_800_000_000.123456789
+"""Where a double tells no instants apart that are closer than a quarter of a microsecond."""
+UNMET = asks("Visit-time: 0600-0600", "Request-rate: 1/300000d 0600-0600")
+
+
+class ShiftedClock:
+    """The loop's time, at another date."""
+
+    def __init__(self, epoch: float) -> None:
+        self._epoch = epoch
+
+    def now(self) -> float:
+        """Seconds."""
+        return self._epoch + asyncio.get_running_loop().time()
+
+
+# ── today
+
+
+@pytest.mark.parametrize(
+    ("text", "delay", "spacing"),
+    [
+        ("", 1.0, 1.0),
+        ("", 0.0003, 0.0003),
+        (asks("Request-rate: 7/1m"), 1.0, 60 / 7),
+        (asks("Request-rate: 3/10"), 0.1, 10 / 3),
+        (asks("Crawl-delay: 0.7"), 0.1, 0.7),
+    ],
+)
+async def test_todays_date_makes_no_gap_short(text: str, delay: float, spacing: float) -> None:
+    """Nor any more than a little late, nor does the lane look at the clock again and again."""
+    async with make_gate(scripted({SITE: text}), delay=delay, clock=ShiftedClock(TODAY)) as gate:
+        starts = await visits(gate, 300)
+    gaps = [later - sooner for sooner, later in pairwise(starts)]
+    assert min(gaps) >= spacing - 2e-6
+    assert max(gaps) <= spacing + 0.002
+
+
+async def test_hours_of_todays_date() -> None:
+    """1,800,000,000 is eight in the morning (UTC)."""
+    text = asks("Visit-time: 0900-0959", "Request-rate: 1/10 0930-0959")
+    options = Options(obey_visit_time=True, max_block=math.inf, clock=ShiftedClock(1_800_000_000))
+    async with make_gate(scripted({SITE: text}), **options) as gate:
+        assert await visits(gate, 2) == [HOUR, HOUR + 1]
+        await sleep_until(HOUR + 1795)
+        assert await visits(gate, 3) == [HOUR + 1795, HOUR + 1796, HOUR + 1797]
+        await sleep_until(HOUR + 1799)
+        assert await visits(gate, 2) == [HOUR + 1799, HOUR + 1809]
+
+
+# ── without end
+
+
+async def test_delay_beyond_all_time() -> None:
+    """Sixty-four nines of Crawl-delay, where the operator waits however long: until he thinks better of it."""
+    async with make_gate(scripted({SITE: asks(f"Crawl-delay: {'9' * 64}")}), max_delay=math.inf) as gate:
+        assert await gate.allowed(PAGE)
+        assert gate.wait_time(PAGE) == 1e64
+        await refusal(visit(gate, max_wait=1e9), TooSoonError)
+        waiting = [asyncio.create_task(visit(gate, priority=priority)) for priority in (0, 1)]
+        await asyncio.sleep(23 * HOUR)
+        gate.override("a.example", HostOverride(obey_crawl_delay=False))
+        assert await asyncio.gather(*waiting) == [23 * HOUR + 1, 23 * HOUR]
+
+
+async def test_block_without_end() -> None:
+    """Waited for without end, by robots.txt as well; lifted, all go on."""
+    async with make_gate(max_block=math.inf) as gate:
+        gate.learn(SITE, b"")
+        gate.block("*")
+        assert gate.wait_time(PAGE) == math.inf
+        assert gate.host(PAGE).next_allowed_at == math.inf
+        error, _ = await refusal(visit(gate, max_wait=1e9), TooSoonError)
+        assert isinstance(error, TooSoonError)
+        assert error.retry_after == math.inf
+        waiting = [asyncio.create_task(visit(gate, url)) for url in (PAGE, PAGE, OTHER)]
+        await asyncio.sleep(DAY / 2)
+        gate.block("*", 0)
+        assert await asyncio.gather(*waiting) == [DAY / 2, DAY / 2 + 1, DAY / 2 + 1]
+
+
+async def test_hours_that_never_meet() -> None:
+    """Welcome for one minute a day, in which one document in 821 years may be had: reckoned without counting days.
+
+    A site may write this to keep the whole loop busy.
+    """
+    options = Options(obey_visit_time=True, max_block=math.inf)
+    async with make_gate(scripted({SITE: UNMET}), **options) as gate:
+        await sleep_until(5 * HOUR)
+        await gate.allowed(PAGE)
+        began_at = time.perf_counter()
+        wait = gate.wait_time(PAGE)
+        assert time.perf_counter() - began_at < 0.5
+        assert now() + wait == pytest.approx(300_000 * DAY + 6 * HOUR, abs=DAY)
+
+
+# ── several gates
+
+
+async def test_wait_time_knows_what_another_gate_was_told() -> None:
+    """Two gates on one store; a 429 that one of them got holds for both, and both say so."""
+    store = MemoryStore()
+    async with make_gate(store=store) as one, make_gate(store=store) as other:
+        for gate in (one, other):
+            gate.learn(SITE, b"")
+            await visit(gate)
+        assert now() == 1.0
+        async with one.turn(PAGE) as turn:
+            turn.report(status=429, headers={"Retry-After": "100"})
+        assert one.wait_time(PAGE) == 100.0
+        assert other.wait_time(PAGE) == 100.0
+        assert other.host(PAGE).next_allowed_at == 102.0
+        assert await visit(other) == 102.0
+
+
+# ── options that change within a turn
+
+
+async def test_everything_changes_within_a_turn() -> None:
+    """Slots, delay, quota and blocks; in the end what holds then holds."""
+    async with make_gate() as gate:
+        gate.learn(SITE, b"")
+        async with gate.turn(PAGE) as turn:
+            others = [asyncio.create_task(visit(gate)) for _ in range(4)]
+            await settle()
+            gate.override("a.example", HostOverride(delay=30.0))
+            gate.block("a.example", 50.0)
+            gate.override("a.example", HostOverride(concurrency=3, delay=0.0))
+            await asyncio.sleep(2.0)
+            gate.override("a.example", HostOverride(delay=5.0, rate=(2, 20)))
+            gate.block("a.example", 0)
+            turn.report(status=200)
+            assert (gate.host(PAGE).open_turns, gate.host(PAGE).waiting) == (1, 4)
+        assert await asyncio.gather(*others) == [7.0, 12.0, 27.0, 32.0]
+
+
+# ── closing
+
+
+async def ask_for_slow_rules(gate: RobotGate) -> None:
+    """While robots.txt is under way."""
+    await visit(gate, "http://slow.example/")
+
+
+async def wait_to_ask_for_rules(gate: RobotGate) -> None:
+    """While robots.txt waits for its turn."""
+    await gate.allowed("https://a.example/")
+
+
+async def wait_in_the_lane(gate: RobotGate) -> None:
+    """With a patience of one's own."""
+    await visit(gate, max_wait=500.0)
+
+
+async def wait_for_a_place(gate: RobotGate) -> None:
+    """Of `concurrency`, which others hold."""
+    await visit(gate, "http://idle.example/")
+
+
+async def wait_out_a_block(gate: RobotGate) -> None:
+    """An operator's."""
+    gate.block("b.example", 200.0)
+    await visit(gate, OTHER)
+
+
+async def wait_for_a_quota(gate: RobotGate) -> None:
+    """That for robots.txt."""
+    await asyncio.gather(*(gate.allowed(f"http://{number}.example/") for number in range(20)))
+
+
+async def wait_for_ready_turns(gate: RobotGate) -> None:
+    """One that is not due, and one whose rules are not known."""
+    async for turn in gate.ready([PAGE, "http://slow.example/"]):
+        turn.end()
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        ask_for_slow_rules,
+        wait_to_ask_for_rules,
+        wait_in_the_lane,
+        wait_for_a_place,
+        wait_out_a_block,
+        wait_for_a_quota,
+        wait_for_ready_turns,
+    ],
+)
+async def test_closing_in_every_state(
+    wait: Callable[[RobotGate], Coroutine[object, None, None]], pending_timers: Callable[[], int]
+) -> None:
+    """Whoever waits is told; who has a turn ends it as ever; no task and no timer is left."""
+    fetcher = scripted(latency=3.0)
+    gate = make_gate(fetcher, delay=20.0, concurrency=2, robots_rate=(5, 1000), total_rate=(20, 3000))
+    async with gate:
+        for host in ("a", "b", "c", "idle"):
+            gate.learn(f"http://{host}.example/", b"")
+        holding = [asyncio.create_task(visit(gate, url, takes=50.0)) for url in (PAGE, "http://c.example/")]
+        await settle()
+        waiting = asyncio.create_task(wait(gate))
+        await asyncio.sleep(1.0)
+        assert not waiting.done()
+    with pytest.raises(GateClosedError):
+        await waiting
+    assert now() == 1.0
+    assert await asyncio.gather(*holding) == [0.0, 0.0]
+    assert pending_timers() == 0
+    assert asyncio.all_tasks() == {asyncio.current_task()}
