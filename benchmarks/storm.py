@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import socket
 import time
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import ClientSession, TCPConnector
-from aiohttp.abc import AbstractResolver, ResolveResult
 
+from benchmarks._client import LoopbackResolver
 from benchmarks._machine import describe
-from benchmarks._server import counting_site
+from benchmarks._server import noting_site
 from robotgate import RobotGate
 
 if TYPE_CHECKING:
-    from benchmarks._server import CountingSite
+    from benchmarks._server import NotingSite
 
 TASKS: Final = 10_000
 HOSTS: Final = (1, 1_000)
@@ -28,23 +27,7 @@ LATENCY: Final = 0.05
 """Seconds."""
 
 
-class LoopbackResolver(AbstractResolver):
-    """Every name is this machine."""
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        """The loopback address."""
-        del family
-        return [
-            ResolveResult(hostname=host, host="127.0.0.1", port=port, family=socket.AF_INET, proto=0, flags=0)
-        ]
-
-    async def close(self) -> None:
-        """Nothing is held."""
-
-
-async def storm(site: CountingSite, hosts: int) -> None:
+async def storm(site: NotingSite, hosts: int) -> None:
     """One row of the report."""
     urls = [f"http://{number % hosts}.site.example:{site.port}/page/{number}" for number in range(TASKS)]
     async with (
@@ -67,7 +50,7 @@ async def main() -> None:
     print(describe("robotgate", "aiohttp"))
     print("   tasks   hosts  robots.txt  per host  last answer  allowed")
     print("                    requests   at most          (s)")
-    with counting_site(LATENCY) as site:
+    with noting_site(LATENCY) as site:
         for hosts in HOSTS:
             await storm(site, hosts)
 

@@ -1,0 +1,64 @@
+"""What clients under measurement share: a name service without a network, the loops, a process of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import socket
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+
+import uvloop
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+from robotgate.testing import VirtualTimeLoop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+LOOPS: Final[Mapping[str, Callable[[], asyncio.AbstractEventLoop]]] = {
+    "asyncio": asyncio.new_event_loop,
+    "uvloop": uvloop.new_event_loop,
+    "virtual": VirtualTimeLoop,
+}
+
+
+class LoopbackResolver(AbstractResolver):
+    """Every name is this machine."""
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """The loopback address."""
+        del family
+        return [
+            ResolveResult(hostname=host, host="127.0.0.1", port=port, family=socket.AF_INET, proto=0, flags=0)
+        ]
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+def pin(core: int) -> None:
+    """Keep this process to one of its cores, where the system can and there are two: a server that is set aside for
+    its client in the middle of a write reports the write's end late.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) > 1:
+        os.sched_setaffinity(0, {cores[core]})
+
+
+def alone(
+    work: Callable[Arguments, Result], *arguments: Arguments.args, **options: Arguments.kwargs
+) -> Result:
+    """What a function returns in a fresh process on the last core, which has done nothing before."""
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=spawn, initializer=pin, initargs=(-1,)) as process:
+        return process.submit(work, *arguments, **options).result()

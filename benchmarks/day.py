@@ -1,0 +1,159 @@
+"""A day of crawling a hundred thousand hosts on the virtual clock: real seconds, memory, and time beyond the ideal.
+
+The hosts are found one after another over the day, each with all its pages at once; every page is a task, which asks
+for its turn and then takes as long as its response. What each site asks for, and how long its responses take, is drawn
+from a seed. The gate's parts are the real ones but for the clock and the answers to robots.txt.
+
+The ideal of a host is exact: when it was found, the time its robots.txt takes, and for each page the delay and the
+response. The day's is that of the host that is done last.
+
+To see where the time goes: ``python -m cProfile -s tottime -m benchmarks.day --hosts 5000``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import math
+import random
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from benchmarks._machine import describe, peak_memory
+from robotgate import Answer, RobotGate
+from robotgate.testing import ScriptedFetcher, VirtualClock, VirtualTimeLoop
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+HOSTS: Final = 100_000
+DAY: Final = 24 * 3600.0
+FLOOR: Final = 1.0
+"""Seconds between visits where a site asks for nothing."""
+ROBOTS_LATENCY: Final = 0.2
+GRAIN: Final = 1e-6
+"""Seconds; sums of floats tell instants no better."""
+CRAWL_DELAYS: Final = {0: 60, 2: 20, 5: 12, 15: 6, 60: 2}
+"""Seconds, and how many of a hundred sites ask for them; 0 asks for nothing."""
+PAGES: Final = (1, 2, 3)
+LARGE: Final = 10_000
+"""One host in so many is large."""
+LARGE_PAGES: Final = 500
+
+
+@dataclass(slots=True)
+class Host:
+    """A site, what it asks for, and how its visits went."""
+
+    url: str
+    found_at: float
+    crawl_delay: int
+    latencies: tuple[float, ...]
+    """Seconds that each page's response takes."""
+    ended_at: float = field(init=False)
+    """When the last response so far ended, robots.txt's being the first."""
+    margin: float = math.inf
+    """The least that a gap was longer than the delay."""
+
+    def __post_init__(self) -> None:
+        self.ended_at = self.found_at + ROBOTS_LATENCY
+
+    @property
+    def delay(self) -> float:
+        """Seconds between the end of a response and the next request."""
+        return max(FLOOR, self.crawl_delay)
+
+    @property
+    def ideal_end_at(self) -> float:
+        """When its last response ends if nothing but the delay is waited for."""
+        return self.found_at + ROBOTS_LATENCY + len(self.latencies) * self.delay + sum(self.latencies)
+
+
+def hosts_of(count: int, seed: int) -> list[Host]:
+    """The day's hosts, in the order in which they are found."""
+    chance = random.Random(seed)
+    return [
+        Host(
+            url=f"https://{number}.site.example",
+            found_at=number * DAY / count,
+            crawl_delay=chance.choices(tuple(CRAWL_DELAYS), tuple(CRAWL_DELAYS.values()))[0],
+            latencies=tuple(
+                round(min(chance.lognormvariate(-1.6, 1.0), 30.0), 3)
+                for _ in range(chance.choice(PAGES) if number % LARGE else LARGE_PAGES)
+            ),
+        )
+        for number in range(count)
+    ]
+
+
+def fetcher_for(hosts: Sequence[Host]) -> ScriptedFetcher:
+    """Answers for every robots.txt."""
+    rules = b"User-agent: *\nDisallow: /private\nAllow: /private/door\n"
+    answers = {
+        delay: Answer(status=200, body=rules + (b"Crawl-delay: %d\n" % delay if delay else b""))
+        for delay in CRAWL_DELAYS
+    }
+    return ScriptedFetcher(
+        {f"{host.url}/robots.txt": answers[host.crawl_delay] for host in hosts if host.crawl_delay},
+        otherwise=answers[0],
+        latency=ROBOTS_LATENCY,
+    )
+
+
+async def visit(gate: RobotGate, host: Host, number: int) -> None:
+    """One page, in its turn."""
+    loop = asyncio.get_running_loop()
+    async with gate.turn(f"{host.url}/page/{number}"):
+        host.margin = min(host.margin, loop.time() - host.ended_at - host.delay)
+        await asyncio.sleep(host.latencies[number])
+        host.ended_at = loop.time()
+
+
+async def crawl(hosts: Sequence[Host]) -> tuple[float, float]:
+    """Visit every page of every host; seconds, real ones and of CPU."""
+    loop = asyncio.get_running_loop()
+    gate = RobotGate(
+        "ExampleBot/1.0",
+        contact="bot@example.org",
+        delay=FLOOR,
+        clock=VirtualClock(),
+        fetcher=fetcher_for(hosts),
+    )
+    async with gate, asyncio.TaskGroup() as tasks:
+        began, cpu_began = time.perf_counter(), time.process_time()
+        for host in hosts:
+            await asyncio.sleep(host.found_at - loop.time())
+            for number in range(len(host.latencies)):
+                tasks.create_task(visit(gate, host, number))
+    return time.perf_counter() - began, time.process_time() - cpu_began
+
+
+def main() -> None:
+    """Prints one day's figures."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--hosts", type=int, default=HOSTS)
+    parser.add_argument("--seed", type=int, default=9309)
+    options = parser.parse_args()
+    print(describe("robotgate", "aiolimiter"))
+    hosts = hosts_of(options.hosts, options.seed)
+    before = peak_memory()
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        seconds, cpu = runner.run(crawl(hosts))
+    turns = sum(1 + len(host.latencies) for host in hosts)
+    made, ideal = max(host.ended_at for host in hosts), max(host.ideal_end_at for host in hosts)
+    late = [host.ended_at - host.ideal_end_at for host in hosts]
+    print(f"{'hosts':>28}  {len(hosts):,}")
+    print(f"{'turns, robots.txt included':>28}  {turns:,}")
+    print(f"{'virtual hours':>28}  {made / 3600:.3f}, ideal {ideal / 3600:.3f}: {made / ideal:.6f} of it")
+    print(f"{'hosts done late':>28}  {sum(each > GRAIN for each in late):,}, by {max(late):.6f} s at most")
+    print(f"{'hosts visited too soon':>28}  {sum(host.margin < -GRAIN for host in hosts):,}")
+    print(f"{'real seconds':>28}  {seconds:.1f}, {cpu:.1f} of CPU")
+    print(f"{'turns a second':>28}  {turns / seconds:,.0f}, {seconds / turns * 1e6:.0f} µs each")
+    print(f"{'peak memory, MB':>28}  {peak_memory() / 1e6:.0f}, {before / 1e6:.0f} of it before the crawl")
+
+
+if __name__ == "__main__":
+    main()
