@@ -36,7 +36,7 @@ GRAIN: Final = 1e-6
 """Seconds; sums of floats tell instants no better."""
 CRAWL_DELAYS: Final = {0: 60, 2: 20, 5: 12, 15: 6, 60: 2}
 """Seconds, and how many of a hundred sites ask for them; 0 asks for nothing."""
-PAGES: Final = (1, 2, 3)
+PAGES: Final = (1, 1, 2)
 LARGE: Final = 10_000
 """One host in so many is large."""
 LARGE_PAGES: Final = 500

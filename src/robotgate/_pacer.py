@@ -9,7 +9,7 @@ from aiolimiter import AsyncLimiter
 
 from robotgate import _pacing, _quota
 from robotgate._member import spacing_of
-from robotgate._spacing import Spacing
+from robotgate._spacing import UNSPACED
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -46,7 +46,7 @@ class Pacer:
 
     def __init__(self, pace_key: str, *, state: HostState, members: Collection[Member], store: Store) -> None:
         self.state = state
-        self.spacing = Spacing()
+        self.spacing = UNSPACED
         self._pace_key = pace_key
         self._members = members
         self._store = store

@@ -266,7 +266,8 @@ class RobotsKeeper:
                     timeout=timeout,
                 )
             if isinstance(answer, Answer):
-                answer = replace(answer, body=whole_lines(answer.body, max_bytes=MAX_BYTES))
+                if len(answer.body) > MAX_BYTES:
+                    answer = replace(answer, body=whole_lines(answer.body, max_bytes=MAX_BYTES))
                 admission.report(
                     status=answer.status, retry_after=answer.retry_after, bytes_read=len(answer.body)
                 )

@@ -200,3 +200,4 @@ def _stretches(rate: RequestRate) -> tuple[tuple[int, int], ...]:
 
 
 NOTHING_ASKED: Final = Asked()
+UNSPACED: Final = Spacing()

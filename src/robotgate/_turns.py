@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from robotgate._admission import UnwantedError
 from robotgate._errors import (
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from robotgate._ports import Clock
     from robotgate._robots import RobotsKeeper
     from robotgate._site import Site
+
+
+MAX_LOCATED: Final = 10_000
+"""Origins whose spelling is remembered: reading a URL takes longer than most of what is done with it."""
 
 
 class PendingTurn:
@@ -81,6 +85,7 @@ class Turns:
         self._bound = bound
         self._listeners = listeners
         self._allow_private_addresses = allow_private_addresses
+        self._located: dict[str, Origin] = {}
 
     def locate(self, url: str | URL) -> tuple[Origin, str]:
         """The origin of a URL, and its path and query as they will be sent.
@@ -90,14 +95,17 @@ class Turns:
             NonPublicAddressError: an address that no public site has.
         """
         if isinstance(url, str):
-            # A site that is known was located before; there is nothing new to a path that is sent as it is written.
+            # There is nothing new to a path that is sent as it is written.
             cut = url.find("/", 8)
-            site = self._keeper.sites.get(url[:cut])
-            if site is not None and is_sent_as_written(url, cut):
-                return site.origin, url[cut:]
+            known = self._located.get(url[:cut])
+            if known is not None and is_sent_as_written(url, cut):
+                return known, url[cut:]
         origin, target = split_url(url)
         if not (self._allow_private_addresses or origin.is_public):
             raise NonPublicAddressError(str(url))
+        if len(self._located) >= MAX_LOCATED:
+            self._located.clear()
+        self._located[str(origin)] = origin
         return origin, target
 
     def pace_key(self, url: str) -> str:

@@ -21,6 +21,8 @@ PAGES: Final = 1
 
 _Key = TypeVar("_Key", Rank, float)
 _LEAST_SWEEP: Final = 64
+_MOST_COUNTED: Final = 256
+"""Priorities; among more, counting those ahead would take longer than it is worth."""
 
 
 class TurnHeap(Generic[_Key]):
@@ -58,17 +60,18 @@ class TurnHeap(Generic[_Key]):
 class Waiters:
     """Those who wait for one origin."""
 
-    __slots__ = ("_counts", "_deadlines", "_latest", "_turns")
+    __slots__ = ("_counts", "_deadlines", "_latest", "_turns", "_waiting")
 
     def __init__(self) -> None:
         self._turns: TurnHeap[Rank] = TurnHeap()
         self._deadlines: TurnHeap[float] = TurnHeap()
         self._counts: dict[tuple[int, int], int] = {}
         self._latest = -1
+        self._waiting = 0
 
     def __len__(self) -> int:
         """How many wait, those included who have been sent away and do not know it yet."""
-        return sum(self._counts.values())
+        return self._waiting
 
     def join(self, rank: Rank, deadline_at: float | None) -> Turn:
         """Wait for a turn; whoever stops waiting says so by `leave`."""
@@ -78,6 +81,7 @@ class Waiters:
         if deadline_at is not None:
             self._deadlines.push(deadline_at, turn)
         self._counts[rank[:2]] = self._counts.get(rank[:2], 0) + 1
+        self._waiting += 1
         return turn
 
     def leave(self, rank: Rank, turn: Turn) -> None:
@@ -104,6 +108,8 @@ class Waiters:
 
     def ahead_of(self, rank: Rank) -> int:
         """How many go before somebody of this rank, at the least: who asks again may go before some like him."""
+        if len(self._counts) > _MOST_COUNTED:
+            return 0
         before = sum(waiting for ranked, waiting in self._counts.items() if ranked < rank[:2])
         return before + self._counts.get(rank[:2], 0) if rank[2] > self._latest else before
 
@@ -125,6 +131,7 @@ class Waiters:
         return deadline_at
 
     def _discount(self, rank: Rank) -> None:
+        self._waiting -= 1
         self._counts[rank[:2]] -= 1
         if not self._counts[rank[:2]]:
             del self._counts[rank[:2]]

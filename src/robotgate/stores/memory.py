@@ -3,23 +3,60 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from contextlib import AbstractAsyncContextManager
+    from types import TracebackType
 
     from robotgate._access import RobotsRecord
     from robotgate._pacing import HostState
     from robotgate._urls import Origin
 
 
-@dataclass(slots=True)
+class _Lock:
+    """Whose users are counted, so that it is forgotten with the last."""
+
+    __slots__ = ("lock", "users")
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.users = 0
+        """Who holds it or waits for it."""
+
+
 class _Lease:
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    users: int = 0
-    """Who holds it or waits for it."""
+    """The lock of one origin, for as long as somebody wants it."""
+
+    __slots__ = ("_locks", "_origin")
+
+    def __init__(self, locks: dict[Origin, _Lock], origin: Origin) -> None:
+        self._locks = locks
+        self._origin = origin
+
+    async def __aenter__(self) -> None:
+        held = self._locks.setdefault(self._origin, _Lock())
+        held.users += 1
+        try:
+            await held.lock.acquire()
+        except asyncio.CancelledError:
+            self._leave(held)
+            raise
+
+    async def __aexit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        held = self._locks[self._origin]
+        held.lock.release()
+        self._leave(held)
+
+    def _leave(self, held: _Lock) -> None:
+        held.users -= 1
+        if not held.users:
+            del self._locks[self._origin]
 
 
 class MemoryStore:
@@ -32,7 +69,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self._records: dict[Origin, RobotsRecord] = {}
         self._hosts: dict[str, HostState] = {}
-        self._leases: dict[Origin, _Lease] = {}
+        self._leases: dict[Origin, _Lock] = {}
 
     async def load_record(self, origin: Origin) -> RobotsRecord | None:
         """The origin's record, fresh or not."""
@@ -42,18 +79,9 @@ class MemoryStore:
         """Remember a record in place of the origin's earlier one."""
         self._records[record.origin] = record
 
-    @asynccontextmanager
-    async def lease(self, origin: Origin) -> AsyncIterator[None]:
+    def lease(self, origin: Origin) -> AbstractAsyncContextManager[None]:
         """The sole right to fetch this origin's robots.txt."""
-        lease = self._leases.setdefault(origin, _Lease())
-        lease.users += 1
-        try:
-            async with lease.lock:
-                yield
-        finally:
-            lease.users -= 1
-            if not lease.users:
-                del self._leases[origin]
+        return _Lease(self._leases, origin)
 
     async def load_host(self, pace_key: str) -> HostState | None:
         """The host's state, if it was ever visited."""

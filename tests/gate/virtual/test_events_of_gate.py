@@ -130,13 +130,18 @@ async def test_block_and_recovery(cause: BlockCause) -> None:
         await settle()
     assert back_at == pytest.approx(until_at)
     assert 61.0 <= until_at <= (61.0 if cause is BlockCause.ASKED else 67.0)
-    assert heard[:5] == [
+    assert heard[:3] == [
         TurnBegan(at=0.0, url=PAGE, waited=0.0),
         HostBlocked(at=1.0, host="a.example", until_at=until_at, cause=cause),
         ended(at=1.0, elapsed=1.0, status=503),
-        TurnBegan(at=back_at, url=PAGE, waited=back_at - 1.0),
-        HostRecovered(at=back_at + 2.0, host="a.example", cause=cause),
     ]
+    began, recovered = heard[3:5]
+    assert isinstance(began, TurnBegan)
+    assert began.waited == pytest.approx(back_at - 1.0)
+    assert isinstance(recovered, HostRecovered)
+    # The jitter of the block falls between the ticks of virtual time.
+    assert recovered == HostRecovered(at=recovered.at, host="a.example", cause=cause)
+    assert recovered.at == pytest.approx(back_at + 2.0)
     assert kinds(heard[5:]) == ["TurnEnded", "TurnBegan", "TurnEnded"]
 
 
