@@ -37,6 +37,7 @@ def make_lanes(
     return Lanes(
         overrides=Overrides(options, {}),
         pace_key=pace_key_function(PaceKey.HOST),
+        parts_paths=False,
         max_slots=None,
         clock=VirtualClock(),
         store=store or MemoryStore(),

@@ -45,6 +45,7 @@ PUBLIC: Final = [
     "Origin",
     "Outcome",
     "PaceKey",
+    "PaceKeyPolicy",
     "ReadyTurns",
     "Reason",
     "Record",
@@ -77,7 +78,7 @@ PUBLIC: Final = [
     "__version__",
     "lint",
 ]
-VALUES: Final = {"__version__", "Event", "NO_RATE"}
+VALUES: Final = {"__version__", "Event", "NO_RATE", "PaceKeyPolicy"}
 """Neither classes nor functions, which alone know where they were defined."""
 DEFINED: Final = [name for name in PUBLIC if name not in VALUES]
 TESTING: Final = ["MockedResponse", "ScriptedFetcher", "VirtualClock", "VirtualTimeLoop", "check_store"]

@@ -54,7 +54,7 @@ from robotgate._lint import lint
 from robotgate._lint_findings import Finding
 from robotgate._lint_table import FindingCode, Severity
 from robotgate._overrides import NO_RATE, HostOverride
-from robotgate._pace_key import PaceKey
+from robotgate._pace_key import PaceKey, PaceKeyPolicy
 from robotgate._pacing import HostState
 from robotgate._parse import Group, Record
 from robotgate._ports import Clock, Fetcher, Store
@@ -104,6 +104,7 @@ __all__ = [
     "Origin",
     "Outcome",
     "PaceKey",
+    "PaceKeyPolicy",
     "ReadyTurns",
     "Reason",
     "Record",

@@ -96,8 +96,8 @@ class Admission:
             self.status = status
 
     def fail(self, outage: str) -> None:
-        """Tell the lane that the request found nobody, and why."""
-        if self.is_open:
+        """Tell the lane that the request found nobody, and why; whoever gave a status was there."""
+        if self.is_open and self.status is None:
             self.lane.note_outage(self, outage)
 
     async def again(self) -> Admission:

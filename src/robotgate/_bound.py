@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from robotgate import _quota
 from robotgate._alarm import Alarm
+from robotgate._errors import NestedTurnError
 from robotgate._pacing import CLOCK_GRAIN
 
 if TYPE_CHECKING:
@@ -141,6 +142,13 @@ class Bound:
     def is_held_by(self, task: Task) -> bool:
         """Whether every place is this task's own: nobody else could ever give one back."""
         return self._places.are_held_by(task)
+
+    def nested(self) -> NestedTurnError:
+        """The error for a task that `is_held_by` says would wait for itself."""
+        return NestedTurnError(
+            "this task holds every turn that `concurrency` allows and would wait for itself:"
+            " read the first response to its end, or leave its block, before asking for the next"
+        )
 
     def try_acquire(self) -> Place | None:
         """A place, if one is to be had at once."""

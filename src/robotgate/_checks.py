@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import sys
 from typing import TYPE_CHECKING
@@ -119,6 +120,18 @@ def check_text(name: str, value: object) -> None:
     """
     if not isinstance(value, str):
         raise OptionError(f"{name}={value!r}: give a str")
+
+
+def check_callback(name: str, value: object) -> None:
+    """Refuse what cannot be called back.
+
+    Raises:
+        OptionError: `value` cannot be called, or is a coroutine function, which nobody would wait for.
+    """
+    if not callable(value):
+        raise OptionError(f"{name}={value!r}: give a function")
+    if inspect.iscoroutinefunction(value):
+        raise OptionError(f"{name}={value!r}: give a plain function; it may start a task")
 
 
 def unless_none(check: Callable[[str, object], object], name: str, value: object) -> None:

@@ -38,7 +38,7 @@ def is_open(circuit: Circuit, *, now: float) -> bool:
     return circuit.outages > 0 and now + CLOCK_GRAIN < circuit.retry_at
 
 
-def is_probing(circuit: Circuit, *, now: float) -> bool:
+def is_half_open(circuit: Circuit, *, now: float) -> bool:
     """Whether one request may try, and everybody else waits for what comes of it."""
     return circuit.outages > 0 and not is_open(circuit, now=now)
 

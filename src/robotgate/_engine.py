@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -18,7 +17,7 @@ from robotgate._fetch import AiohttpFetcher
 from robotgate._fetching import PageFetcher
 from robotgate._host import HostAccess, HostView
 from robotgate._lanes import Lanes
-from robotgate._pace_key import pace_key_function
+from robotgate._pace_key import PaceKey, pace_key_function
 from robotgate._quota import rate_of
 from robotgate._ready import ReadyTurns
 from robotgate._resolver import ThreadPerNameResolver
@@ -41,9 +40,6 @@ if TYPE_CHECKING:
     from robotgate._ready import Urls
     from robotgate._site import Site
     from robotgate._urls import Origin
-
-
-logger = logging.getLogger("robotgate")
 
 
 class Engine:
@@ -83,6 +79,7 @@ class Engine:
         self.lanes = Lanes(
             overrides=overrides,
             pace_key=pace_key_function(options.pace_key),
+            parts_paths=not isinstance(options.pace_key, PaceKey),
             max_slots=_slots_per_host(session.connector),
             clock=clock,
             store=store,
@@ -195,6 +192,10 @@ class Engine:
             raise error
         self.keeper.tell_lost(error)
 
+    def views(self) -> list[HostView]:
+        """What is remembered of every origin whose rules are in memory."""
+        return [self.view(site.origin, "/") for site in self.keeper.sites.values()]
+
     def view(self, origin: Origin, target: str) -> HostView:
         """What is remembered of an origin's host."""
         pace_key = self.lanes.pace_key(origin, target)
@@ -204,16 +205,18 @@ class Engine:
         record = None if site is None else site.record
         now = self._clock.now()
         return HostView(
+            origin=str(origin),
             host=pace_key,
             access=None if site is None else _access(site),
             checked_at=None if record is None else record.checked_at,
             visits=state.visits,
+            refused=self.turns.refused[str(origin)],
             bytes_read=state.bytes_read,
             last_visit_at=state.last_visit_at,
             next_allowed_at=now + self.lanes.wait(origin, target),
             blocked_until_at=state.blocked_until_at if state.blocked_until_at > now else None,
             blocked_by_operator_until_at=member.blocked_until_at if member.blocked_until_at > now else None,
-            unreachable_until_at=member.circuit.retry_at if member.circuit.outages else None,
+            unreachable_until_at=member.circuit.retry_at if member.circuit.retry_at > now else None,
             failures=state.failures,
             latency=state.latency,
             delay=spacing.delay_at(now),

@@ -30,7 +30,7 @@ from aiohttp import ClientError
 if TYPE_CHECKING:
     from robotgate._verdict import Verdict
 
-_AGE: Final = 1e9
+_NOT_IN_OUR_TIME: Final = 1e9
 """Seconds; whoever asks us to wait longer does not want us back."""
 _CREDENTIALS: Final = re.compile(r"//[^/?#]*@")
 """What of a URL must not stand in a log."""
@@ -104,7 +104,9 @@ class TooSoonError(RobotGateError, ClientError):
     status: ClassVar[int] = 503
 
     def __init__(self, host: str, retry_after: float) -> None:
-        when = f"in {retry_after:.3f} s at the earliest" if retry_after < _AGE else "not in our time"
+        when = (
+            f"in {retry_after:.3f} s at the earliest" if retry_after < _NOT_IN_OUR_TIME else "not in our time"
+        )
         super().__init__(f"{host} is not due within max_wait; {when}")
         self.host = host
         self.retry_after = retry_after
@@ -120,7 +122,7 @@ class HostUnavailableError(RobotGateError, ClientError):
     status: ClassVar[int] = 503
 
     def __init__(self, host: str, retry_after: float, cause: str, verdict: Verdict | None = None) -> None:
-        again = f"; try again in {retry_after:.0f} s" if retry_after < _AGE else ""
+        again = f"; try again in {retry_after:.0f} s" if retry_after < _NOT_IN_OUR_TIME else ""
         super().__init__(f"{host} is unavailable: {cause}{again}")
         self.host = host
         self.retry_after = retry_after

@@ -67,7 +67,7 @@ class RobotsFetched:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictRefused:
-    """Somebody asked for a URL that may not be fetched."""
+    """Somebody asked for a turn of a URL that may not be fetched; `allowed` and `check` only answer."""
 
     at: float
     verdict: Verdict
@@ -146,7 +146,7 @@ class HostBlocked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostRecovered:
-    """A host that was blocked is visited again."""
+    """What was blocked may be visited again: it gave a good answer, or the operator lifted the block."""
 
     at: float
     host: str
@@ -154,12 +154,12 @@ class HostRecovered:
     """Why it had been blocked."""
 
     def __str__(self) -> str:
-        return _line(f"{self.host} is visited again; it was left alone because {self.cause.value}")
+        return _line(f"{self.host} is left alone no longer; it was because {self.cause.value}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreLost:
-    """The store failed: what it was to remember, this process alone remembers."""
+    """The store did not keep a robots.txt: this process alone remembers it."""
 
     at: float
     error: StoreError

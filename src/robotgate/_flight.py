@@ -85,8 +85,10 @@ class Flight:
         if self._waits_for is None or answer.done():
             return
         lane, bound = self._waits_for
-        if lane.is_held_by(caller) or bound.is_held_by(caller):
+        if lane.is_held_by(caller):
             answer.set_exception(lane.nested())
+        elif bound.is_held_by(caller):
+            answer.set_exception(bound.nested())
 
     def _land(self, task: asyncio.Task[Site]) -> None:
         self._on_landing()

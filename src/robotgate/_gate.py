@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Final, Self, Unpack
 
 import aiohttp
 
-from robotgate._checks import check_names, check_part, check_patience, check_seconds, check_whole
+from robotgate._checks import (
+    check_callback,
+    check_instant,
+    check_names,
+    check_part,
+    check_seconds,
+    check_whole,
+)
 from robotgate._clock import SystemClock
 from robotgate._engine import Engine
 from robotgate._errors import GateClosedError, OptionError
@@ -25,7 +32,7 @@ from robotgate._overrides import Overrides
 from robotgate._pace_key import PaceKey
 from robotgate._page import RequestOptions, page_request
 from robotgate._ports import Clock, Fetcher, Store
-from robotgate._ready import MAX_AHEAD
+from robotgate._ready import DEFAULT_AHEAD
 from robotgate._robotstxt import RobotsTxt
 from robotgate._status import StatusPolicy
 from robotgate._turns import PendingTurn
@@ -265,8 +272,8 @@ class RobotGate:
     ) -> PendingTurn:
         """``async with`` waits for the host's turn to fetch this URL, with whatever client.
 
-        The turn ends with the block. Report what came of it with `Turn.report`; an error that leaves the block is
-        reported by itself. Within the block, ask for no other
+        The turn ends with the block. Report what came of it with `Turn.report`; an error of aiohttp's that leaves
+        the block is reported by itself. Within the block, ask for no other
         turn: a task that would wait for itself gets `NestedTurnError`, but tasks that hold one turn each and want
         another can wait for one another.
 
@@ -291,7 +298,7 @@ class RobotGate:
         urls: Iterable[str | URL] | AsyncIterable[str | URL],
         *,
         priority: int = 0,
-        ahead: int = MAX_AHEAD,
+        ahead: int = DEFAULT_AHEAD,
         on_refusal: Callable[[str, RobotGateError], object] | None = None,
     ) -> ReadyTurns:
         """``async for turn in gate.ready(urls)``: each URL as a turn that has begun, whichever host is due first.
@@ -314,7 +321,7 @@ class RobotGate:
 
         Raises (of the loop):
             GateClosedError: the gate was closed meanwhile.
-            whatever `urls` raises.
+            whatever `urls` or `on_refusal` raises.
 
         Raises (at once):
             GateClosedError: the gate is not open.
@@ -322,6 +329,8 @@ class RobotGate:
         """
         check_whole("priority", priority)
         check_whole("ahead", ahead, least=1)
+        if on_refusal is not None:
+            check_callback("on_refusal", on_refusal)
         return self._running.ready(urls, priority=priority, ahead=ahead, on_refusal=on_refusal)
 
     def fetch(
@@ -408,6 +417,14 @@ class RobotGate:
         """
         return self._running.view(*self._running.turns.locate(url))
 
+    def hosts(self) -> list[HostView]:
+        """As `host`, of every origin whose rules are in this process's memory; ``print(*gate.hosts(), sep=chr(10))``.
+
+        Raises:
+            GateClosedError: the gate is not open.
+        """
+        return self._running.views()
+
     def override(self, pattern: str, override: HostOverride | None) -> None:
         """Change what holds for some hosts, from now on; whoever waits for one of them is held to it.
 
@@ -425,36 +442,53 @@ class RobotGate:
     def block(self, pattern: str, until: float | datetime = math.inf) -> None:
         """Leave some hosts alone, robots.txt included: the switch for the day a site complains.
 
+        A site is often more than one host: ``example.org`` alone leaves ``www.example.org`` to be visited.
+
         Requests under way are not broken off. Whoever waits, or comes, waits for the end up to `max_block`; beyond it
         he gets `HostUnavailableError` at once.
 
         Args:
             pattern: ``example.org``, ``*.example.org`` for the hosts below it, or ``*``.
-            until: an instant, in seconds since the epoch or as an aware `datetime`; by default, until it is lifted by
-                an instant that has passed, such as 0. Where several patterns name a host, the latest holds.
+            until: an instant to come, in seconds since the epoch or as an aware `datetime`; by default, until
+                `unblock`. Where several patterns name a host, the latest holds.
 
         Raises:
             GateClosedError: the gate is not open.
-            OptionError: the pattern or the instant makes no sense.
+            OptionError: the pattern makes no sense, or the instant has passed.
         """
-        self._running.block(pattern, _instant("until", until))
+        until_at = _instant("until", until)
+        if until_at <= self._now():
+            raise OptionError(
+                f"until={until!r} has passed: give time.time() and the seconds to come, or lift a block by `unblock`"
+            )
+        self._running.block(pattern, until_at)
 
-    def subscribe(self, callback: Callable[[Event], object]) -> Callable[[], None]:
-        """Hear of everything that happens, as `Event` values: robots.txt fetched, turns, refusals, blocks.
+    def unblock(self, pattern: str) -> None:
+        """Lift what `block` was told of this very pattern; who waits goes on in his turn.
+
+        Raises:
+            GateClosedError: the gate is not open.
+            OptionError: the pattern makes no sense.
+        """
+        self._running.block(pattern, 0.0)
+
+    def subscribe(self, callback: Callable[[Event], object], *kinds: type[Event]) -> Callable[[], None]:
+        """Hear of what happens, as `Event` values: robots.txt fetched, turns, refusals, blocks.
 
         The event loop calls `callback` soon after each, in their order; what it raises goes to the loop's exception
         handler. The standard logging tells the same, under ``robotgate``; docs/events.md lists events and levels.
 
         Args:
             callback: a plain function of one event.
+            kinds: the events to hear of, such as `HostBlocked`; by default all.
 
         Returns:
             A function that ends the subscription.
 
         Raises:
-            OptionError: `callback` is no function, or a coroutine function.
+            OptionError: `callback` is no function, or a coroutine function; or what is no kind of event.
         """
-        return self._listeners.subscribe(callback)
+        return self._listeners.subscribe(callback, *kinds)
 
     @property
     def headers(self) -> dict[str, str]:
@@ -496,7 +530,7 @@ class RobotGate:
 
 def _instant(name: str, value: float | datetime) -> float:
     if not isinstance(value, datetime):
-        check_patience(name, value)
+        check_instant(name, value)
         return value
     if value.tzinfo is None:
         raise OptionError(f"{name}={value!r}: give a datetime that knows its time zone")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from robotgate import _circuit, _pacing
@@ -60,6 +61,9 @@ class Health:
             now=now,
             jitter=random.random(),
         )
+        if admission.status is not None:
+            # It was heard before how long this one took.
+            state = replace(state, latency=before.latency)
         self._pacer.remember(state)
         is_reached_again = admission.member.circuit is not _circuit.CLOSED
         admission.member.circuit = _circuit.CLOSED

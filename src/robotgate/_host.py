@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import Enum
+from typing import Final
 
 
 class HostAccess(Enum):
@@ -21,6 +23,8 @@ class HostAccess(Enum):
 class HostView:
     """A host as it is remembered now. Instants are seconds since the epoch."""
 
+    origin: str
+    """Whose rules these are: that of the URL."""
     host: str
     """The pace key: what is paced together."""
     access: HostAccess | None
@@ -29,6 +33,8 @@ class HostView:
     """When the origin's robots.txt was last asked for."""
     visits: int
     """Requests begun, those for robots.txt included."""
+    refused: int
+    """Turns refused because the rules of the URL's origin disallow the URL."""
     bytes_read: int
     last_visit_at: float | None
     """When the last response ended, or the last request began if that came later."""
@@ -39,7 +45,7 @@ class HostView:
     blocked_by_operator_until_at: float | None
     """Until when `RobotGate.block` keeps us away from the URL's host; None when it does not."""
     unreachable_until_at: float | None
-    """When the URL's origin, which could not be reached, is tried again; None while it answers."""
+    """Until when nobody tries the URL's origin, which could not be reached; None when somebody may."""
     failures: int
     """Blocks in a row."""
     latency: float | None
@@ -50,3 +56,31 @@ class HostView:
     """Tasks waiting for a turn."""
     open_turns: int
     """Requests under way."""
+
+    def __str__(self) -> str:
+        """One line, as `LWP`'s `as_string` had one for each host."""
+        access = "unknown" if self.access is None else self.access.value
+        marks = [
+            f"{name} until {datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S}Z" if at < _YEAR_3000 else name
+            for name, at in (
+                ("blocked", self.blocked_until_at),
+                ("left alone by the operator", self.blocked_by_operator_until_at),
+                ("unreachable", self.unreachable_until_at),
+            )
+            if at is not None
+        ]
+        return ", ".join(
+            [
+                f"{self.origin}: {access}",
+                f"{self.visits} visits",
+                f"{self.bytes_read} octets",
+                f"{self.refused} refused",
+                f"{self.delay:g} s apart",
+                f"{self.waiting} waiting",
+                f"{self.open_turns} under way",
+                *marks,
+            ]
+        )
+
+
+_YEAR_3000: Final = 32_503_680_000.0

@@ -62,11 +62,6 @@ class HostPattern:
         """Whether it names a host, given as `Origin.host` has it."""
         return host.endswith(self.key) if self.is_wildcard else host == self.key
 
-    @property
-    def specificity(self) -> tuple[bool, int]:
-        """Of the patterns that name one host, the most specific is the host itself, then the longest domain."""
-        return not self.is_wildcard, len(self.key)
-
     def __str__(self) -> str:
         return f"*{self.key}" if self.is_wildcard else self.key
 

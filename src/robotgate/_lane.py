@@ -131,11 +131,11 @@ class Lane:
         """Seconds between visits, as asked for now."""
         return self._pacer.spacing.delay_at(self._clock.now())
 
-    def wait(self, origin: Origin | None = None) -> float:
-        """Seconds until the next turn could come at the earliest: that of a page of this origin, if one is given."""
+    def wait(self, origin: Origin) -> float:
+        """Seconds until the next turn of a page of this origin could come at the earliest."""
         self._pacer.recall()
         now = self._clock.now()
-        member = None if origin is None else self.members.get(str(origin))
+        member = self.members.get(str(origin)) or self._new_member(origin)
         left = self._free_at(member, ahead=False, now=now) - now
         return left if left > CLOCK_GRAIN else 0.0
 
@@ -331,10 +331,7 @@ class Lane:
             return place
         if bound.is_held_by(asyncio.current_task()):
             self._give_back()
-            raise NestedTurnError(
-                "this task holds every turn that `concurrency` allows and would wait for itself:"
-                " read the first response to its end, or leave its block, before asking for the next"
-            )
+            raise bound.nested()
         left = None if deadline_at is None else deadline_at - self._clock.now()
         try:
             async with asyncio.timeout(left):
@@ -381,12 +378,10 @@ class Lane:
             self._is_starting = True
             member.waiters.grant(rank)
 
-    def _free_at(self, member: Member | None, *, ahead: bool, now: float) -> float:
+    def _free_at(self, member: Member, *, ahead: bool, now: float) -> float:
         """When the next request may start, counting what the end of the one under way is sure to bring."""
         if self._slots == 1 and self.open_turns:
             now = self._pacer.spacing.due_at(since=now, at=now)
-        if member is None:
-            return self._pacer.earliest_start_at(now=now)
         return self._pacer.start_at(member, ahead=ahead, now=now)
 
     @property

@@ -10,6 +10,7 @@ from robotgate._lane import Lane
 from robotgate._member import Member, spacing_of
 from robotgate._overrides import HostBlocks
 from robotgate._pacing import HostState
+from robotgate._spacing import NOTHING_ASKED
 from robotgate._urls import ROBOTS_PATH
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class Lanes:
 
     Args:
         pace_key: which lane a request belongs to, by its origin and its path and query.
+        parts_paths: whether it may part the paths of one origin.
         max_slots: what a connection pool grants a host at most; None where there is no such limit.
     """
 
@@ -38,6 +40,7 @@ class Lanes:
         *,
         overrides: Overrides,
         pace_key: PaceKeyFunction,
+        parts_paths: bool,
         max_slots: int | None,
         clock: Clock,
         store: Store,
@@ -45,6 +48,7 @@ class Lanes:
     ) -> None:
         self._overrides = overrides
         self.pace_key = pace_key
+        self._parts_paths = parts_paths
         self._max_slots = max_slots
         self._clock = clock
         self._store = store
@@ -52,6 +56,7 @@ class Lanes:
         self._blocks = HostBlocks()
         self._lanes: dict[str, Lane] = {}
         self._members: dict[str, dict[str, Member]] = {}
+        self._asked: dict[str, Asked] = {}
         self._blocked_by: dict[str, BlockCause] = {}
         self._is_closed = False
 
@@ -90,15 +95,20 @@ class Lanes:
 
     def ask(self, origin: Origin, asked: Asked) -> None:
         """Take in what an origin asks about our speed: whoever waits is held to it, and it outlives the lane."""
-        pace_key = self.pace_key(origin, ROBOTS_PATH)
-        members = self._members.setdefault(pace_key, {})
-        lane = self._lanes.get(pace_key)
-        if lane is not None:
-            lane.ask(origin, asked)
-            return
-        member = members.setdefault(str(origin), self._new_member(origin))
-        member.asked = asked
-        self._forget(pace_key)
+        if asked == NOTHING_ASKED:
+            self._asked.pop(str(origin), None)
+        else:
+            self._asked[str(origin)] = asked
+        for pace_key in self._pace_keys_of(origin):
+            if pace_key in self._lanes:
+                self._lanes[pace_key].ask(origin, asked)
+                continue
+            # It binds the other members of a lane to come, though nobody asks for this origin again.
+            members = self._members.setdefault(pace_key, {})
+            if str(origin) not in members:
+                members[str(origin)] = self._new_member(origin)
+            members[str(origin)].asked = asked
+            self._forget(pace_key)
 
     def wait(self, origin: Origin, target: str) -> float:
         """Seconds until the next turn of a page, at the least, as far as memory tells."""
@@ -171,8 +181,15 @@ class Lanes:
         return Member(
             origin,
             self._overrides.options(origin.host),
+            asked=self._asked.get(str(origin), NOTHING_ASKED),
             blocked_until_at=self._blocks.until_at(origin.host),
         )
+
+    def _pace_keys_of(self, origin: Origin) -> list[str]:
+        """The lanes that an origin is a member of: one, unless a function of the operator's parts its paths."""
+        if not self._parts_paths:
+            return [self.pace_key(origin, ROBOTS_PATH)]
+        return [pace_key for pace_key, members in self._members.items() if str(origin) in members]
 
     def _named_by(self, pattern: HostPattern) -> list[tuple[str, list[Member]]]:
         """The members that a pattern names, by pace key."""
@@ -190,7 +207,8 @@ class Lanes:
     def _forget(self, pace_key: str) -> None:
         """Let go of members that a new one would replace as well."""
         members = self._members[pace_key]
-        for origin in [origin for origin, member in members.items() if member.is_forgettable]:
-            del members[origin]
+        for origin, member in list(members.items()):
+            if member.is_forgettable:
+                del members[origin]
         if not members:
             del self._members[pace_key]

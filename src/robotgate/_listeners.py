@@ -11,12 +11,13 @@ The logger is ``robotgate``. Its levels, which `LEVELS` holds::
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from contextvars import copy_context
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from robotgate._checks import check_callback
 from robotgate._errors import OptionError
 from robotgate._events import (
     HostBlocked,
@@ -32,6 +33,7 @@ from robotgate._verdict import AccessResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from contextvars import Context
 
     from robotgate._events import Event
 
@@ -69,8 +71,8 @@ class Listeners:
     def __init__(self) -> None:
         self._subscriptions: tuple[_Subscription, ...] = ()
 
-    def subscribe(self, callback: Callable[[Event], object]) -> Callable[[], None]:
-        """Call back with every event from now on, in their order, soon after each happened.
+    def subscribe(self, callback: Callable[[Event], object], *kinds: type[Event]) -> Callable[[], None]:
+        """Call back with every event of these kinds, or of all, from now on, in their order, soon after each happened.
 
         The event loop makes the calls: an error that `callback` raises reaches the loop's exception handler, and
         neither another subscriber nor any request.
@@ -83,13 +85,14 @@ class Listeners:
             again changes nothing.
 
         Raises:
-            OptionError: `callback` cannot be called, or is a coroutine function, which nobody would wait for.
+            OptionError: `callback` cannot be called, or is a coroutine function, which nobody would wait for; or what
+                is no kind of event.
         """
-        if not callable(callback):
-            raise OptionError(f"callback={callback!r}: give a function of one event")
-        if inspect.iscoroutinefunction(callback):
-            raise OptionError(f"callback={callback!r}: give a plain function; it may start a task")
-        subscription = _Subscription(callback)
+        check_callback("callback", callback)
+        for kind in kinds:
+            if kind not in LEVELS:
+                raise OptionError(f"kinds: {kind!r} is no kind of event")
+        subscription = _Subscription(callback, frozenset(kinds or LEVELS))
         self._subscriptions = (*self._subscriptions, subscription)
 
         def unsubscribe() -> None:
@@ -100,36 +103,47 @@ class Listeners:
 
     def is_heard(self, kind: type[Event]) -> bool:
         """Whether anybody would hear of such an event; if nobody does, it need not be made."""
-        return bool(self._subscriptions) or logger.isEnabledFor(_HIGHEST[kind])
+        for subscription in self._subscriptions:
+            if kind in subscription.kinds:
+                return True
+        return logger.isEnabledFor(_HIGHEST[kind])
 
     def emit(self, event: Event) -> None:
-        """Log an event at once, and pass it on soon."""
-        logger.log(level_of(event), "%s", event)
+        """Have an event logged, and pass it on, soon: what a handler or a callback raises is no request's business."""
+        level = level_of(event)
+        if logger.isEnabledFor(level):
+            _soon(partial(logger.log, level, "%s", event), copy_context())
         for subscription in self._subscriptions:
-            subscription.pass_on(event)
+            if type(event) in subscription.kinds:
+                subscription.pass_on(event)
 
 
 class _Subscription:
     """One callback, for as long as it is wanted."""
 
-    __slots__ = ("_callback", "_context", "is_over")
+    __slots__ = ("_callback", "_context", "is_over", "kinds")
 
-    def __init__(self, callback: Callable[[Event], object]) -> None:
+    def __init__(self, callback: Callable[[Event], object], kinds: frozenset[type[Event]]) -> None:
         self._callback = callback
+        self.kinds = kinds
         # Whose request an event is about is no business of what the callback starts: a task made in that request's
         # context would pass for a part of it, and be sent without a turn.
         self._context = copy_context()
         self.is_over = False
 
     def pass_on(self, event: Event) -> None:
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            # Outside the loop there is no request to protect; only the operator acts there.
-            self._call(event)
-            return
-        loop.call_soon(self._call, event, context=self._context)
+        _soon(partial(self._call, event), self._context)
 
     def _call(self, event: Event) -> None:
         if not self.is_over:
             self._callback(event)
+
+
+def _soon(call: Callable[[], object], context: Context) -> None:
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        # Outside the loop there is no request to protect; only the operator acts there.
+        call()
+        return
+    loop.call_soon(call, context=context)

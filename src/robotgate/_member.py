@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from robotgate import _circuit, _pacing
 from robotgate._errors import HostUnavailableError
 from robotgate._hours import opens_at
-from robotgate._spacing import NOTHING_ASKED, Spacing
+from robotgate._spacing import NOTHING_ASKED, Asked, Spacing
 from robotgate._waiters import Waiters
 
 if TYPE_CHECKING:
@@ -36,12 +36,14 @@ class Member:
         "waiters",
     )
 
-    def __init__(self, origin: Origin, options: HostOptions, *, blocked_until_at: float = 0.0) -> None:
+    def __init__(
+        self, origin: Origin, options: HostOptions, *, asked: Asked, blocked_until_at: float
+    ) -> None:
         self.origin = origin
         self.options = options
         self.blocked_until_at = blocked_until_at
         """Until when the operator wants it left alone."""
-        self.asked = NOTHING_ASKED
+        self.asked = asked
         self.circuit = _circuit.CLOSED
         self.outage = ""
         """Why it could not be reached the last time, in words."""
@@ -53,14 +55,14 @@ class Member:
         """Whether a new member would be as good."""
         return (
             self.asked == NOTHING_ASKED
-            and self.circuit == _circuit.CLOSED
+            and self.circuit is _circuit.CLOSED
             and not self.open_turns
             and not self.waiters
         )
 
     def is_probed(self, now: float) -> bool:
         """Whether the one request that tries whether it can be reached again is under way."""
-        return self.open_turns > 0 and _circuit.is_probing(self.circuit, now=now)
+        return self.open_turns > 0 and _circuit.is_half_open(self.circuit, now=now)
 
     def start_at(self, state: HostState, *, spacing: Spacing, ahead: bool, now: float) -> float:
         """The first instant from now on at which its next request may start, the lane's slots and quotas aside.

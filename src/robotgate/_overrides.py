@@ -59,7 +59,7 @@ class HostOverride:
     delay: float | None = None
     """Seconds between the end of one response and the next request, at least."""
     rate: tuple[int, float] | None = None
-    """At most so many requests in so many seconds; `NO_RATE` lifts the gate's."""
+    """At most so many requests in so many seconds, counted from when it was given; `NO_RATE` lifts the gate's."""
     concurrency: int | None = None
     """Requests under way at once."""
     max_delay: float | None = None
@@ -218,7 +218,7 @@ class HostBlocks:
         """Leave hosts alone until an instant, in place of the pattern's present one. Returns the pattern, as read.
 
         Args:
-            until_at: seconds since the epoch; `math.inf` until lifted; 0, or any instant past, lifts.
+            until_at: seconds since the epoch; `math.inf` until lifted; 0 lifts.
 
         Raises:
             OptionError: the pattern names no host, or the instant is none.
@@ -256,6 +256,8 @@ def _read(text: str, override: HostOverride) -> HostPattern:
         raise OptionError(f"overrides: {error}") from error
     if not isinstance(override, HostOverride):
         raise OptionError(f"overrides[{text!r}]={override!r}: give a HostOverride")
+    if override.ignore_robots and not pattern.key:
+        raise OptionError(f"overrides[{text!r}].ignore_robots=True: name the hosts that are your own")
     return pattern
 
 

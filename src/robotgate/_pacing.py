@@ -60,12 +60,6 @@ def earliest_start_at(state: HostState, *, spacing: Spacing, now: float) -> floa
     return at if state.last_visit_at is None else spacing.due_at(since=state.last_visit_at, at=at)
 
 
-def wait(state: HostState, *, spacing: Spacing, now: float) -> float:
-    """Seconds until a visit is due; 0 when it is."""
-    left = earliest_start_at(state, spacing=spacing, now=now) - now
-    return left if left > CLOCK_GRAIN else 0.0
-
-
 def begun(state: HostState, *, now: float, spacing: Spacing) -> HostState:
     """The state once a request is sent."""
     return _visited(state, now, spacing, visits=1, bytes_read=0)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Urls: TypeAlias = Iterable[str | URL] | AsyncIterable[str | URL]
     Demand: TypeAlias = asyncio.Future[Turn | None]
 
-MAX_AHEAD: Final = 10_000
+DEFAULT_AHEAD: Final = 10_000
 """URLs held while their hosts are not due."""
 STRETCH: Final = 100
 """URLs read from a source before others may run."""
@@ -36,8 +36,9 @@ STRETCH: Final = 100
 class ReadyTurns:
     """An asynchronous iterator of turns that have begun; `RobotGate.ready` tells of its arguments.
 
-    Several tasks may share one. Leaving the loop early takes no turn in vain; `aclose`, or ``async with``, lets go of
-    the URLs that are left.
+    Nothing begins before the loop does. Several tasks may share one. When a loop is left early, the turn it had just
+    been given is still its own to end; no other is taken, and nothing more is asked for. `aclose`, or ``async with``,
+    lets go of the URLs that are left.
     """
 
     def __init__(
@@ -63,9 +64,9 @@ class ReadyTurns:
         self._aside: deque[asyncio.Future[None]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._failure: BaseException | None = None
+        self._is_begun = False
         self._is_read = False
         self._is_over = False
-        self._begin(self._read())
 
     def __aiter__(self) -> Self:
         return self
@@ -73,6 +74,9 @@ class ReadyTurns:
     async def __anext__(self) -> Turn:
         demand: Demand = asyncio.get_running_loop().create_future()
         self._demands.append(demand)
+        if not self._is_begun:
+            self._is_begun = True
+            self._begin(self._read())
         self._end_if_done()
         self._call_aside()
         try:
@@ -173,6 +177,9 @@ class ReadyTurns:
 
         try:
             while True:
+                if not self._is_asked:
+                    # Not even its robots.txt is worth a request that nobody may want any more.
+                    await self._stand_aside(url)
                 try:
                     turn = await self._turns.begin(
                         url, priority=self._priority, max_wait=None, is_wanted=is_wanted
@@ -198,6 +205,11 @@ class ReadyTurns:
                 return demand
         return None
 
+    @property
+    def _is_asked(self) -> bool:
+        """Whether the loop asks for a turn that nobody has taken on."""
+        return any(not demand.done() for demand in self._demands)
+
     async def _stand_aside(self, url: str) -> None:
         """Wait until a turn is asked for; pass that on to the next if this one's host is not due any more."""
         called: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -207,7 +219,7 @@ class ReadyTurns:
             self._call_aside()
 
     def _call_aside(self) -> None:
-        while self._aside and any(not demand.done() for demand in self._demands):
+        while self._aside and self._is_asked:
             called = self._aside.popleft()
             if not called.done():
                 called.set_result(None)

@@ -45,11 +45,6 @@ class Site:
     fresh_until_at: float
     """Until when all this holds, the refusal of the delay included: a Request-rate is for its hours."""
 
-    @property
-    def crawl_delay(self) -> float | None:
-        """The Crawl-delay our group asks for, whether or not it counts: seconds."""
-        return self.written.crawl_delay
-
     def verdict(self, target: str, *, now: float) -> Verdict:
         """Whether a path and query may be fetched, and why."""
         decision = self.rules.decide(target)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from aiohttp import ClientError
+
 from robotgate._outage import outage_of
 from robotgate._pacing import parse_retry_after
 
@@ -52,8 +54,8 @@ class TurnSource(Protocol):
 class Turn:
     """One admitted request. It may be sent now; its host waits for the end.
 
-    ``async with turn:`` ends it with the block, as `RobotGate.turn` does; so does `end`. An error that leaves the block
-    is reported, as by `report(error=…)`.
+    ``async with turn:`` ends it with the block, as `RobotGate.turn` does; so does `end`. An error of aiohttp's that
+    leaves the block is reported, as by `report(error=…)`; others may be anybody's.
     """
 
     def __init__(
@@ -77,7 +79,8 @@ class Turn:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.report(error=error)
+        if isinstance(error, ClientError):
+            self.report(error=error)
         self.end()
 
     @property
@@ -114,19 +117,19 @@ class Turn:
             error: what the client raised instead of an answer; once there was a status it says nothing of the host.
                 Refused connections, names that do not resolve and time-outs, as aiohttp and asyncio raise them, send
                 away whoever waits for this origin, until one request finds it again; other errors do not.
-                `unreachable` serves other clients.
+                `report_unreachable` serves other clients.
         """
         retry_after = None
         if status is not None and headers is not None:
             retry_after = parse_retry_after(_retry_after(headers), now=self._clock.now())
         self._admission.report(status=status, retry_after=retry_after, bytes_read=bytes)
-        if error is None or self._admission.status is not None:
-            return
-        if (outage := outage_of(error, host=self._wish.origin.host)) is not None:
-            self.unreachable(outage)
+        if error is not None and (outage := outage_of(error, host=self._wish.origin.host)) is not None:
+            self.report_unreachable(outage)
 
-    def unreachable(self, cause: str) -> None:
+    def report_unreachable(self, cause: str) -> None:
         """Tell that the host could not be reached: whoever waits for this origin is sent away.
+
+        Once there was a status, it is not heard.
 
         Args:
             cause: in words, for their `HostUnavailableError`.
@@ -140,8 +143,10 @@ class Turn:
             RobotGateError: as `RobotGate.turn`; the rules may have changed meanwhile.
         """
         self.end()
-        wish = replace(self._wish, asked_at=self._clock.now())
-        self._site, self._admission = await self._turns.admit(wish, arrival=self._admission.terms.arrival)
+        self._wish = replace(self._wish, asked_at=self._clock.now())
+        arrival = self._admission.terms.arrival
+        self._site, self._admission = await self._turns.admit(self._wish, arrival=arrival)
+        self._had_at = self._clock.now()
 
     def end(self) -> None:
         """The response has been read, or will not be. Ending twice is ending once."""

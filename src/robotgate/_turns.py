@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -51,8 +53,12 @@ class PendingTurn:
         self._priority = priority
         self._max_wait = max_wait
         self._turn: Turn | None = None
+        self._is_entered = False
 
     async def __aenter__(self) -> Turn:
+        if self._is_entered:
+            raise RuntimeError("a turn is entered once: ask the gate for another")
+        self._is_entered = True
         self._turn = await self._turns.begin(self._url, priority=self._priority, max_wait=self._max_wait)
         return self._turn
 
@@ -86,6 +92,8 @@ class Turns:
         self._listeners = listeners
         self._allow_private_addresses = allow_private_addresses
         self._located: dict[str, Origin] = {}
+        self.refused: Counter[str] = Counter()
+        """How many turns the rules of each origin refused, by origin as text."""
 
     def locate(self, url: str | URL) -> tuple[Origin, str]:
         """The origin of a URL, and its path and query as they will be sent.
@@ -117,8 +125,10 @@ class Turns:
         return self._lanes.pace_key(*self.locate(url))
 
     def is_due(self, url: str) -> bool:
-        """Whether a turn for a URL would be had at once, were its rules known."""
+        """Whether a turn for a URL would be had at once."""
         origin, target = self.locate(url)
+        if self._keeper.fresh(origin) is None:
+            return False
         lane = self._lanes.peek(self._lanes.pace_key(origin, target))
         return self._lanes.wait(origin, target) <= 0 and (lane is None or lane.is_free)
 
@@ -164,13 +174,11 @@ class Turns:
             chain=chain,
             is_wanted=is_wanted,
         )
-        try:
-            site, admission = await self.admit(wish)
-        except (TooSoonError, HostUnavailableError, NestedTurnError, StoreError) as error:
-            self._tell_refused(f"{origin}{target}", error)
-            raise
+        site, admission = await self.admit(wish)
         if is_wanted is not None:
             admission.hand_over()
+            # What is asked of the first turn is none of the next one's business.
+            wish = replace(wish, is_wanted=None)
         return Turn(self, wish, site, admission, clock=self._clock)
 
     async def admit(self, wish: Wish, *, arrival: int | None = None) -> tuple[Site, Admission]:
@@ -182,6 +190,13 @@ class Turns:
         Raises:
             as `begin`.
         """
+        try:
+            return await self._admit(wish, arrival)
+        except (TooSoonError, HostUnavailableError, NestedTurnError, StoreError) as error:
+            self._tell_refused(wish, error)
+            raise
+
+    async def _admit(self, wish: Wish, arrival: int | None) -> tuple[Site, Admission]:
         while True:
             site = self._keeper.fresh(wish.origin) or await self._unknown_site(wish)
             if not site.rules.allows(wish.target):
@@ -189,8 +204,6 @@ class Turns:
             lane = await self._lanes.lane(self._lanes.pace_key(wish.origin, wish.target))
             is_fresh = self._keeper.fresh(wish.origin) is site
             still_allows = partial(self._still_allows, wish, site) if is_fresh else None
-            # The lane knows already, unless a pace key of the operator's own parts an origin's paths.
-            lane.ask(wish.origin, site.asked)
             try:
                 admission = await lane.admit(
                     wish.origin,
@@ -243,6 +256,7 @@ class Turns:
         if site.is_unreachable:
             cause = f"its robots.txt cannot be read ({verdict.cause})"
             return HostUnavailableError(site.origin.host, verdict.retry_after or 0.0, cause, verdict)
+        self.refused[site.key] += 1
         if self._listeners.is_heard(VerdictRefused):
             self._listeners.emit(VerdictRefused(at=self._clock.now(), verdict=verdict))
         return DisallowedError(verdict, wish.chain)
@@ -261,8 +275,9 @@ class Turns:
                 )
             )
 
-    def _tell_refused(self, url: str, error: RobotGateError) -> None:
+    def _tell_refused(self, wish: Wish, error: RobotGateError) -> None:
         if self._listeners.is_heard(TurnRefused):
+            url = f"{wish.origin}{wish.target}"
             self._listeners.emit(TurnRefused(at=self._clock.now(), url=url, error=error))
 
     def _tell_began(self, wish: Wish) -> None:

@@ -12,7 +12,7 @@ from robotgate._pacing import CLOCK_GRAIN
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Turn: TypeAlias = "asyncio.Future[None]"
+Grant: TypeAlias = "asyncio.Future[None]"
 """What a waiter awaits."""
 Rank: TypeAlias = tuple[int, int, int]
 """Robots.txt before pages, then priority, then arrival; the least goes first."""
@@ -25,7 +25,7 @@ _MOST_COUNTED: Final = 256
 """Priorities; among more, counting those ahead would take longer than it is worth."""
 
 
-class TurnHeap(Generic[_Key]):
+class GrantHeap(Generic[_Key]):
     """Turns by key, the least first; those that are done are no longer there."""
 
     __slots__ = ("_heap",)
@@ -33,9 +33,9 @@ class TurnHeap(Generic[_Key]):
     _serial: Final = count()
 
     def __init__(self) -> None:
-        self._heap: list[tuple[_Key, int, Turn]] = []
+        self._heap: list[tuple[_Key, int, Grant]] = []
 
-    def push(self, key: _Key, turn: Turn) -> None:
+    def push(self, key: _Key, turn: Grant) -> None:
         """Add a turn."""
         heappush(self._heap, (key, next(self._serial), turn))
 
@@ -45,7 +45,7 @@ class TurnHeap(Generic[_Key]):
             heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
-    def pop(self) -> Turn:
+    def pop(self) -> Grant:
         """The turn of the least key, as `first` found it."""
         return heappop(self._heap)[-1]
 
@@ -63,8 +63,8 @@ class Waiters:
     __slots__ = ("_counts", "_deadlines", "_latest", "_turns", "_waiting")
 
     def __init__(self) -> None:
-        self._turns: TurnHeap[Rank] = TurnHeap()
-        self._deadlines: TurnHeap[float] = TurnHeap()
+        self._turns: GrantHeap[Rank] = GrantHeap()
+        self._deadlines: GrantHeap[float] = GrantHeap()
         self._counts: dict[tuple[int, int], int] = {}
         self._latest = -1
         self._waiting = 0
@@ -73,9 +73,9 @@ class Waiters:
         """How many wait, those included who have been sent away and do not know it yet."""
         return self._waiting
 
-    def join(self, rank: Rank, deadline_at: float | None) -> Turn:
+    def join(self, rank: Rank, deadline_at: float | None) -> Grant:
         """Wait for a turn; whoever stops waiting says so by `leave`."""
-        turn: Turn = asyncio.get_running_loop().create_future()
+        turn: Grant = asyncio.get_running_loop().create_future()
         self._turns.push(rank, turn)
         self._latest = max(self._latest, rank[2])
         if deadline_at is not None:
@@ -84,7 +84,7 @@ class Waiters:
         self._waiting += 1
         return turn
 
-    def leave(self, rank: Rank, turn: Turn) -> None:
+    def leave(self, rank: Rank, turn: Grant) -> None:
         """A waiter has had its turn, or goes without."""
         if not turn.done() or turn.cancelled() or turn.exception() is not None:
             turn.cancel()
@@ -115,7 +115,7 @@ class Waiters:
 
     def refuse(self, error: Callable[[], Exception], *, pages_only: bool = False) -> None:
         """Send them away."""
-        kept: TurnHeap[Rank] = TurnHeap()
+        kept: GrantHeap[Rank] = GrantHeap()
         while (rank := self._turns.first()) is not None:
             turn = self._turns.pop()
             if pages_only and rank[0] < PAGES:

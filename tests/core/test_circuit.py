@@ -15,8 +15,8 @@ from robotgate._circuit import (
     OUTAGE_JITTER,
     Circuit,
     failed,
+    is_half_open,
     is_open,
-    is_probing,
 )
 
 NOW: Final = 1.8e9
@@ -25,7 +25,7 @@ NOW: Final = 1.8e9
 def test_origin_that_answers_is_open_to_all() -> None:
     """Nobody is held back and nobody tries alone, at any date."""
     for now in (0.0, NOW):
-        assert (is_open(CLOSED, now=now), is_probing(CLOSED, now=now)) == (False, False)
+        assert (is_open(CLOSED, now=now), is_half_open(CLOSED, now=now)) == (False, False)
 
 
 def test_outage_lets_nobody_through_then_one() -> None:
@@ -34,7 +34,7 @@ def test_outage_lets_nobody_through_then_one() -> None:
     assert circuit == Circuit(outages=1, opened_at=NOW, retry_at=NOW + MIN_OUTAGE)
     for after, expected in ((0.0, True), (9.999, True), (10.0 - 5e-7, False), (10.0, False), (9e9, False)):
         assert is_open(circuit, now=NOW + after) is expected
-        assert is_probing(circuit, now=NOW + after) is not expected
+        assert is_half_open(circuit, now=NOW + after) is not expected
 
 
 def test_pause_doubles_with_each_try_that_fails() -> None:

@@ -25,13 +25,18 @@ from robotgate._pacing import (
     merged,
     parse_retry_after,
     timed_out,
-    wait,
 )
 from robotgate._spacing import Asked, Spacing
 from robotgate._speed import RequestRate
 
 NEW: Final = HostState()
 NOW: Final = datetime(2026, 11, 21, 4, 0, 0, tzinfo=UTC).timestamp()
+
+
+def wait(state: HostState, *, spacing: Spacing, now: float) -> float:
+    """Seconds until a visit is due."""
+    left = earliest_start_at(state, spacing=spacing, now=now) - now
+    return left if left > CLOCK_GRAIN else 0.0
 
 
 def spaced(delay: float) -> Spacing:

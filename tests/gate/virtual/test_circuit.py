@@ -108,7 +108,7 @@ async def test_cause_in_words() -> None:
     async with make_gate() as gate:
         gate.learn(SITE, b"")
         async with gate.turn(PAGE) as turn:
-            turn.unreachable("its gopher hole has caved in")
+            turn.report_unreachable("its gopher hole has caved in")
         error, _ = await refusal(visit(gate), HostUnavailableError)
         assert isinstance(error, HostUnavailableError)
         assert error.cause == "its gopher hole has caved in"

@@ -477,7 +477,7 @@ async def test_lane_made_only_to_look_at_is_dropped(pending_timers: Callable[[],
     """Nobody ever asked it for a turn."""
     bench = Bench(delay=1.0)
     lane = await bench.lane()
-    assert (lane.wait(), len(bench.lanes)) == (0.0, 1)
+    assert (lane.wait(ORIGIN), len(bench.lanes)) == (0.0, 1)
     await asyncio.sleep(IDLE_LINGER + 1.0)
     assert (len(bench.lanes), pending_timers()) == (0, 0)
 
@@ -488,7 +488,7 @@ async def test_lane_made_only_to_read_its_wait_is_dropped_when_it_is_served() ->
     await first.visit("a")
     first.lanes.close()
     bench = Bench(delay=1.0, store=first.store)
-    assert (await bench.lane()).wait() == 40.0
+    assert (await bench.lane()).wait(ORIGIN) == 40.0
     await asyncio.sleep(39.0)
     assert len(bench.lanes) == 1
     await asyncio.sleep(IDLE_LINGER + 2.0)
@@ -570,10 +570,10 @@ async def test_wait_tells_the_next_start_at_the_earliest() -> None:
     """What a lane tells of its next turn is what the next visitor gets."""
     bench = Bench(delay=3.0)
     lane = await bench.lane()
-    assert lane.wait() == 0.0
+    assert lane.wait(ORIGIN) == 0.0
     await bench.visit("a", takes=1.0)
-    assert lane.wait() == 3.0
+    assert lane.wait(ORIGIN) == 3.0
     await asyncio.sleep(1.0)
-    assert lane.wait() == 2.0
+    assert lane.wait(ORIGIN) == 2.0
     await bench.visit("b")
     assert bench.starts[-1] == (4.0, "b")

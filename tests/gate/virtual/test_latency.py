@@ -116,7 +116,7 @@ async def test_quick_failures_never_make_us_faster() -> None:
         gate.learn(SITE, b"")
         await answer(gate, after=4.0)
         async with gate.turn(PAGE) as turn:
-            turn.unreachable("it refuses connections")
+            turn.report_unreachable("it refuses connections")
         assert gate.host(PAGE).latency == 4.0
 
 
