@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Protocol
 from robotgate._waiters import PAGES, Rank
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from robotgate._bound import Bound, Place
     from robotgate._member import Member
     from robotgate._urls import Origin
@@ -25,6 +23,21 @@ class UnwantedError(Exception):
         """Whoever asks again with it takes the place among the waiters that he had."""
 
 
+class OvertakenError(Exception):
+    """A robots.txt goes before a page that still waits for a place over all hosts; it stays inside the lane."""
+
+
+class Interest(Protocol):
+    """Whether a turn that has come is wanted."""
+
+    def claim(self) -> bool:
+        """Whether it is, now; whoever says so has it, until `release`. Claiming again changes nothing."""
+        ...
+
+    def release(self) -> None:
+        """It has not come after all."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
     """How a turn is asked for; `Lane.admit` tells of each."""
@@ -34,7 +47,7 @@ class Terms:
     priority: int
     max_wait: float | None
     arrival: int
-    is_wanted: Callable[[], bool] | None
+    interest: Interest | None
 
     @property
     def rank(self) -> Rank:
@@ -71,6 +84,8 @@ class Admission:
     bytes_read: int = 0
     status: int | None = None
     """The last that was reported."""
+    is_probe: bool = False
+    """Whether it tries if its origin can be reached again."""
     is_open: bool = field(default=True)
 
     @property

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from typing import TYPE_CHECKING
+from itertools import count
+from typing import TYPE_CHECKING, Final
 
 from robotgate import _quota
 from robotgate._alarm import Alarm
@@ -13,13 +14,16 @@ from robotgate._errors import NestedTurnError
 from robotgate._pacing import CLOCK_GRAIN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import TypeAlias
 
     from robotgate._ports import Clock
     from robotgate._quota import Rate
 
     Task: TypeAlias = asyncio.Task[object] | None
+
+
+_arrivals: Final = count()
 
 
 class Meter:
@@ -127,7 +131,8 @@ class Bound:
         self._places = places
         self._clock = clock
         self._meters = meters
-        self._queue: deque[tuple[asyncio.Future[Place], Task]] = deque()
+        self._queue: deque[tuple[int, asyncio.Future[Place], Task]] = deque()
+        self._rivals: tuple[Bound, ...] = ()
         self._alarm = Alarm(self._pump)
         self._is_open_for_all = False
         places.watch(self._pump)
@@ -150,28 +155,41 @@ class Bound:
             " read the first response to its end, or leave its block, before asking for the next"
         )
 
+    def share_with(self, rivals: Iterable[Bound]) -> None:
+        """Keep the order of arrival among those who ask for the same places, or by the same meter."""
+        self._rivals = tuple(rivals)
+
     def try_acquire(self) -> Place | None:
         """A place, if one is to be had at once."""
-        while self._queue and self._queue[0][0].done():
+        while self._queue and self._queue[0][1].done():
             self._queue.popleft()
         if self._queue or self._wait() > 0:
             return None
         return self._grant(asyncio.current_task())
 
-    async def acquire(self) -> Place:
-        """A place, in order of arrival."""
-        place = self.try_acquire()
-        if place is not None:
-            return place
+    def ask(self) -> asyncio.Future[Place]:
+        """A place to come, in order of arrival; await it by `wait_for`. Whoever fails it takes the wish back."""
         turn: asyncio.Future[Place] = asyncio.get_running_loop().create_future()
-        self._queue.append((turn, asyncio.current_task()))
+        self._queue.append((next(_arrivals), turn, asyncio.current_task()))
         self._pump()
+        return turn
+
+    async def wait_for(self, turn: asyncio.Future[Place]) -> Place:
+        """The place that was asked for.
+
+        Raises:
+            whatever the wish was failed with.
+        """
         try:
             return await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
+            if turn.done() and not turn.cancelled() and turn.exception() is None:
                 turn.result().release()
             raise
+
+    async def acquire(self) -> Place:
+        """A place, in order of arrival."""
+        return self.try_acquire() or await self.wait_for(self.ask())
 
     def note_start(self, now: float) -> None:
         """A request that has a place starts."""
@@ -211,12 +229,24 @@ class Bound:
 
     def _pump(self) -> None:
         while self._queue:
-            turn, holder = self._queue[0]
+            arrival, turn, holder = self._queue[0]
             if not turn.done():
+                for rival in self._rivals:
+                    rival.grant_before(arrival)
                 wait = self._wait()
                 if wait > 0:
                     if wait < math.inf:
                         self._alarm.ring_in(wait)
+                    return
+                turn.set_result(self._grant(holder))
+            self._queue.popleft()
+
+    def grant_before(self, arrival: int) -> None:
+        """Serve those who came before a rival's head, as far as they may be served."""
+        while self._queue and self._queue[0][0] < arrival:
+            _, turn, holder = self._queue[0]
+            if not turn.done():
+                if self._wait() > 0:
                     return
                 turn.set_result(self._grant(holder))
             self._queue.popleft()

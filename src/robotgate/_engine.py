@@ -117,6 +117,8 @@ class Engine:
             if self._owns_session:
                 stack.push_async_callback(self._session.close)
             stack.push_async_callback(self._robots_session.close)
+            for ready in list(self._ready):
+                ready.fail(GateClosedError("the gate was closed"))
             self.lanes.close()
             self.pages.close()
             for bound in self._bounds:
@@ -124,7 +126,7 @@ class Engine:
                 bound.open_for_all()
             await self.keeper.aclose()
             for ready in list(self._ready):
-                await ready.break_off(GateClosedError("the gate was closed"))
+                await ready.aclose()
             await asyncio.gather(*self._saving, return_exceptions=True)
             # Subscribers hear of the end, too: the loop calls them after this.
             await asyncio.sleep(0)
@@ -156,8 +158,10 @@ class Engine:
             OptionError: the pattern or a value makes no sense.
         """
         changed = self._overrides.set(pattern, override)
+        # What a host asks counts as its new options say, before anybody is sent away for it.
         self.lanes.grant(changed)
         self.keeper.judge_anew(changed)
+        self.lanes.reckon(changed)
 
     def block(self, pattern: str, until_at: float) -> None:
         """Leave hosts alone until an instant.
@@ -252,7 +256,6 @@ def _bounds(options: Options, connector: aiohttp.BaseConnector | None, clock: Cl
     robots_meters = [*total_meters, *_meters("robots_rate", options.robots_rate)]
     limit = 0 if connector is None else connector.limit
     if limit and options.concurrency >= limit:
-        # Robots.txt watches first: pages wait for it.
         pages_places = robots_places = Places(limit)
     else:
         left = limit - options.concurrency if limit else options.robots_concurrency
@@ -261,7 +264,10 @@ def _bounds(options: Options, connector: aiohttp.BaseConnector | None, clock: Cl
             Places(min(options.robots_concurrency, left)),
         )
     robots = Bound(robots_places, clock=clock, meters=robots_meters)
-    return Bound(pages_places, clock=clock, meters=total_meters), robots
+    pages = Bound(pages_places, clock=clock, meters=total_meters)
+    pages.share_with([robots])
+    robots.share_with([pages])
+    return pages, robots
 
 
 def _meters(name: str, value: tuple[int, float] | None) -> list[Meter]:

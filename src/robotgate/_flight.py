@@ -63,6 +63,11 @@ class Flight:
         finally:
             self._callers.pop(answer, None)
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it waits for a turn."""
+        return self._waits_for is not None
+
     def cancel(self) -> Awaitable[object]:
         """Break off; callers get `GateClosedError`. Await the result for the end."""
         self._task.cancel()

@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import math
-from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from robotgate import _pacing
-from robotgate._admission import Admission, Terms, UnwantedError
+from robotgate import _circuit, _pacing
+from robotgate._admission import Admission, OvertakenError, Terms, UnwantedError
 from robotgate._alarm import Alarm
-from robotgate._errors import GateClosedError, NestedTurnError, StoreError, TooSoonError
+from robotgate._errors import GateClosedError, HostUnavailableError, NestedTurnError, StoreError, TooSoonError
 from robotgate._health import Health
 from robotgate._pacer import Pacer
 from robotgate._pacing import CLOCK_GRAIN
 from robotgate._queue import Queue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from robotgate._admission import Interest
     from robotgate._bound import Bound, Place
     from robotgate._events import BlockCause
     from robotgate._listeners import Listeners
@@ -49,6 +49,7 @@ class Lane:
         blocked_by: why pace keys are blocked whose recovery is yet to be told of; shared with all lanes.
         new_member: makes the member of an origin.
         max_slots: what a connection pool grants a host at most; None where there is no such limit.
+        arrivals: numbers all who come, to whichever lane.
         on_idle: called when nobody waits any more and the host's politeness is served.
     """
 
@@ -66,6 +67,7 @@ class Lane:
         "_pacer",
         "_queue",
         "_slots",
+        "_starter",
         "members",
         "pace_key",
     )
@@ -79,6 +81,7 @@ class Lane:
         blocked_by: dict[str, BlockCause],
         new_member: Callable[[Origin], Member],
         max_slots: int | None,
+        arrivals: Iterator[int],
         clock: Clock,
         store: Store,
         listeners: Listeners,
@@ -95,10 +98,11 @@ class Lane:
         )
         self._clock = clock
         self._on_idle = on_idle
-        self._arrivals = count()
-        self._queue = Queue(members.values(), self._pacer)
+        self._arrivals = arrivals
+        self._queue = Queue(self._pacer)
         self._open: set[Admission] = set()
         self._is_starting = False
+        self._starter: tuple[Member, Terms, asyncio.Future[Place]] | None = None
         self._alarm = Alarm(self._ring)
         self._is_closed = False
         if members:
@@ -116,10 +120,11 @@ class Lane:
         """How many requests are under way, or about to be sent."""
         return len(self._open) + self._is_starting
 
-    @property
-    def is_free(self) -> bool:
-        """Whether a slot is to be had, and nobody waits for it."""
-        return self.open_turns < self._slots and not self._queue
+    def is_free_for(self, origin: Origin) -> bool:
+        """Whether a slot is to be had for a request to this origin, and nobody waits for it."""
+        member = self.members.get(str(origin))
+        is_probed = member is not None and member.is_probed(self._clock.now())
+        return self.open_turns < self._slots and self._queue.is_empty and not is_probed
 
     @property
     def state(self) -> HostState:
@@ -173,7 +178,7 @@ class Lane:
         priority: int = 0,
         max_wait: float | None = None,
         arrival: int | None = None,
-        is_wanted: Callable[[], bool] | None = None,
+        interest: Interest | None = None,
     ) -> Admission:
         """Wait for a turn.
 
@@ -184,14 +189,14 @@ class Lane:
             priority: the higher goes first.
             max_wait: seconds; None waits as long as it takes.
             arrival: that of an earlier admission, whose place in the order this one takes.
-            is_wanted: asked when the turn has come; no leaves it to the next.
+            interest: asked when the turn has come; no leaves it to the next.
 
         Raises:
             TooSoonError: the turn comes later than `max_wait`.
             HostUnavailableError: the host cannot be reached, or is to be left alone for longer than `max_block`.
             NestedTurnError: this task holds the host's last slot itself.
             GateClosedError: the gate was closed meanwhile.
-            UnwantedError: `is_wanted` said no.
+            UnwantedError: `interest` said no.
         """
         if arrival is None:
             arrival = next(self._arrivals)
@@ -201,7 +206,7 @@ class Lane:
             priority=priority,
             max_wait=max_wait,
             arrival=arrival,
-            is_wanted=is_wanted,
+            interest=interest,
         )
         return await self.readmit(origin, terms)
 
@@ -213,10 +218,13 @@ class Lane:
         while True:
             member = self._member(origin)
             await self._granted(member, terms, deadline_at)
-            if terms.is_wanted is not None and not terms.is_wanted():
+            if terms.interest is not None and not terms.interest.claim():
                 self._give_back()
                 raise UnwantedError(terms.arrival)
-            place = await self._placed(member, terms.bound, deadline_at)
+            try:
+                place = await self._placed(member, terms, deadline_at)
+            except OvertakenError:
+                continue
             if self._is_closed:
                 place.release()
                 raise _closed()
@@ -227,6 +235,8 @@ class Lane:
             # A block, the end of the hours, or another gate's visit, came between.
             place.release()
             self._give_back()
+            if terms.interest is not None:
+                terms.interest.release()
 
     def note_answer(self, admission: Admission, status: int, retry_after: float | None) -> None:
         """Take in how the host answered."""
@@ -242,6 +252,7 @@ class Lane:
         """A request is over."""
         self._open.discard(admission)
         admission.member.open_turns -= 1
+        admission.member.probes -= admission.is_probe
         try:
             self._pacer.recall()
             state = _pacing.ended(
@@ -262,6 +273,8 @@ class Lane:
         self._pacer.recall()
         now = self._clock.now()
         self._queue.refuse_hopeless(now)
+        if self._starter is not None:
+            self._look_after(*self._starter, now=now)
         if not self._is_starting and self.open_turns < self._slots:
             # Otherwise whoever begins or ends a turn, or gives his start back, pumps.
             self._start_next(now)
@@ -270,6 +283,16 @@ class Lane:
             self._alarm.ring_in(deadline_at - now)
         if self._is_idle:
             self._alarm.ring_in(max(self._pacer.served_at() - now, IDLE_LINGER))
+
+    def _look_after(self, member: Member, terms: Terms, wish: asyncio.Future[Place], *, now: float) -> None:
+        """Whoever holds the grant while he waits for a place is told what others are told, and bars no robots.txt."""
+        if wish.done():
+            return
+        unavailable = self._pacer.unavailable(member, ahead=terms.ahead, now=now)
+        if unavailable is not None:
+            wish.set_exception(unavailable)
+        elif not terms.ahead and self._queue.robots_is_due(now):
+            wish.set_exception(OvertakenError())
 
     def close(self) -> None:
         """Send everybody away with `GateClosedError`."""
@@ -304,7 +327,7 @@ class Lane:
             # The clock may have gone on since the deadline was set: what is due now is in time.
             if start_at - max(deadline_at, now) > CLOCK_GRAIN:
                 raise self._too_soon(member, start_at - now)
-        turn = member.waiters.join(rank, deadline_at)
+        turn = self._queue.join(member, rank, deadline_at)
         try:
             self.pump()
             await turn
@@ -324,8 +347,9 @@ class Lane:
             and self._pacer.has_token()
         )
 
-    async def _placed(self, member: Member, bound: Bound, deadline_at: float | None) -> Place:
+    async def _placed(self, member: Member, terms: Terms, deadline_at: float | None) -> Place:
         """Take a place within the bound over all hosts, while holding this lane's grant."""
+        bound = terms.bound
         place = bound.try_acquire()
         if place is not None:
             return place
@@ -333,15 +357,19 @@ class Lane:
             self._give_back()
             raise bound.nested()
         left = None if deadline_at is None else deadline_at - self._clock.now()
+        wish = bound.ask()
+        self._starter = member, terms, wish
         try:
             async with asyncio.timeout(left):
-                return await bound.acquire()
+                return await bound.wait_for(wish)
         except TimeoutError as error:
             self._give_back()
             raise self._too_soon(member) from error
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, HostUnavailableError, OvertakenError):
             self._give_back()
             raise
+        finally:
+            self._starter = None
 
     async def _begin(self, member: Member, terms: Terms, place: Place) -> Admission:
         now = self._clock.now()
@@ -352,10 +380,14 @@ class Lane:
             place.release()
             self._give_back()
             raise
-        admission = Admission(lane=self, member=member, terms=terms, place=place, began_at=now)
+        is_probe = _circuit.is_half_open(member.circuit, now=now)
+        admission = Admission(
+            lane=self, member=member, terms=terms, place=place, began_at=now, is_probe=is_probe
+        )
         self._is_starting = False
         self._open.add(admission)
         member.open_turns += 1
+        member.probes += is_probe
         place.begin(now)
         if self.open_turns < self._slots:
             self.pump()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING
 
 from robotgate import _pacing
@@ -56,6 +57,7 @@ class Lanes:
         self._blocks = HostBlocks()
         self._lanes: dict[str, Lane] = {}
         self._members: dict[str, dict[str, Member]] = {}
+        self._arrivals = count()
         self._asked: dict[str, Asked] = {}
         self._blocked_by: dict[str, BlockCause] = {}
         self._is_closed = False
@@ -86,6 +88,7 @@ class Lanes:
                 blocked_by=self._blocked_by,
                 new_member=self._new_member,
                 max_slots=self._max_slots,
+                arrivals=self._arrivals,
                 clock=self._clock,
                 store=self._store,
                 listeners=self._listeners,
@@ -163,10 +166,14 @@ class Lanes:
         return blocked
 
     def grant(self, pattern: HostPattern) -> None:
-        """Hold hosts to options that were changed while running."""
-        for pace_key, members in self._named_by(pattern):
+        """Hold hosts to options that were changed while running, from the next `reckon` on."""
+        for _, members in self._named_by(pattern):
             for member in members:
                 member.options = self._overrides.options(member.origin.host)
+
+    def reckon(self, pattern: HostPattern) -> None:
+        """Take in what hosts ask, and are granted, now."""
+        for pace_key, _ in self._named_by(pattern):
             if pace_key in self._lanes:
                 self._lanes[pace_key].reckon()
 

@@ -33,6 +33,7 @@ class Member:
         "options",
         "origin",
         "outage",
+        "probes",
         "waiters",
     )
 
@@ -49,6 +50,8 @@ class Member:
         """Why it could not be reached the last time, in words."""
         self.waiters = Waiters()
         self.open_turns = 0
+        self.probes = 0
+        """Requests under way that try whether it can be reached again."""
 
     @property
     def is_forgettable(self) -> bool:
@@ -62,7 +65,7 @@ class Member:
 
     def is_probed(self, now: float) -> bool:
         """Whether the one request that tries whether it can be reached again is under way."""
-        return self.open_turns > 0 and _circuit.is_half_open(self.circuit, now=now)
+        return self.probes > 0 and _circuit.is_half_open(self.circuit, now=now)
 
     def start_at(self, state: HostState, *, spacing: Spacing, ahead: bool, now: float) -> float:
         """The first instant from now on at which its next request may start, the lane's slots and quotas aside.

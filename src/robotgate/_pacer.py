@@ -9,6 +9,7 @@ from aiolimiter import AsyncLimiter
 
 from robotgate import _pacing, _quota
 from robotgate._member import spacing_of
+from robotgate._pacing import CLOCK_GRAIN
 from robotgate._spacing import UNSPACED
 
 if TYPE_CHECKING:
@@ -63,14 +64,16 @@ class Pacer:
         self._rates = tuple(rates)
         self._heeds_latency = any(member.options.latency_factor for member in self._members)
         # An empty deque takes as much memory as all the rest here, and most lanes have no quota.
-        most = max((rate.requests for rate in rates), default=0)
+        # What has been counted stays: a quota that is lifted for a while is kept all the same when it is back.
+        known = self._starts.maxlen if self._starts is not None else None
+        most = max(known or 0, *(rate.requests for rate in rates), 0)
         self._starts = deque(self._starts or (), maxlen=most) if most else None
         self._space()
 
     def earliest_start_at(self, *, now: float) -> float:
         """The first instant from now on at which anything may start, as far as time alone tells."""
         starts = self._starts
-        if starts is not None:
+        if starts is not None and self._rates:
             now = max(now, *(_quota.due_at(starts, rate) for rate in self._rates))
         return _pacing.earliest_start_at(self.state, spacing=self.spacing, now=now)
 
@@ -88,7 +91,7 @@ class Pacer:
         at = _pacing.earliest_start_at(self.state, spacing=self.spacing, now=0.0)
         if not self._starts:
             return at
-        return max(at, self._starts[-1] + max(rate.seconds for rate in self._rates))
+        return max(at, self._starts[-1] + max((rate.seconds for rate in self._rates), default=0.0))
 
     def has_token(self) -> bool:
         """Whether the limiter agrees that it is time."""
@@ -132,5 +135,5 @@ class Pacer:
         if spacing.steady_delay != self.spacing.steady_delay:
             # A limiter's period cannot be changed; the debt that a new one does not know, the instant does.
             delay = spacing.steady_delay
-            self._limiter = AsyncLimiter(1, delay * (1 - LIMITER_SLACK)) if delay > 0 else None
+            self._limiter = AsyncLimiter(1, delay * (1 - LIMITER_SLACK)) if delay > CLOCK_GRAIN else None
         self.spacing = spacing

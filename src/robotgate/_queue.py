@@ -11,41 +11,56 @@ from robotgate._pacing import CLOCK_GRAIN
 from robotgate._waiters import PAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
 
     from robotgate._member import Member
     from robotgate._pacer import Pacer
-    from robotgate._waiters import Rank
+    from robotgate._waiters import Grant, Rank
 
 
 class Queue:
     """The waiters of a lane's members.
 
     Args:
-        members: those of the lane; more may come.
         pacer: tells when the next of a member may start.
     """
 
     __slots__ = (
-        "_members",
         "_pacer",
+        "_wanted",
     )
 
-    def __init__(self, members: Collection[Member], pacer: Pacer) -> None:
-        self._members = members
+    def __init__(self, pacer: Pacer) -> None:
         self._pacer = pacer
+        # Many may be paced together, of whom few are waited for.
+        self._wanted: dict[Member, None] = {}
 
     def __len__(self) -> int:
         """How many wait, those included who have been sent away and do not know it yet."""
-        return sum(len(member.waiters) for member in self._members)
+        return sum(len(member.waiters) for member in self._wanted)
 
     @property
     def is_empty(self) -> bool:
         """Whether nobody waits for an answer."""
-        for member in self._members:  # noqa: SIM110  # Asked for each turn: `all` takes thrice as long.
+        for member in self._wanted:  # noqa: SIM110  # Asked for each turn: `all` takes thrice as long.
             if not member.waiters.is_empty:
                 return False
         return True
+
+    def join(self, member: Member, rank: Rank, deadline_at: float | None) -> Grant:
+        """Wait for a turn; whoever stops waiting says so to the member's `Waiters`."""
+        self._wanted[member] = None
+        return member.waiters.join(rank, deadline_at)
+
+    def robots_is_due(self, now: float) -> bool:
+        """Whether a robots.txt waits that may start."""
+        for member in self._wanted:
+            rank = member.waiters.first()
+            if rank is None or rank[0] >= PAGES or member.is_probed(now):
+                continue
+            if self._pacer.start_at(member, ahead=True, now=now) - now <= CLOCK_GRAIN:
+                return True
+        return False
 
     def next_start(self, now: float) -> tuple[float, Member, Rank] | None:
         """When the next start may be, whose, and of which rank; None when nobody waits who could be let go.
@@ -54,7 +69,7 @@ class Queue:
         """
         first: tuple[float, Rank] | None = None
         whose: Member | None = None
-        for member in self._members:
+        for member in self._wanted:
             rank = member.waiters.first()
             if rank is None or member.is_probed(now):
                 continue
@@ -72,15 +87,21 @@ class Queue:
         """
         before = sum(
             other.waiters.ahead_of(rank)
-            for other in self._members
-            if other is member or self._pacer.start_at(other, ahead=False, now=free_at) <= free_at
+            for other in self._wanted
+            if other is member
+            or (
+                not other.is_probed(free_at)
+                and self._pacer.start_at(other, ahead=False, now=free_at) <= free_at
+            )
         )
         return free_at + before * self._pacer.spacing.steady_delay
 
     def refuse_hopeless(self, now: float) -> None:
         """Send away who waits for what cannot be reached, or is to be left alone for too long."""
-        for member in self._members:
+        for member in list(self._wanted):
             if member.waiters.is_empty:
+                if not member.waiters:
+                    del self._wanted[member]
                 continue
             for ahead in (True, False):
                 error = self._pacer.unavailable(member, ahead=ahead, now=now)
@@ -91,7 +112,7 @@ class Queue:
     def refuse_late(self, now: float, error: Callable[[Member], Exception]) -> float:
         """Send away who has waited long enough. Returns when the next will have; infinity when nobody ever will."""
         following = math.inf
-        for member in self._members:
+        for member in self._wanted:
             deadline_at = member.waiters.refuse_late(now, partial(error, member))
             if deadline_at is not None:
                 following = min(following, deadline_at)
@@ -99,5 +120,5 @@ class Queue:
 
     def refuse_all(self, error: Callable[[], Exception]) -> None:
         """Send everybody away."""
-        for member in self._members:
+        for member in self._wanted:
             member.waiters.refuse(error)

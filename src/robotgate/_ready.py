@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterable
+from collections.abc import AsyncGenerator, AsyncIterable
 from typing import TYPE_CHECKING, Final, Self
 
 from robotgate._admission import UnwantedError
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from robotgate._turns import Turns
 
     Urls: TypeAlias = Iterable[str | URL] | AsyncIterable[str | URL]
-    Demand: TypeAlias = asyncio.Future[Turn | None]
+    Demand: TypeAlias = asyncio.Future[tuple[Turn, str] | None]
+    """A turn and its URL; None when there are no more."""
 
 DEFAULT_AHEAD: Final = 10_000
 """URLs held while their hosts are not due."""
@@ -80,16 +81,14 @@ class ReadyTurns:
         self._end_if_done()
         self._call_aside()
         try:
-            turn = await demand
+            met = await demand
         except asyncio.CancelledError:
             if demand.done() and not demand.cancelled() and demand.exception() is None:
-                late = demand.result()
-                if late is not None:
-                    late.end()
+                self._pass_on(demand.result())
             raise
-        if turn is None:
+        if met is None:
             raise StopAsyncIteration
-        return turn
+        return met[0]
 
     async def __aenter__(self) -> Self:
         return self
@@ -105,35 +104,50 @@ class ReadyTurns:
     async def aclose(self) -> None:
         """Let go of the URLs that are left; turns that have begun go on. Whoever asks for more gets none."""
         self._is_over = True
-        await self._stop()
-
-    async def break_off(self, error: RobotGateError) -> None:
-        """As `aclose`; whoever asks for more gets an error."""
-        self._failure = self._failure or error
-        await self._stop()
-
-    async def _stop(self) -> None:
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
         self._end_if_done()
         self._on_end(self)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def fail(self, error: BaseException) -> None:
+        """Let go of everything; whoever asks for more gets an error."""
+        self._failure = self._failure or error
+        for task in self._tasks:
+            task.cancel()
+        self._end_if_done()
+
+    def _pass_on(self, late: tuple[Turn, str] | None) -> None:
+        """A turn has come for somebody who has just left: another has it, or its URL waits again."""
+        if late is None:
+            return
+        turn, url = late
+        other = self.take_demand()
+        if other is not None:
+            other.set_result(late)
+            return
+        turn.end()
+        self._enlist(url, first=True)
 
     async def _read(self) -> None:
         count = 0
-        async for url in self._urls:
-            count += 1
-            if count % STRETCH == 0:
-                await asyncio.sleep(0)
-            while self._held >= self._ahead:
-                self._room.clear()
-                await self._room.wait()
-            self._enlist(str(url))
+        try:
+            async for url in self._urls:
+                count += 1
+                if count % STRETCH == 0:
+                    await asyncio.sleep(0)
+                while self._held >= self._ahead:
+                    self._room.clear()
+                    await self._room.wait()
+                self._enlist(str(url))
+        finally:
+            if isinstance(self._urls, AsyncGenerator):
+                await self._urls.aclose()
         self._is_read = True
         self._end_if_done()
 
-    def _enlist(self, url: str) -> None:
+    def _enlist(self, url: str, *, first: bool = False) -> None:
         self._held += 1
         try:
             pace_key = self._turns.pace_key(url)
@@ -142,7 +156,7 @@ class ReadyTurns:
             return
         line = self._lines.get(pace_key)
         if line is not None:
-            line.append(url)
+            (line.appendleft if first else line.append)(url)
             return
         line = self._lines[pace_key] = deque([url])
         self._begin(self._serve(pace_key, line))
@@ -167,38 +181,30 @@ class ReadyTurns:
         Raises:
             RobotGateError: as `RobotGate.turn`.
         """
-        demand: Demand | None = None
-
-        def is_wanted() -> bool:
-            nonlocal demand
-            if demand is None or demand.done():
-                demand = self._take_demand()
-            return demand is not None
-
+        claim = _Claim(self)
         try:
             while True:
-                if not self._is_asked:
+                if not self.is_asked:
                     # Not even its robots.txt is worth a request that nobody may want any more.
                     await self._stand_aside(url)
                 try:
                     turn = await self._turns.begin(
-                        url, priority=self._priority, max_wait=None, is_wanted=is_wanted
+                        url, priority=self._priority, max_wait=None, interest=claim
                     )
                 except UnwantedError:
                     await self._stand_aside(url)
                     continue
-                if is_wanted() and demand is not None:
-                    demand.set_result(turn)
+                if claim.claim() and claim.demand is not None:
+                    claim.demand.set_result((turn, url))
                     return
                 # Whoever asked for it was cancelled in the meantime.
                 turn.end()
                 await self._stand_aside(url)
         finally:
-            if demand is not None and not demand.done():
-                self._demands.appendleft(demand)
-                self._call_aside()
+            claim.release()
 
-    def _take_demand(self) -> Demand | None:
+    def take_demand(self) -> Demand | None:
+        """The next turn that somebody asks for; None when nobody does."""
         while self._demands:
             demand = self._demands.popleft()
             if not demand.done():
@@ -206,9 +212,15 @@ class ReadyTurns:
         return None
 
     @property
-    def _is_asked(self) -> bool:
+    def is_asked(self) -> bool:
         """Whether the loop asks for a turn that nobody has taken on."""
         return any(not demand.done() for demand in self._demands)
+
+    def give_back(self, demand: Demand) -> None:
+        """What was taken is not met by who took it."""
+        if not demand.done():
+            self._demands.appendleft(demand)
+            self._call_aside()
 
     async def _stand_aside(self, url: str) -> None:
         """Wait until a turn is asked for; pass that on to the next if this one's host is not due any more."""
@@ -219,7 +231,7 @@ class ReadyTurns:
             self._call_aside()
 
     def _call_aside(self) -> None:
-        while self._aside and self._is_asked:
+        while self._aside and self.is_asked:
             called = self._aside.popleft()
             if not called.done():
                 called.set_result(None)
@@ -242,20 +254,44 @@ class ReadyTurns:
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (failure := task.exception()) is not None:
-            self._failure = self._failure or failure
-            self._end_if_done()
+        if task.cancelled():
+            if not self._is_over and self._failure is None:
+                self.fail(RuntimeError("the source of URLs was cancelled"))
+        elif (failure := task.exception()) is not None:
+            self.fail(failure)
 
     def _end_if_done(self) -> None:
         if self._failure is None and not self._is_over and not (self._is_read and not self._held):
             return
         if self._failure is None:
             self._on_end(self)
-        while (demand := self._take_demand()) is not None:
+        while (demand := self.take_demand()) is not None:
             if self._failure is not None:
                 demand.set_exception(self._failure)
             else:
                 demand.set_result(None)
+
+
+class _Claim:
+    """One line's claim to a turn that is asked for. An `Interest`."""
+
+    __slots__ = ("_ready", "demand")
+
+    def __init__(self, ready: ReadyTurns) -> None:
+        self._ready = ready
+        self.demand: Demand | None = None
+
+    def claim(self) -> bool:
+        """Whether anybody asks for a turn."""
+        if self.demand is None or self.demand.done():
+            self.demand = self._ready.take_demand()
+        return self.demand is not None
+
+    def release(self) -> None:
+        """Leave it to another line."""
+        demand, self.demand = self.demand, None
+        if demand is not None:
+            self._ready.give_back(demand)
 
 
 async def _each(urls: Iterable[str | URL]) -> AsyncIterator[str | URL]:

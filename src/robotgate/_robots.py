@@ -124,6 +124,11 @@ class RobotsKeeper:
             # Who holds the host's turn cannot have its rules renewed meanwhile: stale rules beat none.
             return known
 
+    def is_asking(self, origin: Origin) -> bool:
+        """Whether a request for the origin's robots.txt is under way, not merely waited with."""
+        flight = self._flights.get(origin)
+        return flight is not None and not flight.is_waiting
+
     def fresh(self, origin: Origin) -> Site | None:
         """The origin, if its rules are in memory and fresh."""
         site = self.sites.get(str(origin))

@@ -11,13 +11,13 @@ from robotgate._outage import outage_of
 from robotgate._pacing import parse_retry_after
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from types import TracebackType
     from typing import Self
 
     from aiohttp import ClientResponse
 
-    from robotgate._admission import Admission
+    from robotgate._admission import Admission, Interest
     from robotgate._ports import Clock
     from robotgate._site import Site
     from robotgate._urls import Origin
@@ -36,7 +36,7 @@ class Wish:
     asked_at: float
     chain: tuple[str, ...] = ()
     """The URLs that redirected here, first to last."""
-    is_wanted: Callable[[], bool] | None = None
+    interest: Interest | None = None
     """Asked when the turn has come; no leaves it to the next."""
 
 
@@ -79,9 +79,11 @@ class Turn:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if isinstance(error, ClientError):
-            self.report(error=error)
-        self.end()
+        try:
+            if isinstance(error, ClientError):
+                self.report(error=error)
+        finally:
+            self.end()
 
     @property
     def url(self) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from robotgate._admission import UnwantedError
@@ -25,12 +25,11 @@ from robotgate._turn import Turn, Wish
 from robotgate._urls import Origin, split_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import TracebackType
 
     from yarl import URL
 
-    from robotgate._admission import Admission
+    from robotgate._admission import Admission, Interest
     from robotgate._bound import Bound
     from robotgate._errors import RobotGateError
     from robotgate._lanes import Lanes
@@ -130,7 +129,7 @@ class Turns:
         if self._keeper.fresh(origin) is None:
             return False
         lane = self._lanes.peek(self._lanes.pace_key(origin, target))
-        return self._lanes.wait(origin, target) <= 0 and (lane is None or lane.is_free)
+        return self._lanes.wait(origin, target) <= 0 and (lane is None or lane.is_free_for(origin))
 
     async def site(self, url: str | URL) -> tuple[Site, str]:
         """The site of a URL with its rules, fetched if they are not known, and the URL's path and query.
@@ -149,13 +148,13 @@ class Turns:
         priority: int,
         max_wait: float | None,
         chain: tuple[str, ...] = (),
-        is_wanted: Callable[[], bool] | None = None,
+        interest: Interest | None = None,
     ) -> Turn:
         """Judge a URL and wait for its host's turn.
 
         Args:
             chain: the URLs that redirected here, first to last, for the error.
-            is_wanted: asked when the turn has come; no leaves it to the next, and raises `UnwantedError` here. The turn
+            interest: asked when the turn has come; no leaves it to the next, and raises `UnwantedError` here. The turn
                 is then for another task than this one, whoever enters its block.
 
         Raises:
@@ -172,13 +171,13 @@ class Turns:
             max_wait=max_wait,
             asked_at=self._clock.now(),
             chain=chain,
-            is_wanted=is_wanted,
+            interest=interest,
         )
         site, admission = await self.admit(wish)
-        if is_wanted is not None:
+        if interest is not None:
             admission.hand_over()
             # What is asked of the first turn is none of the next one's business.
-            wish = replace(wish, is_wanted=None)
+            wish = replace(wish, interest=None)
         return Turn(self, wish, site, admission, clock=self._clock)
 
     async def admit(self, wish: Wish, *, arrival: int | None = None) -> tuple[Site, Admission]:
@@ -197,13 +196,16 @@ class Turns:
             raise
 
     async def _admit(self, wish: Wish, arrival: int | None) -> tuple[Site, Admission]:
+        # Rules that were asked for again on its account serve a request when its turn comes, though they be stale by
+        # then: a delay can be longer than a file is fresh.
+        may_be_stale = False
         while True:
             site = self._keeper.fresh(wish.origin) or await self._unknown_site(wish)
             if not site.rules.allows(wish.target):
                 raise self._refusal(site, wish)
             lane = await self._lanes.lane(self._lanes.pace_key(wish.origin, wish.target))
-            is_fresh = self._keeper.fresh(wish.origin) is site
-            still_allows = partial(self._still_allows, wish, site) if is_fresh else None
+            judged = _Judged(self._keeper, wish, site, may_be_stale=may_be_stale)
+            may_be_stale = True
             try:
                 admission = await lane.admit(
                     wish.origin,
@@ -211,25 +213,20 @@ class Turns:
                     priority=wish.priority,
                     max_wait=self._left(wish),
                     arrival=arrival,
-                    is_wanted=_both(still_allows, wish.is_wanted),
+                    interest=judged,
                 )
             except UnwantedError as unwanted:
-                if still_allows is None or still_allows():
+                if judged.still_holds():
                     raise
                 arrival = unwanted.arrival
                 continue
-            if still_allows is None or still_allows():
-                current = self._keeper.fresh(wish.origin) if is_fresh else None
+            if judged.still_holds():
                 self._tell_began(wish)
-                return current or site, admission
+                return judged.site, admission
             # They changed at the last moment, while a place over all hosts was awaited.
             arrival = admission.terms.arrival
             admission.end()
-
-    def _still_allows(self, wish: Wish, site: Site) -> bool:
-        """Whether the rules that hold now, be they those of `site` or newer ones, are known and let a request pass."""
-        current = self._keeper.fresh(wish.origin)
-        return current is not None and (current is site or current.rules.allows(wish.target))
+            judged.release()
 
     async def _unknown_site(self, wish: Wish) -> Site:
         """A site whose rules have to be asked for first, which takes a turn of its host as well."""
@@ -239,12 +236,15 @@ class Turns:
         host, wait = wish.origin.host, self._lanes.wait(wish.origin, wish.target)
         if wait > left:
             raise TooSoonError(host, wait)
-        try:
-            async with asyncio.timeout(left + ROBOTS_TIMEOUT):
+        with suppress(TimeoutError):
+            async with asyncio.timeout(left):
                 return await self._keeper.site(wish.origin)
-        except TimeoutError as error:
-            wait = self._lanes.wait(wish.origin, wish.target)
-            raise TooSoonError(host, max(wait, MIN_RETRY_AFTER)) from error
+        if self._keeper.is_asking(wish.origin):
+            # The request is under way, and will not take long.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(ROBOTS_TIMEOUT):
+                    return await self._keeper.site(wish.origin)
+        raise TooSoonError(host, max(self._lanes.wait(wish.origin, wish.target), MIN_RETRY_AFTER))
 
     def _left(self, wish: Wish) -> float | None:
         if wish.max_wait is None:
@@ -288,8 +288,35 @@ class Turns:
             )
 
 
-def _both(one: Callable[[], bool] | None, other: Callable[[], bool] | None) -> Callable[[], bool] | None:
-    """Whether both say yes; the second is asked only then."""
-    if one is None or other is None:
-        return one or other
-    return lambda: one() and other()
+class _Judged:
+    """A request that its site's rules let pass: looked at once more when its turn has come. An `Interest`."""
+
+    __slots__ = ("_keeper", "_may_be_stale", "_wish", "site")
+
+    def __init__(self, keeper: RobotsKeeper, wish: Wish, site: Site, *, may_be_stale: bool) -> None:
+        self.site = site
+        """By whose rules it passes."""
+        self._keeper = keeper
+        self._wish = wish
+        # What was stale when it was given, for want of better, cannot become so.
+        self._may_be_stale = may_be_stale or keeper.fresh(wish.origin) is not site
+
+    def still_holds(self) -> bool:
+        """Whether the rules that hold now, be they others, are known and let it pass as well."""
+        current = self._keeper.fresh(self._wish.origin)
+        if current is None:
+            return self._may_be_stale
+        if current is not self.site and not current.rules.allows(self._wish.target):
+            return False
+        self.site = current
+        return True
+
+    def claim(self) -> bool:
+        """Whether the turn is wanted."""
+        interest = self._wish.interest
+        return self.still_holds() and (interest is None or interest.claim())
+
+    def release(self) -> None:
+        """It waits again."""
+        if self._wish.interest is not None:
+            self._wish.interest.release()
