@@ -356,7 +356,13 @@ class Lane:
         if bound.is_held_by(asyncio.current_task()):
             self._give_back()
             raise bound.nested()
-        left = None if deadline_at is None else deadline_at - self._clock.now()
+        now = self._clock.now()
+        unavailable = self._pacer.unavailable(member, ahead=terms.ahead, now=now)
+        if unavailable is not None:
+            # Since the grant, which only now was heard of.
+            self._give_back()
+            raise unavailable
+        left = None if deadline_at is None else deadline_at - now
         wish = bound.ask()
         self._starter = member, terms, wish
         try:

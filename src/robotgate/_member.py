@@ -104,10 +104,12 @@ class Member:
             return None
         # By the time the next visit is due, the hours may be over.
         due_at = _pacing.earliest_start_at(state, spacing=spacing, now=now)
-        opening = opens_at(self.asked.visit_times, at=due_at)
-        if opening == due_at or opening - now <= patience:
+        start_at = self.start_at(state, spacing=spacing, ahead=False, now=now)
+        if start_at == due_at and start_at - now <= patience + self.options.max_delay:
             return None
-        return HostUnavailableError(host, opening - now, "its Visit-time welcomes nobody at that hour")
+        if start_at - now <= patience:
+            return None
+        return HostUnavailableError(host, start_at - now, "its Visit-time welcomes nobody at that hour")
 
 
 def spacing_of(members: Collection[Member], state: HostState) -> Spacing:

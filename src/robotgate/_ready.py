@@ -220,6 +220,7 @@ class ReadyTurns:
         """What was taken is not met by who took it."""
         if not demand.done():
             self._demands.appendleft(demand)
+            self._end_if_done()
             self._call_aside()
 
     async def _stand_aside(self, url: str) -> None:

@@ -21,6 +21,8 @@ PAGES: Final = 1
 
 _Key = TypeVar("_Key", Rank, float)
 _LEAST_SWEEP: Final = 64
+_MOST_SCANNED: Final = 256
+"""Waiters; among more, those who are about to leave may be counted."""
 _MOST_COUNTED: Final = 256
 """Priorities; among more, counting those ahead would take longer than it is worth."""
 
@@ -48,6 +50,10 @@ class GrantHeap(Generic[_Key]):
     def pop(self) -> Grant:
         """The turn of the least key, as `first` found it."""
         return heappop(self._heap)[-1]
+
+    def count_before(self, key: _Key) -> int:
+        """How many turns have a lesser key."""
+        return sum(known < key and not turn.done() for known, _, turn in self._heap)
 
     def sweep(self, waiting: int) -> None:
         """Let go of those who left, once they are the greater part."""
@@ -108,6 +114,9 @@ class Waiters:
 
     def ahead_of(self, rank: Rank) -> int:
         """How many go before somebody of this rank, at the least: who asks again may go before some like him."""
+        if self._waiting <= _MOST_SCANNED:
+            # Exact: who has just been cancelled counts no more, though he does not know it yet.
+            return self._turns.count_before(rank)
         if len(self._counts) > _MOST_COUNTED:
             return 0
         before = sum(waiting for ranked, waiting in self._counts.items() if ranked < rank[:2])

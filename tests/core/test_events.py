@@ -105,7 +105,7 @@ LINES: Final[list[tuple[Event, str]]] = [
     ),
     (
         HostRecovered(at=NOW, host="site.example", cause=BlockCause.ASKED),
-        "site.example is visited again; it was left alone because it asked for a pause",
+        "site.example is left alone no longer; it was because it asked for a pause",
     ),
     (
         StoreLost(at=NOW, error=StoreError("the disk is full: make room")),

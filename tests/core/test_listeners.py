@@ -1,4 +1,4 @@
-"""Who hears of events: subscribers through the loop, the standard logging at once."""
+"""Who hears of events: subscribers and the standard logging, both through the loop."""
 
 from __future__ import annotations
 
@@ -168,6 +168,31 @@ def test_without_a_loop_the_call_is_made_at_once() -> None:
     assert heard == [began(1)]
 
 
+async def test_subscriber_of_some_kinds_hears_no_others() -> None:
+    """Nor does it have the others made."""
+    listeners = Listeners()
+    heard: list[Event] = []
+    listeners.subscribe(heard.append, TurnBegan, TurnEnded)
+    event = HostRecovered(at=NOW, host="site.example", cause=BlockCause.ASKED)
+    listeners.emit(event)
+    listeners.emit(began(1))
+    await settle()
+    assert heard == [began(1)]
+    assert listeners.is_heard(TurnEnded)
+    assert not listeners.is_heard(VerdictRefused)
+
+
+@pytest.mark.parametrize("kind", ["TurnBegan", Exception, began(1), None, Event])
+def test_what_is_no_kind_of_event_is_refused(kind: type[Event]) -> None:
+    """At once, and nothing is subscribed."""
+    listeners = Listeners()
+    heard: list[Event] = []
+    with pytest.raises(OptionError, match="kinds"):
+        listeners.subscribe(heard.append, TurnBegan, kind)
+    listeners.emit(began(1))
+    assert heard == []
+
+
 async def hear(event: Event) -> None:
     """What nobody would wait for."""
 
@@ -219,32 +244,16 @@ def test_every_kind_has_a_level() -> None:
 
 
 @pytest.mark.parametrize("event", [event for event, _ in LINES])
-def test_event_is_logged_at_once_as_its_line(event: Event, caplog: pytest.LogCaptureFixture) -> None:
+async def test_event_is_logged_soon_as_its_line(event: Event, caplog: pytest.LogCaptureFixture) -> None:
     """On the logger `robotgate`; the text is made only if some handler wants it."""
     caplog.set_level(logging.DEBUG, logger="robotgate")
     Listeners().emit(event)
+    assert caplog.records == []
+    await settle()
     (record,) = caplog.records
     assert (record.name, record.msg, record.args) == ("robotgate", "%s", (event,))
     assert record.levelno == level_of(event)
     assert record.getMessage() == str(event)
-
-
-@pytest.mark.parametrize(
-    ("event", "level"),
-    [
-        (TurnBegan, logging.DEBUG),
-        (TurnEnded, logging.DEBUG),
-        (RobotsFetched, logging.INFO),
-        (VerdictRefused, logging.INFO),
-        (TurnRefused, logging.INFO),
-        (HostRecovered, logging.INFO),
-        (HostBlocked, logging.WARNING),
-        (StoreLost, logging.ERROR),
-    ],
-)
-def test_levels_are_as_stated(event: type[Event], level: int) -> None:
-    """The policy of levels, as `docs/events.md` has it."""
-    assert LEVELS[event] == level
 
 
 def test_page_lists_every_event_with_its_level_and_fields() -> None:

@@ -475,7 +475,7 @@ def test_keys_are_those_of_the_patterns_that_match(host: str, text: str) -> None
     """What is found by look-ups is what matching finds, most specific first."""
     pattern = HostPattern.parse(text)
     assert (pattern.key in keys(host)) == pattern.matches(host)
-    found = [HostPattern(key).specificity for key in keys(host)]
+    found = [specificity(HostPattern(key)) for key in keys(host)]
     assert found == sorted(set(found), reverse=True)
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from robotgate._pacing import (
     BLOCK_JITTER,
+    CLOCK_GRAIN,
     FORGIVEN_AFTER,
     MAX_BLOCK,
     MIN_BLOCK,

@@ -86,7 +86,7 @@ def test_operator_decides_what_counts(
     site = read(b"Crawl-delay: 90", BUSINESS_HOURS, b"Visit-time: 0100-0200", options=options)
     assert (site.asked, site.delay_is_refused) == (asked, obey_crawl_delay)
     verdict = site.verdict("/", now=MIDNIGHT)
-    assert (verdict.allowed, verdict.written.crawl_delay, verdict.asked_delay) == (
+    assert (verdict.allowed, verdict.crawl_delay, verdict.asked_delay) == (
         not obey_crawl_delay,
         90.0,
         90.0,
@@ -212,5 +212,5 @@ def test_stale_rules_still_ask_for_their_delay() -> None:
     known = record_of(b"Crawl-delay: 9", at=MIDNIGHT)
     record = settle(ORIGIN, ending, previous=known, now=MIDNIGHT + HOUR, jitter=0.0)
     site = site_of(record, token="foobot", options=OPTIONS, now=MIDNIGHT + HOUR)
-    assert (site.standing, site.asked.written.crawl_delay) == (Standing.STALE_RULES, 9.0)
+    assert (site.standing, site.asked.crawl_delay) == (Standing.STALE_RULES, 9.0)
     assert not site.verdict("/private", now=MIDNIGHT + HOUR).allowed

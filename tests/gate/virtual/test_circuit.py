@@ -104,7 +104,7 @@ async def test_other_errors_say_nothing_of_the_host(error: BaseException) -> Non
 
 
 async def test_cause_in_words() -> None:
-    """`unreachable` is for clients whose errors nobody here knows."""
+    """`report_unreachable` is for clients whose errors nobody here knows."""
     async with make_gate() as gate:
         gate.learn(SITE, b"")
         async with gate.turn(PAGE) as turn:
