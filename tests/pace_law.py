@@ -11,18 +11,17 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from tests.outage_law import GRAIN, JITTER, OutageLaw
+
 from robotgate import HostUnavailableError, TooSoonError
 
 if TYPE_CHECKING:
-    from robotgate import RobotGate
+    from robotgate import RobotGate, Turn
 
-GRAIN: Final = 5e-6
-"""Seconds; what the gate takes for the same instant, a few times over."""
 TARDINESS: Final = 0.001 + GRAIN
 """Seconds by which the gate may be late: it sets no shorter timer twice in a row, or it would spin on coarse loops."""
 LEAST_BLOCK: Final = 60.0
 LONGEST_BLOCK: Final = 24 * 3600.0
-JITTER: Final = 1.1
 
 
 class MishapError(Exception):
@@ -42,6 +41,13 @@ class Visitor:
     status: int | None = 200
     """Of the answer; None for a mishap in its place."""
     retry_after: str | None = None
+    finds_nobody: bool = False
+    """Whether nobody is there to answer."""
+
+    @property
+    def origin(self) -> str:
+        """Whom it asks."""
+        return self.url.rpartition("/")[0]
 
     async def visit(self, gate: RobotGate, law: PaceLaw) -> None:
         """Ask for the turn, and tell the law of everything.
@@ -49,16 +55,13 @@ class Visitor:
         Raises:
             asyncio.CancelledError: only.
         """
-        law.arrives(_now(), self.who, priority=self.priority, max_wait=self.max_wait)
+        law.arrives(_now(), self.who, self.origin, priority=self.priority, max_wait=self.max_wait)
         try:
             async with gate.turn(self.url, priority=self.priority, max_wait=self.max_wait) as turn:
                 law.starts(_now(), self.who)
                 try:
                     await asyncio.sleep(self.takes)
-                    if self.status is None:
-                        raise MishapError
-                    turn.report(status=self.status, headers=self._headers)
-                    self._tell_of_answer(gate, law, self.status)
+                    self._report(turn, gate, law)
                 finally:
                     law.ends(_now(), self.who)
         except MishapError:
@@ -76,11 +79,19 @@ class Visitor:
     def _headers(self) -> dict[str, str]:
         return {} if self.retry_after is None else {"Retry-After": self.retry_after}
 
-    def _tell_of_answer(self, gate: RobotGate, law: PaceLaw, status: int) -> None:
+    def _report(self, turn: Turn, gate: RobotGate, law: PaceLaw) -> None:
+        if self.finds_nobody:
+            turn.report(error=ConnectionRefusedError())
+            law.fails(_now(), self.who, self.origin, gate.host(self.url).unreachable_until_at or 0.0)
+            return
+        if self.status is None:
+            raise MishapError
+        turn.report(status=self.status, headers=self._headers)
         law.answers(
             _now(),
             self.who,
-            asks_for_pause=status in {429, 503},
+            self.origin,
+            asks_for_pause=self.status in {429, 503},
             retry_after=None if self.retry_after is None else float(self.retry_after),
             until_at=gate.host(self.url).blocked_until_at or 0.0,
         )
@@ -93,6 +104,7 @@ class Waiter:
     rank: tuple[int, int]
     """The higher priority, then the earlier arrival; the least goes first."""
     deadline_at: float
+    origin: str
     is_hopeless: bool
     """Whether even the very next turn would have come too late when it came: it has to be told so at once."""
 
@@ -114,6 +126,9 @@ class PaceLaw:
     waiting: dict[int, Waiter] = field(default_factory=dict)
     open: dict[int, float] = field(default_factory=dict)
     """Who has a turn, and since when."""
+    outages: OutageLaw = field(default_factory=OutageLaw)
+    left_alone_until_at: float = 0.0
+    """The operator's block."""
     blocked_until_at: float = 0.0
     incidents: int = 0
     """How often a block was noticed."""
@@ -132,24 +147,29 @@ class PaceLaw:
     def due_at(self) -> float:
         """Before this nobody starts; if a slot is free and somebody waits, somebody starts then."""
         spaced = 0.0 if self._last_visit_at is None else self._last_visit_at + self.delay
-        return max(self._promised_at, spaced, self.blocked_until_at)
+        return max(self._promised_at, spaced, self.blocked_until_at, self.left_alone_until_at)
+
+    def due_at_of(self, origin: str) -> float:
+        """As `due_at`, for one of the host's origins."""
+        return max(self.due_at, self.outages.retry_at(origin))
 
     @property
     def is_closed(self) -> bool:
         """Whether the block is one that is not waited out: everybody is told so."""
-        return self.blocked_until_at - self.now > self.max_block
+        return max(self.blocked_until_at, self.left_alone_until_at) - self.now > self.max_block
 
     def pass_to(self, at: float) -> None:
         """Time goes by in which nothing happens."""
         if at > self.now + GRAIN:
             for who, waiter in self.waiting.items():
-                if waiter.is_hopeless or self.is_closed:
+                if waiter.is_hopeless or self._is_closed_to(waiter.origin):
                     self._object(f"{who} is left to wait in vain at {self.now}")
                 elif waiter.deadline_at < at - TARDINESS:
                     self._object(f"{who} still waits at {at}, after {waiter.deadline_at}")
             start_at = max(self.due_at, self.now)
-            if self.waiting and len(self.open) < self.slots and start_at < at - TARDINESS:
-                self._object(f"nobody started at {start_at}, nor by {at}, though {list(self.waiting)} wait")
+            free = [who for who, them in self.waiting.items() if not self._is_barred(them)]
+            if free and len(self.open) < self.slots and start_at < at - TARDINESS:
+                self._object(f"nobody started at {start_at}, nor by {at}, though {free} wait")
         self.now = at
 
     def asks(self, at: float, origin: str, delay: float) -> None:
@@ -157,11 +177,21 @@ class PaceLaw:
         self.pass_to(at)
         self._asked[origin] = delay
 
-    def arrives(self, at: float, who: int, *, priority: int, max_wait: float | None) -> None:
+    def grants(self, at: float, floor: float) -> None:
+        """The operator wants another delay."""
+        self.pass_to(at)
+        self.floor = floor
+
+    def is_left_alone(self, at: float, until_at: float) -> None:
+        """The operator wants the host left alone; no longer, by an instant that has passed."""
+        self.pass_to(at)
+        self.left_alone_until_at = until_at
+
+    def arrives(self, at: float, who: int, origin: str, *, priority: int, max_wait: float | None) -> None:
         """Somebody asks for a turn; who comes later has the higher number."""
         self.pass_to(at)
         deadline_at = float("inf") if max_wait is None else at + max_wait
-        self.waiting[who] = Waiter((-priority, who), deadline_at, self.due_at > deadline_at + GRAIN)
+        self.waiting[who] = Waiter((-priority, who), deadline_at, origin, self.due_at > deadline_at + GRAIN)
 
     def starts(self, at: float, who: int) -> None:
         """Somebody has a turn."""
@@ -171,8 +201,12 @@ class PaceLaw:
             self._object(f"{who} started at {at} while {list(self.open)} were under way")
         if at < self.due_at - GRAIN:
             self._object(f"{who} started at {at}, before {self.due_at}")
-        if passed := [other for other, them in self.waiting.items() if them.rank < waiter.rank]:
+        if self._is_barred(waiter):
+            self._object(f"{who} started at {at}, though {waiter.origin} cannot be reached")
+        ahead = [who for who, them in self.waiting.items() if them.rank < waiter.rank]
+        if passed := [other for other in ahead if not self._is_barred(self.waiting[other])]:
             self._object(f"{who} started at {at}, before {passed}")
+        self.outages.starts(who, waiter.origin)
         self.visits += 1
         self.served.append(who)
         self.open[who] = at
@@ -182,6 +216,7 @@ class PaceLaw:
         """A turn is over."""
         self.pass_to(at)
         del self.open[who]
+        self.outages.ends(who)
         if self.slots == 1:
             self._visited(at)
 
@@ -203,14 +238,28 @@ class PaceLaw:
             self._object(f"{who} was refused at {at}, long after {waiter.deadline_at}")
 
     def is_sent_away(self, at: float, who: int) -> None:
-        """Somebody was told that the host is not to be had for long."""
+        """Somebody was told that the host is not to be had for long, or cannot be reached."""
         self.pass_to(at)
-        del self.waiting[who]
-        if not self.is_closed:
+        waiter = self.waiting.pop(who)
+        if not self._is_closed_to(waiter.origin):
             self._object(f"{who} was sent away at {at}, though the block ends at {self.blocked_until_at}")
 
+    def fails(self, at: float, who: int, origin: str, retry_at: float) -> None:
+        """Somebody found nobody; the gate then has the origin tried again at `retry_at`."""
+        self.pass_to(at)
+        wrong = self.outages.fails(origin, began_at=self.open[who], at=at, retry_at=retry_at)
+        if wrong is not None:
+            self._object(wrong)
+
     def answers(
-        self, at: float, who: int, *, asks_for_pause: bool, retry_after: float | None, until_at: float
+        self,
+        at: float,
+        who: int,
+        origin: str,
+        *,
+        asks_for_pause: bool,
+        retry_after: float | None,
+        until_at: float,
     ) -> None:
         """Somebody's request was answered.
 
@@ -219,6 +268,7 @@ class PaceLaw:
             until_at: until when the gate then takes the host for blocked; 0 when it does not.
         """
         self.pass_to(at)
+        self.outages.answers(origin)
         # A block that is over and none at all look alike.
         before, until_at = max(at, self.blocked_until_at), max(at, until_at)
         least = most = before
@@ -241,6 +291,12 @@ class PaceLaw:
         if not is_news:
             return 0.0, 0.0
         return LEAST_BLOCK, JITTER * min(LEAST_BLOCK * doubled, LONGEST_BLOCK)
+
+    def _is_closed_to(self, origin: str) -> bool:
+        return self.is_closed or self.outages.is_closed(origin, at=self.now)
+
+    def _is_barred(self, waiter: Waiter) -> bool:
+        return self.outages.bars(waiter.origin, at=self.now)
 
     def _visited(self, at: float) -> None:
         self._last_visit_at = at if self._last_visit_at is None else max(at, self._last_visit_at)

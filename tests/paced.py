@@ -3,36 +3,45 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from typing import TYPE_CHECKING, Final, TypedDict, TypeVar, Unpack
 
-from robotgate import Answer, RobotGate
+from robotgate import Answer, HostUnavailableError, MemoryStore, RobotGate, StoreError
 from robotgate.testing import ScriptedFetcher, VirtualClock
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Mapping
+    from collections.abc import Awaitable, Mapping, Sequence
 
     import aiohttp
 
     from robotgate import (
         Clock,
+        Event,
         Failure,
         Fetcher,
         HostOverride,
+        PaceKeyPolicy,
         RobotGateError,
+        RobotsRecord,
         StatusPolicy,
         Store,
     )
-    from robotgate._pace_key import PaceKeyPolicy
 
 Result = TypeVar("Result")
 
 SITE: Final = "http://a.example"
 PAGE: Final = "http://a.example/page"
 ROBOTS: Final = "http://a.example/robots.txt"
+SECURE_SITE: Final = "https://a.example"
+SECURE: Final = "https://a.example/page"
+"""Of the same host, and another origin."""
 OTHER: Final = "http://b.example/page"
 MINUTE: Final = 60.0
 HOUR: Final = 3600.0
 DAY: Final = 24 * HOUR
+JITTER: Final = 1.1
+"""Times the length of a pause: chance makes it no longer."""
+REFUSED: Final = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
 
 
 class Options(TypedDict, total=False):
@@ -57,6 +66,14 @@ class Options(TypedDict, total=False):
     max_wait: float | None
     max_block: float
     status_policy: StatusPolicy
+
+
+class UnwritableStore(MemoryStore):
+    """Keeps no records."""
+
+    async def save_record(self, record: RobotsRecord) -> None:
+        """Fail."""
+        raise StoreError("the disk is full: make room")
 
 
 def now() -> float:
@@ -86,6 +103,11 @@ def scripted(
         for origin, given in (sites or {}).items()
     }
     return ScriptedFetcher(answers, otherwise=otherwise or Answer(status=404), latency=latency)
+
+
+def everywhere(body: bytes, *, latency: float = 0.0) -> ScriptedFetcher:
+    """Sites that all have this robots.txt."""
+    return scripted(otherwise=Answer(status=200, body=body), latency=latency)
 
 
 def make_gate(fetcher: Fetcher | None = None, **options: Unpack[Options]) -> RobotGate:
@@ -118,6 +140,11 @@ async def visits(gate: RobotGate, count: int, url: str = PAGE, *, takes: float =
     return await asyncio.gather(*(visit(gate, url, takes=takes) for _ in range(count)))
 
 
+async def fail(gate: RobotGate, url: str = PAGE, *, takes: float = 0.0) -> float:
+    """A request that finds nobody; its start."""
+    return await visit(gate, url, takes=takes, error=REFUSED)
+
+
 async def together(*tasks: Awaitable[Result]) -> list[Result]:
     """What comes of all of them."""
     return await asyncio.gather(*tasks)
@@ -134,3 +161,26 @@ async def refusal(turn: Awaitable[float], kind: type[RobotGateError]) -> tuple[R
     except kind as error:
         return error, now()
     raise AssertionError(f"a turn was had at {started_at}")
+
+
+async def retry_at(gate: RobotGate, url: str = PAGE) -> float:
+    """When the origin is tried again, as who asks now is told."""
+    error, at = await refusal(visit(gate, url), HostUnavailableError)
+    assert isinstance(error, HostUnavailableError)
+    seen = gate.host(url).unreachable_until_at
+    assert seen is not None
+    assert abs(at + error.retry_after - seen) <= 1e-6
+    assert abs(gate.wait_time(url) - (seen - at)) <= 1e-6
+    return seen
+
+
+def listen(gate: RobotGate) -> list[Event]:
+    """Everything that happens from now on."""
+    heard: list[Event] = []
+    gate.subscribe(heard.append)
+    return heard
+
+
+def kinds(heard: Sequence[Event]) -> list[str]:
+    """What happened, by name."""
+    return [type(event).__name__ for event in heard]

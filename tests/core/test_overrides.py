@@ -305,7 +305,7 @@ def test_every_field_is_taken_over() -> None:
         status_policy=StatusPolicy.ARCHIVE,
         ignore_robots=True,
     )
-    settled = Overrides(GATE, {"*": override}).options("example.org")
+    settled = Overrides(GATE, {"*.org": override}).options("example.org")
     assert asdict(settled) == asdict(override) | {"rate": {"requests": 2, "seconds": 3.0}}
     assert not any(getattr(settled, name) == getattr(GATE, name) for name in FIELDS)
 
@@ -335,6 +335,17 @@ def test_own_host_has_neither_rules_nor_delay_nor_rate() -> None:
         obey_visit_time=False,
         ignore_robots=True,
     )
+
+
+@pytest.mark.parametrize("override", [HostOverride(ignore_robots=True), HostOverride.own()])
+def test_not_every_host_is_ones_own(override: HostOverride) -> None:
+    """A gate without any rules is none; False may be said of all."""
+    with pytest.raises(OptionError, match=r"overrides\['\*'\].ignore_robots=True: name the hosts"):
+        Overrides(GATE, {"*": override})
+    overrides = Overrides(GATE, {"*": HostOverride(ignore_robots=False)})
+    with pytest.raises(OptionError, match=r"overrides\['\*'\].ignore_robots=True: name the hosts"):
+        overrides.set("*", override)
+    assert overrides.options("a") == GATE
 
 
 def test_rate_can_be_lifted() -> None:

@@ -2,21 +2,24 @@
 
 Hypothesis makes up what happens, step by step, at the public doors; an observer that knows nothing of lanes, timers and
 queues says what may happen and when. The schedules of `test_lane_schedules` are held against an exact oracle; these are
-told as they go, and know blocks, priorities, patience and the rules of several origins.
+told as they go, and know blocks of the host's and of the operator's, outages, priorities, patience, the rules of
+several origins, and options that change.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.pace_law import GRAIN, PaceLaw, Visitor
+from tests.outage_law import GRAIN
+from tests.pace_law import PaceLaw, Visitor
 
-from robotgate import Answer, RobotGate
+from robotgate import Answer, HostOverride, RobotGate
 from robotgate.testing import ScriptedFetcher, VirtualClock, VirtualTimeLoop
 
 if TYPE_CHECKING:
@@ -47,6 +50,7 @@ answers = st.sampled_from(
     [(200, None)] * 6
     + [(404, None), (500, None), (None, None), (429, "0"), (429, "3"), (503, "20"), (429, None), (503, "400")]
 )
+outages = st.sampled_from([False, False, False, True])
 
 
 class PaceMachine(RuleBasedStateMachine):
@@ -57,6 +61,7 @@ class PaceMachine(RuleBasedStateMachine):
         self._loop = VirtualTimeLoop()
         self._fetcher = ScriptedFetcher({}, otherwise=Answer(status=404))
         self._gate: RobotGate | None = None
+        self._delay = 0.0
         self._laws: dict[str, PaceLaw] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._come = 0
@@ -80,6 +85,7 @@ class PaceMachine(RuleBasedStateMachine):
             max_block=MAX_BLOCK,
         )
         self._gate = self._run(gate.__aenter__())
+        self._delay = delay
         self._laws = {host: PaceLaw(floor=delay, slots=slots, max_block=MAX_BLOCK) for host in HOSTS}
         self._run(self._learn_all())
 
@@ -91,6 +97,7 @@ class PaceMachine(RuleBasedStateMachine):
         patience=st.none() | st.none() | st.just(0.0) | quarters(40).map(lambda at: at + PATIENCE_OFFSET),
         takes=quarters(12),
         answer=answers,
+        finds_nobody=outages,
     )
     def arrive(
         self,
@@ -102,6 +109,7 @@ class PaceMachine(RuleBasedStateMachine):
         patience: float | None,
         takes: float,
         answer: tuple[int | None, str | None],
+        finds_nobody: bool,
     ) -> None:
         """Some who want the same come, one shortly after the other."""
         for _ in range(count):
@@ -114,6 +122,7 @@ class PaceMachine(RuleBasedStateMachine):
                 takes=takes,
                 status=answer[0],
                 retry_after=answer[1],
+                finds_nobody=finds_nobody,
             )
             self._come += 1
             self._tasks.append(self._loop.create_task(visitor.visit(self.gate, self._laws[host])))
@@ -124,6 +133,27 @@ class PaceMachine(RuleBasedStateMachine):
         """Other rules of one origin become known."""
         self._pass(MOMENT)
         self._run(self._learn(host, scheme, crawl_delay))
+        self._pass(MOMENT)
+
+    @rule(host=hosts, delay=st.sampled_from([None, 0.0, 0.4, 2.5, 12.0]))
+    def override(self, host: str, delay: float | None) -> None:
+        """The operator changes his mind about one host's delay."""
+        self._pass(MOMENT)
+        self._run(self._override(host, delay))
+        self._pass(MOMENT)
+
+    @rule(host=hosts, stretch=st.sampled_from([0.5, 7.3, 60.0, 299.0, 400.0, math.inf]))
+    def block(self, host: str, stretch: float) -> None:
+        """He wants it left alone, for longer or for shorter than before."""
+        self._pass(MOMENT)
+        self._run(self._block(host, stretch))
+        self._pass(MOMENT)
+
+    @rule(host=hosts)
+    def unblock(self, host: str) -> None:
+        """And no longer."""
+        self._pass(MOMENT)
+        self._run(self._unblock(host))
         self._pass(MOMENT)
 
     @precondition(lambda self: self._tasks)
@@ -143,6 +173,14 @@ class PaceMachine(RuleBasedStateMachine):
         if 0.0 < due_in < LONG:
             self._loop.call_later(due_in, self._cancel, chosen)
             self._pass(due_in + MOMENT)
+
+    @precondition(lambda self: any(law.outages.is_known for law in self._laws.values()))
+    @rule(host=hosts, scheme=schemes)
+    def pass_to_next_try(self, host: str, scheme: str) -> None:
+        """Time goes by until an origin that could not be reached may be tried again."""
+        passing = self._laws[host].outages.retry_at(f"{scheme}://{host}") - self._loop.time()
+        if passing > 0.0:
+            self._pass(passing + MOMENT)
 
     @rule(passing=quarters(60) | st.sampled_from([60.0, 301.0, 2000.0]))
     def pass_time(self, passing: float) -> None:
@@ -201,12 +239,27 @@ class PaceMachine(RuleBasedStateMachine):
         text = f"User-agent: *\nCrawl-delay: {crawl_delay}\n" if crawl_delay else ""
         self.gate.learn(f"{scheme}://{host}/", text.encode(), fresh_until=FOR_EVER)
 
+    async def _override(self, host: str, delay: float | None) -> None:
+        self._laws[host].grants(self._loop.time(), self._delay if delay is None else delay)
+        self.gate.override(host, None if delay is None else HostOverride(delay=delay))
+
+    async def _block(self, host: str, stretch: float) -> None:
+        until_at = self._loop.time() + stretch
+        self._laws[host].is_left_alone(self._loop.time(), until_at)
+        self.gate.block(host, until_at)
+
+    async def _unblock(self, host: str) -> None:
+        self._laws[host].is_left_alone(self._loop.time(), 0.0)
+        self.gate.unblock(host)
+
     async def _check_view(self, host: str, law: PaceLaw) -> None:
         view = self.gate.host(f"http://{host}/")
         assert (view.visits, view.waiting, view.open_turns) == (law.visits, len(law.waiting), len(law.open))
         if not law.open:
-            wait = self.gate.wait_time(f"http://{host}/")
-            assert wait == pytest.approx(max(0.0, law.due_at - law.now), abs=GRAIN)
+            for scheme in SCHEMES:
+                origin = f"{scheme}://{host}"
+                due_in = max(0.0, law.due_at_of(origin) - law.now)
+                assert self.gate.wait_time(f"{origin}/") == pytest.approx(due_in, abs=GRAIN)
 
 
 PaceMachine.TestCase.settings = settings(

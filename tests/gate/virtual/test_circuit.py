@@ -7,15 +7,23 @@ import errno
 import socket
 from typing import TYPE_CHECKING
 
+import aiohttp
 import pytest
+from aiohttp.client_reqrep import ConnectionKey
 from tests.paced import (
+    JITTER,
     OTHER,
     PAGE,
+    REFUSED,
     ROBOTS,
+    SECURE,
+    SECURE_SITE,
     SITE,
+    fail,
     make_gate,
     now,
     refusal,
+    retry_at,
     scripted,
     sleep_until,
     visit,
@@ -28,26 +36,15 @@ from robotgate import Failure, HostUnavailableError
 if TYPE_CHECKING:
     from robotgate import RobotGate
 
-REFUSED = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
-SECURE_SITE = "https://a.example"
-SECURE = "https://a.example/page"
-JITTER = 1.1
+
+CONNECTION = ConnectionKey("a.example", 80, False, True, None, None, None)
 
 
-async def fail(gate: RobotGate, url: str = PAGE, *, takes: float = 0.0) -> float:
-    """A request that finds nobody."""
-    return await visit(gate, url, takes=takes, error=REFUSED)
-
-
-async def retry_at(gate: RobotGate, url: str = PAGE) -> float:
-    """When the origin is tried again, as who asks now is told."""
-    error, at = await refusal(visit(gate, url), HostUnavailableError)
-    assert isinstance(error, HostUnavailableError)
-    seen = gate.host(url).unreachable_until_at
-    assert seen is not None
-    assert at + error.retry_after == pytest.approx(seen, abs=1e-6)
-    assert gate.wait_time(url) == pytest.approx(seen - at, abs=1e-6)
-    return seen
+async def break_off(gate: RobotGate, error: Exception, *, status: int | None) -> None:
+    """A turn whose block an error leaves."""
+    async with gate.turn(PAGE) as turn:
+        turn.report(status=status)
+        raise error
 
 
 @pytest.mark.parametrize(
@@ -60,21 +57,15 @@ async def retry_at(gate: RobotGate, url: str = PAGE) -> float:
         (OSError(errno.EHOSTUNREACH, "No route to host"), "it takes no connection (No route to host)"),
     ],
 )
-@pytest.mark.parametrize("leaves_block", [True, False])
-async def test_everybody_is_sent_away(error: Exception, cause: str, leaves_block: bool) -> None:  # noqa: FBT001
+async def test_everybody_is_sent_away(error: Exception, cause: str) -> None:
     """Whoever waits and whoever comes, at once, with the cause, and the seconds until the next try."""
     async with make_gate() as gate:
         gate.learn(SITE, b"")
         waiting: list[asyncio.Task[float]] = []
-        try:
-            async with gate.turn(PAGE) as turn:
-                waiting += [asyncio.create_task(visit(gate)) for _ in range(5)]
-                await asyncio.sleep(0.5)
-                if leaves_block:
-                    raise error
-                turn.report(error=error)
-        except type(error):
-            assert leaves_block
+        async with gate.turn(PAGE) as turn:
+            waiting += [asyncio.create_task(visit(gate)) for _ in range(5)]
+            await asyncio.sleep(0.5)
+            turn.report(error=error)
         outcomes = await asyncio.gather(*waiting, return_exceptions=True)
         assert now() == 0.5
         for outcome in outcomes:
@@ -83,6 +74,31 @@ async def test_everybody_is_sent_away(error: Exception, cause: str, leaves_block
             assert 10.0 <= outcome.retry_after <= 10.0 * JITTER
         assert 10.5 <= await retry_at(gate) <= 0.5 + 10.0 * JITTER
         assert gate.host(PAGE).visits == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "is_outage"),
+    [
+        (aiohttp.ClientConnectorError(CONNECTION, REFUSED), True),
+        (aiohttp.ConnectionTimeoutError(), True),
+        (aiohttp.ServerDisconnectedError(), False),
+        (aiohttp.ClientPayloadError(), False),
+        # These may be of whatever else is done within the block.
+        (REFUSED, False),
+        (TimeoutError(), False),
+        (socket.gaierror(socket.EAI_NONAME, "unknown"), False),
+        (ValueError("the page makes no sense"), False),
+    ],
+)
+@pytest.mark.parametrize("answered", [False, True])
+async def test_error_that_leaves_the_block(error: Exception, is_outage: bool, answered: bool) -> None:  # noqa: FBT001
+    """An error of aiohttp's is reported by itself, as by `report`; whoever answered was reached."""
+    async with make_gate() as gate:
+        gate.learn(SITE, b"")
+        with pytest.raises(type(error)):
+            await break_off(gate, error, status=200 if answered else None)
+        assert gate.host(PAGE).open_turns == 0
+        assert (gate.host(PAGE).unreachable_until_at is not None) == (is_outage and not answered)
 
 
 @pytest.mark.parametrize(
@@ -114,12 +130,42 @@ async def test_cause_in_words() -> None:
         assert error.cause == "its gopher hole has caved in"
 
 
-async def test_error_after_an_answer_says_nothing() -> None:
-    """Whoever answered was reached, though the body never came."""
+@pytest.mark.parametrize("status", [200, 404, 500, 502])
+async def test_error_after_an_answer_says_nothing(status: int) -> None:
+    """Whoever answered was reached, though the body never came; in one report or in another, by error or in words."""
     async with make_gate() as gate:
         gate.learn(SITE, b"")
-        assert await visit(gate, status=200, error=TimeoutError()) == 0.0
-        assert await visit(gate) == 1.0
+        assert await visit(gate, status=status, error=TimeoutError()) == 0.0
+        async with gate.turn(PAGE) as turn:
+            turn.report(status=status)
+            turn.report(error=REFUSED)
+            turn.report_unreachable("the line went dead")
+        assert await visit(gate) == 2.0
+
+
+async def test_outage_is_over_when_somebody_may_try() -> None:
+    """From then on the view has no instant, though nobody has tried yet; nor while somebody does."""
+    async with make_gate() as gate:
+        gate.learn(SITE, b"")
+        await fail(gate)
+        await sleep_until(await retry_at(gate) + 0.001)
+        assert gate.host(PAGE).unreachable_until_at is None
+        await fail(gate, takes=1.0)
+        assert await retry_at(gate) > now() + 19.0
+
+
+async def test_outage_of_an_origin_that_the_lane_has_not_met() -> None:
+    """It is known, though the lane that met it is gone, and another origin has made the present one."""
+    async with make_gate() as gate:
+        for site in (SITE, SECURE_SITE):
+            gate.learn(site, b"")
+        await fail(gate, SECURE)
+        await sleep_until(await retry_at(gate, SECURE))
+        await fail(gate, SECURE)
+        await asyncio.sleep(15.0)
+        assert "lanes=0" in repr(gate)
+        await visit(gate)
+        assert await retry_at(gate, SECURE) > now()
 
 
 async def test_other_origins_of_the_host_go_on() -> None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import errno
-from typing import TYPE_CHECKING
 
 import pytest
 from tests.paced import (
+    JITTER,
     OTHER,
     PAGE,
     SITE,
+    fail,
     make_gate,
     now,
     refusal,
+    retry_at,
     sleep_until,
     together,
     visit,
@@ -21,30 +22,6 @@ from tests.paced import (
 from tests.waiting import settle
 
 from robotgate import HostUnavailableError, TooSoonError
-
-if TYPE_CHECKING:
-    from robotgate import RobotGate
-
-REFUSED = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
-SECURE_SITE = "https://a.example"
-SECURE = "https://a.example/page"
-JITTER = 1.1
-
-
-async def fail(gate: RobotGate, url: str = PAGE, *, takes: float = 0.0) -> float:
-    """A request that finds nobody."""
-    return await visit(gate, url, takes=takes, error=REFUSED)
-
-
-async def retry_at(gate: RobotGate, url: str = PAGE) -> float:
-    """When the origin is tried again, as who asks now is told."""
-    error, at = await refusal(visit(gate, url), HostUnavailableError)
-    assert isinstance(error, HostUnavailableError)
-    seen = gate.host(url).unreachable_until_at
-    assert seen is not None
-    assert at + error.retry_after == pytest.approx(seen, abs=1e-6)
-    assert gate.wait_time(url) == pytest.approx(seen - at, abs=1e-6)
-    return seen
 
 
 @pytest.mark.parametrize(("slots", "delay"), [(1, 1.0), (3, 1.0), (3, 0.0)])

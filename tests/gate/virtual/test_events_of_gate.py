@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-import errno
-from typing import TYPE_CHECKING
 
 import pytest
-from tests.paced import PAGE, ROBOTS, SITE, asks, make_gate, refusal, scripted, sleep_until, visit
+from tests.paced import (
+    PAGE,
+    REFUSED,
+    ROBOTS,
+    SITE,
+    UnwritableStore,
+    asks,
+    kinds,
+    listen,
+    make_gate,
+    refusal,
+    scripted,
+    sleep_until,
+    visit,
+)
 from tests.waiting import settle
 
 from robotgate import (
     AccessResult,
     BlockCause,
     DisallowedError,
-    Event,
     Failure,
     HostBlocked,
     HostRecovered,
     HostUnavailableError,
-    MemoryStore,
     NestedTurnError,
     Origin,
     RobotsFetched,
-    RobotsRecord,
     StoreError,
     StoreLost,
     TooSoonError,
@@ -34,33 +43,7 @@ from robotgate import (
 )
 from robotgate._status import Outcome
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from robotgate import RobotGate
-
 ORIGIN = Origin("http", "a.example", 80)
-REFUSED = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
-
-
-class UnwritableStore(MemoryStore):
-    """Keeps no records."""
-
-    async def save_record(self, record: RobotsRecord) -> None:
-        """Fail."""
-        raise StoreError("the disk is full: make room")
-
-
-def listen(gate: RobotGate) -> list[Event]:
-    """Everything that happens from now on."""
-    heard: list[Event] = []
-    gate.subscribe(heard.append)
-    return heard
-
-
-def kinds(heard: Sequence[Event]) -> list[str]:
-    """What happened, by name."""
-    return [type(event).__name__ for event in heard]
 
 
 def fetched(*, at: float, status: int = 404, outcome: Outcome = Outcome.MISSING) -> RobotsFetched:

@@ -8,16 +8,14 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.paced import OTHER, PAGE, ROBOTS, UnwritableStore, everywhere, make_gate, visit
 from tests.waiting import settle
 
-from robotgate import Answer, MemoryStore, RobotGate, RobotsRecord, StoreError
-from robotgate._virtual import ScriptedFetcher, VirtualClock
+from robotgate import MemoryStore, StoreError
 
 if TYPE_CHECKING:
     from robotgate._pacing import HostState
 
-PAGE = "http://a.example/page"
-ROBOTS = "http://a.example/robots.txt"
 PRIVATE = b"User-agent: *\nDisallow: /private\n"
 
 
@@ -41,53 +39,21 @@ class FailsOnce(MemoryStore):
         super().remember_host(pace_key, state)
 
 
-class UnwritableStore(MemoryStore):
-    """Keeps no records."""
-
-    async def save_record(self, record: RobotsRecord) -> None:
-        """Fail."""
-        raise StoreError("the disk is full: make room")
-
-
-def open_gate(store: MemoryStore, fetcher: ScriptedFetcher, *, concurrency: int = 256) -> RobotGate:
-    """A gate on virtual time."""
-    return RobotGate(
-        "ExampleBot/1.0",
-        contact="bot@example.org",
-        clock=VirtualClock(),
-        fetcher=fetcher,
-        store=store,
-        concurrency=concurrency,
-    )
-
-
-def scripted() -> ScriptedFetcher:
-    """Every site has rules."""
-    return ScriptedFetcher({}, otherwise=Answer(status=200, body=PRIVATE), latency=0.25)
-
-
-async def visit(gate: RobotGate, url: str = PAGE, *, status: int | None = None) -> float:
-    """A turn that takes half a second; its start."""
-    loop = asyncio.get_running_loop()
-    async with gate.turn(url) as turn:
-        started_at = loop.time()
-        await asyncio.sleep(0.5)
-        turn.report(status=status)
-    return started_at
-
-
 @pytest.mark.parametrize("concurrency", [1, 256])
 @pytest.mark.parametrize("nth", range(1, 11))
 async def test_store_that_fails_once_does_not_wedge_the_lane(nth: int, concurrency: int) -> None:
     """Whatever was being remembered, those who come later get their turns, a delay apart."""
     store = FailsOnce(nth)
-    async with open_gate(store, scripted(), concurrency=concurrency) as gate, asyncio.timeout(600.0):
-        outcomes = await asyncio.gather(*(visit(gate) for _ in range(5)), return_exceptions=True)
+    async with (
+        make_gate(everywhere(PRIVATE, latency=0.25), store=store, concurrency=concurrency) as gate,
+        asyncio.timeout(600.0),
+    ):
+        outcomes = await asyncio.gather(*(visit(gate, takes=0.5) for _ in range(5)), return_exceptions=True)
         assert {type(outcome) for outcome in outcomes} <= {float, StoreError}
         assert store.has_failed
-        starts = sorted(await asyncio.gather(*(visit(gate) for _ in range(3))))
+        starts = sorted(await asyncio.gather(*(visit(gate, takes=0.5) for _ in range(3))))
         assert all(later - sooner >= 1.0 for sooner, later in pairwise(starts))
-        assert await visit(gate, "http://b.example/") > 0.0
+        assert await visit(gate, OTHER) > 0.0
         view = gate.host(PAGE)
         assert (view.waiting, view.open_turns) == (0, 0)
 
@@ -95,29 +61,29 @@ async def test_store_that_fails_once_does_not_wedge_the_lane(nth: int, concurren
 async def test_block_that_cannot_be_remembered_is_told_and_ends_its_turn() -> None:
     """The report of a 503 raises what the store says; the turn ends with its block all the same."""
     store = FailsOnce(2)
-    async with open_gate(store, scripted()) as gate, asyncio.timeout(600.0):
+    async with make_gate(everywhere(PRIVATE, latency=0.25), store=store) as gate, asyncio.timeout(600.0):
         gate.learn(PAGE, PRIVATE)
         with pytest.raises(StoreError, match="make room"):
-            await visit(gate, status=503)
+            await visit(gate, takes=0.5, status=503)
         assert gate.host(PAGE).open_turns == 0
-        assert await visit(gate) >= 1.5
+        assert await visit(gate, takes=0.5) >= 1.5
 
 
 async def test_rules_that_cannot_be_saved_are_used_all_the_same() -> None:
     """Who asked hears of it once; the rules are known, and are not asked for again."""
-    fetcher = scripted()
-    async with open_gate(UnwritableStore(), fetcher) as gate:
+    fetcher = everywhere(PRIVATE, latency=0.25)
+    async with make_gate(fetcher, store=UnwritableStore()) as gate:
         with pytest.raises(StoreError, match="make room"):
             await gate.allowed(PAGE)
         assert gate.allowed_nowait(PAGE) is True
         assert await gate.allowed("http://a.example/private") is False
-        assert await visit(gate) == 1.25
+        assert await visit(gate, takes=0.5) == 1.25
     assert [url for _, url in fetcher.requests] == [ROBOTS]
 
 
 async def test_learnt_rules_that_cannot_be_saved_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     """`learn` waits for no store: what goes wrong is in the log, with the cause, and the rules hold."""
-    async with open_gate(UnwritableStore(), scripted()) as gate:
+    async with make_gate(everywhere(PRIVATE, latency=0.25), store=UnwritableStore()) as gate:
         with caplog.at_level(logging.ERROR, logger="robotgate"):
             gate.learn(PAGE, PRIVATE)
             await settle()
@@ -131,7 +97,7 @@ async def test_learnt_rules_that_cannot_be_saved_are_logged_on_closing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Closing at once loses nothing, and raises nothing."""
-    gate = open_gate(UnwritableStore(), scripted())
+    gate = make_gate(everywhere(PRIVATE, latency=0.25), store=UnwritableStore())
     async with gate:
         gate.learn(PAGE, PRIVATE)
     assert [record.levelname for record in caplog.records if record.name == "robotgate"] == ["ERROR"]

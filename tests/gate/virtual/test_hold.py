@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 from aiohttp import web as aioweb
+from tests.paced import make_gate, now
 
-from robotgate import Answer, RobotGate
 from robotgate._middleware import MAX_HOLD
-from robotgate._virtual import ScriptedFetcher, VirtualClock
 
 if TYPE_CHECKING:
     from tests.gate.servers import Handler, Web
@@ -18,11 +17,6 @@ if TYPE_CHECKING:
 SITE = "http://site.example"
 PAGE = f"{SITE}/page"
 NEXT = f"{SITE}/next"
-
-
-def now() -> float:
-    """The running loop's time."""
-    return asyncio.get_running_loop().time()
 
 
 def arriving(*, every: float, count: int, then: asyncio.Event | None = None) -> Handler:
@@ -43,13 +37,7 @@ def arriving(*, every: float, count: int, then: asyncio.Event | None = None) -> 
 
 async def start_of_next(web: Web) -> float:
     """When the page is followed by another while nobody reads it: seconds after it was asked for."""
-    gate = RobotGate(
-        "ExampleBot/1.0",
-        contact="bot@example.org",
-        delay=0.0,
-        clock=VirtualClock(),
-        fetcher=ScriptedFetcher({}, otherwise=Answer(status=404)),
-    )
+    gate = make_gate(delay=0.0)
     async with (
         gate,
         aiohttp.ClientSession(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 from tests.lanes import ORIGIN, crawl_delay, make_bound, make_lanes
+from tests.paced import DAY, now
 
 from robotgate._errors import GateClosedError, HostUnavailableError, NestedTurnError, TooSoonError
 from robotgate._lane import IDLE_LINGER
@@ -22,12 +23,6 @@ if TYPE_CHECKING:
 
 Visit: TypeAlias = "asyncio.Task[None]"
 HOST = "a.example"
-DAY = 24 * 3600.0
-
-
-def now() -> float:
-    """The running loop's time."""
-    return asyncio.get_running_loop().time()
 
 
 class Bench:

@@ -129,6 +129,20 @@ async def test_body_is_no_latency() -> None:
         assert await visit(gate) == 103.0
 
 
+async def test_first_report_of_a_status_tells_the_latency() -> None:
+    """Whoever reports it once more, as with the body, tells nothing of how long the answer took to begin."""
+    async with make_gate(latency_factor=2.0) as gate:
+        gate.learn(SITE, b"")
+        async with gate.turn(PAGE) as turn:
+            await asyncio.sleep(1.0)
+            turn.report(status=200)
+            for _ in range(3):
+                await asyncio.sleep(10.0)
+                turn.report(status=200, bytes=1000)
+            turn.report(status=500)
+        assert (gate.host(PAGE).latency, gate.host(PAGE).bytes_read) == (1.0, 3000)
+
+
 async def test_longest_of_all_counts() -> None:
     """Crawl-delay and latency are not added up."""
     async with make_gate(scripted({SITE: asks("Crawl-delay: 5")}), latency_factor=2.0) as gate:

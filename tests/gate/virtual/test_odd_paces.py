@@ -111,7 +111,7 @@ async def test_block_without_end() -> None:
         assert error.retry_after == math.inf
         waiting = [asyncio.create_task(visit(gate, url)) for url in (PAGE, PAGE, OTHER)]
         await asyncio.sleep(DAY / 2)
-        gate.block("*", 0)
+        gate.unblock("*")
         assert await asyncio.gather(*waiting) == [DAY / 2, DAY / 2 + 1, DAY / 2 + 1]
 
 
@@ -164,7 +164,7 @@ async def test_everything_changes_within_a_turn() -> None:
             gate.override("a.example", HostOverride(concurrency=3, delay=0.0))
             await asyncio.sleep(2.0)
             gate.override("a.example", HostOverride(delay=5.0, rate=(2, 20)))
-            gate.block("a.example", 0)
+            gate.unblock("a.example")
             turn.report(status=200)
             assert (gate.host(PAGE).open_turns, gate.host(PAGE).waiting) == (1, 4)
         assert await asyncio.gather(*others) == [7.0, 12.0, 27.0, 32.0]

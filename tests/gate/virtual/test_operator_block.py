@@ -9,11 +9,14 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from tests.paced import (
     DAY,
+    HOUR,
     OTHER,
     PAGE,
     ROBOTS,
     SITE,
     asks,
+    kinds,
+    listen,
     make_gate,
     now,
     refusal,
@@ -27,7 +30,6 @@ from tests.waiting import settle
 from robotgate import (
     Answer,
     BlockCause,
-    Event,
     GateClosedError,
     HostBlocked,
     HostOverride,
@@ -75,17 +77,34 @@ async def test_what_is_no_instant_is_refused(until: object) -> None:
         assert await visit(gate) == 0.0
 
 
+@pytest.mark.parametrize("until", [0, 5.0, 60, 60.0, datetime(1970, 1, 1, 0, 1, tzinfo=UTC)])
+@pytest.mark.parametrize("is_blocked", [True, False])
+async def test_instant_that_has_passed_is_refused(until: float | datetime, is_blocked: bool) -> None:  # noqa: FBT001
+    """Seconds from now are a mistake that would block nobody; the error says what to write, and all stays as it was."""
+    async with make_gate() as gate:
+        gate.learn(SITE, b"")
+        await asyncio.sleep(60.0)
+        if is_blocked:
+            gate.block(HOST, 100.0)
+        with pytest.raises(OptionError, match=r"until=.* has passed.*unblock"):
+            gate.block(HOST, until)
+        assert await visit(gate) == (100.0 if is_blocked else 60.0)
+
+
 @pytest.mark.parametrize("pattern", ["", "http://a.example", "a.example:80", "a*"])
 async def test_what_is_no_pattern_is_refused(pattern: str) -> None:
     """As in an override."""
     async with make_gate() as gate:
         with pytest.raises(OptionError, match="pattern="):
             gate.block(pattern)
+        with pytest.raises(OptionError, match="pattern="):
+            gate.unblock(pattern)
 
 
 @pytest.mark.parametrize(
     ("pattern", "blocked"),
     [
+        # A site is often more than one host.
         ("a.example", {"a.example"}),
         ("A.Example.", {"a.example"}),
         ("*.example", {"a.example", "www.a.example"}),
@@ -157,15 +176,15 @@ async def test_open_turns_are_not_broken_off() -> None:
         assert now() == 50.0
 
 
-@pytest.mark.parametrize("until", [0, 5.0, datetime(1970, 1, 1, tzinfo=UTC)])
-async def test_lifting_lets_waiters_go_at_once(until: float | datetime) -> None:
-    """By any instant that has passed."""
+async def test_lifting_lets_waiters_go_at_once() -> None:
+    """In their order, a delay apart; lifting twice is lifting once."""
     async with make_gate(max_block=math.inf) as gate:
         gate.learn(SITE, b"")
         gate.block(HOST)
         waiting = [asyncio.create_task(visit(gate)) for _ in range(3)]
         await asyncio.sleep(50.0)
-        gate.block(HOST, until)
+        gate.unblock(HOST)
+        gate.unblock(HOST)
         assert await asyncio.gather(*waiting) == [50.0, 51.0, 52.0]
 
 
@@ -190,9 +209,9 @@ async def test_latest_of_several_patterns_holds() -> None:
         gate.block("*.example", 300.0)
         gate.block(HOST, 200.0)
         assert gate.wait_time(PAGE) == 300.0
-        gate.block("*.example", 0)
+        gate.unblock("*.example")
         assert gate.wait_time(PAGE) == 200.0
-        gate.block(HOST, 0)
+        gate.unblock(HOST)
         assert await visit(gate) == 100.0
 
 
@@ -210,7 +229,7 @@ async def test_robots_txt_is_not_asked_for_and_nothing_is_remembered_of_it() -> 
         assert gate.allowed_nowait(PAGE) is None
         assert gate.host(PAGE).access is None
         assert "records=0" in repr(store)
-        gate.block(HOST, 0)
+        gate.unblock(HOST)
         assert await gate.allowed(PAGE)
         assert await visit(gate) == 1.0
     assert fetcher.requests == [(0.0, ROBOTS)]
@@ -234,6 +253,18 @@ async def test_known_rules_are_told_all_the_same() -> None:
         assert not await gate.allowed(f"{SITE}/private")
 
 
+async def test_host_that_was_never_met() -> None:
+    """What there is to wait is known of another origin of a host that is met, and of one that shares its pace."""
+    async with make_gate(pace_key=lambda _: "all", obey_visit_time=True, max_block=math.inf) as gate:
+        gate.learn(SITE, b"")
+        await visit(gate)
+        gate.block("b.example", 100.0)
+        assert gate.wait_time(OTHER) == 100.0
+        gate.learn("http://c.example", asks("Visit-time: 0100-0200").encode())
+        assert gate.wait_time("http://c.example/page") == HOUR
+        assert gate.wait_time(PAGE) == 1.0
+
+
 async def test_redirect_of_robots_txt_to_a_blocked_host() -> None:
     """The blocked host is left alone, and the first is none the worse for it once the block is lifted."""
     fetcher = scripted({SITE: Answer(status=301, location="http://b.example/robots.txt")})
@@ -242,7 +273,7 @@ async def test_redirect_of_robots_txt_to_a_blocked_host() -> None:
         with pytest.raises(HostUnavailableError):
             await gate.allowed(PAGE)
         assert [url for _, url in fetcher.requests] == [ROBOTS]
-        gate.block("b.example", 0)
+        gate.unblock("b.example")
         assert await gate.allowed(PAGE)
     assert [url for _, url in fetcher.requests] == [ROBOTS, ROBOTS, "http://b.example/robots.txt"]
 
@@ -259,12 +290,11 @@ async def test_block_longer_than_max_wait() -> None:
 
 async def test_events() -> None:
     """The operator hears of his own word, with the pattern as he gave it."""
-    heard: list[Event] = []
     async with make_gate() as gate:
-        gate.subscribe(heard.append)
+        heard = listen(gate)
         gate.block("*.example", 100.0)
         gate.block("*.example")
-        gate.block("*.example", 0)
+        gate.unblock("*.example")
         await settle()
     cause = BlockCause.OPERATOR
     assert heard == [
@@ -272,6 +302,16 @@ async def test_events() -> None:
         HostBlocked(at=0.0, host="*.example", until_at=math.inf, cause=cause),
         HostRecovered(at=0.0, host="*.example", cause=cause),
     ]
+
+
+async def test_block_that_was_not_there_is_lifted_in_silence() -> None:
+    """Nobody is told of a recovery."""
+    async with make_gate() as gate:
+        heard = listen(gate)
+        gate.block("b.example")
+        gate.unblock(HOST)
+        await settle()
+    assert kinds(heard) == ["HostBlocked"]
 
 
 async def test_closed_gate_blocks_nobody() -> None:
@@ -283,3 +323,5 @@ async def test_closed_gate_blocks_nobody() -> None:
         pass
     with pytest.raises(GateClosedError):
         gate.block(HOST)
+    with pytest.raises(GateClosedError):
+        gate.unblock(HOST)

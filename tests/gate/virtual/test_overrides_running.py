@@ -190,13 +190,24 @@ async def test_host_that_becomes_own() -> None:
     fetcher = scripted({SITE: asks("Disallow: /", "Crawl-delay: 9")})
     async with make_gate(fetcher) as gate:
         assert await gate.allowed(PAGE) is False
-        gate.override("*", HostOverride(ignore_robots=True))
+        gate.override("*.example", HostOverride(ignore_robots=True))
         assert await gate.allowed(PAGE) is True
         assert await visits(gate, 2) == [1.0, 2.0]
-        gate.override("*", None)
+        gate.override("*.example", None)
         assert await gate.allowed(PAGE) is False
         assert gate.host(PAGE).delay == 9.0
     assert fetcher.requests == [(0.0, ROBOTS)]
+
+
+@pytest.mark.parametrize("override", [HostOverride(ignore_robots=True), HostOverride.own()])
+async def test_not_every_host_is_ones_own(override: HostOverride) -> None:
+    """Refused, when the gate is made and while it runs; rules hold as they did."""
+    with pytest.raises(OptionError, match=r"'\*'.*ignore_robots.*your own"):
+        make_gate(overrides={"*": override})
+    async with make_gate(scripted({SITE: asks("Disallow: /")})) as gate:
+        with pytest.raises(OptionError, match=r"'\*'.*ignore_robots.*your own"):
+            gate.override("*", override)
+        assert not await gate.allowed(PAGE)
 
 
 async def test_most_specific_wins_field_by_field() -> None:

@@ -3,47 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import pytest
+from tests.paced import Options, everywhere, make_gate, now
 from tests.waiting import settle
 
 from robotgate import (
-    Answer,
     DisallowedError,
     GateClosedError,
     InvalidURLError,
     NestedTurnError,
     OptionError,
-    RobotGate,
     RobotGateError,
 )
-from robotgate.testing import ScriptedFetcher, VirtualClock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from robotgate import ReadyTurns, Turn
+    from robotgate import ReadyTurns, RobotGate, Turn
 
-ROBOTS = b"User-agent: *\nDisallow: /private\n"
-
-
-def now() -> float:
-    """The running loop's time."""
-    return asyncio.get_running_loop().time()
+PRIVATE = b"User-agent: *\nDisallow: /private\n"
 
 
-def make_gate(*, delay: float = 1.0, body: bytes = ROBOTS, concurrency: int = 256) -> RobotGate:
-    """A gate whose sites all have this robots.txt, which takes no time."""
-    fetcher = ScriptedFetcher({}, otherwise=Answer(status=200, body=body))
-    return RobotGate(
-        "ExampleBot",
-        contact="bot@example.org",
-        delay=delay,
-        concurrency=concurrency,
-        clock=VirtualClock(),
-        fetcher=fetcher,
-    )
+def open_gate(**options: Unpack[Options]) -> RobotGate:
+    """A gate whose sites all have a robots.txt, which takes no time."""
+    return make_gate(everywhere(PRIVATE), **options)
 
 
 def urls(hosts: str, pages: int) -> list[str]:
@@ -65,7 +50,7 @@ async def test_many_hosts_do_not_stand_behind_one() -> None:
         async with turn:
             starts.append((now(), turn.url))
 
-    async with make_gate() as gate, asyncio.TaskGroup() as tasks:
+    async with open_gate() as gate, asyncio.TaskGroup() as tasks:
         async for turn in gate.ready(urls("abc", 3)):
             tasks.create_task(visit(turn))
     assert sorted(starts) == sorted(
@@ -75,7 +60,7 @@ async def test_many_hosts_do_not_stand_behind_one() -> None:
 
 async def test_slow_consumer_takes_no_turn_in_vain() -> None:
     """One page at a time, each five seconds: hosts that are due stand aside, and nobody else waits behind them."""
-    async with make_gate() as gate:
+    async with open_gate() as gate:
         starts = []
         async for turn in gate.ready(urls("abc", 2)):
             async with turn:
@@ -92,7 +77,7 @@ async def test_slow_consumer_takes_no_turn_in_vain() -> None:
 
 async def test_urls_of_one_host_come_in_their_order() -> None:
     """As they stood in the list."""
-    async with make_gate() as gate:
+    async with open_gate() as gate:
         seen = []
         async for turn in gate.ready(urls("a", 5)):
             async with turn:
@@ -103,7 +88,7 @@ async def test_urls_of_one_host_come_in_their_order() -> None:
 async def test_refused_urls_are_told_of_and_passed_over() -> None:
     """With the error that `gate.turn` would have raised."""
     refused: list[tuple[str, RobotGateError]] = []
-    async with make_gate() as gate:
+    async with open_gate() as gate:
         given = ["http://a.example/private", "ftp://a.example/", "http://a.example/open"]
         turns = gate.ready(given, on_refusal=lambda url, error: refused.append((url, error)))
         seen = []
@@ -119,7 +104,7 @@ async def test_refused_urls_are_told_of_and_passed_over() -> None:
 
 async def test_loop_that_is_left_early_leaves_nothing_open() -> None:
     """Neither a turn nor, once the gate is closed, a task."""
-    async with make_gate() as gate:
+    async with open_gate() as gate:
         async for turn in gate.ready(urls("abcdef", 3)):
             async with turn:
                 pass
@@ -131,9 +116,105 @@ async def test_loop_that_is_left_early_leaves_nothing_open() -> None:
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
+async def test_loop_that_never_runs_asks_nobody() -> None:
+    """Neither a site for its robots.txt nor the source for a URL; nor when it is closed without having run."""
+    read: list[str] = []
+
+    def source() -> Iterator[str]:
+        for url in urls("abc", 2):
+            read.append(url)
+            yield url
+
+    fetcher = everywhere(PRIVATE)
+    async with make_gate(fetcher) as gate:
+        turns = gate.ready(source())
+        async with gate.ready(source()):
+            await asyncio.sleep(10.0)
+        assert aiter(turns) is turns
+        await asyncio.sleep(100.0)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        assert (fetcher.requests, read) == ([], [])
+
+
+async def test_nobody_is_asked_after_the_loop_was_left() -> None:
+    """URLs that come then are held, and no robots.txt is fetched for them, until the loop goes on."""
+    more = asyncio.Event()
+
+    async def source() -> AsyncIterator[str]:
+        yield "http://a.example/0"
+        await more.wait()
+        for url in urls("bcd", 2):
+            yield url
+
+    fetcher = everywhere(PRIVATE)
+    async with make_gate(fetcher) as gate:
+        turns = gate.ready(source())
+        async for turn in turns:
+            async with turn:
+                break
+        more.set()
+        await asyncio.sleep(100.0)
+        assert [url for _, url in fetcher.requests] == ["http://a.example/robots.txt"]
+        async with await anext(turns) as turn:
+            assert (now(), turn.url) == (102.0, "http://b.example/0")
+
+
+async def test_turn_again() -> None:
+    """It is the loop's own turn once more, a delay later; other workers' turns are theirs."""
+    seen: list[tuple[float, str]] = []
+    async with open_gate() as gate:
+        turns = gate.ready(urls("ab", 3))
+
+        async def work() -> None:
+            async for turn in turns:
+                async with turn:
+                    seen.append((now(), turn.url))
+                    if turn.url.endswith("/0"):
+                        await turn.again()
+                        seen.append((now(), turn.url))
+
+        await asyncio.gather(work(), work())
+        assert all(gate.host(f"http://{host}.example/").open_turns == 0 for host in "ab")
+    pages = ["0", "0", "1", "2"]
+    for host in "ab":
+        assert [entry for entry in seen if host in entry[1][7]] == [
+            (1.0 + number, f"http://{host}.example/{page}") for number, page in enumerate(pages)
+        ]
+
+
+async def test_turn_again_takes_no_demand_of_another_worker() -> None:
+    """Another worker waits for a turn meanwhile: he gets the next URL, and the loop comes to its end."""
+    async with open_gate() as gate:
+        turns = gate.ready(urls("a", 2))
+        first = await anext(turns)
+        other = asyncio.create_task(anext(turns))
+        await settle()
+        await first.again()
+        assert (now(), other.done()) == (2.0, False)
+        first.end()
+        second = await other
+        assert (now(), second.url) == (3.0, "http://a.example/1")
+        second.end()
+        with pytest.raises(StopAsyncIteration):
+            await anext(turns)
+
+
+async def refuse(url: str, error: RobotGateError) -> None:
+    """What nobody would wait for."""
+
+
+async def test_refusal_callback_that_is_a_coroutine_function_is_refused() -> None:
+    """At once, with a remedy; what cannot be called as well."""
+    async with open_gate() as gate:
+        with pytest.raises(OptionError, match=r"on_refusal=.*task"):
+            gate.ready(urls("a", 1), on_refusal=refuse)
+        with pytest.raises(OptionError, match=r"on_refusal=.*give a function"):
+            gate.ready(urls("a", 1), on_refusal="print")  # type: ignore[arg-type]
+
+
 async def test_closing_lets_go_of_the_rest() -> None:
     """``async with`` around the loop, left early: no task stays, and whoever asks for more gets none."""
-    async with make_gate() as gate:
+    async with open_gate() as gate:
         async with gate.ready(urls("abc", 3)) as turns, await anext(turns):
             pass
         with pytest.raises(StopAsyncIteration):
@@ -143,7 +224,7 @@ async def test_closing_lets_go_of_the_rest() -> None:
 
 async def test_closing_the_gate_ends_the_loop() -> None:
     """With GateClosedError, for there were URLs left."""
-    gate = make_gate(delay=50.0)
+    gate = open_gate(delay=50.0)
     async with gate:
         turns = gate.ready(urls("a", 3))
         async with await anext(turns):
@@ -158,7 +239,7 @@ async def test_several_tasks_share_the_turns() -> None:
     """Ten workers, thirty URLs: each URL once."""
     seen: list[str] = []
 
-    async with make_gate() as gate:
+    async with open_gate() as gate:
         turns = gate.ready(urls("abcdefghij", 3))
 
         async def work() -> None:
@@ -174,7 +255,7 @@ async def test_several_tasks_share_the_turns() -> None:
 async def test_cancelled_worker_loses_no_url() -> None:
     """Nineteen workers are cancelled while they wait for a turn; the twentieth gets every URL, evenly spaced."""
     starts: list[float] = []
-    async with make_gate() as gate:
+    async with open_gate() as gate:
         turns = gate.ready(urls("a", 10))
 
         async def work() -> None:
@@ -201,7 +282,7 @@ async def test_endless_source_is_read_as_it_is_needed() -> None:
             yield f"http://a.example/{page}"
             page += 1
 
-    async with make_gate() as gate:
+    async with open_gate() as gate:
         count = 0
         async with gate.ready(source(), ahead=5) as turns:
             async for turn in turns:
@@ -219,7 +300,7 @@ async def test_what_the_source_raises_reaches_the_loop() -> None:
         yield "http://a.example/"
         raise LookupError("the database went away")
 
-    async with make_gate() as gate:
+    async with open_gate() as gate:
         turns = gate.ready(source())
         with pytest.raises(LookupError, match="database"):
             await drain(turns)
@@ -231,7 +312,7 @@ async def test_what_the_refusal_callback_raises_reaches_the_loop() -> None:
     def complain(url: str, error: RobotGateError) -> None:
         raise LookupError(url) from error
 
-    async with make_gate() as gate:
+    async with open_gate() as gate:
         turns = gate.ready(["http://a.example/private"], on_refusal=complain)
         with pytest.raises(LookupError, match="private"):
             await drain(turns)
@@ -239,7 +320,7 @@ async def test_what_the_refusal_callback_raises_reaches_the_loop() -> None:
 
 async def test_turn_of_the_loop_knows_its_holder() -> None:
     """Within its block, asking for the same host again is an error and no deadlock."""
-    async with make_gate() as gate:
+    async with open_gate() as gate:
         async for turn in gate.ready(["http://a.example/"]):
             async with turn:
                 with pytest.raises(NestedTurnError):
@@ -248,14 +329,14 @@ async def test_turn_of_the_loop_knows_its_holder() -> None:
 
 async def test_nothing_to_do() -> None:
     """An empty list is over at once."""
-    async with make_gate() as gate:
+    async with open_gate() as gate:
         assert [turn async for turn in gate.ready([])] == []
 
 
 @pytest.mark.parametrize("given", ["http://a.example/", 7, None])
 async def test_what_is_no_source_is_refused(given: object) -> None:
     """A single URL as well: its letters are no URLs."""
-    async with make_gate() as gate:
+    async with open_gate() as gate:
         with pytest.raises(OptionError, match="urls="):
             gate.ready(given)  # type: ignore[arg-type]
 
@@ -264,7 +345,7 @@ async def test_two_thousand_hosts() -> None:
     """Every host is visited at the same instant, one second after its robots.txt."""
     given = [f"http://h{number}.example/" for number in range(2_000)]
     starts = []
-    async with make_gate(concurrency=5_000) as gate:
+    async with open_gate(concurrency=5_000) as gate:
         async for turn in gate.ready(given, ahead=20_000):
             starts.append(now())
             turn.end()

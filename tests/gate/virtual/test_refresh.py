@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.paced import DAY, HOUR, ROBOTS, make_gate, now
 
 from robotgate import (
     Answer,
@@ -12,23 +13,14 @@ from robotgate import (
     Failure,
     HostUnavailableError,
     MemoryStore,
-    RobotGate,
     StatusPolicy,
 )
-from robotgate._virtual import ScriptedFetcher, VirtualClock
+from robotgate.testing import ScriptedFetcher
 
-HOUR = 3600.0
-DAY = 24 * HOUR
 URL = "http://a.example/private/page"
-ROBOTS = "http://a.example/robots.txt"
 CLOSED = Answer(status=200, body=b"User-agent: *\nDisallow: /private/\n")
 OPEN = Answer(status=200, body=b"User-agent: *\nDisallow:\n")
 DEAD = Failure("no answer")
-
-
-def now() -> float:
-    """The running loop's time."""
-    return asyncio.get_running_loop().time()
 
 
 class Site:
@@ -44,14 +36,8 @@ class Site:
     ) -> None:
         self.answers: dict[str, Answer | Failure] = {ROBOTS: answer}
         self.fetcher = ScriptedFetcher(self.answers, otherwise=Answer(status=404))
-        self.gate = RobotGate(
-            "ExampleBot/1.0",
-            contact="bot@example.org",
-            clock=VirtualClock(),
-            fetcher=self.fetcher,
-            status_policy=policy,
-            max_delay=max_delay,
-            store=store,
+        self.gate = make_gate(
+            self.fetcher, status_policy=policy, max_delay=max_delay, store=store or MemoryStore()
         )
 
     def becomes(self, answer: Answer | Failure) -> None:

@@ -6,57 +6,20 @@ import asyncio
 from itertools import pairwise
 
 import pytest
+from tests.paced import HOUR, PAGE, ROBOTS, SECURE, SITE, asks, everywhere, make_gate, now, scripted, visit
 from tests.waiting import settle
 
 from robotgate import (
-    Answer,
     DisallowedError,
     NestedTurnError,
     RobotGate,
     TooSoonError,
 )
 from robotgate._robots import ROBOTS_TIMEOUT
-from robotgate._virtual import ScriptedFetcher, VirtualClock
 
-HOUR = 3600.0
-SITE = "http://a.example"
-PAGE = f"{SITE}/page"
-ROBOTS = f"{SITE}/robots.txt"
-SECURE = "https://a.example/page"
 SECURE_ROBOTS = "https://a.example/robots.txt"
 CLOSED = b"User-agent: *\nDisallow: /\n"
 PRIVATE = b"User-agent: *\nDisallow: /private\n"
-
-
-def now() -> float:
-    """The running loop's time."""
-    return asyncio.get_running_loop().time()
-
-
-def open_gate(
-    fetcher: ScriptedFetcher, *, concurrency_per_host: int = 1, max_wait: float | None = None
-) -> RobotGate:
-    """A gate on virtual time."""
-    return RobotGate(
-        "ExampleBot/1.0",
-        contact="bot@example.org",
-        clock=VirtualClock(),
-        fetcher=fetcher,
-        concurrency_per_host=concurrency_per_host,
-        max_wait=max_wait,
-    )
-
-
-def scripted(body: bytes | None = None, *, latency: float = 0.0) -> ScriptedFetcher:
-    """Sites whose robots.txt is this, or is missing."""
-    answer = Answer(status=404) if body is None else Answer(status=200, body=body)
-    return ScriptedFetcher({}, otherwise=answer, latency=latency)
-
-
-async def visit(gate: RobotGate, url: str = PAGE, *, max_wait: float | None = None) -> float:
-    """A turn; its start."""
-    async with gate.turn(url, max_wait=max_wait):
-        return now()
 
 
 # ── rules that change
@@ -65,7 +28,7 @@ async def visit(gate: RobotGate, url: str = PAGE, *, max_wait: float | None = No
 @pytest.mark.parametrize("slots", [1, 3])
 async def test_rules_learnt_meanwhile_bind_who_waits(slots: int) -> None:
     """Four pages wait for their turn; the site is closed; none of them is sent."""
-    async with open_gate(scripted(), concurrency_per_host=slots) as gate:
+    async with make_gate(scripted(), concurrency_per_host=slots) as gate:
         gate.learn(SITE, b"")
         first = await visit(gate)
         waiting = [asyncio.create_task(visit(gate)) for _ in range(4)]
@@ -87,7 +50,7 @@ async def test_rules_learnt_meanwhile_bind_only_what_they_name() -> None:
         async with gate.turn(f"{SITE}{path}"):
             order.append(path)
 
-    async with open_gate(scripted()) as gate:
+    async with make_gate(scripted()) as gate:
         gate.learn(SITE, b"")
         paths = ["/one", "/private/two", "/three", "/private/four", "/five"]
         tasks = [asyncio.create_task(go(gate, path)) for path in paths]
@@ -100,14 +63,14 @@ async def test_rules_learnt_meanwhile_bind_only_what_they_name() -> None:
 
 async def test_rules_that_expire_meanwhile_are_asked_for_once() -> None:
     """Then who waited goes on in the old order, and starts stay a delay apart."""
-    fetcher = scripted(PRIVATE, latency=0.25)
+    fetcher = everywhere(PRIVATE, latency=0.25)
     starts: list[tuple[float, int]] = []
 
     async def go(gate: RobotGate, number: int) -> None:
         async with gate.turn(f"{SITE}/{number}"):
             starts.append((now(), number))
 
-    async with open_gate(fetcher) as gate:
+    async with make_gate(fetcher) as gate:
         gate.learn(SITE, b"", fresh_until=2.5)
         await asyncio.gather(*(go(gate, number) for number in range(8)))
     assert [url for _, url in fetcher.requests] == [ROBOTS]
@@ -121,8 +84,8 @@ async def test_rules_that_expire_meanwhile_are_asked_for_once() -> None:
 
 async def test_rules_that_expire_meanwhile_and_close_the_site_bind_who_waits() -> None:
     """Nobody is sent on the strength of what has run out."""
-    fetcher = scripted(CLOSED)
-    async with open_gate(fetcher) as gate:
+    fetcher = everywhere(CLOSED)
+    async with make_gate(fetcher) as gate:
         gate.learn(SITE, b"", fresh_until=1.5)
         outcomes = await asyncio.gather(*(visit(gate) for _ in range(6)), return_exceptions=True)
     assert outcomes[:2] == [0.0, 1.0]
@@ -132,8 +95,8 @@ async def test_rules_that_expire_meanwhile_and_close_the_site_bind_who_waits() -
 
 async def test_rules_learnt_while_they_are_fetched_win() -> None:
     """The caller knows better than the answer that was under way."""
-    fetcher = scripted(CLOSED, latency=5.0)
-    async with open_gate(fetcher) as gate:
+    fetcher = everywhere(CLOSED, latency=5.0)
+    async with make_gate(fetcher) as gate:
         asking = asyncio.create_task(gate.allowed(PAGE))
         await asyncio.sleep(1.0)
         assert gate.allowed_nowait(PAGE) is None
@@ -148,8 +111,8 @@ async def test_rules_learnt_while_they_are_fetched_win() -> None:
 
 async def test_rules_learnt_while_stale_ones_are_renewed_win() -> None:
     """Also over the answer that would renew what had run out."""
-    fetcher = scripted(CLOSED, latency=5.0)
-    async with open_gate(fetcher) as gate:
+    fetcher = everywhere(CLOSED, latency=5.0)
+    async with make_gate(fetcher) as gate:
         gate.learn(SITE, b"", fresh_until=10.0)
         await asyncio.sleep(20.0)
         asking = asyncio.create_task(gate.allowed(PAGE))
@@ -167,7 +130,7 @@ async def test_rules_learnt_while_stale_ones_are_renewed_win() -> None:
 )
 async def test_max_wait_is_one_budget(max_wait: float, started_at: float | None) -> None:
     """What asking for the rules took is no longer there for the page."""
-    async with open_gate(scripted(latency=0.25), max_wait=max_wait) as gate:
+    async with make_gate(scripted(latency=0.25), max_wait=max_wait) as gate:
         if started_at is not None:
             assert await visit(gate, max_wait=max_wait) == started_at
             return
@@ -179,7 +142,7 @@ async def test_max_wait_is_one_budget(max_wait: float, started_at: float | None)
 
 async def test_max_wait_counts_behind_a_turn_that_does_not_end() -> None:
     """Rules that wait for a slot come to an end with the budget, but for the time of their own request."""
-    async with open_gate(scripted()) as gate, gate.turn(PAGE):
+    async with make_gate(scripted()) as gate, gate.turn(PAGE):
         asked_at = now()
         with pytest.raises(TooSoonError) as refusal:
             await asyncio.create_task(visit(gate, SECURE, max_wait=5.0))
@@ -189,7 +152,7 @@ async def test_max_wait_counts_behind_a_turn_that_does_not_end() -> None:
 
 async def test_page_behind_a_turn_that_does_not_end_is_told_when_to_come_again() -> None:
     """Not in zero seconds, though no delay is owed any more."""
-    async with open_gate(scripted()) as gate, gate.turn(PAGE):
+    async with make_gate(scripted()) as gate, gate.turn(PAGE):
         asked_at = now()
         with pytest.raises(TooSoonError) as refusal:
             await asyncio.create_task(visit(gate, max_wait=5.0))
@@ -199,7 +162,7 @@ async def test_page_behind_a_turn_that_does_not_end_is_told_when_to_come_again()
 
 async def test_max_wait_counts_rules_that_are_asked_for_again() -> None:
     """Rules that expire while a page waits leave it what is left of its budget."""
-    async with open_gate(scripted()) as gate:
+    async with make_gate(scripted()) as gate:
         gate.learn(SITE, b"", fresh_until=0.5)
         async with gate.turn(PAGE):
             pass
@@ -214,9 +177,8 @@ async def test_max_wait_counts_rules_that_are_asked_for_again() -> None:
 
 async def test_crawl_delay_outlives_its_lane() -> None:
     """The robots.txt of the host's other scheme, asked for after the lane was dropped, is followed by the gap."""
-    answers = {ROBOTS: Answer(status=200, body=b"User-agent: *\nCrawl-delay: 30\n")}
-    fetcher = ScriptedFetcher(answers, otherwise=Answer(status=404))
-    async with open_gate(fetcher) as gate:
+    fetcher = scripted({SITE: asks("Crawl-delay: 30")})
+    async with make_gate(fetcher) as gate:
         assert await visit(gate) == 30.0
         await asyncio.sleep(100.0)
         assert "lanes=0" in repr(gate)
@@ -228,8 +190,7 @@ async def test_crawl_delay_outlives_its_lane() -> None:
 
 async def test_wait_told_without_a_lane_knows_the_crawl_delay() -> None:
     """What the first origin asks for is the wait of the host, and telling it makes no lane."""
-    answers = {ROBOTS: Answer(status=200, body=b"User-agent: *\nCrawl-delay: 50\n")}
-    async with open_gate(ScriptedFetcher(answers, otherwise=Answer(status=404))) as gate:
+    async with make_gate(scripted({SITE: asks("Crawl-delay: 50")})) as gate:
         await gate.allowed(PAGE)
         assert gate.wait_time(SECURE) == 50.0
         await asyncio.sleep(70.0)
@@ -242,7 +203,7 @@ async def test_wait_told_without_a_lane_knows_the_crawl_delay() -> None:
 @pytest.mark.parametrize("max_wait", [0.0, 0.5])
 async def test_lanes_made_in_vain_are_dropped(max_wait: float) -> None:
     """Also those whose only visitor was told that it is too soon, or was refused."""
-    async with open_gate(scripted(CLOSED)) as gate:
+    async with make_gate(everywhere(CLOSED)) as gate:
         urls = [f"http://{number}.example/" for number in range(20)]
         for url in urls:
             gate.learn(url, b"User-agent: *\nCrawl-delay: 20\n")
@@ -261,8 +222,8 @@ async def test_lanes_made_in_vain_are_dropped(max_wait: float) -> None:
 
 async def test_rules_that_expired_answer_within_ones_own_turn() -> None:
     """The last that is known: they cannot be renewed before the turn has ended."""
-    fetcher = scripted(PRIVATE)
-    async with open_gate(fetcher) as gate:
+    fetcher = everywhere(PRIVATE)
+    async with make_gate(fetcher) as gate:
         async with gate.turn(PAGE), asyncio.timeout(48 * HOUR):
             await asyncio.sleep(25 * HOUR)
             assert gate.allowed_nowait(PAGE) is None
@@ -276,7 +237,7 @@ async def test_rules_that_expired_answer_within_ones_own_turn() -> None:
 
 async def test_rules_that_are_not_known_within_ones_own_turn_are_an_error() -> None:
     """The host's other scheme, of which nothing is known, cannot be asked before the turn has ended."""
-    async with open_gate(scripted()) as gate:
+    async with make_gate(scripted()) as gate:
         async with gate.turn(PAGE):
             for ask in (gate.allowed, gate.check, gate.sitemaps):
                 with pytest.raises(NestedTurnError):

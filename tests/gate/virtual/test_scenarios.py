@@ -9,37 +9,20 @@ from __future__ import annotations
 import asyncio
 import math
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import TYPE_CHECKING, Final
 
 import pytest
+from tests.paced import DAY, SITE, Options, asks, make_gate, now, scripted
 
-from robotgate import Answer, HostOverride, RobotGate, RobotGateError
-from robotgate.testing import ScriptedFetcher, VirtualClock
+from robotgate import HostOverride, RobotGateError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from robotgate import Turn
+    from robotgate import RobotGate, Turn
 
-SITE: Final = "http://a.example"
 OTHER_SITE: Final = "http://b.example"
 FOR_EVER: Final = 10.0**9
-DAY: Final = 24 * 3600.0
-
-
-class Options(TypedDict, total=False):
-    """What a row may ask of its gate."""
-
-    delay: float
-    rate: tuple[int, float]
-    total_rate: tuple[int, float]
-    latency_factor: float
-    concurrency_per_host: int
-    concurrency: int
-    obey_crawl_delay: bool
-    obey_visit_time: bool
-    max_delay: float
-    max_block: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +53,12 @@ class Comer:
                 await self._ask(turn)
         except RobotGateError as error:
             log.append((now(), f"{self.name}: {type(error).__name__}"))
-        except TimeoutError:
-            assert self.times_out
 
     async def _ask(self, turn: Turn) -> None:
         await asyncio.sleep(self.takes)
         if self.times_out:
-            raise TimeoutError
+            turn.report(error=TimeoutError())
+            return
         headers = {} if self.retry_after is None else {"Retry-After": self.retry_after}
         turn.report(status=self.status, headers=headers)
 
@@ -96,16 +78,6 @@ class Scenario:
     known: str = ""
     acts: tuple[tuple[float, Callable[[RobotGate], None]], ...] = ()
     """What the operator does, and when."""
-
-
-def now() -> float:
-    """The running loop's time."""
-    return asyncio.get_running_loop().time()
-
-
-def asked(*lines: str) -> str:
-    """A robots.txt that asks everybody for this."""
-    return "\n".join(["User-agent: *", *lines, ""])
 
 
 def between(first: float, last: float) -> object:
@@ -148,7 +120,7 @@ SPACING: Final = [
         Options(delay=1.0),
         comers("a", "b"),
         [(0.0, "robots.txt"), (1.25, "a"), (2.25, "b")],
-        robots=asked(),
+        robots=asks(),
         robots_takes=0.25,
     ),
     Scenario(
@@ -156,7 +128,7 @@ SPACING: Final = [
         Options(delay=1.0),
         comers("a", "b"),
         [(0.0, "robots.txt"), (1.62, "a"), (2.99, "b")],
-        robots=asked("Crawl-delay: 1.37"),
+        robots=asks("Crawl-delay: 1.37"),
         robots_takes=0.25,
     ),
     Scenario(
@@ -164,56 +136,56 @@ SPACING: Final = [
         Options(delay=1.0),
         comers("a", "b"),
         [(0.0, "a"), (1.0, "b")],
-        known=asked("Crawl-delay: 0.2"),
+        known=asks("Crawl-delay: 0.2"),
     ),
     Scenario(
         "a Crawl-delay that we do not obey changes nothing",
         Options(delay=1.0, obey_crawl_delay=False),
         comers("a", "b"),
         [(0.0, "a"), (1.0, "b")],
-        known=asked("Crawl-delay: 20", "Request-rate: 1/30"),
+        known=asks("Crawl-delay: 20", "Request-rate: 1/30"),
     ),
     Scenario(
         "a Crawl-delay over max_delay is refused",
         Options(delay=1.0, max_delay=60.0),
         comers("a"),
         [(0.0, "a: DisallowedError")],
-        known=asked("Crawl-delay: 61"),
+        known=asks("Crawl-delay: 61"),
     ),
     Scenario(
         "or waited for, if the operator says so",
         Options(delay=1.0, max_delay=math.inf),
         comers("a", "b"),
         [(0.0, "a"), (3600.5, "b")],
-        known=asked("Crawl-delay: 3600.5"),
+        known=asks("Crawl-delay: 3600.5"),
     ),
     Scenario(
         "a Request-rate is so many seconds for each document",
         Options(delay=1.0),
         comers("a", "b", "c"),
         [(0.0, "a"), (2.5, "b"), (5.0, "c")],
-        known=asked("Request-rate: 4/10"),
+        known=asks("Request-rate: 4/10"),
     ),
     Scenario(
         "the slower of Crawl-delay and Request-rate holds",
         Options(delay=1.0),
         comers("a", "b"),
         [(0.0, "a"), (7.0, "b")],
-        known=asked("Crawl-delay: 7", "Request-rate: 4/10"),
+        known=asks("Crawl-delay: 7", "Request-rate: 4/10"),
     ),
     Scenario(
         "a Request-rate holds in its hours, to the end of their last minute",
         Options(delay=1.0, max_delay=math.inf),
         comers("a", "b", "c", "d"),
         [(0.0, "a"), (100.0, "b"), (120.0, "c"), (121.0, "d")],
-        known=asked("Request-rate: 1/100 0000-0001"),
+        known=asks("Request-rate: 1/100 0000-0001"),
     ),
     Scenario(
         "a Request-rate whose hours have yet to come waits for them",
         Options(delay=1.0),
         (*comers("a", "b"), Comer("c", 59.5), Comer("d", 59.6), Comer("e", 59.7)),
         [(0.0, "a"), (1.0, "b"), (59.5, "c"), (89.5, "d"), (119.5, "e")],
-        known=asked("Request-rate: 1/30 0001-0009"),
+        known=asks("Request-rate: 1/30 0001-0009"),
     ),
     Scenario(
         "a slow host is given time in proportion, and no quick error shortens it",
@@ -229,14 +201,14 @@ HOURS_AND_QUOTAS: Final = [
         Options(delay=1.0, obey_visit_time=True),
         comers("a", "b"),
         [(120.0, "a"), (121.0, "b")],
-        known=asked("Visit-time: 0002-0010"),
+        known=asks("Visit-time: 0002-0010"),
     ),
     Scenario(
         "Visit-time: robots.txt is asked for at any hour",
         Options(delay=1.0, obey_visit_time=True),
         comers("a"),
         [(0.0, "robots.txt"), (120.0, "a")],
-        robots=asked("Visit-time: 0002-0010"),
+        robots=asks("Visit-time: 0002-0010"),
     ),
     Scenario(
         "Visit-time: a start further off than max_block is refused at once",
@@ -248,14 +220,14 @@ HOURS_AND_QUOTAS: Final = [
             (DAY - 301.0, "c: HostUnavailableError"),
             (DAY, "d"),
         ],
-        known=asked("Visit-time: 0000-0000"),
+        known=asks("Visit-time: 0000-0000"),
     ),
     Scenario(
         "Visit-time is an option",
         Options(delay=1.0),
         comers("a", "b"),
         [(0.0, "a"), (1.0, "b")],
-        known=asked("Visit-time: 0002-0010"),
+        known=asks("Visit-time: 0002-0010"),
     ),
     Scenario(
         "a quota counts the starts of any such stretch of time",
@@ -461,7 +433,7 @@ OPERATOR: Final = [
         [(0.0, "a"), (20.0, "b")],
         acts=(
             (0.5, lambda gate: gate.block("*", 200.0)),
-            (20.0, lambda gate: gate.block("*", 0.0)),
+            (20.0, lambda gate: gate.unblock("*")),
         ),
     ),
     Scenario(
@@ -497,7 +469,7 @@ OPERATOR: Final = [
         Options(delay=1.0),
         comers("a", "b", "c", takes=2.0),
         [(0.0, "a"), (2.0, "b"), (4.0, "c")],
-        robots=asked("Disallow: /"),
+        robots=asks("Disallow: /"),
         acts=((0.0, lambda gate: gate.override("a.example", HostOverride.own())),),
     ),
     Scenario(
@@ -505,14 +477,14 @@ OPERATOR: Final = [
         Options(delay=1.0),
         comers("a", "b", "c"),
         [(0.0, "a"), (1.0, "b"), (8.0, "c")],
-        acts=((1.5, lambda gate: gate.learn(SITE, asked("Crawl-delay: 7").encode())),),
+        acts=((1.5, lambda gate: gate.learn(SITE, asks("Crawl-delay: 7").encode())),),
     ),
     Scenario(
         "rules that refuse who waits take no turn for it",
         Options(delay=1.0),
         (*comers("a", "b"), Comer("c", 1.0, site=OTHER_SITE)),
         [(0.0, "a"), (1.0, "c"), (1.0, "b: DisallowedError")],
-        acts=((0.5, lambda gate: gate.learn(SITE, asked("Disallow: /").encode())),),
+        acts=((0.5, lambda gate: gate.learn(SITE, asks("Disallow: /").encode())),),
     ),
 ]
 
@@ -522,13 +494,10 @@ TABLE: Final = [*SPACING, *HOURS_AND_QUOTAS, *BLOCKS, *ORDER_AND_PATIENCE, *OPER
 @pytest.mark.parametrize("row", TABLE, ids=[row.name for row in TABLE])
 async def test_scenario(row: Scenario) -> None:
     """What happens is what the row says, to the instant, and nobody is forgotten."""
-    answer = Answer(status=404) if row.robots is None else Answer(status=200, body=row.robots.encode())
-    fetcher = ScriptedFetcher({}, otherwise=answer, latency=row.robots_takes)
-    gate = RobotGate(
-        "ExampleBot", contact="bot@example.org", clock=VirtualClock(), fetcher=fetcher, **row.options
-    )
+    sites = {} if row.robots is None else {SITE: row.robots}
+    fetcher = scripted(sites, latency=row.robots_takes)
     log: list[tuple[float, str]] = []
-    async with gate:
+    async with make_gate(fetcher, **row.options) as gate:
         if row.robots is None:
             gate.learn(SITE, row.known.encode(), fresh_until=FOR_EVER)
             gate.learn(OTHER_SITE, row.known.encode(), fresh_until=FOR_EVER)

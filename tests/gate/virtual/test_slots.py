@@ -5,25 +5,14 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-
-from robotgate import Answer, RobotGate
-from robotgate.testing import ScriptedFetcher, VirtualClock
-
-PAGE = "http://a.example/page"
+from tests.paced import PAGE, make_gate, now
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.5])
 @pytest.mark.parametrize("slots", [1, 2, 3, 4])
 async def test_several_that_end_at_once_make_room_for_as_many(slots: int, delay: float) -> None:
     """Each turn that ends lets one begin, also where several end at the same instant."""
-    gate = RobotGate(
-        "ExampleBot",
-        contact="bot@example.org",
-        clock=VirtualClock(),
-        fetcher=ScriptedFetcher({}, otherwise=Answer(status=404)),
-        delay=delay,
-        concurrency_per_host=slots,
-    )
+    gate = make_gate(delay=delay, concurrency_per_host=slots)
     under_way: set[int] = set()
     most = 0
 
@@ -32,7 +21,7 @@ async def test_several_that_end_at_once_make_room_for_as_many(slots: int, delay:
         async with gate.turn(PAGE):
             under_way.add(number)
             most = max(most, len(under_way))
-            await asyncio.sleep(until_at - asyncio.get_running_loop().time())
+            await asyncio.sleep(until_at - now())
             under_way.discard(number)
 
     async with gate:

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 from tests.pace_law import PaceLaw, Visitor
+from tests.paced import make_gate
 from tests.waiting import settle
 
-from robotgate import Answer, RobotGate, TooSoonError
-from robotgate.testing import ScriptedFetcher, VirtualClock
+from robotgate import TooSoonError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from robotgate import RobotGate
 
 HOSTS: Final = [f"{number}.example" for number in range(8)]
 VISITORS: Final = 300
@@ -27,20 +29,6 @@ MAX_BLOCK: Final = 300.0
 ODD: Final = 0.0137
 """Seconds between two arrivals; no turn comes due in the instant of one."""
 ANSWERS: Final = [(200, None)] * 12 + [(429, "2"), (503, "7"), (None, None)]
-
-
-def make_gate(*, delay: float, slots: int = 1, concurrency: int = 256) -> RobotGate:
-    """A gate whose sites have no robots.txt."""
-    return RobotGate(
-        "ExampleBot",
-        contact="bot@example.org",
-        clock=VirtualClock(),
-        fetcher=ScriptedFetcher({}, otherwise=Answer(status=404)),
-        delay=delay,
-        concurrency_per_host=slots,
-        concurrency=concurrency,
-        max_block=MAX_BLOCK,
-    )
 
 
 def learn_all(gate: RobotGate) -> None:
@@ -94,7 +82,7 @@ async def test_storm(pending_timers: Callable[[], int], seed: int, slots: int, d
     """Nobody starts too soon, too late, out of order or not at all; what is left is one timer a lane, then nothing."""
     laws = {host: PaceLaw(floor=delay, slots=slots, max_block=MAX_BLOCK) for host in HOSTS}
     chance = random.Random(seed)
-    async with make_gate(delay=delay, slots=slots) as gate:
+    async with make_gate(delay=delay, concurrency_per_host=slots) as gate:
         learn_all(gate)
         storm = Storm(gate, laws, chance)
         for _ in range(ROUNDS):
@@ -167,7 +155,7 @@ async def test_waiters_with_a_limit_need_no_timers_of_their_own(pending_timers: 
 async def test_storm_leaves_every_place_over_all_hosts_free(seed: int) -> None:
     """Places within `concurrency` that were waited for, granted and left are there for the next: so many, no more."""
     chance = random.Random(seed)
-    async with make_gate(delay=0.5, slots=2, concurrency=3) as gate:
+    async with make_gate(delay=0.5, concurrency_per_host=2, concurrency=3) as gate:
         learn_all(gate)
 
         async def visit(host: str, takes: float) -> None:

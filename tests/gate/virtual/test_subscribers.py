@@ -3,53 +3,45 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 from typing import TYPE_CHECKING
 
-from tests.paced import PAGE, SITE, asks, make_gate, refusal, scripted, visit
+import pytest
+from tests.paced import (
+    PAGE,
+    REFUSED,
+    SITE,
+    UnwritableStore,
+    asks,
+    kinds,
+    listen,
+    make_gate,
+    refusal,
+    scripted,
+    visit,
+    visits,
+)
 from tests.waiting import settle
 
 from robotgate import (
     DisallowedError,
     Event,
     Failure,
-    MemoryStore,
+    HostBlocked,
+    HostUnavailableError,
+    OptionError,
     Origin,
-    RobotsRecord,
     StoreError,
     TurnBegan,
+    TurnEnded,
 )
+from robotgate._listeners import logger
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator
 
-    import pytest
-
-    from robotgate import RobotGate
 
 ORIGIN = Origin("http", "a.example", 80)
-REFUSED = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
-
-
-class UnwritableStore(MemoryStore):
-    """Keeps no records."""
-
-    async def save_record(self, record: RobotsRecord) -> None:
-        """Fail."""
-        raise StoreError("the disk is full: make room")
-
-
-def listen(gate: RobotGate) -> list[Event]:
-    """Everything that happens from now on."""
-    heard: list[Event] = []
-    gate.subscribe(heard.append)
-    return heard
-
-
-def kinds(heard: Sequence[Event]) -> list[str]:
-    """What happened, by name."""
-    return [type(event).__name__ for event in heard]
 
 
 async def test_unsubscribing() -> None:
@@ -66,6 +58,20 @@ async def test_unsubscribing() -> None:
         await settle()
     assert kinds(first) == ["TurnBegan"]
     assert kinds(second) == ["TurnBegan", "TurnEnded"] * 2
+
+
+async def test_subscriber_of_some_kinds() -> None:
+    """Hears of no others."""
+    async with make_gate() as gate:
+        gate.learn(SITE, b"")
+        heard: list[Event] = []
+        gate.subscribe(heard.append, HostBlocked, TurnEnded)
+        async with gate.turn(PAGE) as turn:
+            turn.report(status=503)
+        with pytest.raises(OptionError, match="kinds"):
+            gate.subscribe(heard.append, Exception)  # type: ignore[arg-type]
+        await settle()
+    assert kinds(heard) == ["HostBlocked", "TurnEnded"]
 
 
 async def test_subscribing_before_the_gate_is_open() -> None:
@@ -112,6 +118,68 @@ async def test_subscriber_may_use_the_gate() -> None:
         assert await visit(gate, takes=0.5) == 0.0
         await asyncio.sleep(10.0)
         assert [task.result() for task in started] == [1.5, 2.5, 3.5]
+
+
+class Complaining(logging.Handler):
+    """Raises at some kinds of events, as a handler does whose disk is full."""
+
+    def __init__(self, *complained_of: type[Event]) -> None:
+        super().__init__()
+        self._complained_of = complained_of
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Raise."""
+        kind = type(record.args[0]) if isinstance(record.args, tuple) else None
+        if kind in self._complained_of:
+            raise LookupError(str(kind.__name__))
+
+
+@pytest.fixture
+async def complaints() -> AsyncIterator[list[str]]:
+    """A handler of the log raises at `TurnBegan` and `HostBlocked`: what the loop's exception handler hears of it."""
+    heard: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(
+        lambda _, context: heard.append(str(context["exception"]))
+    )
+    handler = Complaining(TurnBegan, HostBlocked)
+    logger.addHandler(handler)
+    level = logger.level
+    logger.setLevel(logging.DEBUG)
+    yield heard
+    logger.setLevel(level)
+    logger.removeHandler(handler)
+
+
+async def test_log_that_raises_at_a_turn_breaks_nothing(complaints: list[str]) -> None:
+    """Who asked has the turn, and ends it; who waits behind him has his."""
+    async with make_gate() as gate:
+        gate.learn(SITE, b"")
+        assert await visits(gate, 3) == [0.0, 1.0, 2.0]
+        assert (gate.host(PAGE).open_turns, gate.host(PAGE).waiting) == (0, 0)
+    assert complaints == ["TurnBegan"] * 3
+
+
+@pytest.mark.parametrize("is_outage", [True, False])
+async def test_log_that_raises_at_a_block_breaks_nothing(complaints: list[str], is_outage: bool) -> None:  # noqa: FBT001
+    """The report of it comes back, the turn ends, and whoever waits goes on or is sent away."""
+    async with make_gate() as gate:
+        gate.learn(SITE, b"")
+        async with gate.turn(PAGE) as turn:
+            waiting = [asyncio.create_task(visit(gate)) for _ in range(2)]
+            await settle()
+            if is_outage:
+                turn.report(error=REFUSED)
+            else:
+                turn.report(status=429, headers={"Retry-After": "60"})
+        outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+        if is_outage:
+            assert [type(outcome) for outcome in outcomes] == [HostUnavailableError] * 2
+        else:
+            assert outcomes == [60.0, 61.0]
+        assert (gate.host(PAGE).open_turns, gate.host(PAGE).waiting) == (0, 0)
+        gate.block("b.example")
+        await settle()
+    assert complaints.count("HostBlocked") == 2
 
 
 async def test_levels_of_the_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,85 @@
+"""The law of outages, for the origins of one host: who is sent away, who tries, and who waits for what comes of it.
+
+It knows what was reported, and when; `pace_law` asks it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+GRAIN: Final = 5e-6
+"""Seconds; what the gate takes for the same instant, a few times over."""
+FIRST_PAUSE: Final = 10.0
+LONGEST_PAUSE: Final = 3600.0
+JITTER: Final = 1.1
+
+
+@dataclass(slots=True)
+class Outage:
+    """What is known against one origin."""
+
+    failures: int
+    noticed_at: float
+    retry_at: float
+
+
+@dataclass(slots=True)
+class OutageLaw:
+    """What the outages of a host's origins allow."""
+
+    _outages: dict[str, Outage] = field(default_factory=dict)
+    _probes: dict[int, str] = field(default_factory=dict)
+    """Who tries whether an origin can be reached again."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is anything to be tried again."""
+        return bool(self._outages)
+
+    def is_closed(self, origin: str, *, at: float) -> bool:
+        """Whether nobody may try yet: everybody is told so."""
+        outage = self._outages.get(origin)
+        return outage is not None and at < outage.retry_at - GRAIN
+
+    def bars(self, origin: str, *, at: float) -> bool:
+        """Whether nobody may start now: nobody may try yet, or somebody does."""
+        return self.is_closed(origin, at=at) or (origin in self._outages and origin in self._probes.values())
+
+    def retry_at(self, origin: str) -> float:
+        """Before this nobody starts; 0 when nothing is known against it."""
+        outage = self._outages.get(origin)
+        return 0.0 if outage is None else outage.retry_at
+
+    def starts(self, who: int, origin: str) -> None:
+        """Somebody has a turn."""
+        if origin in self._outages:
+            self._probes[who] = origin
+
+    def ends(self, who: int) -> None:
+        """His turn is over."""
+        self._probes.pop(who, None)
+
+    def answers(self, origin: str) -> None:
+        """The origin was reached, whoever asked, and whatever it said."""
+        self._outages.pop(origin, None)
+
+    def fails(self, origin: str, *, began_at: float, at: float, retry_at: float) -> str | None:
+        """Somebody found nobody; what is wrong with the next try, if anything is.
+
+        Args:
+            began_at: who had begun when an outage was noticed tells nothing new.
+            retry_at: what the gate makes of it. Chance decides within.
+        """
+        known = self._outages.get(origin)
+        if known is not None and began_at <= known.noticed_at:
+            least = most = max(known.retry_at, at)
+            retry_at = max(retry_at, at)
+        else:
+            failures = 1 if known is None else known.failures + 1
+            pause = min(FIRST_PAUSE * 2.0 ** min(failures - 1, 16), LONGEST_PAUSE)
+            least, most = at + pause, at + pause * JITTER
+            self._outages[origin] = Outage(failures, at, retry_at)
+        if least - GRAIN <= retry_at <= most + GRAIN:
+            return None
+        return f"the outage of {origin} noticed at {at} lasts until {retry_at}, not from {least} to {most}"
