@@ -1,0 +1,188 @@
+"""Where several waits meet: rules that expire, places that are awaited, probes under way, consumers that leave."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.paced import (
+    DAY,
+    OTHER,
+    PAGE,
+    REFUSED,
+    SECURE,
+    SITE,
+    everywhere,
+    make_gate,
+    now,
+    scripted,
+    sleep_until,
+    visit,
+)
+
+from robotgate import NO_RATE, Answer, GateClosedError, HostOverride, HostUnavailableError
+from robotgate.testing import ScriptedFetcher
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from robotgate import Turn
+
+
+async def test_page_does_not_starve_behind_new_hosts() -> None:
+    """Places under `total_rate` go in order of arrival, however many new hosts keep asking for their robots.txt."""
+    async with make_gate(delay=0, total_rate=(1, 10)) as gate:
+        gate.learn("http://k.example", b"")
+        await visit(gate, "http://k.example/")
+        page = asyncio.create_task(visit(gate, "http://k.example/2"))
+        await asyncio.sleep(0)
+        new = []
+        for number in range(20):
+            new.append(asyncio.create_task(gate.allowed(f"http://n{number}.example/")))
+            await asyncio.sleep(5)
+        assert page.done()
+        assert page.result() == 10.0
+        await asyncio.gather(*new)
+
+
+async def test_delay_longer_than_rules_are_fresh() -> None:
+    """Rules are asked for again once, and serve the page though they are stale by its turn."""
+    answer = Answer(status=200, body=b"User-agent: *\nCrawl-delay: 400\n", cache_control="max-age=300")
+    fetcher = ScriptedFetcher({}, otherwise=answer)
+    async with make_gate(fetcher, max_delay=math.inf) as gate:
+        assert await asyncio.wait_for(visit(gate), DAY) == 800.0
+        assert len(fetcher.requests) == 2
+        assert gate.host(PAGE).visits == 3
+
+
+async def test_rules_that_expire_cost_no_visit() -> None:
+    """Who waits past their end asks again, and counts only what is sent."""
+    fetcher = scripted()
+    async with make_gate(fetcher, delay=10) as gate:
+        gate.learn(SITE, b"", fresh_until=15)
+        starts = await asyncio.gather(visit(gate), visit(gate), visit(gate))
+        assert list(starts) == [0.0, 10.0, 30.0]
+        assert [at for at, _ in fetcher.requests] == [20.0]
+        assert gate.host(PAGE).visits == 4
+
+
+@pytest.mark.parametrize("meanwhile", [NO_RATE, (1, 10)])
+async def test_quota_outlives_an_override(meanwhile: tuple[int, float]) -> None:
+    """What was counted counts when the quota is back."""
+    async with make_gate(delay=0, rate=(2, 100)) as gate:
+        gate.learn(SITE, b"")
+        starts = [await visit(gate), await visit(gate)]
+        gate.override("a.example", HostOverride(rate=meanwhile))
+        gate.override("a.example", None)
+        starts += [await visit(gate), await visit(gate)]
+    assert starts == [0.0, 0.0, 100.0, 100.0]
+
+
+async def test_who_waits_for_a_place_hears_of_a_block() -> None:
+    """At once, and bars no robots.txt of his host meanwhile."""
+    async with make_gate(concurrency=1) as gate:
+        for site in (SITE, OTHER):
+            gate.learn(site, b"")
+        download = asyncio.create_task(visit(gate, OTHER, takes=600.0))
+        await asyncio.sleep(0)
+        page = asyncio.create_task(visit(gate))
+        await asyncio.sleep(1.0)
+        assert await gate.allowed(SECURE)
+        assert now() == 1.0
+        gate.block("a.example")
+        with pytest.raises(HostUnavailableError, match="leave it alone"):
+            await page
+        assert now() == 1.0
+        await download
+
+
+async def test_long_download_is_no_probe() -> None:
+    """It began before the outage, and has been answered: the next request tries the origin all the same."""
+    async with make_gate(concurrency_per_host=2) as gate:
+        gate.learn(SITE, b"")
+        download = asyncio.create_task(visit(gate, takes=3600.0, status=200))
+        await asyncio.sleep(5.0)
+        await visit(gate, error=REFUSED)
+        await asyncio.sleep(20.0)
+        assert await visit(gate) == 25.0
+        await download
+
+
+async def test_consumer_that_leaves_with_its_turn_loses_no_url() -> None:
+    """However many steps of the loop lie between the turn and the cancellation."""
+    for steps in range(7):
+        async with make_gate() as gate:
+            gate.learn(SITE, b"")
+            await visit(gate)
+            due_at = now() + 1
+            came: list[str] = []
+
+            async with gate.ready([f"{PAGE}1", f"{PAGE}2"]) as turns:
+
+                async def consume(came: list[str], turns: AsyncIterator[Turn]) -> None:
+                    async for turn in turns:
+                        came.append(turn.url)
+                        turn.end()
+
+                first = asyncio.create_task(consume(came, turns))
+                await sleep_until(due_at)
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                first.cancel()
+                await asyncio.wait([first])
+                await consume(came, turns)
+            assert sorted(came) == [f"{PAGE}1", f"{PAGE}2"]
+
+
+async def test_closing_that_is_cancelled_still_ends_the_loop() -> None:
+    """Who waits for a turn hears that the gate is closed."""
+
+    async def endless() -> AsyncIterator[str]:
+        while True:
+            yield PAGE
+            await asyncio.sleep(3600)
+
+    gate = make_gate()
+    async with gate:
+        turns = gate.ready(endless())
+        (await anext(turns)).end()
+        waiting = asyncio.create_task(anext(turns))
+        await asyncio.sleep(1)
+        closing = asyncio.create_task(gate.aclose())
+        await asyncio.sleep(0)
+        closing.cancel()
+        with pytest.raises(GateClosedError):
+            await waiting
+        await asyncio.wait([closing])
+
+
+async def test_source_that_is_cancelled_ends_the_loop() -> None:
+    """With an error: the rest of the URLs will not come."""
+
+    async def source() -> AsyncIterator[str]:
+        yield PAGE
+        gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        gone.cancel()
+        await gone
+
+    async with make_gate() as gate:
+        turns = gate.ready(source())
+        with pytest.raises(RuntimeError, match="source"):
+            await asyncio.wait_for(drain(turns), 100)
+
+
+async def drain(turns: AsyncIterator[Turn]) -> None:
+    """Take every turn there is, and use none."""
+    async for turn in turns:
+        turn.end()
+
+
+async def test_hours_in_which_a_delay_never_ends() -> None:
+    """A minute a day, and a billion days between documents: told at once, and worked out, not counted."""
+    body = b"User-agent: *\nVisit-time: 0600-0600\nRequest-rate: 1/999999999d 0600-0600\n"
+    async with make_gate(everywhere(body), obey_visit_time=True) as gate:
+        with pytest.raises(HostUnavailableError, match="Visit-time"):
+            await visit(gate)
+        assert gate.wait_time(PAGE) > 1e13
