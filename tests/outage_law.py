@@ -33,9 +33,9 @@ class OutageLaw:
     """Who tries whether an origin can be reached again."""
 
     @property
-    def is_known(self) -> bool:
-        """Whether there is anything to be tried again."""
-        return bool(self._outages)
+    def known(self) -> list[str]:
+        """The origins that could not be reached, and have not been since."""
+        return list(self._outages)
 
     def is_closed(self, origin: str, *, at: float) -> bool:
         """Whether nobody may try yet: everybody is told so."""

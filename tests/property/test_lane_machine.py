@@ -113,20 +113,15 @@ class PaceMachine(RuleBasedStateMachine):
     ) -> None:
         """Some who want the same come, one shortly after the other."""
         for _ in range(count):
-            self._pass(MOMENT)
-            visitor = Visitor(
-                who=self._come,
-                url=f"{scheme}://{host}/{self._come}",
+            self._arrive(
+                host,
+                f"{scheme}://{host}",
                 priority=priority,
-                max_wait=patience,
+                patience=patience,
                 takes=takes,
-                status=answer[0],
-                retry_after=answer[1],
+                answer=answer,
                 finds_nobody=finds_nobody,
             )
-            self._come += 1
-            self._tasks.append(self._loop.create_task(visitor.visit(self.gate, self._laws[host])))
-        self._pass(MOMENT)
 
     @rule(host=hosts, scheme=schemes, crawl_delay=st.sampled_from([0.0, 0.7, 2.0, 5.5, 20.0]))
     def learn(self, host: str, scheme: str, crawl_delay: float) -> None:
@@ -174,13 +169,29 @@ class PaceMachine(RuleBasedStateMachine):
             self._loop.call_later(due_in, self._cancel, chosen)
             self._pass(due_in + MOMENT)
 
-    @precondition(lambda self: any(law.outages.is_known for law in self._laws.values()))
-    @rule(host=hosts, scheme=schemes)
-    def pass_to_next_try(self, host: str, scheme: str) -> None:
-        """Time goes by until an origin that could not be reached may be tried again."""
-        passing = self._laws[host].outages.retry_at(f"{scheme}://{host}") - self._loop.time()
-        if passing > 0.0:
-            self._pass(passing + MOMENT)
+    @precondition(lambda self: self._down)
+    @rule(
+        chosen=st.integers(0, 3),
+        count=st.integers(1, 4),
+        takes=quarters(12),
+        answer=answers,
+        finds_nobody=st.booleans(),
+    )
+    def try_again(
+        self,
+        *,
+        chosen: int,
+        count: int,
+        takes: float,
+        answer: tuple[int | None, str | None],
+        finds_nobody: bool,
+    ) -> None:
+        """Some come when an origin that could not be reached may be tried again."""
+        down = self._down
+        host, origin = down[chosen % len(down)]
+        self._pass(max(0.0, self._laws[host].outages.retry_at(origin) - self._loop.time()) + MOMENT)
+        for _ in range(count):
+            self._arrive(host, origin, takes=takes, answer=answer, finds_nobody=finds_nobody)
 
     @rule(passing=quarters(60) | st.sampled_from([60.0, 301.0, 2000.0]))
     def pass_time(self, passing: float) -> None:
@@ -210,6 +221,37 @@ class PaceMachine(RuleBasedStateMachine):
         finally:
             self._run(self.gate.aclose())
             self._loop.close()
+
+    @property
+    def _down(self) -> list[tuple[str, str]]:
+        """The hosts and origins that could not be reached, and have not been since."""
+        return [(host, origin) for host, law in self._laws.items() for origin in law.outages.known]
+
+    def _arrive(
+        self,
+        host: str,
+        origin: str,
+        *,
+        priority: int = 0,
+        patience: float | None = None,
+        takes: float,
+        answer: tuple[int | None, str | None],
+        finds_nobody: bool,
+    ) -> None:
+        self._pass(MOMENT)
+        visitor = Visitor(
+            who=self._come,
+            url=f"{origin}/{self._come}",
+            priority=priority,
+            max_wait=patience,
+            takes=takes,
+            status=answer[0],
+            retry_after=answer[1],
+            finds_nobody=finds_nobody,
+        )
+        self._come += 1
+        self._tasks.append(self._loop.create_task(visitor.visit(self.gate, self._laws[host])))
+        self._pass(MOMENT)
 
     def _cancel(self, chosen: int) -> None:
         for number, task in enumerate(self._tasks):
