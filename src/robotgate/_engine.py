@@ -11,6 +11,7 @@ import aiohttp
 
 from robotgate._access import Answer, Ending, Standing, settle
 from robotgate._bound import Bound, Meter, Places
+from robotgate._circuit import is_open
 from robotgate._errors import GateClosedError, OptionError, StoreError
 from robotgate._events import BlockCause, HostBlocked, HostRecovered
 from robotgate._fetch import AiohttpFetcher
@@ -220,7 +221,7 @@ class Engine:
             next_allowed_at=now + self.lanes.wait(origin, target),
             blocked_until_at=state.blocked_until_at if state.blocked_until_at > now else None,
             blocked_by_operator_until_at=member.blocked_until_at if member.blocked_until_at > now else None,
-            unreachable_until_at=member.circuit.retry_at if member.circuit.retry_at > now else None,
+            unreachable_until_at=member.circuit.retry_at if is_open(member.circuit, now=now) else None,
             failures=state.failures,
             latency=state.latency,
             delay=spacing.delay_at(now),

@@ -38,8 +38,8 @@ class ReadyTurns:
     """An asynchronous iterator of turns that have begun; `RobotGate.ready` tells of its arguments.
 
     Nothing begins before the loop does. Several tasks may share one. When a loop is left early, the turn it had just
-    been given is still its own to end; no other is taken, and nothing more is asked for. `aclose`, or ``async with``,
-    lets go of the URLs that are left.
+    been given is still its own to end, and no other is taken; a robots.txt that was wanted already may still be asked
+    for. `aclose`, or ``async with``, lets go of the URLs that are left.
     """
 
     def __init__(
