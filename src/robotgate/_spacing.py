@@ -66,11 +66,6 @@ class Asked:
         """The first instant after `at` at which `delay_at` may change; infinity when it never does."""
         return math.inf if len(self.day.seconds) == 1 else next_time_at(self.day.seconds, at=at)
 
-    @property
-    def least_delay(self) -> float:
-        """Seconds: the shortest that `delay_at` is at any time of day."""
-        return min(self.day.delays)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spacing:

@@ -63,18 +63,6 @@ def test_delay_changes_with_the_hours_of_a_rate(asked: Asked, hour: int, change:
     assert asked.next_change_at(MIDNIGHT + hour * HOUR) == MIDNIGHT + change * HOUR
 
 
-def test_least_delay() -> None:
-    """The shortest of the day: what a limiter may meter."""
-    assert Asked(crawl_delay=2.0, request_rates=(BY_DAY,)).least_delay == 2.0
-    assert Asked(request_rates=(BY_DAY,)).least_delay == 0.0
-    two_shifts = (
-        Asked(request_rates=(BY_DAY,)),
-        Asked(request_rates=(RequestRate(1, 20, 17 * 60, 9 * 60 - 1),)),
-    )
-    assert Spacing(floor=1.0, asked=two_shifts).steady_delay == 20.0
-    assert Spacing(floor=1.0).steady_delay == 1.0
-
-
 def test_all_who_are_paced_together_are_heard() -> None:
     """The floor and every site: the longest counts, at each hour its own."""
     spacing = Spacing(floor=15.0, asked=(Asked(crawl_delay=5.0), Asked(request_rates=(BY_DAY, BY_NIGHT))))
