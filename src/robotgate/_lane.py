@@ -329,7 +329,9 @@ class Lane:
                 raise self._too_soon(member, start_at - now)
         turn = self._queue.join(member, rank, deadline_at)
         try:
-            self.pump()
+            if deadline_at is not None or member.waiters.first() == rank:
+                # Behind others nothing changes for anybody: the lane waits for the first of them.
+                self.pump()
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled() and turn.exception() is None:
