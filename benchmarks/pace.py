@@ -76,6 +76,8 @@ class Round:
     from_send: list[float]
     """From when it was about to; a server interrupted as it writes notes the end too late, and only this is sure."""
     makespan: float
+    response: float
+    """Seconds that one took in the mean, from the request's octets being read to the answer's being written."""
     cpu: float
 
 
@@ -203,11 +205,12 @@ def measure(client: Client, site: NotingSite, hosts: int) -> Round:
         from_end=[after.came_at - before.ended_at for before, after in pairs],
         from_send=[after.came_at - before.sent_at for before, after in pairs],
         makespan=max(visit.ended_at for visit in visits) - min(visit.came_at for visit in visits),
+        response=statistics.fmean(visit.ended_at - visit.came_at for visit in visits),
         cpu=cpu,
     )
 
 
-def row(client: Client, rounds: Sequence[Round], response: float) -> str:
+def row(client: Client, rounds: Sequence[Round]) -> str:
     """A line of the table: counts as the range over the rounds, gaps of all rounds together, medians of the rest."""
     gaps = [each.from_end if client.from_end else each.between_starts for each in rounds]
     sure = [each.from_send if client.from_end else each.between_starts for each in rounds]
@@ -215,6 +218,7 @@ def row(client: Client, rounds: Sequence[Round], response: float) -> str:
     from_end = min(gap for each in rounds for gap in each.from_end)
     between = min(gap for each in rounds for gap in each.between_starts)
     makespan = statistics.median(each.makespan for each in rounds)
+    response = statistics.median(each.response for each in rounds)
     cells = (
         client.name,
         "end" if client.from_end else "start",
@@ -261,7 +265,7 @@ def main() -> None:
     )
     print("|" + 11 * "---|")
     for client, each in zip(rows, zip(*rounds, strict=True), strict=True):
-        print(row(client, each, response))
+        print(row(client, each))
 
 
 if __name__ == "__main__":
