@@ -87,7 +87,7 @@ class Place:
 
 
 class Places:
-    """So many places; several bounds may share them. Who watches first is served first."""
+    """So many places; several bounds may share them, and keep the order of arrival by `Bound.share_with`."""
 
     def __init__(self, total: int) -> None:
         self._total = total

@@ -15,16 +15,13 @@ from robotgate._spacing import NOTHING_ASKED
 from robotgate._urls import ROBOTS_PATH
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from robotgate._events import BlockCause
     from robotgate._listeners import Listeners
     from robotgate._overrides import HostPattern, Overrides
+    from robotgate._pace_key import PaceKeyFunction
     from robotgate._ports import Clock, Store
     from robotgate._spacing import Asked, Spacing
     from robotgate._urls import Origin
-
-    PaceKeyFunction = Callable[[Origin, str], str]
 
 
 class Lanes:
@@ -156,7 +153,6 @@ class Lanes:
         Raises:
             OptionError: the pattern or the instant makes no sense.
         """
-        self._blocks.prune(self._clock.now())
         blocked = self._blocks.set(pattern, until_at)
         for pace_key, members in self._named_by(blocked):
             for member in members:
