@@ -227,26 +227,29 @@ class Bound:
             meter.reserve()
         return place
 
+    def grant_before(self, arrival: int) -> None:
+        """Serve those who came before a rival's head, as far as they may be served."""
+        while self._queue and self._queue[0][0] < arrival and self._grant_first():
+            pass
+
     def _pump(self) -> None:
         while self._queue:
-            arrival, turn, holder = self._queue[0]
+            arrival, turn, _ = self._queue[0]
             if not turn.done():
                 for rival in self._rivals:
                     rival.grant_before(arrival)
+            if not self._grant_first():
                 wait = self._wait()
-                if wait > 0:
-                    if wait < math.inf:
-                        self._alarm.ring_in(wait)
-                    return
-                turn.set_result(self._grant(holder))
-            self._queue.popleft()
+                if wait < math.inf:
+                    self._alarm.ring_in(wait)
+                return
 
-    def grant_before(self, arrival: int) -> None:
-        """Serve those who came before a rival's head, as far as they may be served."""
-        while self._queue and self._queue[0][0] < arrival:
-            _, turn, holder = self._queue[0]
-            if not turn.done():
-                if self._wait() > 0:
-                    return
-                turn.set_result(self._grant(holder))
-            self._queue.popleft()
+    def _grant_first(self) -> bool:
+        """Serve the first, or pass over him if he has left; no when he has to wait."""
+        _, turn, holder = self._queue[0]
+        if not turn.done():
+            if self._wait() > 0:
+                return False
+            turn.set_result(self._grant(holder))
+        self._queue.popleft()
+        return True
