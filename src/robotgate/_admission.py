@@ -84,6 +84,8 @@ class Admission:
     bytes_read: int = 0
     status: int | None = None
     """The last that was reported."""
+    latency: float | None = None
+    """Seconds that a good answer took to begin, where nothing hangs on knowing it before the end."""
     is_probe: bool = False
     """Whether it tries if its origin can be reached again."""
     is_open: bool = field(default=True)

@@ -163,7 +163,7 @@ class Bound:
         """A place, if one is to be had at once."""
         while self._queue and self._queue[0][1].done():
             self._queue.popleft()
-        if self._queue or self._wait() > 0:
+        if self._queue or ((self._meters or self._places.free <= 0) and self._wait() > 0):
             return None
         return self._grant(asyncio.current_task())
 

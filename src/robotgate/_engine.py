@@ -107,7 +107,7 @@ class Engine:
             listeners=listeners,
             allow_private_addresses=options.allow_private_addresses,
         )
-        self.pages = PageFetcher(turns=self.turns, session=session, identity=identity, clock=clock)
+        self.pages = PageFetcher(turns=self.turns, session=session, clock=clock)
         self._saving: set[asyncio.Task[None]] = set()
         self._ready: set[ReadyTurns] = set()
 
@@ -206,16 +206,16 @@ class Engine:
         pace_key = self.lanes.pace_key(origin, target)
         lane = self.lanes.peek(pace_key)
         state, member, spacing = self.lanes.recall(pace_key, origin)
-        site = self.keeper.sites.get(str(origin))
+        site = self.keeper.sites.get(origin.text)
         record = None if site is None else site.record
         now = self._clock.now()
         return HostView(
-            origin=str(origin),
+            origin=origin.text,
             host=pace_key,
             access=None if site is None else _access(site),
             checked_at=None if record is None else record.checked_at,
             visits=state.visits,
-            refused=self.turns.refused[str(origin)],
+            refused=self.turns.refused[origin.text],
             bytes_read=state.bytes_read,
             last_visit_at=state.last_visit_at,
             next_allowed_at=now + self.lanes.wait(origin, target),

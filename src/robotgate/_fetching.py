@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator
-from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Coroutine, Generator
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import aiohttp
@@ -15,17 +12,16 @@ from multidict import CIMultiDict
 from robotgate._attempts import attempts
 from robotgate._errors import GateClosedError, ResponseTooLargeError
 from robotgate._page import CREDENTIAL_HEADERS
-from robotgate._redirect import Redirect, page_redirect
+from robotgate._redirect import REDIRECT_STATUSES, page_redirect
 from robotgate._response import Hop, Response
 from robotgate._turn import finish
 
 if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
     from types import TracebackType
 
-    from robotgate._identity import Identity
-    from robotgate._page import PageRequest, RequestOptions
+    from robotgate._page import PageRequest, RaiseForStatus, RequestOptions
     from robotgate._ports import Clock
+    from robotgate._redirect import Redirect
     from robotgate._turn import Turn
     from robotgate._turns import Turns
 
@@ -38,17 +34,46 @@ UNWANTED_TIMEOUT: Final = 1.0
 """Seconds for that."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OpenPage:
     """A page whose headers have come, in its turn."""
 
-    request: PageRequest
-    """Of the last hop."""
-    response: aiohttp.ClientResponse
-    turn: Turn
-    history: tuple[Hop, ...]
-    waited: float
-    sent_at: float
+    __slots__ = ("history", "request", "response", "turn", "waited")
+
+    def __init__(
+        self,
+        *,
+        request: PageRequest,
+        response: aiohttp.ClientResponse,
+        turn: Turn,
+        history: tuple[Hop, ...],
+        waited: float,
+    ) -> None:
+        self.request = request
+        """Of the last hop."""
+        self.response = response
+        self.turn = turn
+        self.history = history
+        self.waited = waited
+        connection = response.connection
+        if connection is None:
+            self.end_turn()
+        else:
+            connection.add_callback(self.end_turn)
+
+    def end_turn(self) -> None:
+        """The body has come to its end, or will not; ending twice is ending once."""
+        finish(self.turn, self.response)
+
+    async def aclose(self) -> None:
+        """Let go of the response, whatever is left of it."""
+        if self.response.connection is None:
+            self.end_turn()
+            return
+        try:
+            self.response.release()
+            await self.response.wait_for_close()
+        finally:
+            self.end_turn()
 
 
 class PageFetch(Coroutine[object, None, Response]):
@@ -60,7 +85,7 @@ class PageFetch(Coroutine[object, None, Response]):
         self._fetcher = fetcher
         self._ask = ask
         self._coroutine = fetcher.read(ask)
-        self._page: AbstractAsyncContextManager[OpenPage] | None = None
+        self._page: OpenPage | None = None
 
     def __await__(self) -> Generator[object, None, Response]:
         return self._coroutine.__await__()
@@ -80,31 +105,27 @@ class PageFetch(Coroutine[object, None, Response]):
     async def __aenter__(self) -> aiohttp.ClientResponse:
         # The page is wanted as a stream: the coroutine that would have read it is not needed.
         self._coroutine.close()
-        self._page = self._fetcher.stream(self._ask)
-        return (await self._page.__aenter__()).response
+        self._page = await self._fetcher.open(self._ask)
+        return self._page.response
 
     async def __aexit__(
         self,
         error_type: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
-    ) -> bool | None:
-        if self._page is None:
-            return None
-        return await self._page.__aexit__(error_type, error, traceback)
+    ) -> None:
+        if self._page is not None:
+            await self._fetcher.close_page(self._page)
 
 
 class PageFetcher:
     """Fetches pages in their turns."""
 
-    def __init__(
-        self, *, turns: Turns, session: aiohttp.ClientSession, identity: Identity, clock: Clock
-    ) -> None:
+    def __init__(self, *, turns: Turns, session: aiohttp.ClientSession, clock: Clock) -> None:
         self._turns = turns
         self._session = session
-        self._identity = identity
         self._clock = clock
-        self._pages: set[aiohttp.ClientResponse] = set()
+        self._pages: set[OpenPage] = set()
 
     async def read(self, ask: Ask) -> Response:
         """The page with its body, its turn over.
@@ -115,7 +136,8 @@ class PageFetcher:
             aiohttp.ClientError, TimeoutError: as aiohttp raises them.
             RobotGateError: as `Turns.begin`.
         """
-        async with self.stream(ask) as page:
+        page = await self.open(ask)
+        try:
             body = await _read_body(page.response, page.request.max_bytes)
             return Response(
                 status=page.response.status,
@@ -123,101 +145,107 @@ class PageFetcher:
                 url=str(page.response.url),
                 history=page.history,
                 body=body,
-                verdict=page.turn.verdict,
                 waited=page.waited,
-                elapsed=self._clock.now() - page.sent_at,
+                elapsed=self._clock.now() - page.turn.had_at,
+                explain=page.turn.explain(),
             )
+        finally:
+            await self.close_page(page)
 
-    @asynccontextmanager
-    async def stream(self, ask: Ask) -> AsyncIterator[OpenPage]:
-        """The page at its headers; its turn ends with its body or with the block, whichever comes first.
+    async def open(self, ask: Ask) -> OpenPage:
+        """The page at its headers; its turn ends with its body or with `close_page`, whichever comes first.
 
         Raises:
             as `read`.
         """
-        with ExitStack() as ending:
-            page = await self._open(self._identified(ask()), ending)
-            response = page.response
-            over = partial(finish, page.turn, response)
-            ending.callback(over)
-            self._pages.add(response)
-            ending.callback(self._pages.discard, response)
-            async with response:
-                await _raise_for_status(response, page.request, self._session)
-                if response.connection is None:
-                    over()
-                else:
-                    response.connection.add_callback(over)
-                yield page
+        page = await self._follow(ask())
+        self._pages.add(page)
+        rule = page.request.raise_for_status
+        if rule is None:
+            rule = self._session.raise_for_status
+        if not rule:
+            return page
+        is_welcome = False
+        try:
+            await _raise_for_status(page.response, rule)
+            is_welcome = True
+        finally:
+            if not is_welcome:
+                await self.close_page(page)
+        return page
+
+    async def close_page(self, page: OpenPage) -> None:
+        """A page has been read, or will not be."""
+        self._pages.discard(page)
+        await page.aclose()
 
     def close(self) -> None:
         """Break off what is being read; whoever reads it gets `GateClosedError`."""
-        for response in self._pages:
-            response.content.set_exception(GateClosedError("the gate was closed"))
-            response.close()
+        for page in self._pages:
+            page.response.content.set_exception(GateClosedError("the gate was closed"))
+            page.response.close()
 
-    async def _open(self, request: PageRequest, ending: ExitStack) -> OpenPage:
-        """Follow redirects to the page; its turn ends with `ending`, those on the way have ended."""
+    async def _follow(self, request: PageRequest) -> OpenPage:
+        """Follow redirects to the page, each hop in a turn of its own."""
         history: tuple[Hop, ...] = ()
         responses: list[aiohttp.ClientResponse] = []
         waited = 0.0
         while True:
             turn = await self._turns.begin(
-                request.url,
+                request.asked_url,
                 priority=request.priority,
                 max_wait=request.max_wait,
                 chain=tuple(hop.url for hop in history),
             )
             waited += turn.waited
-            with ExitStack() as hop:
-                hop.callback(turn.end)
-                sent_at = self._clock.now()
-                try:
-                    response = await self._send(request, turn)
-                except (aiohttp.ClientError, OSError) as error:
-                    turn.report(error=error)
-                    raise
-                hop.callback(response.close)
-                turn.report(status=response.status, headers=response.headers)
-                redirect = self._redirect(request, response)
-                if redirect is None:
-                    ending.push(hop.pop_all())
-                    return OpenPage(
-                        request=request,
-                        response=response,
-                        turn=turn,
-                        history=history,
-                        waited=waited,
-                        sent_at=sent_at,
-                    )
-                await _let_go(response)
+            response, redirect = await self._send(request, turn)
+            if redirect is None:
+                return OpenPage(
+                    request=request,
+                    response=response,
+                    turn=turn,
+                    history=history,
+                    waited=waited,
+                )
             responses.append(response)
             if len(responses) > (request.max_redirects or 0):
                 raise aiohttp.TooManyRedirects(response.request_info, tuple(responses))
             history = (*history, Hop(request.shown_url, response.status))
             request = request.after(redirect)
 
-    def _redirect(self, request: PageRequest, response: aiohttp.ClientResponse) -> Redirect | None:
-        if request.max_redirects is None:
-            return None
-        location = response.headers.get("Location") or response.headers.get("URI")
-        return page_redirect(request.method, request.url, status=response.status, location=location)
+    async def _send(self, request: PageRequest, turn: Turn) -> tuple[aiohttp.ClientResponse, Redirect | None]:
+        """One hop. A redirect is over when this returns; the turn of a page goes on, that of a failure does not."""
+        response: aiohttp.ClientResponse | None = None
+        is_page = False
+        try:
+            options = request.options
+            if request.has_left_origin:
+                options = _without_credentials_of(self._session, options)
+            with attempts(request.url, turn.again):
+                response = await self._session.request(
+                    request.method, request.url, allow_redirects=False, **options
+                )
+            turn.report(status=response.status, headers=response.headers)
+            redirect = _redirect(request, response)
+            if redirect is not None:
+                await _let_go(response)
+            is_page = redirect is None
+            return response, redirect
+        except (aiohttp.ClientError, OSError) as error:
+            turn.report(error=error)
+            raise
+        finally:
+            if not is_page:
+                if response is not None:
+                    response.close()
+                turn.end()
 
-    def _identified(self, request: PageRequest) -> PageRequest:
-        """The request with our name on it; that it bears another costs no turn."""
-        options = request.options.copy()
-        headers = CIMultiDict(options.get("headers") or ())
-        self._identity.complete(headers)
-        options["headers"] = headers
-        return replace(request, options=options)
 
-    async def _send(self, request: PageRequest, turn: Turn) -> aiohttp.ClientResponse:
-        options = request.options.copy()
-        options["raise_for_status"] = False
-        if request.has_left_origin:
-            options = _without_credentials_of(self._session, options)
-        with attempts(request.url, turn.again):
-            return await self._session.request(request.method, request.url, allow_redirects=False, **options)
+def _redirect(request: PageRequest, response: aiohttp.ClientResponse) -> Redirect | None:
+    if request.max_redirects is None or response.status not in REDIRECT_STATUSES:
+        return None
+    location = response.headers.get("Location") or response.headers.get("URI")
+    return page_redirect(request.method, request.url, status=response.status, location=location)
 
 
 def _without_credentials_of(session: aiohttp.ClientSession, options: RequestOptions) -> RequestOptions:
@@ -250,21 +278,21 @@ async def _let_go(response: aiohttp.ClientResponse) -> None:
 
 
 async def _read_body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
-    body = bytearray()
-    async for chunk in response.content.iter_any():
-        body += chunk
-        if len(body) > max_bytes:
+    content = response.content
+    chunks: list[bytes] = []
+    left = max_bytes
+    while not content.at_eof():
+        chunk = await content.readany()
+        chunks.append(chunk)
+        left -= len(chunk)
+        if left < 0:
             response.close()
             raise ResponseTooLargeError(str(response.url), max_bytes)
-    return bytes(body)
+    return b"".join(chunks)
 
 
-async def _raise_for_status(
-    response: aiohttp.ClientResponse, request: PageRequest, session: aiohttp.ClientSession
-) -> None:
-    asked = request.options.get("raise_for_status")
-    rule = session.raise_for_status if asked is None else asked
+async def _raise_for_status(response: aiohttp.ClientResponse, rule: RaiseForStatus) -> None:
     if callable(rule):
         await rule(response)
-    elif rule:
+    else:
         response.raise_for_status()

@@ -376,6 +376,7 @@ class RobotGate:
             page_request,
             url,
             method=method,
+            identity=self._identity,
             options=options,
             priority=priority,
             max_wait=self._max_wait(max_wait),
@@ -493,7 +494,7 @@ class RobotGate:
     @property
     def headers(self) -> dict[str, str]:
         """User-Agent and From, as every request of ours has to bear them; for clients that are not the gate's own."""
-        return self._identity.headers
+        return dict(self._identity.headers)
 
     @property
     def middleware(self) -> GateMiddleware:

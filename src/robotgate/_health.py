@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from robotgate import _circuit, _pacing
@@ -51,6 +52,9 @@ class Health:
 
     def answered(self, admission: Admission, status: int, retry_after: float | None) -> bool:
         """A host has answered. Returns whether that changes when, or whether, others may start."""
+        if self._is_as_ever(admission, status):
+            admission.latency = self._clock.now() - admission.began_at
+            return False
         self._pacer.recall()
         now, before = self._clock.now(), self._pacer.state
         state = _pacing.answered(
@@ -78,6 +82,17 @@ class Health:
         elif self._pace_key in self._blocked_by and now >= before.blocked_until_at:
             self._tell_recovered(self._pace_key, self._blocked_by.pop(self._pace_key))
         return is_reached_again or state.blocked_until_at != before.blocked_until_at
+
+    def _is_as_ever(self, admission: Admission, status: int) -> bool:
+        """Whether the first answer of a host that is well says that it still is."""
+        return (
+            status < HTTPStatus.BAD_REQUEST
+            and admission.status is None
+            and admission.member.circuit is _circuit.CLOSED
+            and not self._pacer.state.failures
+            and not self._pacer.heeds_latency
+            and self._pace_key not in self._blocked_by
+        )
 
     def failed(self, admission: Admission, outage: str) -> None:
         """A request has found nobody at its origin."""

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from yarl import URL
@@ -16,7 +17,7 @@ from robotgate._checks import check_text
 from robotgate._errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import MutableMapping
+    from collections.abc import Mapping, MutableMapping
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_-]+")
 _EMAIL: Final = re.compile(r"[^@\s<>,;:]+@[^@\s<>,;:]+")
@@ -37,14 +38,14 @@ class Identity:
     """The User-Agent header."""
     mail: str | None
     """The From header (RFC 9110 §10.1.2); None when the contact is a URL, which stands in the User-Agent."""
+    headers: Mapping[str, str] = field(init=False)
+    """What every request of ours carries."""
 
-    @property
-    def headers(self) -> dict[str, str]:
-        """What every request of ours carries."""
+    def __post_init__(self) -> None:
         headers = {"User-Agent": self.user_agent}
         if self.mail is not None:
             headers["From"] = self.mail
-        return headers
+        object.__setattr__(self, "headers", MappingProxyType(headers))
 
     def complete(self, headers: MutableMapping[str, str]) -> None:
         """Add what is missing of our headers to a request's, whose names are compared without case.
@@ -53,7 +54,7 @@ class Identity:
             OptionError: there is a User-Agent, and it does not name the token whose rules we obey.
         """
         given = headers.get("User-Agent")
-        if given is not None and not _names(given, self.token):
+        if given is not None and given != self.user_agent and not _names(given, self.token):
             raise OptionError(
                 f"the User-Agent {given!r} does not name {self.token!r}, the token whose rules are obeyed"
             )

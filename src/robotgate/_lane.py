@@ -59,6 +59,7 @@ class Lane:
         "_clock",
         "_health",
         "_is_closed",
+        "_is_lingering",
         "_is_starting",
         "_max_slots",
         "_new_member",
@@ -105,10 +106,11 @@ class Lane:
         self._starter: tuple[Member, Terms, asyncio.Future[Place]] | None = None
         self._alarm = Alarm(self._ring)
         self._is_closed = False
+        self._is_lingering = False
         if members:
             self.reckon()
         else:
-            self._alarm.ring_in(max(self._pacer.served_at() - clock.now(), IDLE_LINGER))
+            self._linger(clock.now())
 
     @property
     def waiting(self) -> int:
@@ -122,7 +124,7 @@ class Lane:
 
     def is_free_for(self, origin: Origin) -> bool:
         """Whether a slot is to be had for a request to this origin, and nobody waits for it."""
-        member = self.members.get(str(origin))
+        member = self.members.get(origin.text)
         is_probed = member is not None and member.is_probed(self._clock.now())
         return self.open_turns < self._slots and self._queue.is_empty and not is_probed
 
@@ -140,7 +142,7 @@ class Lane:
         """Seconds until the next turn of a page of this origin could come at the earliest."""
         self._pacer.recall()
         now = self._clock.now()
-        member = self.members.get(str(origin)) or self._new_member(origin)
+        member = self.members.get(origin.text) or self._new_member(origin)
         left = self._free_at(member, ahead=False, now=now) - now
         return left if left > CLOCK_GRAIN else 0.0
 
@@ -210,6 +212,34 @@ class Lane:
         )
         return await self.readmit(origin, terms)
 
+    def try_admit(
+        self, origin: Origin, *, bound: Bound, priority: int, max_wait: float | None, now: float
+    ) -> Admission | None:
+        """A page's turn, where it is plain that it is to be had now; None where `admit` has to look closer."""
+        member = self.members.get(origin.text)
+        if member is None or self._is_closed or not self._is_idle:
+            return None
+        self._pacer.recall()
+        if not self._pacer.is_plainly_due(member, now=now):
+            return None
+        place = bound.try_acquire()
+        if place is None:
+            return None
+        try:
+            self._pacer.begin_unmetered(now=now)
+        except StoreError:
+            place.release()
+            raise
+        terms = Terms(
+            bound=bound,
+            ahead=False,
+            priority=priority,
+            max_wait=max_wait,
+            arrival=next(self._arrivals),
+            interest=None,
+        )
+        return self._began(member, terms, place, now=now, is_probe=False)
+
     async def readmit(self, origin: Origin, terms: Terms) -> Admission:
         """As `admit`, on terms that are settled."""
         if self.is_held_by(asyncio.current_task()):
@@ -253,18 +283,23 @@ class Lane:
         self._open.discard(admission)
         admission.member.open_turns -= 1
         admission.member.probes -= admission.is_probe
+        now = self._clock.now()
         try:
             self._pacer.recall()
             state = _pacing.ended(
-                self.state,
-                now=self._clock.now(),
+                self._pacer.state,
+                now=now,
                 spacing=self._pacer.spacing,
                 serial=self._slots == 1,
                 bytes_read=admission.bytes_read,
+                latency=admission.latency,
             )
             self._pacer.remember(state)
         finally:
-            self.pump()
+            if self._queue.is_deserted and self._starter is None:
+                self._linger(now)
+            else:
+                self.pump()
 
     def pump(self) -> None:
         """Start whoever may start, send away who waits in vain, and see to it that somebody pumps again."""
@@ -281,7 +316,12 @@ class Lane:
         deadline_at = self._queue.refuse_late(now, self._too_soon)
         if deadline_at < math.inf:
             self._alarm.ring_in(deadline_at - now)
-        if self._is_idle:
+        self._linger(now)
+
+    def _linger(self, now: float) -> None:
+        """Once nothing is left to do, be dropped in a while."""
+        if not self._is_lingering and self._is_idle and not self._is_closed:
+            self._is_lingering = True
             self._alarm.ring_in(max(self._pacer.served_at() - now, IDLE_LINGER))
 
     def _look_after(self, member: Member, terms: Terms, wish: asyncio.Future[Place], *, now: float) -> None:
@@ -301,9 +341,9 @@ class Lane:
         self._queue.refuse_all(_closed)
 
     def _member(self, origin: Origin) -> Member:
-        member = self.members.get(str(origin))
+        member = self.members.get(origin.text)
         if member is None:
-            member = self.members[str(origin)] = self._new_member(origin)
+            member = self.members[origin.text] = self._new_member(origin)
             self.reckon()
         return member
 
@@ -388,11 +428,14 @@ class Lane:
             place.release()
             self._give_back()
             raise
+        self._is_starting = False
         is_probe = _circuit.is_half_open(member.circuit, now=now)
+        return self._began(member, terms, place, now=now, is_probe=is_probe)
+
+    def _began(self, member: Member, terms: Terms, place: Place, *, now: float, is_probe: bool) -> Admission:
         admission = Admission(
             lane=self, member=member, terms=terms, place=place, began_at=now, is_probe=is_probe
         )
-        self._is_starting = False
         self._open.add(admission)
         member.open_turns += 1
         member.probes += is_probe
@@ -430,6 +473,7 @@ class Lane:
         return not self._open and not self._is_starting and self._queue.is_empty
 
     def _ring(self) -> None:
+        self._is_lingering = False
         served = self._pacer.served_at() - self._clock.now() <= CLOCK_GRAIN
         if served and self._is_idle:
             self._on_idle(self)

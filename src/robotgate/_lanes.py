@@ -96,18 +96,18 @@ class Lanes:
     def ask(self, origin: Origin, asked: Asked) -> None:
         """Take in what an origin asks about our speed: whoever waits is held to it, and it outlives the lane."""
         if asked == NOTHING_ASKED:
-            self._asked.pop(str(origin), None)
+            self._asked.pop(origin.text, None)
         else:
-            self._asked[str(origin)] = asked
+            self._asked[origin.text] = asked
         for pace_key in self._pace_keys_of(origin):
             if pace_key in self._lanes:
                 self._lanes[pace_key].ask(origin, asked)
                 continue
             # It binds the other members of a lane to come, though nobody asks for this origin again.
             members = self._members.setdefault(pace_key, {})
-            if str(origin) not in members:
-                members[str(origin)] = self._new_member(origin)
-            members[str(origin)].asked = asked
+            if origin.text not in members:
+                members[origin.text] = self._new_member(origin)
+            members[origin.text].asked = asked
             self._forget(pace_key)
 
     def wait(self, origin: Origin, target: str) -> float:
@@ -125,7 +125,7 @@ class Lanes:
         """What this process remembers of a host, of one of its origins, and what spaces visits to them."""
         state = self._store.recall_host(pace_key) or HostState()
         members = self._members.get(pace_key, {})
-        member = members.get(str(origin)) or self._new_member(origin)
+        member = members.get(origin.text) or self._new_member(origin)
         return state, member, spacing_of({member, *members.values()}, state)
 
     def peek(self, pace_key: str) -> Lane | None:
@@ -184,7 +184,7 @@ class Lanes:
         return Member(
             origin,
             self._overrides.options(origin.host),
-            asked=self._asked.get(str(origin), NOTHING_ASKED),
+            asked=self._asked.get(origin.text, NOTHING_ASKED),
             blocked_until_at=self._blocks.until_at(origin.host),
         )
 
@@ -192,7 +192,7 @@ class Lanes:
         """The lanes that an origin is a member of: one, unless a function of the operator's parts its paths."""
         if not self._parts_paths:
             return [self.pace_key(origin, ROBOTS_PATH)]
-        return [pace_key for pace_key, members in self._members.items() if str(origin) in members]
+        return [pace_key for pace_key, members in self._members.items() if origin.text in members]
 
     def _named_by(self, pattern: HostPattern) -> list[tuple[str, list[Member]]]:
         """The members that a pattern names, by pace key."""

@@ -54,6 +54,11 @@ class Member:
         """Requests under way that try whether it can be reached again."""
 
     @property
+    def is_plain(self) -> bool:
+        """Whether it answers, and welcomes everybody at any hour."""
+        return self.circuit is _circuit.CLOSED and not self.asked.visit_times
+
+    @property
     def is_forgettable(self) -> bool:
         """Whether a new member would be as good."""
         return (

@@ -82,7 +82,7 @@ def _of_host(origin: Origin, _target: str) -> str:
 
 
 def _of_origin(origin: Origin, _target: str) -> str:
-    return str(origin)
+    return origin.text
 
 
 def _of_registrable_domain(origin: Origin, _target: str) -> str:

@@ -56,6 +56,11 @@ class Pacer:
         self._rates: tuple[Rate, ...] = ()
         self._starts: deque[float] | None = None
 
+    @property
+    def heeds_latency(self) -> bool:
+        """Whether the delay grows with the time that responses take."""
+        return self._heeds_latency
+
     def reckon(self) -> None:
         """Take in what the members ask and are granted now."""
         rates = dict.fromkeys(
@@ -82,6 +87,18 @@ class Pacer:
         at = self.earliest_start_at(now=now)
         return member.start_at(self.state, spacing=self.spacing, ahead=ahead, now=at)
 
+    def is_plainly_due(self, member: Member, *, now: float) -> bool:
+        """Whether a page of this member may start now, where that takes no closer look: no limiter, no quotas, no
+        hours, and nothing ever wrong with it. No says nothing.
+        """
+        return (
+            self._limiter is None
+            and not self._rates
+            and member.is_plain
+            and member.blocked_until_at <= now
+            and _pacing.is_plainly_due(self.state, spacing=self.spacing, now=now)
+        )
+
     def unavailable(self, member: Member, *, ahead: bool, now: float) -> HostUnavailableError | None:
         """The error for a request of this member that is not worth waiting with; None when it is."""
         return member.unavailable(self.state, spacing=self.spacing, ahead=ahead, now=now)
@@ -105,6 +122,14 @@ class Pacer:
         """
         if self._limiter is not None:
             await self._limiter.acquire()
+        self.begin_unmetered(now=now)
+
+    def begin_unmetered(self, *, now: float) -> None:
+        """As `begin`, where there is no limiter.
+
+        Raises:
+            StoreError: as `begin`.
+        """
         self.remember(_pacing.begun(self.state, now=now, spacing=self.spacing))
         if self._starts is not None:
             self._starts.append(now)

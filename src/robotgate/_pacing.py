@@ -60,21 +60,43 @@ def earliest_start_at(state: HostState, *, spacing: Spacing, now: float) -> floa
     return at if state.last_visit_at is None else spacing.due_at(since=state.last_visit_at, at=at)
 
 
+def is_plainly_due(state: HostState, *, spacing: Spacing, now: float) -> bool:
+    """Whether a visit may start now; as `earliest_start_at`, in less time."""
+    last = state.last_visit_at
+    return (
+        state.next_allowed_at <= now
+        and state.blocked_until_at <= now
+        and (last is None or spacing.due_at(since=last, at=now) <= now)
+    )
+
+
 def begun(state: HostState, *, now: float, spacing: Spacing) -> HostState:
     """The state once a request is sent."""
-    return _visited(state, now, spacing, visits=1, bytes_read=0)
+    return _visited(state, now, spacing, visits=1, bytes_read=0, latency=state.latency)
 
 
-def ended(state: HostState, *, now: float, spacing: Spacing, serial: bool, bytes_read: int) -> HostState:
+def ended(
+    state: HostState,
+    *,
+    now: float,
+    spacing: Spacing,
+    serial: bool,
+    bytes_read: int,
+    latency: float | None = None,
+) -> HostState:
     """The state once a response has ended.
 
     Args:
         serial: one request at a time: the delay then counts from the end of the response. Where several may be
             under way it counts from start to start, and `begun` has said all there is to say.
+        latency: what a good answer took to begin, where `answered` was not told of it.
     """
+    known = state.latency
+    if latency is not None:
+        known = _smoothed(known, latency, may_fall=True)
     if not serial:
-        return replace(state, bytes_read=state.bytes_read + bytes_read)
-    return _visited(state, now, spacing, visits=0, bytes_read=bytes_read)
+        return replace(state, bytes_read=state.bytes_read + bytes_read, latency=known)
+    return _visited(state, now, spacing, visits=0, bytes_read=bytes_read, latency=known)
 
 
 def answered(
@@ -149,18 +171,20 @@ def parse_retry_after(value: str | None, *, now: float) -> float | None:
     return min(max(asked, 0.0), MAX_BLOCK)
 
 
-def _visited(state: HostState, now: float, spacing: Spacing, *, visits: int, bytes_read: int) -> HostState:
-    last_visit_at = state.last_visit_at
+def _visited(
+    state: HostState, now: float, spacing: Spacing, *, visits: int, bytes_read: int, latency: float | None
+) -> HostState:
     # Spelt out: `replace` takes thrice as long, and this is done twice for every request.
+    last, due_at = state.last_visit_at, spacing.due_at(since=now, at=now)
     return HostState(
-        last_visit_at=now if last_visit_at is None else max(last_visit_at, now),
-        next_allowed_at=max(state.next_allowed_at, spacing.due_at(since=now, at=now)),
+        last_visit_at=now if last is None or last < now else last,
+        next_allowed_at=max(state.next_allowed_at, due_at),
         blocked_at=state.blocked_at,
         blocked_until_at=state.blocked_until_at,
         failures=state.failures,
         visits=state.visits + visits,
         bytes_read=state.bytes_read + bytes_read,
-        latency=state.latency,
+        latency=latency,
     )
 
 

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
     from ssl import SSLContext
 
+    from robotgate._identity import Identity
     from robotgate._redirect import Redirect
+
+    RaiseForStatus = bool | Callable[[aiohttp.ClientResponse], Awaitable[None]]
 
 CREDENTIAL_HEADERS: Final = ("Authorization", "Cookie", "Proxy-Authorization")
 BODY_OPTIONS: Final = frozenset({"data", "json", "compress", "chunked", "expect100"})
@@ -36,7 +39,7 @@ class RequestOptions(TypedDict, total=False):
     compress: str | bool | None
     chunked: bool | None
     expect100: bool
-    raise_for_status: bool | Callable[[aiohttp.ClientResponse], Awaitable[None]] | None
+    raise_for_status: RaiseForStatus | None
     read_until_eof: bool
     proxy: str | URL | None
     proxy_auth: aiohttp.BasicAuth | None
@@ -58,7 +61,12 @@ class PageRequest:
 
     method: str
     url: URL
+    asked_url: str | URL
+    """The same, as it was given: most texts are judged without being parsed."""
     options: RequestOptions
+    """Our headers among them."""
+    raise_for_status: RaiseForStatus | None
+    """None leaves it to the session."""
     priority: int
     max_wait: float | None
     max_bytes: int
@@ -98,6 +106,7 @@ class PageRequest:
             self,
             method=redirect.method,
             url=redirect.url,
+            asked_url=redirect.url,
             options=options,
             has_left_origin=self.has_left_origin or redirect.leaves_origin,
         )
@@ -107,30 +116,48 @@ def page_request(
     url: str | URL,
     *,
     method: str,
+    identity: Identity,
     options: RequestOptions,
     priority: int,
     max_wait: float | None,
     max_bytes: int,
     max_redirects: int | None,
 ) -> PageRequest:
-    """The first hop of what is asked of `gate.fetch`.
+    """The first hop of what is asked of `gate.fetch`, with our name on it.
 
     Raises:
         InvalidURLError: the URL cannot be read.
+        OptionError: it bears another's name.
     """
     parsed = url if isinstance(url, URL) else parse_url(url)
     options = options.copy()
-    # What is judged must be what is sent.
-    parsed = parsed.extend_query(options.pop("params", None) or "")
+    params = options.pop("params", None)
+    if params:
+        # What is judged must be what is sent.
+        url = parsed = parsed.extend_query(params)
+    headers = options.get("headers")
+    options["headers"] = identity.headers if headers is None else _identified(headers, identity)
+    raise_for_status = options.pop("raise_for_status", None)
+    options["raise_for_status"] = False
     return PageRequest(
         method=method.upper(),
         url=parsed,
+        asked_url=url,
         options=options,
+        raise_for_status=raise_for_status,
         priority=priority,
         max_wait=max_wait,
         max_bytes=max_bytes,
         max_redirects=max_redirects,
     )
+
+
+def _identified(
+    headers: Mapping[str, str] | Iterable[tuple[str, str]], identity: Identity
+) -> CIMultiDict[str]:
+    completed = CIMultiDict(headers)
+    identity.complete(completed)
+    return completed
 
 
 def _can_be_sent_again(data: object) -> bool:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from multidict import CIMultiDictProxy
 
     from robotgate._verdict import Verdict
@@ -41,12 +43,17 @@ class Response:
     """The answers that redirected here, first to last."""
     body: bytes
     """Decoded as Content-Encoding says."""
-    verdict: Verdict
-    """Why the last hop was allowed."""
     waited: float
     """Seconds spent waiting for the hosts' turns, over all hops."""
     elapsed: float
     """Seconds from the moment the last hop was sent until its body was read."""
+    explain: Callable[[], Verdict] = field(repr=False, compare=False)
+    """Works the verdict out; few ask, and it takes as long as judging again."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """Why the last hop was allowed."""
+        return self.explain()
 
     @property
     def encoding(self) -> str:

@@ -90,7 +90,7 @@ class RobotsKeeper:
         if site is not None:
             return site
         if self._options.overrides.options(origin.host).ignore_robots:
-            site = self.sites[str(origin)] = own_site(origin)
+            site = self.sites[origin.text] = own_site(origin)
             return site
         return await self._asked(origin)
 
@@ -118,7 +118,7 @@ class RobotsKeeper:
         try:
             return await flight.join()
         except NestedTurnError:
-            known = self.sites.get(str(origin))
+            known = self.sites.get(origin.text)
             if known is None:
                 raise
             # Who holds the host's turn cannot have its rules renewed meanwhile: stale rules beat none.
@@ -131,7 +131,7 @@ class RobotsKeeper:
 
     def fresh(self, origin: Origin) -> Site | None:
         """The origin, if its rules are in memory and fresh."""
-        site = self.sites.get(str(origin))
+        site = self.sites.get(origin.text)
         return site if site is not None and self._clock.now() < site.fresh_until_at else None
 
     def learn(self, record: RobotsRecord) -> Site:
@@ -169,7 +169,7 @@ class RobotsKeeper:
         )
 
     async def _refresh(self, origin: Origin, flight: Flight) -> Site:
-        known = self.sites.get(str(origin))
+        known = self.sites.get(origin.text)
         async with self._store.lease(origin):
             record = await self._store.load_record(origin)
             if record is not None and self._clock.now() < record.fresh_until_at:

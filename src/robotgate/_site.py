@@ -128,7 +128,7 @@ def own_site(origin: Origin) -> Site:
     """A host of the operator's own: its robots.txt is neither asked for nor obeyed."""
     return Site(
         origin=origin,
-        key=str(origin),
+        key=origin.text,
         record=None,
         standing=Standing.OPEN,
         rules=ALLOW_ALL,

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from aiohttp import ClientError
 
 from robotgate._outage import outage_of
-from robotgate._pacing import parse_retry_after
+from robotgate._pacing import BLOCKING_STATUSES, parse_retry_after
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from types import TracebackType
     from typing import Self
 
@@ -39,6 +40,11 @@ class Wish:
     interest: Interest | None = None
     """Asked when the turn has come; no leaves it to the next."""
 
+    @property
+    def url(self) -> str:
+        """Without fragment and credentials."""
+        return f"{self.origin.text}{self.target}"
+
 
 class TurnSource(Protocol):
     """Who admits requests: `Turns`."""
@@ -47,7 +53,7 @@ class TurnSource(Protocol):
         """Judge, and wait."""
         ...
 
-    def tell_ended(self, url: str, admission: Admission) -> None:
+    def tell_ended(self, wish: Wish, admission: Admission) -> None:
         """A turn is over."""
 
 
@@ -59,15 +65,21 @@ class Turn:
     """
 
     def __init__(
-        self, turns: TurnSource, wish: Wish, site: Site, admission: Admission, *, clock: Clock
+        self,
+        turns: TurnSource,
+        wish: Wish,
+        site: Site,
+        admission: Admission,
+        *,
+        clock: Clock,
+        had_at: float,
     ) -> None:
         self._turns = turns
         self._wish = wish
         self._site = site
-        self._target = wish.target
         self._admission = admission
         self._clock = clock
-        self._had_at = clock.now()
+        self._had_at = had_at
 
     async def __aenter__(self) -> Self:
         self._admission.adopt()
@@ -86,14 +98,28 @@ class Turn:
             self.end()
 
     @property
+    def is_open(self) -> bool:
+        """Whether it has not ended."""
+        return self._admission.is_open
+
+    @property
+    def had_at(self) -> float:
+        """When it began, in seconds since the epoch."""
+        return self._had_at
+
+    @property
     def url(self) -> str:
         """What may be fetched, without fragment and credentials."""
-        return f"{self._site.key}{self._target}"
+        return self._wish.url
 
     @property
     def verdict(self) -> Verdict:
         """Why it may be fetched."""
-        return self._site.verdict(self._target, now=self._clock.now())
+        return self._site.verdict(self._wish.target, now=self._clock.now())
+
+    def explain(self) -> Callable[[], Verdict]:
+        """What works out the verdict of when the turn began, later, if anybody asks."""
+        return partial(self._site.verdict, self._wish.target, now=self._had_at)
 
     @property
     def waited(self) -> float:
@@ -122,7 +148,7 @@ class Turn:
                 `report_unreachable` serves other clients.
         """
         retry_after = None
-        if status is not None and headers is not None:
+        if status in BLOCKING_STATUSES and headers is not None:
             retry_after = parse_retry_after(_retry_after(headers), now=self._clock.now())
         self._admission.report(status=status, retry_after=retry_after, bytes_read=bytes)
         if error is not None and (outage := outage_of(error, host=self._wish.origin.host)) is not None:
@@ -154,13 +180,14 @@ class Turn:
         """The response has been read, or will not be. Ending twice is ending once."""
         if self._admission.is_open:
             self._admission.end()
-            self._turns.tell_ended(self.url, self._admission)
+            self._turns.tell_ended(self._wish, self._admission)
 
 
 def finish(turn: Turn, response: ClientResponse) -> None:
     """A response has come to its end, or is let go of: its turn is over. Finishing twice is finishing once."""
-    turn.report(bytes=response.content.total_bytes)
-    turn.end()
+    if turn.is_open:
+        turn.report(bytes=response.content.total_bytes)
+        turn.end()
 
 
 def _retry_after(headers: Mapping[str, str]) -> str | None:

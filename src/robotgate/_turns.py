@@ -101,18 +101,18 @@ class Turns:
             InvalidURLError: not an absolute http or https URL.
             NonPublicAddressError: an address that no public site has.
         """
-        if isinstance(url, str):
-            # There is nothing new to a path that is sent as it is written.
-            cut = url.find("/", 8)
-            known = self._located.get(url[:cut])
-            if known is not None and is_sent_as_written(url, cut):
-                return known, url[cut:]
+        text = url if isinstance(url, str) else str(url)
+        cut = text.find("/", 8)
+        known = self._located.get(text[:cut])
+        # There is nothing new to a path that is sent as it is written.
+        if known is not None and is_sent_as_written(text, cut):
+            return known, text[cut:]
         origin, target = split_url(url)
         if not (self._allow_private_addresses or origin.is_public):
             raise NonPublicAddressError(str(url))
         if len(self._located) >= MAX_LOCATED:
             self._located.clear()
-        self._located[str(origin)] = origin
+        self._located[origin.text] = origin
         return origin, target
 
     def pace_key(self, url: str) -> str:
@@ -173,12 +173,35 @@ class Turns:
             chain=chain,
             interest=interest,
         )
+        turn = self._at_once(wish)
+        if turn is not None:
+            return turn
         site, admission = await self.admit(wish)
         if interest is not None:
             admission.hand_over()
             # What is asked of the first turn is none of the next one's business.
             wish = replace(wish, interest=None)
-        return Turn(self, wish, site, admission, clock=self._clock)
+        return Turn(self, wish, site, admission, clock=self._clock, had_at=self._clock.now())
+
+    def _at_once(self, wish: Wish) -> Turn | None:
+        """The turn, where everything needed is in memory and the host is plainly due; else None.
+
+        Most of a crawl that stands behind no delay comes this way, at a third of the cost.
+        """
+        now = wish.asked_at
+        site = self._keeper.sites.get(wish.origin.text)
+        if site is None or now >= site.fresh_until_at or wish.interest is not None:
+            return None
+        lane = self._lanes.peek(self._lanes.pace_key(wish.origin, wish.target))
+        if lane is None or not site.rules.allows(wish.target):
+            return None
+        admission = lane.try_admit(
+            wish.origin, bound=self._bound, priority=wish.priority, max_wait=wish.max_wait, now=now
+        )
+        if admission is None:
+            return None
+        self._tell_began(wish)
+        return Turn(self, wish, site, admission, clock=self._clock, had_at=now)
 
     async def admit(self, wish: Wish, *, arrival: int | None = None) -> tuple[Site, Admission]:
         """Judge, wait, and judge again if the rules changed meanwhile.
@@ -261,14 +284,14 @@ class Turns:
             self._listeners.emit(VerdictRefused(at=self._clock.now(), verdict=verdict))
         return DisallowedError(verdict, wish.chain)
 
-    def tell_ended(self, url: str, admission: Admission) -> None:
+    def tell_ended(self, wish: Wish, admission: Admission) -> None:
         """A turn is over."""
         if self._listeners.is_heard(TurnEnded):
             now = self._clock.now()
             self._listeners.emit(
                 TurnEnded(
                     at=now,
-                    url=url,
+                    url=wish.url,
                     status=admission.status,
                     bytes_read=admission.bytes_read,
                     elapsed=now - admission.began_at,
@@ -277,15 +300,12 @@ class Turns:
 
     def _tell_refused(self, wish: Wish, error: RobotGateError) -> None:
         if self._listeners.is_heard(TurnRefused):
-            url = f"{wish.origin}{wish.target}"
-            self._listeners.emit(TurnRefused(at=self._clock.now(), url=url, error=error))
+            self._listeners.emit(TurnRefused(at=self._clock.now(), url=wish.url, error=error))
 
     def _tell_began(self, wish: Wish) -> None:
         if self._listeners.is_heard(TurnBegan):
             now = self._clock.now()
-            self._listeners.emit(
-                TurnBegan(at=now, url=f"{wish.origin}{wish.target}", waited=now - wish.asked_at)
-            )
+            self._listeners.emit(TurnBegan(at=now, url=wish.url, waited=now - wish.asked_at))
 
 
 class _Judged:

@@ -41,11 +41,12 @@ class Origin:
     host: str
     """Lower-case; A-labels (``xn--``) for international names; IPv6 without brackets; no final dot."""
     port: int
-    _text: str = field(init=False, repr=False, compare=False)
+    text: str = field(init=False, repr=False, compare=False)
+    """As its URLs begin."""
 
     def __post_init__(self) -> None:
         # Asked for again and again: as text it names what is kept of an origin.
-        object.__setattr__(self, "_text", f"{self.scheme}://{self.authority}")
+        object.__setattr__(self, "text", f"{self.scheme}://{self.authority}")
 
     @classmethod
     def of(cls, url: str | URL) -> Origin:
@@ -101,7 +102,7 @@ class Origin:
         return is_public_address(address)
 
     def __str__(self) -> str:
-        return self._text
+        return self.text
 
 
 def parse_url(url: str) -> URL:

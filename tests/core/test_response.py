@@ -63,9 +63,9 @@ def response(body: bytes, content_type: str | None) -> Response:
         url="http://site.example/",
         history=(Hop("http://site.example/old", 301),),
         body=body,
-        verdict=VERDICT,
         waited=0.0,
         elapsed=0.1,
+        explain=lambda: VERDICT,
     )
 
 

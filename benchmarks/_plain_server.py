@@ -1,0 +1,99 @@
+"""A web server in a process of its own that does as little as it can: what a client achieves is the client's own."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+from collections import Counter
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from benchmarks._client import pin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from multiprocessing.connection import Connection
+
+BACKLOG: Final = 4096
+
+
+class PlainSite:
+    """Answers for every host name with the same page, and with the same robots.txt; `port` is where."""
+
+    def __init__(self, pipe: Connection, port: int) -> None:
+        self._pipe = pipe
+        self.port = port
+
+    def robots_requests(self) -> Counter[str]:
+        """How often each host's robots.txt has been asked for since the last time of asking."""
+        self._pipe.send("robots")
+        return Counter(self._pipe.recv())
+
+
+@contextmanager
+def plain_site(*, robots: bytes, page: bytes) -> Iterator[PlainSite]:
+    """Serve until the end of the block."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_run, args=(theirs, robots, page), daemon=True)
+    process.start()
+    try:
+        yield PlainSite(ours, ours.recv())
+    finally:
+        ours.send("stop")
+        process.join()
+
+
+def _run(pipe: Connection, robots: bytes, page: bytes) -> None:
+    pin(0)
+    asyncio.run(_serve(pipe, robots, page))
+
+
+async def _serve(pipe: Connection, robots: bytes, page: bytes) -> None:
+    asked: Counter[str] = Counter()
+    answers = _answer(b"text/plain; charset=utf-8", robots), _answer(b"text/html; charset=utf-8", page)
+    server = await asyncio.get_running_loop().create_server(
+        lambda: _Plain(*answers, asked), "127.0.0.1", 0, backlog=BACKLOG
+    )
+    pipe.send(server.sockets[0].getsockname()[1])
+    loop = asyncio.get_running_loop()
+    while await loop.run_in_executor(None, pipe.recv) == "robots":
+        pipe.send(asked.copy())
+        asked.clear()
+    server.close()
+
+
+def _answer(content_type: bytes, body: bytes) -> bytes:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n" % (content_type, len(body))
+    return head + body
+
+
+class _Plain(asyncio.Protocol):
+    """Reads GETs without a body, one after the other."""
+
+    def __init__(self, robots: bytes, page: bytes, asked: Counter[str]) -> None:
+        self._robots = robots
+        self._page = page
+        self._asked = asked
+        self._received = b""
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if isinstance(transport, asyncio.Transport):
+            self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        received = self._received + data if self._received else data
+        while (end := received.find(b"\r\n\r\n")) >= 0:
+            head, received = received[:end], received[end + 4 :]
+            self._answer(head)
+        self._received = received
+
+    def _answer(self, head: bytes) -> None:
+        if self._transport is None:
+            return
+        if head.startswith(b"GET /robots.txt "):
+            self._asked[head.partition(b"Host: ")[2].partition(b"\r\n")[0].decode()] += 1
+            self._transport.write(self._robots)
+        else:
+            self._transport.write(self._page)
