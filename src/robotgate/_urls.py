@@ -30,6 +30,14 @@ _DOUBTFUL_AUTHORITY: Final = re.compile(
 )
 """A backslash before the path, which some take for a slash; brackets that hold no address, or have more behind them."""
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+_GLOBAL_UNICAST: Final = ipaddress.IPv6Network("2000::/3")
+"""All that has been given out of IPv6; the site-local ``fec0::/10``, for one, is global to Python."""
+_SPECIAL: Final = (
+    ipaddress.IPv4Network("192.0.0.0/24"),
+    ipaddress.IPv6Network("2001::/23"),
+    ipaddress.IPv6Network("3fff::/20"),
+)
+"""Of the IANA special-purpose registries, what not every Python that we run on knows, or not all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +97,7 @@ class Origin:
         """Whether the host could be a public site: False for literals of private, loopback and other special
         addresses (IANA special-purpose registries) and for ``localhost`` names (RFC 6761 §6.3).
 
-        A name is not resolved here.
+        A name is not resolved here: `PublicConnector` looks at what it resolves to.
         """
         if self.host == "localhost" or self.host.endswith(".localhost"):
             return False
@@ -139,6 +147,10 @@ def is_public_address(address: ipaddress.IPv4Address | ipaddress.IPv6Address) ->
     inner = _embedded_ipv4(address)
     if inner is not None:
         return is_public_address(inner)
+    if isinstance(address, ipaddress.IPv6Address) and address not in _GLOBAL_UNICAST:
+        return False
+    if any(address in network for network in _SPECIAL):
+        return False
     return address.is_global and not address.is_multicast and not address.is_reserved
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import aiohttp
 import pytest
+from aiohttp import web as aioweb
 
 from robotgate import InvalidURLError, NonPublicAddressError
 
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from tests.conftest import OpenGate
-    from tests.gate.servers import Web
+    from tests.gate.servers import Handler, Web
 
     from robotgate import RobotGate
 
@@ -50,6 +52,23 @@ NON_PUBLIC = [
     "http://localhost./",
     "http://intranet.localhost/",
     "http://user:password@127.0.0.1/",
+    "http://192.0.0.8/",
+    "http://[::127.0.0.1]/",
+    "http://[::ffff:0:127.0.0.1]/",
+    "http://[0:0:0:0:0:FFFF:7F00:0001]/",
+    "http://[64:ff9b::10.0.0.1]/",
+    "http://[64:ff9b:1::1]/",
+    "http://[2002:c0a8:101::]/",
+    "http://[2001:0:4136:e378:8000:63bf:3fff:fdd2]/",
+    "http://[3fff::1]/",
+    "http://[5f00::1]/",
+    "http://[fec0::1]/",
+    "http://１２７。０。０。１/",  # noqa: RUF001  # Full-width.
+    "http://①②⑦.⓪.⓪.①/",
+    "http://127.0.0.1。/",
+    "http://ｌｏｃａｌｈｏｓｔ/",  # noqa: RUF001  # Full-width.
+    "http://localhost。/",
+    "http://a.b.localhost./",
 ]
 PUBLIC = [
     "http://8.8.8.8/",
@@ -58,6 +77,8 @@ PUBLIC = [
     "http://100.128.0.1/",
     "http://[2606:4700:4700::1111]/",
     "http://[::ffff:8.8.8.8]/",
+    "http://[64:ff9b::8.8.8.8]/",
+    "http://[2002:808:808::]/",
     "http://localhost.example/",
     "http://notlocalhost/",
     "http://10.example/",
@@ -69,10 +90,41 @@ AMBIGUOUS = [
     "http://127.1/",
     "http://0177.0.0.1/",
     "http://127.0.0.01/",
+    "http://127。1/",
+    "http://0/",
+    "http://017700000001/",
+    "http://0x7f.0.0.0x1/",
+    "http://0x7f。1/",
+    "http://127.0.0.1../",
+    "http://localhost../",
+    "http://١٢٧.0.0.1/",
+    "http://%31%32%37.0.0.1/",
+    "http://127%2e0%2e0%2e1/",
+    "http://127.0.0.1%2e/",
+    "http://loc%61lhost/",
+    "http://127.0.0.1%00.example/",
+    "http://127.0.0.1%2f.example/",
+    "http://[::1%25lo]/",
+    "http://[::ffff:0x7f.1]/",
     "http://1.2.3.4.5/",
     "http://[fe80::1%25eth0]/",
     "http://[fe80::1%eth0]/",
 ]
+
+
+def _redirect_to(url: str) -> Handler:
+    """An answer whose Location is as it stands here, octet for octet."""
+
+    async def answer(request: aioweb.Request) -> aioweb.StreamResponse:
+        assert request.transport is not None
+        request.transport.write(
+            b"HTTP/1.1 302 Found\r\nConnection: close\r\nLocation: " + url.encode() + b"\r\n\r\n"
+        )
+        request.transport.close()
+        return aioweb.Response()
+
+    return answer
+
 
 DOORS = {
     "allowed": lambda gate, url: gate.allowed(url),
@@ -114,6 +166,34 @@ async def test_spelling_that_clients_read_differently_is_no_url(web: Web, gate: 
     with pytest.raises(InvalidURLError):
         await gate.fetch(url)
     assert web.visits == []
+
+
+async def test_middleware_refuses_the_same(web: Web, session: aiohttp.ClientSession, gate: RobotGate) -> None:
+    """Be it asked for or redirected to; some of them aiohttp itself takes for no URL."""
+    refusals = (InvalidURLError, aiohttp.InvalidURL, ValueError)
+    async with aiohttp.ClientSession(
+        connector=session.connector, connector_owner=False, middlewares=[gate.middleware]
+    ) as crawler:
+        for number, url in enumerate(NON_PUBLIC + AMBIGUOUS):
+            site = f"http://site{number}.example"
+            web.handle(f"{site}/page", _redirect_to(url))
+            with pytest.raises(refusals):
+                await crawler.get(url)
+            with pytest.raises(refusals):
+                await crawler.get(f"{site}/page")
+            assert web.urls[number * 2 :] == [f"{site}/robots.txt", f"{site}/page"]
+
+
+async def test_redirects_of_page_and_robots_txt_are_refused_the_same(web: Web, gate: RobotGate) -> None:
+    """Whatever a server writes into its Location: the page's reader hears of it, nobody is visited."""
+    for number, url in enumerate(NON_PUBLIC + AMBIGUOUS):
+        site, other = f"http://site{number}.example", f"http://other{number}.example"
+        web.handle(f"{site}/page", _redirect_to(url))
+        with pytest.raises(InvalidURLError):
+            await gate.fetch(f"{site}/page")
+        web.handle(f"{other}/robots.txt", _redirect_to(f"{url}robots.txt"))
+        await gate.check(f"{other}/page")
+        assert web.urls[number * 3 :] == [f"{site}/robots.txt", f"{site}/page", f"{other}/robots.txt"]
 
 
 @pytest.mark.parametrize("door", DOORS)
