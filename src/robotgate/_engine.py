@@ -18,6 +18,7 @@ from robotgate._fetch import AiohttpFetcher
 from robotgate._fetching import PageFetcher
 from robotgate._host import HostAccess, HostView
 from robotgate._lanes import Lanes
+from robotgate._names import RememberingResolver
 from robotgate._pace_key import PaceKey, pace_key_function
 from robotgate._quota import rate_of
 from robotgate._ready import ReadyTurns
@@ -245,9 +246,9 @@ async def _anonymous(request: ClientRequest, handler: ClientHandlerType) -> Clie
 
 
 def _own_session(options: Options, middleware: ClientMiddlewareType) -> aiohttp.ClientSession:
-    resolver = ThreadPerNameResolver(max_threads=options.concurrency + options.robots_concurrency)
+    threads = ThreadPerNameResolver(max_threads=options.concurrency + options.robots_concurrency)
     # The gate bounds what is under way; a limit of the connector's would hold requests back after their turn.
-    connector = BudgetedConnector(SocketBudget(idle_limit()), resolver=resolver)
+    connector = BudgetedConnector(SocketBudget(idle_limit()), resolver=RememberingResolver(threads))
     return aiohttp.ClientSession(connector=connector, middlewares=[middleware])
 
 

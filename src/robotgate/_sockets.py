@@ -94,7 +94,8 @@ class BudgetedConnector(aiohttp.TCPConnector):
     """An aiohttp connector without a limit to what is under way, and with one to what is kept open after it."""
 
     def __init__(self, budget: SocketBudget, *, resolver: AbstractResolver) -> None:
-        super().__init__(limit=0, resolver=resolver, socket_factory=budget.make)
+        # aiohttp's own cache forgets nothing before version 3.14: the resolver remembers what is worth it.
+        super().__init__(limit=0, resolver=resolver, use_dns_cache=False, socket_factory=budget.make)
         self.budget = budget
 
     async def connect(self, req: ClientRequest, traces: list[Trace], timeout: ClientTimeout) -> Connection:
