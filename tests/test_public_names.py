@@ -46,6 +46,7 @@ PUBLIC: Final = [
     "Outcome",
     "PaceKey",
     "PaceKeyPolicy",
+    "PublicConnector",
     "ReadyTurns",
     "Reason",
     "Record",

@@ -8,7 +8,7 @@ The floors, lowest first. A module imports only modules that stand before it; a 
     1 core: _host_pattern _overrides _pace_key _site _options _identity _events
     1 lint: _lint_table _lint_lines _lint_findings _lint_fields _lint_values _lint_rules _lint
     2 seams: _ports
-    3 adapters: _clock _alarm _resolver _names _sockets _outage _fetch _listeners stores.memory stores
+    3 adapters: _clock _alarm _resolver _names _public _sockets _outage _fetch _listeners stores.memory stores
     4 engine: _bound _waiters _member _pacer _queue _admission _health _lane _lanes _flight _attempts _robots
     4 engine: _turn _turns _ready _middleware _page _fetching _engine _gate
     5 edges: _virtual _check_store testing cli
@@ -58,6 +58,7 @@ from robotgate._pace_key import PaceKey, PaceKeyPolicy
 from robotgate._pacing import HostState
 from robotgate._parse import Group, Record
 from robotgate._ports import Clock, Fetcher, Store
+from robotgate._public import PublicConnector
 from robotgate._ready import ReadyTurns
 from robotgate._response import Hop, Response
 from robotgate._robotstxt import CleanParam, RobotsTxt
@@ -105,6 +106,7 @@ __all__ = [
     "Outcome",
     "PaceKey",
     "PaceKeyPolicy",
+    "PublicConnector",
     "ReadyTurns",
     "Reason",
     "Record",

@@ -55,6 +55,8 @@ class Failure:
     """In words, for the verdict."""
     is_outage: bool = False
     """Whether the host could not be reached at all: no connection, no name, no first line of an answer in time."""
+    is_non_public: bool = False
+    """Whether it was not asked because its name resolves to no public address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,8 @@ def follow(url: str, redirects: tuple[str, ...], answer: Answer | Failure) -> En
         redirects: the URLs that redirected to it, first to last.
     """
     if isinstance(answer, Failure):
-        return Ending(Outcome.FAILURE, answer, url, redirects)
+        outcome = Outcome.NON_PUBLIC_NAME if answer.is_non_public else Outcome.FAILURE
+        return Ending(outcome, answer, url, redirects)
     target = redirect_target(url, answer)
     if target is None:
         return Ending(outcome_of(answer.status), answer, url, redirects)
@@ -146,7 +149,7 @@ def settle(
     Args:
         jitter: a random number in [0, 1), so that origins that failed together do not all come back together.
     """
-    failed = ending.outcome is Outcome.FAILURE
+    failed = STATUS_TABLE[ending.outcome].lifetime is Lifetime.RETRY
     failures = (previous.failures if previous is not None else 0) + 1 if failed else 0
     record = RobotsRecord(
         origin=origin,

@@ -248,7 +248,11 @@ async def _anonymous(request: ClientRequest, handler: ClientHandlerType) -> Clie
 def _own_session(options: Options, middleware: ClientMiddlewareType) -> aiohttp.ClientSession:
     threads = ThreadPerNameResolver(max_threads=options.concurrency + options.robots_concurrency)
     # The gate bounds what is under way; a limit of the connector's would hold requests back after their turn.
-    connector = BudgetedConnector(SocketBudget(idle_limit()), resolver=RememberingResolver(threads))
+    connector = BudgetedConnector(
+        SocketBudget(idle_limit()),
+        resolver=RememberingResolver(threads),
+        allow_private_addresses=options.allow_private_addresses,
+    )
     return aiohttp.ClientSession(connector=connector, middlewares=[middleware])
 
 

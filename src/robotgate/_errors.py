@@ -9,7 +9,7 @@
         ├── NestedTurnError                     you: a task waits for a turn that only it can end
         ├── StoreError                          your store: it names the cause and the remedy
         ├── InvalidURLError (also ValueError)   the URL: it names no http(s) resource
-        │   └── NonPublicAddressError           the URL: it points into a private network
+        │   └── NonPublicAddressError           the URL: it points, or resolves, into a private network
         ├── DisallowedError                     the site said no; asking again changes nothing
         ├── TooSoonError                        nobody: the turn comes later than `max_wait`
         ├── HostUnavailableError                the host is down or is blocking us; come back later
@@ -28,12 +28,17 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from aiohttp import ClientError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from robotgate._verdict import Verdict
 
 _NOT_IN_OUR_TIME: Final = 1e9
 """Seconds; whoever asks us to wait longer does not want us back."""
+_SHOWN_ADDRESSES: Final = 3
+"""Of a name's addresses, in a message; whose names they are may give hundreds."""
 _CREDENTIALS: Final = re.compile(r"//[^/?#]*@")
 """What of a URL must not stand in a log."""
+_PERMITS: Final = "allow_private_addresses=True permits it"
 
 
 class RobotGateError(Exception):
@@ -69,15 +74,22 @@ class InvalidURLError(RobotGateError, ClientError, ValueError):
 
 
 class NonPublicAddressError(InvalidURLError):
-    """The URL names an address that no public site has; only ``allow_private_addresses`` lets it pass.
+    """The URL leads to an address that no public site has; only ``allow_private_addresses`` lets it pass.
 
-    An address in another spelling than dotted decimals or RFC 5952 never passes: clients read it differently.
+    Of an address in the URL that is so for good, and of one in another spelling than dotted decimals or RFC 5952 it is
+    so whatever is allowed: clients read it differently. Of a name it is so for as long as it resolves to no other
+    address.
     """
 
     def __init__(self, url: str, problem: str | None = None) -> None:
-        super().__init__(
-            url, problem or "not a public address (RobotGate(allow_private_addresses=True) permits it)"
-        )
+        super().__init__(url, problem or f"not a public address ({_PERMITS})")
+
+    @classmethod
+    def of_name(cls, url: str, host: str, addresses: Sequence[str]) -> NonPublicAddressError:
+        """The error for a URL whose host has these addresses, and no public one."""
+        shown = ", ".join(addresses[:_SHOWN_ADDRESSES])
+        more = ", ..." if len(addresses) > _SHOWN_ADDRESSES else ""
+        return cls(url, f"{host} resolves to {shown}{more}, not to a public address ({_PERMITS})")
 
 
 class DisallowedError(RobotGateError, ClientError):

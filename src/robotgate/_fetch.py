@@ -10,6 +10,7 @@ from yarl import URL
 
 from robotgate._access import Answer, Failure
 from robotgate._decode import ACCEPTED, BoundedBody
+from robotgate._errors import NonPublicAddressError
 from robotgate._outage import outage_of
 from robotgate._pacing import parse_retry_after
 
@@ -50,6 +51,8 @@ class AiohttpFetcher:
                 has_begun = True
                 body = await _read(response, max_bytes) if 200 <= response.status <= 299 else b""
                 return _answer(response, body, now=self._clock.now())
+        except NonPublicAddressError as error:
+            return Failure(error.problem, is_non_public=True)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             # A host that begins to answer is there, however the rest goes.
             is_outage = not has_begun and outage_of(error, host=host) is not None

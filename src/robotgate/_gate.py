@@ -76,7 +76,8 @@ class RobotGate:
         session: an aiohttp session to fetch pages with, which stays yours to close. By default the gate opens one of
             its own. Requests for robots.txt share its connector, so its resolver and its limits, and `trust_env`:
             a proxy set in the environment serves them too; one given as ``proxy=`` serves pages only. What is under
-            way is bounded by its connector's limit as well.
+            way is bounded by its connector's limit as well. What names resolve to is looked at if its connector is a
+            `PublicConnector`.
         store: where rules and host state are remembered; by default in memory. Gates of one event loop may share one:
             see `MemoryStore` for what they then share.
         delay: seconds between the end of one response of a host and the next request to it, at least. What a site
@@ -99,7 +100,8 @@ class RobotGate:
         max_block: seconds; what a host asks for by Retry-After or Visit-time, and what `block` asks for, is waited out
             up to this, and refused at once beyond.
         robots_concurrency: requests for robots.txt under way over all hosts.
-        allow_private_addresses: whether ``localhost`` and addresses that no public site has may be fetched from.
+        allow_private_addresses: whether ``localhost`` and addresses that no public site has may be fetched from, be
+            they in the URL or what its name resolves to.
         status_policy: what a robots.txt that cannot be read means for its site.
         max_bytes: the longest body that an awaited `fetch` reads.
         clock: tells the time.
@@ -215,7 +217,8 @@ class RobotGate:
 
         Raises:
             InvalidURLError: not an absolute http or https URL.
-            NonPublicAddressError: an address that no public site has, without `allow_private_addresses`.
+            NonPublicAddressError: an address that no public site has, without `allow_private_addresses`. A name that
+                resolves to one is refused by its verdict here, and by this error when it is to be fetched.
             GateClosedError: the gate is not open.
             NestedTurnError: asking takes a turn of the host, which this task holds itself, and no rules are known.
             StoreError: the store failed.

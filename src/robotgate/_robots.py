@@ -39,6 +39,8 @@ ROBOTS_TIMEOUT: Final = 10.0
 """Seconds for one robots.txt in all, redirects included; waiting for the hosts' turns does not count."""
 MIN_HOP_TIMEOUT: Final = 0.001
 """Seconds; a budget that is spent still has to be a time-out, not the lack of one."""
+NON_PUBLIC: Final = frozenset({Outcome.NON_PUBLIC, Outcome.NON_PUBLIC_NAME})
+"""What other options would make another outcome."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +174,7 @@ class RobotsKeeper:
         known = self.sites.get(origin.text)
         async with self._store.lease(origin):
             record = await self._store.load_record(origin)
-            if record is not None and self._clock.now() < record.fresh_until_at:
+            if record is not None and self._clock.now() < record.fresh_until_at and self._holds(record):
                 return self.learn(record)
             ending = await self._read(origin, flight)
             learnt = self.fresh(origin)
@@ -185,6 +187,10 @@ class RobotsKeeper:
             self._tell_fetched(site, record)
             await self._save(record)
         return site
+
+    def _holds(self, record: RobotsRecord) -> bool:
+        """Whether it holds for this gate: one that is allowed private addresses takes no other's refusal of them."""
+        return not (self._options.allow_private_addresses and record.outcome in NON_PUBLIC)
 
     async def _save(self, record: RobotsRecord) -> None:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from robotgate._access import Standing, standing, standing_until_at
 from robotgate._compile import compile_rules
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from robotgate._overrides import HostOptions
     from robotgate._rules import Decision
     from robotgate._urls import Origin
+
+_PASSING: Final = frozenset({Outcome.FAILURE, Outcome.NON_PUBLIC_NAME})
+"""What may be otherwise in a while."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -80,7 +83,13 @@ class Site:
     def is_unreachable(self) -> bool:
         """Whether the site is closed only because its robots.txt cannot be read just now."""
         record = self.record
-        return record is not None and self.standing is Standing.CLOSED and record.outcome is Outcome.FAILURE
+        return record is not None and self.standing is Standing.CLOSED and record.outcome in _PASSING
+
+    @property
+    def is_non_public(self) -> bool:
+        """Whether the site's own name resolved to no public address: there is nothing that could be fetched."""
+        record = self.record
+        return record is not None and record.outcome is Outcome.NON_PUBLIC_NAME and not record.redirects
 
     @property
     def _has_rules(self) -> bool:

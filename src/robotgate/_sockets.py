@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet, ref
 
-import aiohttp
+from robotgate._public import PublicConnector
 
 try:
     import resource
@@ -90,16 +90,28 @@ class SocketBudget:
             connection.protocol.force_close()
 
 
-class BudgetedConnector(aiohttp.TCPConnector):
-    """An aiohttp connector without a limit to what is under way, and with one to what is kept open after it."""
+class BudgetedConnector(PublicConnector):
+    """A connector without a limit to what is under way, and with one to what is kept open after it."""
 
-    def __init__(self, budget: SocketBudget, *, resolver: AbstractResolver) -> None:
-        # aiohttp's own cache forgets nothing before version 3.14: the resolver remembers what is worth it.
-        super().__init__(limit=0, resolver=resolver, use_dns_cache=False, socket_factory=budget.make)
+    def __init__(
+        self, budget: SocketBudget, *, resolver: AbstractResolver, allow_private_addresses: bool = False
+    ) -> None:
+        super().__init__(
+            allow_private_addresses=allow_private_addresses,
+            socket_factory=budget.make,
+            resolver=resolver,
+            # aiohttp's own forgets nothing before version 3.14: the resolver remembers what is worth it.
+            use_dns_cache=False,
+            limit=0,
+        )
         self.budget = budget
 
     async def connect(self, req: ClientRequest, traces: list[Trace], timeout: ClientTimeout) -> Connection:
-        """A connection for one request, kept or new."""
+        """A connection for one request, kept or new.
+
+        Raises:
+            as `PublicConnector.connect`.
+        """
         if self.budget.is_spent:
             # What was closed a moment ago has its socket until the loop comes round.
             await asyncio.sleep(0)

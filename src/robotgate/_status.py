@@ -57,6 +57,7 @@ class Outcome(Enum):
     OTHER_CLIENT_ERROR = "other 4xx but 429"
     LOST = "a redirect to nowhere, or more than 5"
     NON_PUBLIC = "a redirect to a non-public address"
+    NON_PUBLIC_NAME = "a name, the site's own or that of a redirect, with no public address"
     FAILURE = "429, 5xx, anything else, network, TLS, DNS, timeout, cut off"
 
 
@@ -125,6 +126,7 @@ STATUS_TABLE: Final[Mapping[Outcome, Row]] = MappingProxyType(
         ),
         Outcome.LOST: Row(AccessResult.UNAVAILABLE, Effect.OPEN, Lifetime.ONE_DAY),
         Outcome.NON_PUBLIC: Row(AccessResult.UNREACHABLE, Effect.CLOSED, Lifetime.ONE_DAY),
+        Outcome.NON_PUBLIC_NAME: Row(AccessResult.UNREACHABLE, Effect.CLOSED, Lifetime.RETRY),
         Outcome.FAILURE: Row(
             AccessResult.UNREACHABLE,
             Effect.LAST_GOOD_ELSE_CLOSED,

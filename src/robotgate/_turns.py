@@ -214,7 +214,13 @@ class Turns:
         """
         try:
             return await self._admit(wish, arrival)
-        except (TooSoonError, HostUnavailableError, NestedTurnError, StoreError) as error:
+        except (
+            TooSoonError,
+            HostUnavailableError,
+            NonPublicAddressError,
+            NestedTurnError,
+            StoreError,
+        ) as error:
             self._tell_refused(wish, error)
             raise
 
@@ -274,8 +280,10 @@ class Turns:
             return None
         return max(0.0, wish.asked_at + wish.max_wait - self._clock.now())
 
-    def _refusal(self, site: Site, wish: Wish) -> DisallowedError | HostUnavailableError:
+    def _refusal(self, site: Site, wish: Wish) -> RobotGateError:
         verdict = site.verdict(wish.target, now=self._clock.now())
+        if site.is_non_public:
+            return NonPublicAddressError(verdict.url, verdict.cause)
         if site.is_unreachable:
             cause = f"its robots.txt cannot be read ({verdict.cause})"
             return HostUnavailableError(site.origin.host, verdict.retry_after or 0.0, cause, verdict)

@@ -62,6 +62,7 @@ WITHOUT_A_COPY: Final[dict[Outcome, Standings]] = {
     Outcome.OTHER_CLIENT_ERROR: (OPEN, OPEN, OPEN, CLOSED, OPEN),
     Outcome.LOST: (OPEN, OPEN, OPEN, OPEN, OPEN),
     Outcome.NON_PUBLIC: (CLOSED, CLOSED, CLOSED, CLOSED, CLOSED),
+    Outcome.NON_PUBLIC_NAME: (CLOSED, CLOSED, CLOSED, CLOSED, CLOSED),
     Outcome.FAILURE: (CLOSED, CLOSED, CLOSED, CLOSED, OPEN),
 }
 WITH_A_COPY: Final[dict[Outcome, Standings]] = WITHOUT_A_COPY | {
@@ -76,6 +77,7 @@ STATUS_OF: Final = {
     Outcome.OTHER_CLIENT_ERROR: 418,
     Outcome.LOST: 301,
     Outcome.NON_PUBLIC: 301,
+    Outcome.NON_PUBLIC_NAME: 301,
     Outcome.FAILURE: 500,
 }
 
@@ -154,6 +156,7 @@ def test_attempt_after_a_good_copy(outcome: Outcome, policy: StatusPolicy, expec
         (Outcome.OTHER_CLIENT_ERROR, AccessResult.UNAVAILABLE, Lifetime.ONE_DAY),
         (Outcome.LOST, AccessResult.UNAVAILABLE, Lifetime.ONE_DAY),
         (Outcome.NON_PUBLIC, AccessResult.UNREACHABLE, Lifetime.ONE_DAY),
+        (Outcome.NON_PUBLIC_NAME, AccessResult.UNREACHABLE, Lifetime.RETRY),
         (Outcome.FAILURE, AccessResult.UNREACHABLE, Lifetime.RETRY),
     ],
 )
@@ -278,16 +281,19 @@ def test_retry_after_is_obeyed(retry_after: float | None, delay: float) -> None:
 
 
 def test_failures_are_counted_in_a_row() -> None:
-    """Failures add up, keep the instant of the first, and any other outcome forgets them."""
+    """Failures of either kind add up, keep the instant of the first, and any other outcome forgets them."""
     first = settled(Outcome.FAILURE, now=100.0)
-    second = settled(Outcome.FAILURE, previous=first, now=200.0)
-    assert [(record.failures, record.failing_since_at) for record in (first, second)] == [
+    second = settled(Outcome.NON_PUBLIC_NAME, previous=first, now=200.0)
+    third = settled(Outcome.FAILURE, previous=second, now=400.0)
+    assert [(record.failures, record.failing_since_at) for record in (first, second, third)] == [
         (1, 100.0),
         (2, 100.0),
+        (3, 100.0),
     ]
     assert second.fresh_until_at == 200.0 + 120.0
-    for outcome in set(Outcome) - {Outcome.FAILURE}:
-        after = settled(outcome, previous=second, now=300.0)
+    assert third.fresh_until_at == 400.0 + 240.0
+    for outcome in set(Outcome) - {Outcome.FAILURE, Outcome.NON_PUBLIC_NAME}:
+        after = settled(outcome, previous=third, now=700.0)
         assert (after.failures, after.failing_since_at) == (0, None)
 
 

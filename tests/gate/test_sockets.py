@@ -121,7 +121,8 @@ class Here(AbstractResolver):
 
 def session_of(budget: SocketBudget) -> aiohttp.ClientSession:
     """A session that keeps no more idle sockets than that."""
-    return aiohttp.ClientSession(connector=BudgetedConnector(budget, resolver=Here()))
+    connector = BudgetedConnector(budget, resolver=Here(), allow_private_addresses=True)
+    return aiohttp.ClientSession(connector=connector)
 
 
 async def read(session: aiohttp.ClientSession, server: Server, host: str) -> None:

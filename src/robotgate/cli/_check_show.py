@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rich.text import Text
 
 from robotgate.cli._check import Exit, Finding
+from robotgate.cli._rows import with_our_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,7 +46,7 @@ def _reason(verdict: Verdict) -> str:
     if verdict.rule is not None:
         whose = ", ".join(verdict.group)
         return f"{verdict.reason.value}, line {verdict.rule.line}, in the group of {whose}"
-    cause = f": {verdict.cause}" if verdict.cause else ""
+    cause = f": {with_our_options(verdict.cause)}" if verdict.cause else ""
     return verdict.reason.value + cause
 
 

@@ -66,7 +66,12 @@ def invalid(url: str, error: InvalidURLError) -> Row:
 def in_our_words(error: RobotGateError) -> str:
     """What is wrong, with the command line's options where the error names the library's."""
     text = error.problem if isinstance(error, InvalidURLError) else str(error)
-    return text.replace("RobotGate(allow_private_addresses=True)", "--allow-private-addresses")
+    return with_our_options(text)
+
+
+def with_our_options(text: str) -> str:
+    """A text of the library's, with the command line's option where it names its own."""
+    return text.replace("allow_private_addresses=True", "--allow-private-addresses")
 
 
 def refused(url: str, error: aiohttp.ClientError | TimeoutError | OSError) -> tuple[Outcome, Row]:
@@ -80,7 +85,7 @@ def refused(url: str, error: aiohttp.ClientError | TimeoutError | OSError) -> tu
             late: Row = {"retry_after": round(error.retry_after, 3)}
             return Outcome.TOO_SOON, _row(url, Outcome.TOO_SOON) | late
         case HostUnavailableError():
-            why: Row = {"retry_after": round(error.retry_after, 3), "message": error.cause}
+            why: Row = {"retry_after": round(error.retry_after, 3), "message": with_our_options(error.cause)}
             columns = {} if error.verdict is None else _verdict_columns(error.verdict)
             return Outcome.UNAVAILABLE, _row(url, Outcome.UNAVAILABLE) | columns | why
         case _:
