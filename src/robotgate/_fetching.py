@@ -230,10 +230,11 @@ class PageFetcher:
             if redirect is not None:
                 await _let_go(response)
             is_page = redirect is None
-            return response, redirect
         except (aiohttp.ClientError, OSError) as error:
             turn.report(error=error)
             raise
+        else:
+            return response, redirect
         finally:
             if not is_page:
                 if response is not None:
