@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 CONNECT_TIMEOUT: Final = 5.0
 """Seconds for the TCP connection: a host that does not answer by then keeps others waiting."""
 CHUNK_BYTES: Final = 64 * 1024
+ASKED_FOR: Final = {"Accept": "text/plain,*/*;q=0.5", "Accept-Encoding": ACCEPTED}
+"""The headers of a request for robots.txt, besides those that say who asks."""
 
 
 class AiohttpFetcher:
@@ -41,7 +43,7 @@ class AiohttpFetcher:
             host = URL(url).raw_host
             request = self._session.get(
                 url,
-                headers={"Accept": "text/plain,*/*;q=0.5", "Accept-Encoding": ACCEPTED, **headers},
+                headers=ASKED_FOR | dict(headers),
                 allow_redirects=False,
                 raise_for_status=False,
                 auto_decompress=False,
@@ -50,7 +52,7 @@ class AiohttpFetcher:
             async with request as response:
                 has_begun = True
                 body = await _read(response, max_bytes) if 200 <= response.status <= 299 else b""
-                return _answer(response, body, now=self._clock.now())
+                return answer_of(response.status, response.headers, body, now=self._clock.now())
         except NonPublicAddressError as error:
             return Failure(error.problem, is_non_public=True)
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -80,10 +82,10 @@ async def _read(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
     return body.end()
 
 
-def _answer(response: aiohttp.ClientResponse, body: bytes, *, now: float) -> Answer:
-    headers = response.headers
+def answer_of(status: int, headers: Mapping[str, str], body: bytes, *, now: float) -> Answer:
+    """An answer, with what matters of its headers; these compare names without case."""
     return Answer(
-        status=response.status,
+        status=status,
         body=body,
         location=headers.get("Location"),
         cache_control=headers.get("Cache-Control"),

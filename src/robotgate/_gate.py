@@ -39,7 +39,7 @@ from robotgate._turns import PendingTurn
 from robotgate.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Callable, Iterable, Mapping
+    from collections.abc import AsyncIterable, Callable, Iterable, Mapping, MutableMapping
     from types import TracebackType
 
     from yarl import URL
@@ -498,6 +498,17 @@ class RobotGate:
     def headers(self) -> dict[str, str]:
         """User-Agent and From, as every request of ours has to bear them; for clients that are not the gate's own."""
         return dict(self._identity.headers)
+
+    def identify(self, headers: MutableMapping[str, str]) -> None:
+        """Add to a request's headers what is missing of `headers`; for clients that are not the gate's own.
+
+        Args:
+            headers: compares names without case, as every client's own type does.
+
+        Raises:
+            OptionError: there is a User-Agent, and it does not name the token whose rules are obeyed.
+        """
+        self._identity.complete(headers)
 
     @property
     def middleware(self) -> GateMiddleware:

@@ -1,0 +1,202 @@
+"""`HttpxFetcher`: robots.txt by the way that pages go, held to what a `Fetcher` owes. Measured at the servers."""
+
+from __future__ import annotations
+
+import gzip
+import socket
+import time
+import zlib
+from typing import TYPE_CHECKING, Final
+
+import httpx
+import pytest
+from tests.gate.servers import LOOPBACK, cut_off, dripping, endless, hang_up, silent
+
+from robotgate import Answer, DisallowedError, Failure, Fetcher, OptionError
+from robotgate.integrations.httpx import GateTransport, HttpxFetcher
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.conftest import OpenGate
+    from tests.gate.servers import Handler, Web
+
+RULES: Final = b"User-agent: *\nDisallow: /private"
+MAX_BYTES: Final = 1000
+
+
+@pytest.fixture
+async def transport() -> AsyncIterator[httpx.AsyncHTTPTransport]:
+    """A transport of httpx; closed behind the test, with a warning for every connection that was not let go of."""
+    async with httpx.AsyncHTTPTransport() as transport:
+        yield transport
+
+
+@pytest.fixture
+def robots(web: Web) -> str:
+    """Where the only site keeps its rules."""
+    return f"http://{LOOPBACK}:{web.port}/robots.txt"
+
+
+async def fetch(transport: httpx.AsyncBaseTransport, url: str, *, timeout: float = 5) -> Answer | Failure:
+    """What comes of asking for a robots.txt."""
+    headers = {"User-Agent": "ExampleBot/1.0"}
+    return await HttpxFetcher(transport).fetch(url, headers=headers, max_bytes=MAX_BYTES, timeout=timeout)
+
+
+async def answer(transport: httpx.AsyncBaseTransport, url: str) -> Answer:
+    """The answer, which has to be there."""
+    given = await fetch(transport, url)
+    assert isinstance(given, Answer), given
+    return given
+
+
+async def failure(transport: httpx.AsyncBaseTransport, url: str, *, timeout: float = 5) -> Failure:
+    """Why there is none."""
+    given = await fetch(transport, url, timeout=timeout)
+    assert isinstance(given, Failure), given
+    return given
+
+
+def raw_deflate(body: bytes) -> bytes:
+    """As servers send it that know no better."""
+    packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return packer.compress(body) + packer.flush()
+
+
+def test_fetcher_is_one(transport: httpx.AsyncHTTPTransport) -> None:
+    """The gate takes it; what is no transport is refused when it is made."""
+    assert isinstance(HttpxFetcher(transport), Fetcher)
+    with pytest.raises(OptionError, match=r"^transport="):
+        HttpxFetcher("http://proxy.example")  # type: ignore[arg-type]
+
+
+async def test_answer_has_what_matters(web: Web, transport: httpx.AsyncHTTPTransport, robots: str) -> None:
+    """Body, validators and lifetimes; asked for as ours, and by nobody else's headers."""
+    web.serve(robots, RULES, headers={"ETag": '"1"', "Cache-Control": "max-age=600", "Last-Modified": "then"})
+    assert await answer(transport, robots) == Answer(
+        status=200, body=RULES, cache_control="max-age=600", etag='"1"', last_modified="then"
+    )
+    sent = web.visit(robots).headers
+    assert set(sent) == {"Host", "Accept", "Accept-Encoding", "User-Agent"}
+    assert sent["User-Agent"] == "ExampleBot/1.0"
+    assert sent["Accept-Encoding"] == "gzip, deflate"
+
+
+async def test_redirect_is_not_followed(web: Web, transport: httpx.AsyncHTTPTransport, robots: str) -> None:
+    """The gate does, and judges where it leads."""
+    web.redirect(robots, "/elsewhere")
+    given = await answer(transport, robots)
+    assert (given.status, given.location, given.body) == (302, "/elsewhere", b"")
+    assert web.urls == [robots]
+
+
+async def test_retry_after_is_read(web: Web, transport: httpx.AsyncHTTPTransport, robots: str) -> None:
+    """Of a site that is not there now."""
+    web.serve(robots, status=503, headers={"Retry-After": "120"})
+    given = await answer(transport, robots)
+    assert (given.status, given.retry_after) == (503, 120)
+
+
+@pytest.mark.parametrize(
+    ("coding", "pack"),
+    [("gzip", gzip.compress), ("deflate", zlib.compress), ("deflate", raw_deflate)],
+    ids=["gzip", "zlib", "raw"],
+)
+async def test_body_is_decoded(
+    web: Web, transport: httpx.AsyncHTTPTransport, robots: str, coding: str, pack: object
+) -> None:
+    """As its Content-Encoding says."""
+    assert callable(pack)
+    web.serve(robots, pack(RULES), headers={"Content-Encoding": coding})
+    assert (await answer(transport, robots)).body == RULES
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        endless(b"#" * 1000),
+        endless(gzip.compress(b"#" * 10_000_000), headers={"Content-Encoding": "gzip"}),
+    ],
+    ids=["plain", "bomb"],
+)
+async def test_body_is_bounded(
+    web: Web, transport: httpx.AsyncHTTPTransport, robots: str, handler: Handler
+) -> None:
+    """What is beyond the bound is neither read nor unfolded, and its connection is closed."""
+    web.handle(robots, handler)
+    assert (await answer(transport, robots)).body == b"#" * MAX_BYTES
+
+
+@pytest.mark.parametrize("handler", [silent(), dripping()], ids=["silent", "dripping"])
+async def test_time_out_is_kept(
+    web: Web, transport: httpx.AsyncHTTPTransport, robots: str, handler: Handler
+) -> None:
+    """Over all: a body that goes on and on has no more time than one that never begins."""
+    web.handle(robots, handler)
+    began_at = time.monotonic()
+    assert "within 0.2 s" in (await failure(transport, robots, timeout=0.2)).cause
+    assert 0.2 <= time.monotonic() - began_at < 2
+
+
+@pytest.mark.parametrize(
+    ("handler", "is_outage"),
+    [
+        (silent(), True),
+        (dripping(), False),
+        (hang_up(), False),
+        (cut_off(b"User-agent: *\n", length=500), False),
+        (cut_off(b"", length=500, headers={"Content-Encoding": "zstd"}), False),
+    ],
+    ids=["silent", "dripping", "hang up", "cut off", "not asked for"],
+)
+async def test_host_that_begins_to_answer_is_there(
+    web: Web, transport: httpx.AsyncHTTPTransport, robots: str, handler: Handler, is_outage: object
+) -> None:
+    """However the rest goes."""
+    web.handle(robots, handler)
+    assert (await failure(transport, robots, timeout=0.2)).is_outage is is_outage
+
+
+async def test_refused_connection_is_an_outage(transport: httpx.AsyncHTTPTransport) -> None:
+    """Nobody is there."""
+    given = await failure(transport, f"http://{LOOPBACK}:{free_port()}/robots.txt")
+    assert given.is_outage
+    assert given.cause.startswith("ConnectError: ")
+
+
+async def test_dead_proxy_is_no_outage() -> None:
+    """The host was not asked."""
+    async with httpx.AsyncHTTPTransport(proxy=f"http://{LOOPBACK}:{free_port()}") as proxied:
+        assert not (await failure(proxied, "http://site.example/robots.txt")).is_outage
+
+
+async def test_rules_and_pages_go_one_way(
+    web: Web, open_gate: OpenGate, transport: httpx.AsyncHTTPTransport, robots: str
+) -> None:
+    """Both are asked for by the one transport, none by the gate's own session."""
+    web.serve(robots, RULES)
+    seen: list[str] = []
+
+    class Noting(httpx.AsyncBaseTransport):
+        """Notes what passes by."""
+
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            seen.append(str(request.url))
+            return await transport.handle_async_request(request)
+
+    noting = Noting()
+    gate = await open_gate(fetcher=HttpxFetcher(noting), allow_private_addresses=True)
+    site = robots.removesuffix("/robots.txt")
+    async with httpx.AsyncClient(transport=GateTransport(gate, noting)) as client:
+        assert (await client.get(f"{site}/page")).status_code == 200
+        with pytest.raises(DisallowedError):
+            await client.get(f"{site}/private")
+    assert seen == web.urls == [robots, f"{site}/page"]
+
+
+def free_port() -> int:
+    """A port of loopback at which nobody listens."""
+    with socket.socket() as taken:
+        taken.bind((LOOPBACK, 0))
+        return int(taken.getsockname()[1])
