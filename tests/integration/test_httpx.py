@@ -490,6 +490,14 @@ async def test_empty_query_is_judged_as_it_is_sent(web: Web, client: httpx.Async
     assert sent == ["/page?"]
 
 
+@pytest.mark.parametrize("target", [b"/open/../private", "/privät".encode()], ids=["dots", "no ASCII"])
+async def test_target_of_its_own_has_to_be_plain(web: Web, client: httpx.AsyncClient, target: bytes) -> None:
+    """What nobody has written as a URL is held to the same."""
+    with pytest.raises(InvalidURLError):
+        await client.get(PAGE, extensions={"target": target})
+    assert web.urls == []
+
+
 async def test_target_of_its_own_is_what_is_judged(web: Web, client: httpx.AsyncClient) -> None:
     """Httpx lets a request name another path for the wire."""
     web.serve(ROBOTS, RULES)
@@ -577,19 +585,33 @@ async def test_dead_proxy_is_no_outage_of_the_host(gate: RobotGate, page: str) -
     assert gate.host(page).unreachable_until_at is None
 
 
-async def test_error_that_the_caller_was_at_is_not_taken_for_the_cause(
+async def test_what_the_caller_was_at_is_not_taken_for_the_cause(web: Web, open_gate: OpenGate) -> None:
+    """A connection that this machine cannot make says nothing of the host, in the handler of a refused one neither."""
+    gate = await open_gate(allow_private_addresses=True)
+    page = f"http://{LOOPBACK}:{web.port}/"
+    elsewhere = f"http://localhost:{free_port()}/"
+    for url in (page, elsewhere):
+        gate.learn(url, b"")
+    # No interface of this machine has this address: EADDRNOTAVAIL.
+    here = GateTransport(gate, httpx.AsyncHTTPTransport(local_address="192.0.2.1"))
+    async with httpx.AsyncClient(transport=here) as client, httpx.AsyncHTTPTransport() as other:
+        try:
+            await other.handle_async_request(httpx.Request("GET", elsewhere))
+        except httpx.ConnectError:
+            with pytest.raises(httpx.ConnectError):
+                await client.get(page)
+    assert gate.host(page).visits == 1
+    assert gate.host(page).unreachable_until_at is None
+
+
+async def test_gate_may_be_closed_before_a_stream(
     web: Web, gate: RobotGate, client: httpx.AsyncClient
 ) -> None:
-    """Who goes elsewhere in the handler of a refused connection has that in his chain of contexts."""
-    web.handle(PAGE, hang_up())
-    transport = httpx.AsyncHTTPTransport()
-    elsewhere = f"http://{LOOPBACK}:{free_port()}/"
-    try:
-        await transport.handle_async_request(httpx.Request("GET", elsewhere))
-    except httpx.ConnectError:
-        with pytest.raises(httpx.RemoteProtocolError):
-            await client.get(PAGE)
-    assert gate.host(PAGE).unreachable_until_at is None
+    """What has been let through comes to its end."""
+    web.serve(PAGE, LARGE)
+    async with client.stream("GET", PAGE) as response:
+        await gate.aclose()
+        assert len(await response.aread()) == len(LARGE)
 
 
 async def test_inner_transport_is_closed_with_the_client(web: Web, gate: RobotGate) -> None:

@@ -53,8 +53,8 @@ class Dialled:
 
 
 def _failed_connection(error: httpx.ConnectError) -> str | None:
-    # httpcore cuts the chain of causes, but not that of contexts; no further than to the first error that is no
-    # httpcore's, behind which may stand what the caller was at.
+    # httpcore cuts its chain of causes, but not that of contexts. Behind the error of the system, contexts may be what
+    # the caller was at: from there on, causes alone are followed.
     origin: BaseException = error
     while not isinstance(origin, OSError):
         behind = origin.__cause__ or origin.__context__

@@ -41,7 +41,9 @@ if TYPE_CHECKING:
 
 _HTTPX_OWN: Final = f"python-{httpx.__name__}/{httpx.__version__}"
 """The User-Agent of a client that was given none: it says nothing of who crawls."""
-_ESCAPED_DOTS: Final = re.compile(r"/(?:\.|%2e){1,2}(?=[/?#]|\Z)", re.IGNORECASE)
+_DOT_SEGMENT: Final = re.compile(r"/(?:\.|%2e){1,2}(?=/|\Z)", re.IGNORECASE)
+_IDLE_CONNECTIONS: Final = 100
+"""Kept open for a next request; each takes a descriptor."""
 
 
 class TurnOptions(TypedDict, total=False):
@@ -80,7 +82,8 @@ class GateTransport(httpx.AsyncBaseTransport):
         check_part("transport", transport, httpx.AsyncBaseTransport)
         check_flag("refusals_as_responses", refusals_as_responses)
         self._gate = gate
-        self._transport = transport or httpx.AsyncHTTPTransport(limits=httpx.Limits())
+        limits = httpx.Limits(max_keepalive_connections=_IDLE_CONNECTIONS)
+        self._transport = httpx.AsyncHTTPTransport(limits=limits) if transport is None else transport
         self._refusals_as_responses = refusals_as_responses
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -227,15 +230,16 @@ def _url_as_sent(request: httpx.Request) -> URL:
     """
     url = request.url
     host = url.raw_host.decode("ascii")
-    target = cast("bytes", request.extensions.get("target", url.raw_path)).decode("ascii")
-    if _ESCAPED_DOTS.search(target.partition("?")[0]):
-        # httpx sends them as they are; aiohttp, browsers and most servers take them for dot segments.
-        raise InvalidURLError(str(url), "dot segments in disguise lead servers to another path")
     authority = (f"[{host}]" if ":" in host else host) + ("" if url.port is None else f":{url.port}")
     try:
-        return URL.build(scheme=url.scheme, authority=authority, path=target, encoded=True)
+        target = cast("bytes", request.extensions.get("target", url.raw_path)).decode("ascii")
+        sent = URL.build(scheme=url.scheme, authority=authority, path=target, encoded=True)
     except ValueError as error:
         raise InvalidURLError(str(url), f"not a URL ({error})") from error
+    if _DOT_SEGMENT.search(target.partition("?")[0]):
+        # httpx sends an escaped one as it is; aiohttp and browsers resolve it, and so do most servers.
+        raise InvalidURLError(str(url), "a dot segment in disguise leads servers to another path")
+    return sent
 
 
 def _cause(error: Exception, timeout: float) -> str:
