@@ -110,6 +110,15 @@ async def test_refusal_is_an_error_of_both_libraries(web: Web, client: httpx.Asy
     assert str(caught.value) == str(caught.value.__cause__)
 
 
+async def test_refusal_knows_its_request_without_a_client(gate: RobotGate) -> None:
+    """Whoever calls the transport himself has it as well."""
+    request = httpx.Request("GET", "http://10.0.0.1/")
+    async with GateTransport(gate) as transport:
+        with pytest.raises(httpx.RequestError) as caught:
+            await transport.handle_async_request(request)
+    assert caught.value.request is request
+
+
 async def test_refusal_can_be_pickled(web: Web, client: httpx.AsyncClient) -> None:
     """It crosses from a worker process to another as robotgate's own do."""
     web.serve(ROBOTS, RULES)
@@ -200,6 +209,18 @@ async def test_large_stream_holds_the_turn(
     await response.aclose()
     assert gate.host(PAGE).open_turns == 0
     assert (await client.get(NEXT)).status_code == 200
+
+
+async def test_stream_that_breaks_off_ends_the_turn(
+    web: Web, gate: RobotGate, client: httpx.AsyncClient
+) -> None:
+    """Though nobody closes it: there is nothing left to come."""
+    web.handle(PAGE, cut_off(b"x", length=9))
+    response = await client.send(client.build_request("GET", PAGE), stream=True)
+    with pytest.raises(httpx.RemoteProtocolError):
+        await anext(chunk async for chunk in response.aiter_raw(9))
+    assert gate.host(PAGE).open_turns == 0
+    await response.aclose()
 
 
 async def test_stream_in_a_block_ends_with_it(web: Web, gate: RobotGate, client: httpx.AsyncClient) -> None:
@@ -532,10 +553,11 @@ async def test_name_that_does_not_resolve_opens_the_circuit(open_gate: OpenGate)
             await client.get(page)
 
 
-async def test_certificate_that_does_not_hold_opens_the_circuit(web: Web, open_gate: OpenGate) -> None:
-    """As a refused connection."""
+@pytest.mark.parametrize("speaks_tls", [True, False], ids=["certificate", "no TLS"])
+async def test_failing_tls_opens_the_circuit(web: Web, open_gate: OpenGate, *, speaks_tls: bool) -> None:
+    """A certificate that does not hold, or none of it."""
     gate = await open_gate(allow_private_addresses=True)
-    page = f"https://127.0.0.1:{web.tls_port}/"
+    page = f"https://127.0.0.1:{web.tls_port if speaks_tls else web.port}/"
     gate.learn(page, b"")
     async with httpx.AsyncClient(transport=GateTransport(gate)) as client:
         with pytest.raises(httpx.ConnectError):
