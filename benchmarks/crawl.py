@@ -32,14 +32,13 @@ from robotgate import RobotGate
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 
-    from aiohttp import ClientMiddlewareType
-
     from benchmarks._plain_server import PlainSite
 
     Fetch = Callable[[str], Awaitable[object]]
     Crawl = Callable[[Sequence[str], int], Awaitable[None]]
 
 AGENT: Final = "ExampleBot/1.0"
+HEADERS: Final = {"User-Agent": AGENT, "From": "bot@example.org"}
 SIZES: Final = ((200, 50), (2_000, 5))
 """Hosts, and pages of each."""
 TASKS: Final = 100
@@ -99,12 +98,10 @@ async def visit_all(fetch: Fetch, urls: Sequence[str], tasks: int) -> None:
 
 
 @asynccontextmanager
-async def open_session(*middlewares: ClientMiddlewareType) -> AsyncIterator[ClientSession]:
+async def open_session() -> AsyncIterator[ClientSession]:
     """As every client here has it: names that lead to this machine, and no limit of its own."""
     connector = TCPConnector(resolver=LoopbackResolver(), limit=0)
-    async with ClientSession(
-        connector=connector, middlewares=middlewares, headers={"User-Agent": AGENT, "From": "bot@example.org"}
-    ) as session:
+    async with ClientSession(connector=connector, headers=HEADERS) as session:
         yield session
 
 
@@ -166,10 +163,14 @@ async def by_fetch(urls: Sequence[str], tasks: int) -> None:
 
 async def by_middleware(urls: Sequence[str], tasks: int) -> None:
     """Aiohttp with the gate's middleware."""
-    async with open_session() as shared:
-        gate = RobotGate(AGENT, contact="bot@example.org", session=shared, delay=0)
-        async with gate, open_session(gate.middleware) as session:
-            await visit_all(partial(read, session), urls, tasks)
+    async with (
+        open_session() as shared,
+        RobotGate(AGENT, contact="bot@example.org", session=shared, delay=0) as gate,
+        ClientSession(
+            connector=shared.connector, connector_owner=False, headers=HEADERS, middlewares=[gate.middleware]
+        ) as session,
+    ):
+        await visit_all(partial(read, session), urls, tasks)
 
 
 CLIENTS: Final = {
