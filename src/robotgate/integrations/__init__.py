@@ -1,1 +1,4 @@
-"""The gate where spiders already live: one thin module for each library, none imported unless asked for."""
+"""The gate inside other people's crawlers: one module for each, with an extra of its name, ``robotgate[scrapy]``.
+
+Nothing else in the package imports from here, so nobody needs what he does not use.
+"""

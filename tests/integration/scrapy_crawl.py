@@ -1,0 +1,116 @@
+"""One crawl of the real Scrapy, in a process of its own: its reactor starts only once.
+
+Reads what to crawl from standard input, as JSON: ``settings``, and ``requests`` as keyword arguments of
+`scrapy.Request`. Writes what came of it to standard output, as JSON: ``seen``, ``refused``, ``failed`` and ``stats``.
+Scrapy's log goes to standard error. Every name is this machine.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from scrapy import Request, Spider
+from scrapy.crawler import Crawler, CrawlerProcess
+from scrapy.http import TextResponse
+from scrapy.resolver import CachingThreadedResolver
+from scrapy.settings import default_settings
+from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.error import DNSLookupError
+
+from robotgate.integrations.scrapy import RefusedRequest
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping, Sequence
+
+    from scrapy.http import Response
+    from twisted.python.failure import Failure
+
+NOWHERE: Final = "nowhere.test"
+"""A name without an address."""
+
+
+class LoopbackResolver(CachingThreadedResolver):
+    """Every name but one is this machine."""
+
+    def getHostByName(self, name: str, timeout: Sequence[int] = ()) -> Deferred[str]:  # noqa: N802  # Twisted's name.
+        """The loopback address."""
+        return fail(DNSLookupError(name)) if name == NOWHERE else succeed("127.0.0.1")
+
+
+class OldHandler:
+    """A download handler as they were before Scrapy 2.14: without coroutines, and with the spider."""
+
+    lazy = False
+
+    def download_request(self, request: Request, spider: Spider) -> Deferred[Response]:
+        """A page, or a robots.txt, of its own."""
+        return succeed(TextResponse(request.url, body=f"Disallow: /{spider.name}".encode()))
+
+
+class ByProxy:
+    """Sends every request by a proxy, as a project's own middleware may."""
+
+    def __init__(self, proxy: str) -> None:
+        self._proxy = proxy
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> ByProxy:
+        """By the setting PROXY."""
+        return cls(crawler.settings["PROXY"])
+
+    def process_request(self, request: Request, spider: Spider | None = None) -> None:
+        """Whatever it is for."""
+        request.meta["proxy"] = self._proxy
+
+
+class OneByOne(Spider):
+    """Asks for each URL once, and notes what comes of it."""
+
+    name = "one-by-one"
+
+    async def start(self) -> AsyncIterator[Request]:
+        """All at once."""
+        for request in SPEC["requests"]:
+            yield Request(**request, errback=partial(self.note, request["url"]), dont_filter=True)
+
+    def parse(self, response: Response) -> None:
+        """A page came."""
+        SEEN.append([response.status, response.url])
+
+    def note(self, url: str, failure: Failure) -> None:
+        """None came."""
+        error = failure.value
+        if isinstance(error, RefusedRequest):
+            REFUSED.append([url, type(error.error).__name__, str(error)])
+        else:
+            FAILED.append([url, type(error).__name__, str(error)])
+
+
+def crawl(settings: Mapping[str, object]) -> Crawler:
+    """Crawl to the end.
+
+    Raises:
+        whatever keeps the crawl from starting.
+    """
+    # Scrapy 2.19 warns of the old name.
+    resolver = "TWISTED_DNS_RESOLVER" if hasattr(default_settings, "TWISTED_DNS_RESOLVER") else "DNS_RESOLVER"
+    process = CrawlerProcess({"TELNETCONSOLE_ENABLED": False, resolver: LoopbackResolver, **settings})
+    crawler = process.create_crawler(OneByOne)
+    failures: list[Failure] = []
+    process.crawl(crawler).addErrback(failures.append)
+    process.start()
+    for failure in failures:
+        failure.raiseException()
+    return crawler
+
+
+if __name__ == "__main__":
+    SPEC = json.load(sys.stdin)
+    SEEN: list[object] = []
+    REFUSED: list[object] = []
+    FAILED: list[object] = []
+    stats = crawl(SPEC["settings"]).stats.get_stats()
+    json.dump({"seen": SEEN, "refused": REFUSED, "failed": FAILED, "stats": stats}, sys.stdout, default=str)

@@ -1,0 +1,391 @@
+"""The add-on for Scrapy, in crawls of the real Scrapy, each in a process of its own; what counts is what servers saw."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import sys
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, Protocol
+
+import pytest
+from aiohttp import web as aiohttp_web
+from tests.conftest import AGENT, CONTACT
+from tests.gate.servers import cut_off, endless, silent
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.gate.servers import Web
+
+ADDONS: Final = {"robotgate.integrations.scrapy.Addon": 300}
+DELAY: Final = 0.3
+CRAWL: Final = "tests.integration.scrapy_crawl"
+LEAKS: Final = ("Unclosed", "never retrieved", "was destroyed", "never awaited")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crawled:
+    """What a crawl came to, as Scrapy told it."""
+
+    code: int
+    log: str
+    seen: list[tuple[int, str]]
+    refused: dict[str, tuple[str, str]]
+    """By URL: the kind of the error, and its text."""
+    failed: dict[str, tuple[str, str]]
+    stats: dict[str, float]
+
+    def told(self) -> dict[str, float]:
+        """The statistics of the gate, but for the time."""
+        return {
+            name.removeprefix("robotgate/"): value
+            for name, value in self.stats.items()
+            if name.startswith("robotgate/") and "seconds" not in name
+        }
+
+
+class Crawl(Protocol):
+    """Crawls some URLs, or some requests given as `scrapy.Request` takes them."""
+
+    async def __call__(self, *requests: str | dict[str, object], **settings: object) -> Crawled:
+        """With a delay of 0.3 s, unless told otherwise."""
+        ...
+
+
+@pytest.fixture
+def crawl() -> Crawl:
+    """Runs Scrapy with the add-on."""
+
+    async def crawl(*requests: str | dict[str, object], **settings: object) -> Crawled:
+        wanted = [{"url": request} if isinstance(request, str) else request for request in requests]
+        known = {
+            "ADDONS": ADDONS,
+            "ROBOTGATE_AGENT": AGENT,
+            "ROBOTGATE_CONTACT": CONTACT,
+            "ROBOTGATE_OPTIONS": {"delay": DELAY},
+        }
+        code, out, log = await run(
+            "-m", CRAWL, stdin=json.dumps({"requests": wanted, "settings": {**known, **settings}})
+        )
+        assert [word for word in LEAKS if word in log] == []
+        told = json.loads(out or "{}")
+        return Crawled(
+            code=code,
+            log=log,
+            seen=[(status, url) for status, url in told.get("seen", [])],
+            refused={url: (kind, text) for url, kind, text in told.get("refused", [])},
+            failed={url: (kind, text) for url, kind, text in told.get("failed", [])},
+            stats=told.get("stats", {}),
+        )
+
+    return crawl
+
+
+async def run(*arguments: str, stdin: str = "") -> tuple[int, str, str]:
+    """Run Python to its end: exit code, standard output and standard error."""
+    async with asyncio.timeout(50):
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *arguments,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        out, log = await process.communicate(stdin.encode())
+    assert process.returncode is not None
+    return process.returncode, out.decode(), log.decode()
+
+
+@pytest.fixture
+def one(web: Web) -> str:
+    """A site that keeps a folder to itself."""
+    site = f"http://one.test:{web.port}"
+    web.serve(f"{site}/robots.txt", "User-agent: *\nDisallow: /private\n")
+    return site
+
+
+@pytest.fixture
+def two(web: Web) -> str:
+    """A site without robots.txt, on another host."""
+    return f"http://two.test:{web.port}"
+
+
+async def test_disallowed_pages_are_never_asked_for(web: Web, one: str, two: str, crawl: Crawl) -> None:
+    """Nor are those that a redirect leads to; the rule and its line stand in the error, the log and the statistics."""
+    web.redirect(f"{two}/moved", f"{one}/private/2")
+    crawled = await crawl(f"{one}/", f"{one}/private/1", f"{two}/moved", ROBOTGATE_OPTIONS={"delay": 0})
+    assert sorted(web.urls) == sorted([f"{one}/robots.txt", f"{one}/", f"{two}/robots.txt", f"{two}/moved"])
+    for asked, refused in ((f"{one}/private/1", f"{one}/private/1"), (f"{two}/moved", f"{one}/private/2")):
+        kind, text = crawled.refused[asked]
+        assert kind == "DisallowedError"
+        assert text == f"{refused} is disallowed by line 2 of its robots.txt: Disallow: /private"
+        assert f"INFO: {text}" in crawled.log
+    assert crawled.told() == {"allowed": 2, "disallowed": 2, "robots_fetched": 2, "turns": 2}
+    assert "Traceback" not in crawled.log
+
+
+async def test_delay_holds_from_the_end_of_each_response(web: Web, one: str, crawl: Crawl) -> None:
+    """The robots.txt counts as a visit, redirects and failures as others; the wait is none of Scrapy's time-out."""
+    web.serve(f"{one}/slow", takes=0.1)
+    web.serve(f"{one}/broken", status=500)
+    web.redirect(f"{one}/moved", f"{one}/there")
+    crawled = await crawl(
+        *(f"{one}/{name}" for name in ("slow", "broken", "moved", "a")),
+        DOWNLOAD_TIMEOUT=DELAY * 0.8,
+        RETRY_TIMES=1,
+    )
+    assert web.count(f"{one}/robots.txt") == 1
+    assert web.count(f"{one}/broken") == 2
+    gaps = web.gaps("one.test")
+    assert len(gaps) == 6
+    assert min(gaps) >= DELAY
+    # Nothing of Scrapy's is added to it.
+    assert max(gaps) < DELAY * 3
+    assert crawled.stats["robotgate/waited_seconds"] >= DELAY * 6 * 0.9
+    assert crawled.failed == {}
+
+
+async def test_hosts_are_served_side_by_side(web: Web, crawl: Crawl) -> None:
+    """Each waits for itself alone."""
+    hosts = [f"site-{number}.test" for number in range(20)]
+    await crawl(*(f"http://{host}:{web.port}/{page}" for host in hosts for page in range(3)))
+    assert all(min(web.gaps(host)) >= DELAY for host in hosts)
+    begun = [visit.began_at for visit in web.visits]
+    assert len(begun) == 20 * 4
+    assert max(begun) - min(begun) < 20 * 3 * DELAY / 4
+
+
+async def test_slow_host_takes_no_places_of_others(web: Web, one: str, two: str, crawl: Crawl) -> None:
+    """With two places in all, pages of one host do not wait for ten of another that come first."""
+    web.serve(f"{one}/robots.txt", "User-agent: *\nCrawl-delay: 1")
+    await crawl(
+        *(f"{one}/{page}" for page in range(3)),
+        *(f"{two}/{page}" for page in range(10)),
+        ROBOTGATE_OPTIONS={"delay": 0},
+        CONCURRENT_REQUESTS=2,
+    )
+    assert min(web.gaps("one.test")) >= 1
+    (slow, *_) = (
+        visit.began_at for visit in web.visits if visit.url.startswith(one) and "robots" not in visit.url
+    )
+    assert max(visit.began_at for visit in web.visits if visit.host == "two.test") < slow
+
+
+async def test_429_holds_the_whole_host(web: Web, one: str, crawl: Crawl) -> None:
+    """Scrapy tries again, and so do other pages follow, when the host said; not before."""
+    answers = iter([429])
+
+    async def answer(_: aiohttp_web.Request) -> aiohttp_web.StreamResponse:
+        return aiohttp_web.Response(status=next(answers, 200), headers={"Retry-After": "1"})
+
+    web.handle(f"{one}/1", answer)
+    crawled = await crawl(f"{one}/1", f"{one}/2", ROBOTGATE_OPTIONS={"delay": 0})
+    assert web.count(f"{one}/1") == 2
+    first = web.urls.index(f"{one}/1")
+    assert web.gaps("one.test")[first] >= 1
+    assert sorted(crawled.seen) == [(200, f"{one}/1"), (200, f"{one}/2")]
+    assert crawled.told()["hosts_blocked"] == 1
+
+
+async def test_block_that_is_too_long_is_no_reason_to_try_again(web: Web, one: str, crawl: Crawl) -> None:
+    """Retries of a page whose host wants to be left alone for an hour are told so."""
+    web.serve(f"{one}/", status=503, headers={"Retry-After": "3600"})
+    crawled = await crawl(f"{one}/", ROBOTGATE_OPTIONS={"delay": 0})
+    assert web.count(f"{one}/") == 1
+    assert crawled.refused[f"{one}/"][0] == "HostUnavailableError"
+    assert crawled.told()["unavailable"] == 1
+
+
+async def test_host_that_does_not_answer_is_left_alone(web: Web, one: str, crawl: Crawl) -> None:
+    """A page that times out sends its own retries away, and the host's other pages."""
+    web.handle(f"{one}/1", silent())
+    crawled = await crawl(f"{one}/1", f"{one}/2", ROBOTGATE_OPTIONS={"delay": 0}, DOWNLOAD_TIMEOUT=0.5)
+    assert web.counts() == {f"{one}/robots.txt": 1, f"{one}/1": 1}
+    assert "it does not answer in time" in crawled.refused[f"{one}/1"][1]
+    assert crawled.told()["unavailable"] == 2
+
+
+async def test_unreadable_robots_txt_closes_its_site(web: Web, crawl: Crawl) -> None:
+    """Be it an error of the server's, half a file, garbage, or no server: no page is asked for, and the log says why."""
+    sites = {name: f"http://{name}.test:{web.port}" for name in ("broken", "half", "garbage", "nowhere")}
+    web.serve(f"{sites['broken']}/robots.txt", status=500)
+    web.handle(f"{sites['half']}/robots.txt", cut_off(b"User-agent: *\nDisallow:", length=1000))
+    web.serve(f"{sites['garbage']}/robots.txt", b"no gzip", headers={"Content-Encoding": "gzip"})
+    crawled = await crawl(*(f"{site}/" for site in sites.values()), "http://one.test:1/")
+    assert [url for url in web.urls if not url.endswith("/robots.txt")] == []
+    assert set(web.counts().values()) == {1}
+    assert {kind for kind, _ in crawled.refused.values()} == {"HostUnavailableError"}
+    assert len(crawled.refused) == 5
+    assert "it refuses connections" in crawled.refused["http://one.test:1/"][1]
+    assert "its name cannot be resolved" in crawled.refused[f"{sites['nowhere']}/"][1]
+    assert "HTTP status 500" in crawled.refused[f"{sites['broken']}/"][1]
+    assert crawled.told() == {
+        "hosts_blocked": 2,
+        "robots_fetched": 5,
+        "robots_unreachable": 5,
+        "unavailable": 5,
+    }
+
+
+async def test_robots_txt_may_be_hostile(web: Web, one: str, two: str, crawl: Crawl) -> None:
+    """One without an end is broken off, one that unfolds to a gigabyte is not unfolded; their first rules hold."""
+    web.handle(f"{one}/robots.txt", endless(b"User-agent: *\nDisallow: /private\n"))
+    bomb = gzip.compress(b"User-agent: *\nDisallow: /private\n" + b"#" * 50_000_000)
+    web.serve(f"{two}/robots.txt", bomb, headers={"Content-Encoding": "gzip"})
+    crawled = await crawl(*(f"{site}/{page}" for site in (one, two) for page in ("private", "open")))
+    assert set(crawled.refused) == {f"{one}/private", f"{two}/private"}
+    assert sorted(crawled.seen) == [(200, f"{one}/open"), (200, f"{two}/open")]
+
+
+async def test_robots_txt_may_redirect(web: Web, one: str, two: str, crawl: Crawl) -> None:
+    """To another host: its file binds who sent us there, and the hop is paced by its own host."""
+    web.redirect(f"{two}/robots.txt", f"{one}/robots.txt")
+    crawled = await crawl(f"{two}/private", f"{two}/open", f"{one}/open")
+    assert set(crawled.refused) == {f"{two}/private"}
+    assert web.count(f"{one}/robots.txt") == 2
+    assert min(web.gaps("one.test")) >= DELAY
+    assert crawled.stats["downloader/response_status_count/302"] == 1
+
+
+async def test_request_that_need_not_obey_is_paced(web: Web, one: str, two: str, crawl: Crawl) -> None:
+    """``dont_obey_robotstxt`` lets it pass the rules, be they unreadable, and keeps the delay."""
+    web.serve(f"{two}/robots.txt", status=500)
+    requests = [
+        {"url": f"{site}/private/{page}", "meta": {"dont_obey_robotstxt": True}}
+        for site in (one, two)
+        for page in "12"
+    ]
+    crawled = await crawl(*requests)
+    assert len(crawled.seen) == 4
+    assert all(min(web.gaps(host)) >= DELAY for host in ("one.test", "two.test"))
+
+
+async def test_robots_txt_goes_by_the_proxy_of_the_pages(web: Web, crawl: Crawl) -> None:
+    """A middleware of the project's says how; this machine itself could not even find the site."""
+    crawled = await crawl(
+        "http://nowhere.test/",
+        DOWNLOADER_MIDDLEWARES={f"{CRAWL}.ByProxy": 700},
+        PROXY=f"http://127.0.0.1:{web.port}",
+        ROBOTGATE_OPTIONS={"delay": 0},
+    )
+    assert [
+        url.partition("http://nowhere.test")[2].removeprefix("http://nowhere.test") for url in web.urls
+    ] == [
+        "/robots.txt",
+        "/",
+    ]
+    assert len(crawled.seen) == 1
+
+
+async def test_every_request_says_who_asks(web: Web, one: str, crawl: Crawl) -> None:
+    """A User-Agent that names the token passes; one that does not is refused, and not asked for."""
+    crawled = await crawl(
+        f"{one}/1",
+        {
+            "url": f"{one}/2",
+            "headers": {"User-Agent": "Mozilla/5.0 (compatible; ExampleBot/2)", "From": "me@a.test"},
+        },
+        {"url": f"{one}/3", "headers": {"User-Agent": "Mozilla/5.0"}},
+        ROBOTGATE_OPTIONS={"delay": 0},
+    )
+    agents = {visit.url.removeprefix(one): visit.headers["User-Agent"] for visit in web.visits}
+    assert agents == {"/robots.txt": AGENT, "/1": AGENT, "/2": "Mozilla/5.0 (compatible; ExampleBot/2)"}
+    contacts = [visit.headers.getall("From") for visit in web.visits]
+    assert sorted(contacts) == [[CONTACT], [CONTACT], ["me@a.test"]]
+    kind, text = crawled.failed[f"{one}/3"]
+    assert kind == "OptionError"
+    assert "does not name 'ExampleBot'" in text
+
+
+async def test_cached_page_takes_no_turn(web: Web, one: str, tmp_path: Path, crawl: Crawl) -> None:
+    """What Scrapy has in its cache is no visit."""
+    cache = {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": str(tmp_path)}
+    for _ in range(2):
+        crawled = await crawl(f"{one}/", **cache)
+        assert crawled.seen == [(200, f"{one}/")]
+    assert web.count(f"{one}/") == 1
+    assert "turns" not in crawled.told()
+    # Rules are not taken from the cache: its default policy would keep them for ever.
+    assert web.count(f"{one}/robots.txt") == 2
+
+
+async def test_who_will_not_wait_is_told(web: Web, one: str, crawl: Crawl) -> None:
+    """With ``max_wait``, a turn that comes later is none."""
+    crawled = await crawl(f"{one}/1", ROBOTGATE_OPTIONS={"delay": 1, "max_wait": 0.1})
+    assert crawled.refused[f"{one}/1"][0] == "TooSoonError"
+    assert web.urls == [f"{one}/robots.txt"]
+    assert crawled.told()["too_soon"] == 1
+
+
+async def test_handlers_of_others_send_what_has_its_turn(crawl: Crawl) -> None:
+    """Be they as old as Scrapy 2.13: with Deferreds, with the spider, and without an end."""
+    crawled = await crawl(
+        "http://one.test/1", "http://one.test/one-by-one", DOWNLOAD_HANDLERS={"http": f"{CRAWL}.OldHandler"}
+    )
+    assert crawled.code == 0
+    assert crawled.seen == [(200, "http://one.test/1"), (200, "http://one.test/one-by-one")]
+    assert crawled.told()["turns"] == 2
+
+
+async def test_more_may_be_under_way_at_one_host(web: Web, one: str, crawl: Crawl) -> None:
+    """``concurrency_per_host`` reaches Scrapy's own bounds; delays then count from start to start."""
+    for page in range(4):
+        web.serve(f"{one}/{page}", takes=1)
+    await crawl(
+        *(f"{one}/{page}" for page in range(4)),
+        ROBOTGATE_OPTIONS={"delay": 0.1, "concurrency_per_host": 2},
+    )
+    assert web.peak() == 2
+    begun = sorted(visit.began_at for visit in web.visits)
+    assert all(later - earlier >= 0.099 for earlier, later in pairwise(begun))
+
+
+async def test_parser_alone_serves_scrapys_own_middleware(web: Web, one: str, crawl: Crawl) -> None:
+    """``ROBOTSTXT_PARSER``: the rules are ours, the rest is Scrapy's."""
+    crawled = await crawl(
+        f"{one}/open",
+        f"{one}/private",
+        ADDONS={},
+        ROBOTSTXT_OBEY=True,
+        ROBOTSTXT_PARSER="robotgate.integrations.scrapy.RobotParser",
+    )
+    assert sorted(web.urls) == [f"{one}/open", f"{one}/robots.txt"]
+    assert crawled.failed[f"{one}/private"] == ("IgnoreRequest", "Forbidden by robots.txt")
+    assert crawled.stats["robotstxt/forbidden"] == 1
+
+
+async def test_wrong_setting_stops_the_crawl(web: Web, one: str, crawl: Crawl) -> None:
+    """Scrapy leaves out what is not configured; a gate that is left out would be open."""
+    crawled = await crawl(f"{one}/", ROBOTGATE_OPTIONS={"delya": 2})
+    assert crawled.code == 1
+    assert "OptionError: ROBOTGATE_OPTIONS: unexpected keyword argument 'delya'; known are " in crawled.log
+    assert web.urls == []
+
+
+async def test_other_reactors_are_refused(web: Web, one: str, crawl: Crawl) -> None:
+    """The gate runs on asyncio; the message names the setting."""
+    crawled = await crawl(f"{one}/", TWISTED_REACTOR="twisted.internet.selectreactor.SelectReactor")
+    assert crawled.code == 1
+    assert "OptionError: TWISTED_REACTOR: robotgate needs 'twisted.internet.asyncioreactor" in crawled.log
+    assert web.urls == []
+
+
+async def test_shell_passes_the_gate(web: Web) -> None:
+    """``scrapy shell`` asks for robots.txt too."""
+    settings = {
+        "ADDONS": json.dumps(ADDONS),
+        "ROBOTGATE_AGENT": AGENT,
+        "ROBOTGATE_CONTACT": CONTACT,
+        "ROBOTGATE_OPTIONS": '{"delay": 0, "allow_private_addresses": true}',
+    }
+    site = f"http://127.0.0.1:{web.port}"
+    web.serve(f"{site}/", "hello")
+    options = [part for name, value in settings.items() for part in ("-s", f"{name}={value}")]
+    code, out, log = await run("-m", "scrapy", "shell", *options, "-c", "response.text", f"{site}/")
+    assert code == 0, log
+    assert out.strip() == "hello"
+    assert web.urls == [f"{site}/robots.txt", f"{site}/"]
+    assert [word for word in LEAKS if word in log] == []
