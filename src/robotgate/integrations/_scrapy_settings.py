@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from robotgate._ports import Fetcher
 
-NOT_OPTIONS: Final = {"self", "agent", "contact", "session", "clock", "fetcher"}
-"""What of `RobotGate` has a setting of its own, or is the add-on's to choose."""
+NOT_OPTIONS: Final = {"self", "agent", "contact", "session", "clock", "fetcher", "max_bytes"}
+"""What of `RobotGate` has a setting of its own, is the add-on's to choose, or has no meaning here."""
 OPTIONS: Final = inspect.signature(RobotGate.__init__).parameters.keys() - NOT_OPTIONS
 
 ADDON: Final = SETTINGS_PRIORITIES["addon"]

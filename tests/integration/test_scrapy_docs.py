@@ -1,0 +1,66 @@
+"""docs/scrapy.md keeps its word: its program runs, and its tables name what there is."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+import sys
+from typing import TYPE_CHECKING, Final
+
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from tests.test_readme import ROOT, blocks
+
+from robotgate.integrations import _scrapy_settings, scrapy
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PAGE: Final = (ROOT / "docs" / "scrapy.md").read_text(encoding="utf-8")
+(PROGRAM,) = (program for program in blocks(PAGE, "python") if "__main__" in program)
+OPTIONS: Final = '"ROBOTGATE_OPTIONS": {"delay": 1, '
+
+
+async def answer(request: web.Request) -> web.Response:
+    """A site with a rule, and links."""
+    if request.path == "/robots.txt":
+        return web.Response(text="User-agent: *\nDisallow: /private\n")
+    return web.Response(text='<a href="/private/1">1</a> <a href="/page">2</a>', content_type="text/html")
+
+
+async def test_program_crawls(tmp_path: Path) -> None:
+    """It visits what it may, and says which line forbids the rest. All we change is to allow loopback."""
+    assert PROGRAM.count(OPTIONS) == 1
+    program = tmp_path / "links.py"
+    program.write_text(
+        PROGRAM.replace(OPTIONS, f'{OPTIONS}"allow_private_addresses": True, '), encoding="utf-8"
+    )
+    app = web.Application()
+    app.router.add_get("/{path:.*}", answer)
+    async with TestServer(app) as site, asyncio.timeout(60):
+        root = str(site.make_url("/"))
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, program, root, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        )
+        out, log = await process.communicate()
+    assert sorted(out.decode().splitlines()) == [
+        f"200 {root}",
+        f"200 {root}page",
+        f"refused: {root}private/1 is disallowed by line 2 of its robots.txt: Disallow: /private",
+    ], log.decode()
+    assert "'robotgate/disallowed': 1" in log.decode()
+
+
+def test_statistics_are_these() -> None:
+    """The page counts what the add-on counts."""
+    counted = set(re.findall(r'"(robotgate/\w+)"', inspect.getsource(scrapy)))
+    assert counted == set(re.findall(r"`(robotgate/\w+)`", PAGE))
+
+
+def test_options_that_the_page_names_can_be_given() -> None:
+    """Those of the table are options of the gate that the setting takes."""
+    (row,) = (line for line in PAGE.splitlines() if line.startswith("| `ROBOTGATE_OPTIONS`"))
+    named = set(re.findall(r"`([a-z_]+)`", row))
+    assert len(named) > 5
+    assert named <= _scrapy_settings.OPTIONS

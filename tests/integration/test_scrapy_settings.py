@@ -1,0 +1,105 @@
+"""What the add-on for Scrapy takes from the settings, and what it refuses by name. No crawl is begun."""
+
+from __future__ import annotations
+
+import pytest
+from scrapy.crawler import Crawler
+from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
+from scrapy.settings import Settings
+from scrapy.spiders import Spider
+from tests.conftest import AGENT, CONTACT
+
+from robotgate import HostOverride, InvalidURLError, OptionError
+from robotgate.integrations.scrapy import Addon, RobotParser
+
+WHO = {"ROBOTGATE_AGENT": AGENT, "ROBOTGATE_CONTACT": CONTACT}
+
+
+def configured(**values: object) -> tuple[Addon, Settings]:
+    """The add-on after it has had a project's settings, and these."""
+    settings = Settings(values)
+    addon = Addon(Crawler(Spider, settings))
+    addon.update_settings(settings)
+    return addon, settings
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({}, r"^ROBOTGATE_AGENT: name your crawler"),
+        ({"ROBOTGATE_AGENT": AGENT}, r"^ROBOTGATE_CONTACT: give an e-mail address or a page"),
+        ({"ROBOTGATE_AGENT": AGENT, "ROBOTGATE_CONTACT": "me"}, r"ROBOTGATE_CONTACT: contact='me'"),
+        (
+            {"USER_AGENT": "Mozilla/5.0", "ROBOTGATE_CONTACT": CONTACT},
+            r"^ROBOTGATE_AGENT, .*names every browser",
+        ),
+        ({**WHO, "USER_AGENT": "Mozilla/5.0"}, r"^USER_AGENT: .*does not name 'ExampleBot'"),
+        ({**WHO, "ROBOTSTXT_OBEY": False}, r"^ROBOTSTXT_OBEY: it is False"),
+        ({**WHO, "ROBOTSTXT_USER_AGENT": "OtherBot"}, r"token='OtherBot' does not appear"),
+        ({**WHO, "ROBOTGATE_OPTIONS": {"delay": -1}}, r"^ROBOTGATE_OPTIONS: delay=-1: give"),
+        ({**WHO, "ROBOTGATE_OPTIONS": {"delya": 1}}, r"^ROBOTGATE_OPTIONS: .*'delya'; known are"),
+        ({**WHO, "ROBOTGATE_OPTIONS": {"fetcher": None}}, r"^ROBOTGATE_OPTIONS: .*'fetcher'"),
+        ({**WHO, "ROBOTGATE_OPTIONS": {"overrides": 1}}, r"^ROBOTGATE_OPTIONS: overrides=1"),
+        ({**WHO, "ROBOTGATE_OPTIONS": "delay=1"}, r"^ROBOTGATE_OPTIONS: "),
+    ],
+)
+def test_setting_is_refused_by_name(values: dict[str, object], message: str) -> None:
+    """The message begins with the setting, and says what is wrong with it."""
+    with pytest.raises(OptionError, match=message):
+        configured(**values)
+
+
+def test_user_agent_can_say_it_all() -> None:
+    """A project that names itself and its page, as Scrapy's template asks for, needs no setting of ours."""
+    addon, settings = configured(USER_AGENT="ExampleBot/1.0 (+https://example.org/bot)")
+    assert addon.gate.headers == {"User-Agent": "ExampleBot/1.0 (+https://example.org/bot)"}
+    assert settings["USER_AGENT"] == "ExampleBot/1.0 (+https://example.org/bot)"
+
+
+def test_what_a_project_chose_stays() -> None:
+    """Only Scrapy's defaults are replaced, but for the middleware and the handlers."""
+    chosen = {
+        "CONCURRENT_REQUESTS": 3,
+        "CONCURRENT_REQUESTS_PER_DOMAIN": 2,
+        "SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.ScrapyPriorityQueue",
+        "USER_AGENT": "Mozilla/5.0 (compatible; ExampleBot/1.0)",
+    }
+    addon, settings = configured(**WHO, **chosen, DOWNLOAD_HANDLERS={"https": "example.Handler", "ftp": None})
+    assert {name: settings[name] for name in chosen} == chosen
+    assert settings.getdict("DOWNLOADER_MIDDLEWARES")[RobotsTxtMiddleware] is None
+    assert addon.handlers["https"] == "example.Handler"
+    assert settings.getwithbase("DOWNLOAD_HANDLERS")["ftp"] is None
+
+
+def test_places_follow_the_gate() -> None:
+    """A host has as many places in Scrapy as it may have requests under way, by option or by override."""
+    options = {"concurrency": 50, "overrides": {"example.org": HostOverride(concurrency=4)}}
+    _, settings = configured(**WHO, ROBOTGATE_OPTIONS=options)
+    assert settings.getint("CONCURRENT_REQUESTS") == 50
+    assert settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN") == 4
+
+
+def test_scheme_without_a_handler_stays_without() -> None:
+    """What a project has switched off is not switched on."""
+    addon, settings = configured(**WHO, DOWNLOAD_HANDLERS={"http": None})
+    assert set(addon.handlers) == {"https"}
+    assert settings.getwithbase("DOWNLOAD_HANDLERS")["http"] is None
+
+
+def test_component_without_the_add_on_is_refused() -> None:
+    """Nothing of it does half the work."""
+    with pytest.raises(OptionError, match=r"^ADDONS: give"):
+        Addon.of(Crawler(Spider))
+
+
+def test_parser_alone() -> None:
+    """Both types that Scrapy gives, and the name as a User-Agent has it."""
+    body = b"User-agent: ExampleBot\nDisallow: /private\nCrawl-delay: 2.5\n"
+    parser = RobotParser.from_crawler(Crawler(Spider), body)
+    assert parser.allowed("https://example.org/", "ExampleBot/1.0")
+    assert not parser.allowed(b"https://example.org/private", b"examplebot")
+    assert parser.allowed("https://example.org/private", "OtherBot")
+    assert parser.crawl_delay(b"ExampleBot") == 2.5
+    assert parser.crawl_delay("OtherBot") is None
+    with pytest.raises(InvalidURLError):
+        parser.allowed("mailto:bot@example.org", "ExampleBot")
