@@ -201,9 +201,28 @@ async def test_block_that_is_too_long_is_no_reason_to_try_again(web: Web, one: s
 
 
 async def test_host_that_does_not_answer_is_left_alone(web: Web, one: str, crawl: Crawl) -> None:
-    """A page that times out sends its own retries away, and the host's other pages."""
+    """For ten seconds. Nobody of its pages is lost for one that timed out, nor is that one."""
+    answers = iter([silent()])
+
+    async def answer(request: aiohttp_web.Request) -> aiohttp_web.StreamResponse:
+        for first in answers:
+            return await first(request)
+        return aiohttp_web.Response()
+
+    web.handle(f"{one}/1", answer)
+    crawled = await crawl(f"{one}/1", f"{one}/2", ROBOTGATE_OPTIONS={"delay": 0}, DOWNLOAD_TIMEOUT=2)
+    assert sorted(crawled.seen) == [(200, f"{one}/1"), (200, f"{one}/2")]
+    (timed_out, *_) = (gap for gap in web.gaps("one.test") if gap > 1)
+    assert timed_out >= 10
+    assert crawled.refused == {}
+
+
+async def test_who_will_not_wait_for_a_host_is_told(web: Web, one: str, crawl: Crawl) -> None:
+    """With ``max_wait``, a page that times out sends its own retries away, and the host's other pages."""
     web.handle(f"{one}/1", silent())
-    crawled = await crawl(f"{one}/1", f"{one}/2", ROBOTGATE_OPTIONS={"delay": 0}, DOWNLOAD_TIMEOUT=0.5)
+    crawled = await crawl(
+        f"{one}/1", f"{one}/2", ROBOTGATE_OPTIONS={"delay": 0, "max_wait": 1}, DOWNLOAD_TIMEOUT=0.5
+    )
     assert web.counts() == {f"{one}/robots.txt": 1, f"{one}/1": 1}
     assert "it does not answer in time" in crawled.refused[f"{one}/1"][1]
     assert crawled.told()["unavailable"] == 2

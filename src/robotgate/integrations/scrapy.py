@@ -29,6 +29,7 @@ from robotgate._errors import (
     TooSoonError,
 )
 from robotgate._events import HostBlocked, RobotsFetched
+from robotgate._pacing import MIN_RETRY_AFTER
 from robotgate._urls import Origin
 from robotgate._verdict import AccessResult
 from robotgate.integrations._scrapy_outage import scrapy_outage_of
@@ -60,6 +61,9 @@ T = TypeVar("T")
 VERDICT_PLACE: Final = 100
 """That of Scrapy's own middleware for robots.txt: refused is what nobody has spent anything on yet."""
 SCHEMES: Final = ("http", "https")
+OUTAGE_PATIENCE: Final = 60.0
+"""Seconds that a request waits at a time for a host that cannot be reached; `_circuit` has 10, 20 and 40 for its first.
+Scrapy never asks again for what is refused: one page that timed out would lose all the pages of its host."""
 TOLD: Final = (DisallowedError, HostUnavailableError, TooSoonError)
 """What the gate itself logs of those who ask for a turn."""
 STATS: Final = {
@@ -91,6 +95,8 @@ class Addon:
         self.crawler = crawler
         self.handlers: dict[str, str | type] = {}
         """The download handlers that send what has its turn, by scheme."""
+        self.patience = OUTAGE_PATIENCE
+        """Seconds to wait for a host that cannot be reached; no longer than `max_wait`."""
         self._opened = AsyncExitStack()
         self._waited = 0.0
         crawler.signals.connect(self._open, signals.spider_opened)
@@ -126,6 +132,8 @@ class Addon:
         """
         self.gate, self.identity = make_gate(settings, ScrapyFetcher(self.crawler))
         self.gate.subscribe(self._count, RobotsFetched, HostBlocked)
+        max_wait = settings.getdict("ROBOTGATE_OPTIONS").get("max_wait")
+        self.patience = OUTAGE_PATIENCE if max_wait is None else min(OUTAGE_PATIENCE, max_wait)
         set_defaults(settings, self.identity)
         settings.set("SCHEDULER_PRIORITY_QUEUE", HostAwarePriorityQueue, ADDON)
         settings.set_in_component_priority_dict("DOWNLOADER_MIDDLEWARES", RobotsTxtMiddleware, None)
@@ -241,9 +249,7 @@ class PacedHandler:
                 return decoded(await self._send(request), max_bytes=max_bytes)
         self._identify(request)
         try:
-            async with self._addon.gate.turn(_url_of_turn(request), priority=request.priority) as turn:
-                self._addon.tell_turn(turn)
-                return await self._send_in(turn, request)
+            return await self._send_when_due(request)
         except RobotGateError as error:
             raise self._addon.refusal(error, is_told=isinstance(error, TOLD)) from error
 
@@ -256,6 +262,17 @@ class PacedHandler:
             await maybe_deferred_to_future(closing)
         elif inspect.isawaitable(closing):
             await closing
+
+    async def _send_when_due(self, request: Request) -> Response:
+        while True:
+            try:
+                async with self._addon.gate.turn(_url_of_turn(request), priority=request.priority) as turn:
+                    self._addon.tell_turn(turn)
+                    return await self._send_in(turn, request)
+            except HostUnavailableError as error:
+                if error.verdict is not None or error.retry_after > self._addon.patience:
+                    raise
+                await asyncio.sleep(max(error.retry_after, MIN_RETRY_AFTER))
 
     async def _send_in(self, turn: Turn, request: Request) -> Response:
         try:
