@@ -251,13 +251,19 @@ async def test_unreadable_robots_txt_closes_its_site(web: Web, crawl: Crawl) -> 
 
 
 async def test_robots_txt_may_be_hostile(web: Web, one: str, two: str, crawl: Crawl) -> None:
-    """One without an end is broken off, one that unfolds to a gigabyte is not unfolded; their first rules hold."""
+    """One without an end is broken off, one that unfolds far too far is not unfolded; their first rules hold. What
+    comes with a 404 is nobody's business.
+    """
+    three = f"http://three.test:{web.port}"
+    web.serve(f"{three}/robots.txt", b"no gzip", status=404, headers={"Content-Encoding": "gzip"})
     web.handle(f"{one}/robots.txt", endless(b"User-agent: *\nDisallow: /private\n"))
     bomb = gzip.compress(b"User-agent: *\nDisallow: /private\n" + b"#" * 50_000_000)
     web.serve(f"{two}/robots.txt", bomb, headers={"Content-Encoding": "gzip"})
-    crawled = await crawl(*(f"{site}/{page}" for site in (one, two) for page in ("private", "open")))
+    crawled = await crawl(
+        *(f"{site}/{page}" for site in (one, two) for page in ("private", "open")), f"{three}/"
+    )
     assert set(crawled.refused) == {f"{one}/private", f"{two}/private"}
-    assert sorted(crawled.seen) == [(200, f"{one}/open"), (200, f"{two}/open")]
+    assert sorted(crawled.seen) == [(200, f"{one}/open"), (200, f"{three}/"), (200, f"{two}/open")]
 
 
 async def test_robots_txt_may_redirect(web: Web, one: str, two: str, crawl: Crawl) -> None:

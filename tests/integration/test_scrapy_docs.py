@@ -12,7 +12,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from tests.test_readme import ROOT, blocks
 
-from robotgate.integrations import _scrapy_settings, scrapy
+from robotgate.integrations import _scrapy_gate, _scrapy_settings, scrapy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,7 +54,9 @@ async def test_program_crawls(tmp_path: Path) -> None:
 
 def test_statistics_are_these() -> None:
     """The page counts what the add-on counts."""
-    counted = set(re.findall(r'"(robotgate/\w+)"', inspect.getsource(scrapy)))
+    counted = set(
+        re.findall(r'"(robotgate/\w+)"', inspect.getsource(scrapy) + inspect.getsource(_scrapy_gate))
+    )
     assert counted == set(re.findall(r"`(robotgate/\w+)`", PAGE))
 
 

@@ -60,7 +60,7 @@ class ScrapyFetcher:
         retry_after = header(response, "Retry-After")
         return Answer(
             status=response.status,
-            body=response.body if 200 <= response.status <= 299 else b"",
+            body=response.body,
             location=header(response, "Location"),
             cache_control=header(response, "Cache-Control"),
             retry_after=parse_retry_after(retry_after, now=self._clock.now()),
@@ -81,13 +81,18 @@ class ScrapyFetcher:
 def decoded(response: Response, *, max_bytes: int) -> Response:
     """A response of a robots.txt without its content coding, and no longer than wanted, whatever it unfolds to.
 
+    The body of an answer without rules may be anything, and is left out.
+
     Raises:
         ValueError: the body is not what its Content-Encoding says.
     """
-    body = BoundedBody(header(response, "Content-Encoding"), max_bytes=max_bytes)
-    body.feed(response.body)
+    coding = header(response, "Content-Encoding")
     headers = response.headers.copy()
     headers.pop("Content-Encoding", None)
+    if not 200 <= response.status <= 299:
+        return response.replace(body=b"", headers=headers)
+    body = BoundedBody(coding, max_bytes=max_bytes)
+    body.feed(response.body)
     return response.replace(body=body.end(), headers=headers)
 
 
