@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 ADDONS: Final = {"robotgate.integrations.scrapy.Addon": 300}
 DELAY: Final = 0.3
+LATE: Final = 0.05
+"""Seconds. A server notes the end of an answer when its octets have left; another process, the crawl, may have read
+them by then. The delays here are well above."""
 CRAWL: Final = "tests.integration.scrapy_crawl"
 LEAKS: Final = ("Unclosed", "never retrieved", "was destroyed", "never awaited")
 
@@ -129,7 +132,7 @@ async def test_disallowed_pages_are_never_asked_for(web: Web, one: str, two: str
 
 async def test_delay_holds_from_the_end_of_each_response(web: Web, one: str, crawl: Crawl) -> None:
     """The robots.txt counts as a visit; redirects, failures and further attempts as others."""
-    web.serve(f"{one}/slow", takes=0.1)
+    web.serve(f"{one}/slow", takes=0.2)
     web.serve(f"{one}/broken", status=500)
     web.redirect(f"{one}/moved", f"{one}/there")
     crawled = await crawl(*(f"{one}/{name}" for name in ("slow", "broken", "moved", "a")), RETRY_TIMES=1)
@@ -137,7 +140,7 @@ async def test_delay_holds_from_the_end_of_each_response(web: Web, one: str, cra
     assert web.count(f"{one}/broken") == 2
     gaps = web.gaps("one.test")
     assert len(gaps) == 6
-    assert min(gaps) >= DELAY
+    assert min(gaps) >= DELAY - LATE
     assert crawled.stats["robotgate/waited_seconds"] >= DELAY * 6 * 0.8
     assert [url for _, url in crawled.seen] == [f"{one}/slow", f"{one}/there", f"{one}/a"]
 
@@ -146,14 +149,14 @@ async def test_wait_is_none_of_scrapys_time_out(web: Web, one: str, crawl: Crawl
     """A turn that comes later than the time-out is a turn."""
     crawled = await crawl(f"{one}/", ROBOTGATE_OPTIONS={"delay": 1.5}, DOWNLOAD_TIMEOUT=1)
     assert crawled.seen == [(200, f"{one}/")]
-    assert min(web.gaps("one.test")) >= 1.5
+    assert min(web.gaps("one.test")) >= 1.5 - LATE
 
 
 async def test_hosts_are_served_side_by_side(web: Web, crawl: Crawl) -> None:
     """Each waits for itself alone."""
     hosts = [f"site-{number}.test" for number in range(20)]
     await crawl(*(f"http://{host}:{web.port}/{page}" for host in hosts for page in range(3)))
-    assert all(min(web.gaps(host)) >= DELAY for host in hosts)
+    assert all(min(web.gaps(host)) >= DELAY - LATE for host in hosts)
     begun = [visit.began_at for visit in web.visits]
     assert len(begun) == 20 * 4
     assert max(begun) - min(begun) < 20 * 3 * DELAY / 4
@@ -168,7 +171,7 @@ async def test_slow_host_takes_no_places_of_others(web: Web, one: str, two: str,
         ROBOTGATE_OPTIONS={"delay": 0},
         CONCURRENT_REQUESTS=2,
     )
-    assert min(web.gaps("one.test")) >= 1
+    assert min(web.gaps("one.test")) >= 1 - LATE
     (slow, *_) = (
         visit.began_at for visit in web.visits if visit.url.startswith(one) and "robots" not in visit.url
     )
@@ -186,7 +189,7 @@ async def test_429_holds_the_whole_host(web: Web, one: str, crawl: Crawl) -> Non
     crawled = await crawl(f"{one}/1", f"{one}/2", ROBOTGATE_OPTIONS={"delay": 0})
     assert web.count(f"{one}/1") == 2
     first = web.urls.index(f"{one}/1")
-    assert web.gaps("one.test")[first] >= 1
+    assert web.gaps("one.test")[first] >= 1 - LATE
     assert sorted(crawled.seen) == [(200, f"{one}/1"), (200, f"{one}/2")]
     assert crawled.told()["hosts_blocked"] == 1
 
@@ -213,7 +216,7 @@ async def test_host_that_does_not_answer_is_left_alone(web: Web, one: str, crawl
     crawled = await crawl(f"{one}/1", f"{one}/2", ROBOTGATE_OPTIONS={"delay": 0}, DOWNLOAD_TIMEOUT=2)
     assert sorted(crawled.seen) == [(200, f"{one}/1"), (200, f"{one}/2")]
     (timed_out, *_) = (gap for gap in web.gaps("one.test") if gap > 1)
-    assert timed_out >= 10
+    assert timed_out >= 10 - LATE
     assert crawled.refused == {}
 
 
@@ -272,7 +275,7 @@ async def test_robots_txt_may_redirect(web: Web, one: str, two: str, crawl: Craw
     crawled = await crawl(f"{two}/private", f"{two}/open", f"{one}/open")
     assert set(crawled.refused) == {f"{two}/private"}
     assert web.count(f"{one}/robots.txt") == 2
-    assert min(web.gaps("one.test")) >= DELAY
+    assert min(web.gaps("one.test")) >= DELAY - LATE
     assert crawled.stats["downloader/response_status_count/302"] == 1
 
 
@@ -286,7 +289,7 @@ async def test_request_that_need_not_obey_is_paced(web: Web, one: str, two: str,
     ]
     crawled = await crawl(*requests)
     assert len(crawled.seen) == 4
-    assert all(min(web.gaps(host)) >= DELAY for host in ("one.test", "two.test"))
+    assert all(min(web.gaps(host)) >= DELAY - LATE for host in ("one.test", "two.test"))
 
 
 async def test_robots_txt_goes_by_the_proxy_of_the_pages(web: Web, crawl: Crawl) -> None:
