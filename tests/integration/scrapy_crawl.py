@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler, CrawlerProcess
-from scrapy.http import TextResponse
+from scrapy.http import HtmlResponse, TextResponse
 from scrapy.resolver import CachingThreadedResolver
 from scrapy.settings import default_settings
 from twisted.internet.defer import Deferred, fail, succeed
@@ -23,7 +23,7 @@ from twisted.internet.error import DNSLookupError
 from robotgate.integrations.scrapy import RefusedRequest
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
     from scrapy.http import Response
     from twisted.python.failure import Failure
@@ -67,7 +67,7 @@ class ByProxy:
 
 
 class OneByOne(Spider):
-    """Asks for each URL once, and notes what comes of it."""
+    """Asks for each URL once, follows links, and notes what comes of it."""
 
     name = "one-by-one"
 
@@ -76,9 +76,12 @@ class OneByOne(Spider):
         for request in SPEC["requests"]:
             yield Request(**request, errback=partial(self.note, request["url"]), dont_filter=True)
 
-    def parse(self, response: Response) -> None:
-        """A page came."""
+    def parse(self, response: Response) -> Iterator[Request]:
+        """A page came; its links follow."""
         SEEN.append([response.status, response.url])
+        if isinstance(response, HtmlResponse):
+            for link in response.css("a::attr(href)").getall():
+                yield response.follow(link)
 
     def note(self, url: str, failure: Failure) -> None:
         """None came."""
