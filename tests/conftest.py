@@ -36,6 +36,7 @@ class GateOptions(TypedDict, total=False):
     allow_private_addresses: bool
     status_policy: StatusPolicy
     max_bytes: int
+    middleware_timeout: float | None
     clock: Clock | None
     fetcher: Fetcher | None
 

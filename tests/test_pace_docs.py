@@ -36,6 +36,7 @@ NOT_PACE: Final = {
     "allow_private_addresses",
     "status_policy",
     "max_bytes",
+    "middleware_timeout",
     "clock",
     "fetcher",
 }

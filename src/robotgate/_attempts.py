@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
+from weakref import ref
 
 from yarl import URL
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from types import TracebackType
+
+    from aiohttp import ClientResponse
 
 
 class Attempts:
@@ -23,16 +26,29 @@ class Attempts:
         self._url = url
         self._again = again
         self._is_first = True
+        # The connection, whose handles remember this context, outlives the response.
+        self._answer: ref[ClientResponse] | None = None
 
     def are_for(self, url: URL) -> bool:
         """Whether a request for `url` is one of them."""
-        return url == URL(self._url).with_user(None).with_fragment(None)
+        return url == self._url or url == URL(self._url).with_user(None).with_fragment(None)
 
     async def begin(self) -> None:
         """Go on at once with the first attempt; with another when its turn has come."""
         if not self._is_first:
+            self._break_off()
             await self._again()
         self._is_first = False
+
+    def answered(self, response: ClientResponse) -> None:
+        """An attempt has come to its headers."""
+        self._answer = ref(response)
+
+    def _break_off(self) -> None:
+        """Close the answer to the last attempt: who sends again has done with it, and may not have read it."""
+        answer = None if self._answer is None else self._answer()
+        if answer is not None:
+            answer.close()
 
 
 _current: ContextVar[Attempts | None] = ContextVar("robotgate_attempts", default=None)

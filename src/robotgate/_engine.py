@@ -31,7 +31,7 @@ from robotgate._turns import Turns
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from aiohttp import ClientHandlerType, ClientMiddlewareType, ClientRequest, ClientResponse
+    from aiohttp import ClientMiddlewareType
 
     from robotgate._errors import RobotGateError
     from robotgate._identity import Identity
@@ -69,14 +69,7 @@ class Engine:
             raise OptionError("session: it is closed")
         self._owns_session = session is None
         self._session = session = session or _own_session(options, middleware)
-        # Nothing of a caller's session but its connector: its credentials and cookies are not for robots.txt.
-        self._robots_session = aiohttp.ClientSession(
-            connector=session.connector,
-            connector_owner=False,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            trust_env=session.trust_env,
-            middlewares=[middleware, _anonymous],
-        )
+        self._robots_session = _robots_session(session)
         self._bounds = pages_bound, robots_bound = _bounds(options, session.connector, clock)
         self.lanes = Lanes(
             overrides=overrides,
@@ -96,7 +89,7 @@ class Engine:
             clock=clock,
             store=store,
             lanes=self.lanes,
-            fetcher=fetcher or AiohttpFetcher(self._robots_session, clock),
+            fetcher=fetcher or AiohttpFetcher(self._robots_session, clock, middlewares=(middleware,)),
             bound=robots_bound,
             listeners=listeners,
         )
@@ -118,7 +111,8 @@ class Engine:
             # The sessions are closed even if whoever closes the gate is cancelled.
             if self._owns_session:
                 stack.push_async_callback(self._session.close)
-            stack.push_async_callback(self._robots_session.close)
+            if self._robots_session is not self._session:
+                stack.push_async_callback(self._robots_session.close)
             for ready in list(self._ready):
                 ready.fail(GateClosedError("the gate was closed"))
             self.lanes.close()
@@ -239,10 +233,17 @@ def _access(site: Site) -> HostAccess:
     return HostAccess.EXCLUDED if site.rules.disallows_everything else HostAccess.CONTROLLED
 
 
-async def _anonymous(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
-    """Nobody's credentials are for robots.txt, those of a netrc file neither."""
-    request.headers.popall("Authorization", None)
-    return await handler(request)
+def _robots_session(session: aiohttp.ClientSession) -> aiohttp.ClientSession:
+    """What robots.txt is asked for with: the session itself, since nobody else knows its proxy."""
+    if type(session) is aiohttp.ClientSession:
+        return session
+    # Some classes derived from it answer from a cache of their own, which knows nothing of when rules are due again.
+    return aiohttp.ClientSession(
+        connector=session.connector,
+        connector_owner=False,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        trust_env=session.trust_env,
+    )
 
 
 def _own_session(options: Options, middleware: ClientMiddlewareType) -> aiohttp.ClientSession:

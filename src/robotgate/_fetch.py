@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from dataclasses import dataclass
+from http.cookies import SimpleCookie
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
+from multidict import CIMultiDict
 from yarl import URL
 
 from robotgate._access import Answer, Failure
@@ -15,7 +20,9 @@ from robotgate._outage import outage_of
 from robotgate._pacing import parse_retry_after
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+
+    from aiohttp import ClientHandlerType, ClientMiddlewareType, ClientRequest, ClientResponse
 
     from robotgate._ports import Clock
 
@@ -24,21 +31,80 @@ CONNECT_TIMEOUT: Final = 5.0
 CHUNK_BYTES: Final = 64 * 1024
 ASKED_FOR: Final = {"Accept": "text/plain,*/*;q=0.5", "Accept-Encoding": ACCEPTED}
 """The headers of a request for robots.txt, besides those that say who asks."""
+NEEDED_HEADERS: Final = frozenset({"host", "accept", "accept-encoding", "user-agent", "from"})
+"""What a request for robots.txt says, in lower case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """What a request goes through."""
+
+    url: URL
+    """With credentials, where there are any."""
+    headers: CIMultiDict[str]
+    """For the proxy itself, when it makes a tunnel."""
+
+
+_proxy: ContextVar[Proxy | None] = ContextVar("robotgate_robots_proxy", default=None)
+
+
+def robots_proxy_of(request: ClientRequest) -> AbstractContextManager[None]:
+    """Within this block a robots.txt is asked for through the proxy that the request goes through, if there is one.
+
+    Who crawls through a proxy has reasons, and a robots.txt that is asked for directly would tell who he is.
+    """
+    return _NO_PROXY if request.proxy is None else _through(_proxy_of(request, request.proxy))
+
+
+_NO_PROXY: Final = nullcontext()
+
+
+@contextmanager
+def _through(proxy: Proxy) -> Iterator[None]:
+    token = _proxy.set(proxy)
+    try:
+        yield
+    finally:
+        _proxy.reset(token)
+
+
+def _proxy_of(request: ClientRequest, url: URL) -> Proxy:
+    auth = request.proxy_auth
+    if auth is not None:
+        # Where aiohttp reads them alike in all its versions.
+        url = url.with_user(auth.login).with_password(auth.password)
+    # aiohttp writes into the headers it is given.
+    return Proxy(url, CIMultiDict(request.proxy_headers or ()))
 
 
 class AiohttpFetcher:
-    """The `Fetcher` of a gate: one GET on a session of ours, which carries none of the caller's credentials."""
+    """The `Fetcher` of a gate: one GET, which carries none of its session's credentials and leaves it no cookies.
 
-    def __init__(self, session: aiohttp.ClientSession, clock: Clock) -> None:
+    Args:
+        session: whose connector, proxy and TLS serve. Its own middlewares do not.
+        middlewares: in their place.
+    """
+
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        clock: Clock,
+        *,
+        middlewares: tuple[ClientMiddlewareType, ...] = (),
+    ) -> None:
         self._session = session
         self._clock = clock
+        self._middlewares = (*middlewares, _anonymous)
 
     async def fetch(
         self, url: str, *, headers: Mapping[str, str], max_bytes: int, timeout: float
     ) -> Answer | Failure:
         """The answer, or why there is none."""
+        if self._session.closed:
+            return Failure("the session was closed")
         host: str | None = None
         has_begun = False
+        proxy = _proxy.get()
         try:
             host = URL(url).raw_host
             request = self._session.get(
@@ -47,6 +113,9 @@ class AiohttpFetcher:
                 allow_redirects=False,
                 raise_for_status=False,
                 auto_decompress=False,
+                proxy=None if proxy is None else proxy.url,
+                proxy_headers=None if proxy is None else proxy.headers.copy(),
+                middlewares=self._middlewares,
                 timeout=aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_TIMEOUT),
             )
             async with request as response:
@@ -59,6 +128,16 @@ class AiohttpFetcher:
             # A host that begins to answer is there, however the rest goes.
             is_outage = not has_begun and outage_of(error, host=host) is not None
             return Failure(_cause(error, timeout), is_outage=is_outage)
+
+
+async def _anonymous(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
+    """Nobody's credentials are for robots.txt: not the session's, nor its cookies, nor those of a netrc file."""
+    for name in [name for name in request.headers if name.lower() not in NEEDED_HEADERS]:
+        request.headers.popall(name, None)
+    response = await handler(request)
+    # Nor is what a robots.txt sets for the session's pages.
+    response.cookies = SimpleCookie()
+    return response
 
 
 def _cause(error: Exception, timeout: float) -> str:

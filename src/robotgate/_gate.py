@@ -104,6 +104,9 @@ class RobotGate:
             they in the URL or what its name resolves to.
         status_policy: what a robots.txt that cannot be read means for its site.
         max_bytes: the longest body that an awaited `fetch` reads.
+        middleware_timeout: seconds, the total timeout of the requests that go through `middleware`, within which a
+            turn has to come; as in aiohttp, 0 and None are none. Only for aiohttp before 3.15: later ones tell the
+            timeout of each request, which then counts in place of this.
         clock: tells the time.
         fetcher: asks for robots.txt files.
 
@@ -137,6 +140,7 @@ class RobotGate:
         allow_private_addresses: bool = False,
         status_policy: StatusPolicy = StatusPolicy.DEFAULT,
         max_bytes: int = MAX_FETCH_BYTES,
+        middleware_timeout: float | None = None,
         clock: Clock | None = None,
         fetcher: Fetcher | None = None,
     ) -> None:
@@ -160,6 +164,7 @@ class RobotGate:
             allow_private_addresses=allow_private_addresses,
             status_policy=status_policy,
             max_bytes=max_bytes,
+            middleware_timeout=middleware_timeout,
         )
         check_part("session", session, aiohttp.ClientSession)
         check_part("store", store, Store)
@@ -172,7 +177,7 @@ class RobotGate:
         self._fetcher = fetcher
         self._listeners = Listeners()
         self._overrides = Overrides(self._options.host_options(), overrides)
-        self._middleware = GateMiddleware(self._begin, self._identity)
+        self._middleware = GateMiddleware(self._begin, self._identity, timeout=middleware_timeout)
         self._engine: Engine | None = None
         self._is_closed = False
         self._sites: dict[str, Site] = {}
@@ -525,8 +530,15 @@ class RobotGate:
             )
         return self._engine
 
-    async def _begin(self, url: URL) -> Turn:
-        return await self._running.turns.begin(url, priority=0, max_wait=self._options.max_wait)
+    async def _begin(self, url: URL, timeout: float | None) -> Turn:
+        """A turn for the middleware, waited for no longer than the request may take in all."""
+        max_wait = self._options.max_wait
+        if timeout is not None and (max_wait is None or timeout < max_wait):
+            max_wait = timeout
+        text = str(url)
+        # What is sent as it is written need not be taken apart.
+        plain = text if is_sent_as_written(text, text.find("/", 8)) else url
+        return await self._running.turns.begin(plain, priority=0, max_wait=max_wait)
 
     def _max_wait(self, given: float | _Given | None) -> float | None:
         if isinstance(given, _Given):

@@ -53,13 +53,13 @@ class Identity:
         Raises:
             OptionError: there is a User-Agent, and it does not name the token whose rules we obey.
         """
-        given = headers.get("User-Agent")
-        if given is not None and given != self.user_agent and not _names(given, self.token):
+        given = headers.setdefault("User-Agent", self.user_agent)
+        if given != self.user_agent and not _names(given, self.token):
             raise OptionError(
                 f"the User-Agent {given!r} does not name {self.token!r}, the token whose rules are obeyed"
             )
-        for name, value in self.headers.items():
-            headers.setdefault(name, value)
+        if self.mail is not None:
+            headers.setdefault("From", self.mail)
 
 
 def identify(agent: str, *, contact: str, token: str | None) -> Identity:

@@ -2,39 +2,44 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
-from weakref import WeakKeyDictionary
 
-from aiohttp import ClientError
+from aiohttp import ClientError, ClientTimeout, hdrs
 from aiohttp.http import SERVER_SOFTWARE
 
 from robotgate._attempts import attempts_at
+from robotgate._fetch import robots_proxy_of
+from robotgate._holds import Holds
+from robotgate._page import CREDENTIAL_HEADERS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
+    from multidict import CIMultiDict
     from yarl import URL
 
     from robotgate._identity import Identity
     from robotgate._turn import Turn
 
-    BeginTurn = Callable[[URL], Awaitable[Turn]]
+    BeginTurn = Callable[[URL, float | None], Awaitable[Turn]]
 
-MAX_HOLD: Final = 60.0
-"""Seconds without an octet after which a turn ends though its response is neither read nor released: whoever holds it
-may be waiting for the very next turn."""
+SWITCHING_PROTOCOLS: Final = 101
+"""The answer to the handshake of a websocket: what follows is no response."""
+HTTP_SCHEMES: Final = {"ws": "http", "wss": "https"}
+"""By which scheme the rules of a websocket's host are found: its handshake is a GET (RFC 6455 §4.1)."""
+BLANK_CREDENTIALS: Final = frozenset({"", "Basic Og=="})
+"""What stands where a session's own credentials would: nothing, or nobody's name with no password."""
 
 
 class GateMiddleware:
     """Judges and paces every hop, and every attempt, of every request of a session."""
 
-    def __init__(self, begin: BeginTurn, identity: Identity) -> None:
+    def __init__(self, begin: BeginTurn, identity: Identity, *, timeout: float | None) -> None:
         self._begin = begin
         self._identity = identity
-        self._held: WeakKeyDictionary[ClientRequest, Hold] = WeakKeyDictionary()
+        self._timeout = timeout
+        self._holds = Holds()
 
     async def __call__(self, request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
         """Send one request in its turn.
@@ -45,58 +50,61 @@ class GateMiddleware:
         attempts = attempts_at(request.url)
         if attempts is not None:
             await attempts.begin()
-            return await handler(request)
-        self._identify(request)
-        unread = self._held.pop(request, None)
-        if unread is not None:
-            # A retry middleware sends the same request again, and may never read the first answer.
-            unread.end()
-        turn = await self._begin(request.url)
-        with ExitStack() as failing:
-            failing.callback(turn.end)
-            try:
-                response = await handler(request)
-            except (ClientError, OSError) as error:
-                turn.report(error=error)
-                raise
+            _leave_out_blank_credentials(request.headers)
+            response = await handler(request)
+            attempts.answered(response)
+            return response
+        self._identify(request.headers)
+        # A retry middleware sends the same request again, and may never read the first answer.
+        self._holds.break_off(request)
+        with robots_proxy_of(request):
+            turn = await self._begin(_http(request.url), self._total_timeout(request))
+        return await self._send(request, handler, turn)
+
+    async def _send(self, request: ClientRequest, handler: ClientHandlerType, turn: Turn) -> ClientResponse:
+        is_over = True
+        try:
+            response = await handler(request)
             turn.report(status=response.status, headers=response.headers)
-            failing.pop_all()
-        self._held[request] = Hold(turn, response)
+            connection = response.connection
+            if connection is None:
+                turn.report(bytes=response.content.total_bytes)
+            elif response.status != SWITCHING_PROTOCOLS:
+                self._holds.keep(turn, request, response, connection)
+                is_over = False
+        except (ClientError, OSError) as error:
+            turn.report(error=error)
+            raise
+        finally:
+            if is_over:
+                turn.end()
         return response
 
-    def _identify(self, request: ClientRequest) -> None:
-        if request.headers.get("User-Agent") == SERVER_SOFTWARE:
+    def _identify(self, headers: CIMultiDict[str]) -> None:
+        if headers.get(hdrs.USER_AGENT) == SERVER_SOFTWARE:
             # aiohttp's own, which says nothing of who crawls.
-            del request.headers["User-Agent"]
-        self._identity.complete(request.headers)
+            headers[hdrs.USER_AGENT] = self._identity.user_agent
+        self._identity.complete(headers)
+
+    def _total_timeout(self, request: ClientRequest) -> float | None:
+        """Seconds that the request may take in all, as far as anybody tells: aiohttp does since 3.15.
+
+        What earlier hops of the same call have used of them it does not tell.
+        """
+        told: object = getattr(request, "timeout", None)
+        total = told.total if isinstance(told, ClientTimeout) else self._timeout
+        # To aiohttp 0 is no limit.
+        return total or None
 
 
-class Hold:
-    """Keeps a turn until its response has been read to the end, or is let go of."""
+def _http(url: URL) -> URL:
+    """The URL by whose rules a request is judged."""
+    scheme = HTTP_SCHEMES.get(url.scheme)
+    return url if scheme is None else url.with_scheme(scheme)
 
-    def __init__(self, turn: Turn, response: ClientResponse) -> None:
-        self._turn = turn
-        self._response = response
-        connection = response.connection
-        self._limit: asyncio.TimerHandle | None = None
-        if connection is None:
-            self.end()
-            return
-        self._read_so_far = 0
-        self._limit = asyncio.get_running_loop().call_later(MAX_HOLD, self._look)
-        connection.add_callback(self.end)
 
-    def _look(self) -> None:
-        received = self._response.content.total_bytes
-        if received == self._read_so_far:
-            self.end()
-            return
-        self._read_so_far = received
-        self._limit = asyncio.get_running_loop().call_later(MAX_HOLD, self._look)
-
-    def end(self) -> None:
-        """The response is over; ending twice is ending once."""
-        if self._limit is not None:
-            self._limit.cancel()
-        self._turn.report(bytes=self._response.content.total_bytes)
-        self._turn.end()
+def _leave_out_blank_credentials(headers: CIMultiDict[str]) -> None:
+    """Send nothing where `gate.fetch`, which cannot leave a session's header out, put a blank in its place."""
+    for name in CREDENTIAL_HEADERS:
+        if headers.get(name) in BLANK_CREDENTIALS:
+            del headers[name]

@@ -43,6 +43,7 @@ class Options:
     allow_private_addresses: bool
     status_policy: StatusPolicy
     max_bytes: int
+    middleware_timeout: float | None = None
     rate: tuple[int, float] | None = None
     total_rate: tuple[int, float] | None = None
     robots_rate: tuple[int, float] | None = None
@@ -58,6 +59,8 @@ class Options:
             check_patience(name, getattr(self, name))
         if self.max_wait is not None:
             check_seconds("max_wait", self.max_wait)
+        if self.middleware_timeout is not None:
+            check_seconds("middleware_timeout", self.middleware_timeout)
         for name in ("concurrency_per_host", "concurrency", "robots_concurrency", "max_bytes"):
             check_whole(name, getattr(self, name), least=1)
         for name in ("rate", "total_rate", "robots_rate"):

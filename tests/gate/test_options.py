@@ -30,7 +30,7 @@ AGENT: Final = "ExampleBot/1.0"
 CONTACT: Final = "bot@example.org"
 PAGE: Final = "http://site.example/page"
 
-SECONDS = ("delay", "max_wait")
+SECONDS = ("delay", "max_wait", "middleware_timeout")
 PATIENCE = ("max_delay", "max_block")
 COUNTS = ("concurrency_per_host", "concurrency", "robots_concurrency", "max_bytes")
 NO_SECONDS: Final[tuple[object, ...]] = (-1, -0.001, math.nan, math.inf, "1", True, [], b"1", 1j)

@@ -9,7 +9,7 @@ import aiohttp
 from aiohttp import web as aioweb
 from tests.paced import make_gate, now
 
-from robotgate._middleware import MAX_HOLD
+from robotgate._holds import MAX_HOLD
 
 if TYPE_CHECKING:
     from tests.gate.servers import Handler, Web
