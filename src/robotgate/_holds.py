@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Final
-from weakref import WeakKeyDictionary, ref
+from weakref import WeakKeyDictionary
+
+from robotgate._turn import finish
 
 if TYPE_CHECKING:
     from aiohttp import ClientRequest, ClientResponse
@@ -66,36 +68,29 @@ class Holds:
 
 
 class Hold:
-    """One of them. It keeps no response alive: one that nobody has any more lets go of its connection by itself."""
+    """One of them."""
 
     __slots__ = ("_among", "_read_so_far", "_response", "_turn", "look_at")
 
     def __init__(self, turn: Turn, response: ClientResponse, among: dict[Hold, None]) -> None:
         self._turn = turn
-        self._response = ref(response)
+        self._response = response
         self._among = among
         self._read_so_far = 0
         self.look_at = 0.0
 
     def has_moved(self) -> bool:
         """Whether octets came since this was last asked."""
-        response = self._response()
         before = self._read_so_far
-        if response is not None:
-            self._read_so_far = response.content.total_bytes
+        self._read_so_far = self._response.content.total_bytes
         return self._read_so_far > before
 
     def break_off(self) -> None:
         """Close the response, if it is still open, and with it the turn."""
-        response = self._response()
-        if response is not None:
-            response.close()
+        self._response.close()
         self.end()
 
     def end(self) -> None:
         """The response is over; ending twice is ending once."""
         self._among.pop(self, None)
-        response = self._response()
-        if response is not None:
-            self._turn.report(bytes=response.content.total_bytes)
-        self._turn.end()
+        finish(self._turn, self._response)

@@ -11,6 +11,7 @@ from robotgate._attempts import attempts_at
 from robotgate._fetch import robots_proxy_of
 from robotgate._holds import Holds
 from robotgate._page import CREDENTIAL_HEADERS
+from robotgate._turn import finish
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -68,7 +69,7 @@ class GateMiddleware:
             turn.report(status=response.status, headers=response.headers)
             connection = response.connection
             if connection is None:
-                turn.report(bytes=response.content.total_bytes)
+                finish(turn, response)
             elif response.status != SWITCHING_PROTOCOLS:
                 self._holds.keep(turn, request, response, connection)
                 is_over = False

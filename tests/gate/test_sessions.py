@@ -10,6 +10,8 @@ import aiohttp
 import pytest
 from aiohttp import web as aioweb
 
+from robotgate import RobotGate
+
 if TYPE_CHECKING:
     from pathlib import Path
     from types import SimpleNamespace
@@ -61,6 +63,37 @@ async def test_credentials_in_headers_of_the_session_do_not_cross_origins(
     there = web.visit(f"{OTHER}/there")
     assert there.headers.get(name, "") == ""
     assert there.headers["X-Mine"] == "1"
+
+
+@pytest.mark.filterwarnings("ignore:BasicAuth is deprecated:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:The 'auth' parameter is deprecated:DeprecationWarning")
+@pytest.mark.parametrize("given", ["auth", "Authorization", "cookie", "Proxy-Authorization"])
+async def test_middleware_of_the_gate_leaves_credentials_of_the_session_out(web: Web, given: str) -> None:
+    """Of another origin's request, for real: not even blank; nor do they come back with the first origin."""
+    gates: list[RobotGate] = []
+
+    async def gated(
+        request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        return await gates[0].middleware(request, handler)
+
+    web.redirect(PAGE, f"{OTHER}/there")
+    web.redirect(f"{OTHER}/there", f"{SITE}/back")
+    name = "Authorization" if given == "auth" else given
+    auth = aiohttp.BasicAuth("user", "secret") if given == "auth" else None
+    headers = {"X-Mine": "1"} if given == "auth" else {name: BASIC, "X-Mine": "1"}
+    async with (
+        aiohttp.ClientSession(
+            connector=web.connector(), middlewares=[gated], headers=headers, auth=auth
+        ) as session,
+        RobotGate("ExampleBot/1.0", contact="bot@example.org", session=session, delay=0) as gate,
+    ):
+        gates.append(gate)
+        await gate.fetch(PAGE)
+    assert web.visit(PAGE).headers[name] == BASIC
+    for url in (f"{OTHER}/there", f"{SITE}/back"):
+        assert name not in web.visit(url).headers
+        assert web.visit(url).headers["X-Mine"] == "1"
 
 
 @pytest.mark.parametrize("crosses", [False, True])
