@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,6 +11,8 @@ from yarl import URL
 from robotgate._errors import InvalidURLError
 
 REDIRECT_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
+_LOST_HOST: Final = re.compile(r"https?:///", re.IGNORECASE)
+"""To some a path of the same host, to others a host of that name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,8 @@ def page_redirect(method: str, url: URL, *, status: int, location: str | None) -
         return None
     try:
         target = url.join(URL(location.strip()))
+        if _LOST_HOST.match(location.strip()):
+            raise InvalidURLError(location, "redirected to a URL without a host")
         becomes_get = (status == 303 and method != "HEAD") or (status in (301, 302) and method == "POST")
         if url.raw_fragment and not target.raw_fragment:
             target = target.with_fragment(url.fragment)

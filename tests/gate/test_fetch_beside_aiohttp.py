@@ -1,0 +1,242 @@
+"""`gate.fetch` beside aiohttp's own session, at the same server: what it sees of both is the same, hop by hop.
+
+Where the two differ, a test here says so.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import aiohttp
+import pytest
+from yarl import URL
+
+from robotgate import HostUnavailableError, RobotGate
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from types import SimpleNamespace
+
+    from tests.conftest import OpenGate
+    from tests.gate.servers import Visit, Web
+
+    from robotgate._page import RequestOptions
+
+SITE: Final = "http://site.example"
+PAGE: Final = f"{SITE}/page"
+THERE: Final = f"{SITE}/there"
+OTHER: Final = "http://other.example"
+OURS: Final = ("User-Agent", "From")
+"""What the gate adds."""
+
+pytestmark = [
+    # aiohttp 3.14 deprecates what crawlers still use, and what works until aiohttp 4.
+    pytest.mark.filterwarnings("ignore:BasicAuth is deprecated:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:The 'auth' parameter is deprecated:DeprecationWarning"),
+]
+
+Seen = list[tuple[str, str, bytes, dict[str, str]]]
+
+
+def seen(visits: list[Visit], *, without: tuple[str, ...] = ()) -> Seen:
+    """What pages were asked for, and how, but for some headers."""
+    return [
+        (
+            visit.method,
+            visit.url,
+            visit.body,
+            {name: value for name, value in sorted(visit.headers.items()) if name not in (*OURS, *without)},
+        )
+        for visit in visits
+        if not visit.url.endswith("/robots.txt")
+    ]
+
+
+async def both(
+    web: Web,
+    gate: RobotGate,
+    session: aiohttp.ClientSession,
+    method: str,
+    url: str = PAGE,
+    *,
+    options: RequestOptions | None = None,
+    without: tuple[str, ...] = (),
+) -> tuple[Seen, Seen]:
+    """What the servers see of aiohttp, and of `gate.fetch`; and both come to the same end."""
+    options = options or {}
+    async with session.request(method, url, **options) as response:
+        theirs = response.status, str(response.url), await response.read(), len(response.history)
+    of_aiohttp = seen(web.visits, without=without)
+    web.visits.clear()
+    session.cookie_jar.clear()
+    fetched = await gate.fetch(url, method, **options)
+    assert (fetched.status, fetched.url, fetched.body, len(fetched.history)) == theirs
+    return of_aiohttp, seen(web.visits, without=without)
+
+
+@pytest.mark.parametrize(
+    "target", ["/there", f"{OTHER}/there", f"{SITE}:8080/there", "https://site.example/there"]
+)
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
+@pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 307, 308])
+async def test_redirects_as_aiohttp_follows_them(  # noqa: PLR0917  # Parameters of pytest's have names.
+    web: Web, gate: RobotGate, session: aiohttp.ClientSession, status: int, method: str, target: str
+) -> None:
+    """Method, body and headers of each hop, for every status."""
+    web.redirect(PAGE, target, status=status)
+    of_aiohttp, of_fetch = await both(web, gate, session, method, options={"headers": {"X-Mine": "1"}})
+    assert of_fetch == of_aiohttp
+
+
+@pytest.mark.parametrize(
+    "body", [{"data": b"octets"}, {"json": {"a": 1}}, {"data": {"field": "value"}}], ids=str
+)
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH"])
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_bodies_as_aiohttp_sends_them(  # noqa: PLR0917  # As above.
+    web: Web,
+    gate: RobotGate,
+    session: aiohttp.ClientSession,
+    status: int,
+    method: str,
+    body: RequestOptions,
+) -> None:
+    """To the next hop, or not."""
+    web.redirect(PAGE, "/there", status=status)
+    of_aiohttp, of_fetch = await both(web, gate, session, method, options=body)
+    assert of_fetch == of_aiohttp
+    assert of_fetch[0][2] != b""
+
+
+@pytest.mark.parametrize("status", [301, 302, 303])
+async def test_content_type_goes_with_the_body(
+    web: Web, gate: RobotGate, session: aiohttp.ClientSession, status: int
+) -> None:
+    """A difference: aiohttp says of what type the body is that it does not send any more (RFC 9110 §15.4)."""
+    web.redirect(PAGE, "/there", status=status)
+    options: RequestOptions = {"data": b"octets", "headers": {"Content-Type": "text/x-test"}}
+    of_aiohttp, of_fetch = await both(web, gate, session, "POST", options=options)
+    (*_, theirs), (*_, ours) = of_aiohttp[1], of_fetch[1]
+    assert theirs.pop("Content-Type") == "text/x-test"
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("target", ["/there", f"{OTHER}/there"])
+@pytest.mark.parametrize(
+    ("url", "options"),
+    [
+        (PAGE, {"headers": {"Authorization": "Bearer x"}}),
+        (PAGE, {"headers": {"Cookie": "a=1", "X-Mine": "1"}}),
+        (PAGE, {"cookies": {"a": "1"}}),
+        ("http://user:secret@site.example/page", {}),
+        (PAGE, {"params": {"q": "1"}}),
+        (PAGE, {"skip_auto_headers": ["Accept"]}),
+        (PAGE, {"compress": "deflate", "data": b"octets"}),
+        (PAGE, {"chunked": True, "data": b"octets"}),
+        (PAGE, {"expect100": True}),
+    ],
+    ids=str,
+)
+async def test_options_as_aiohttp_takes_them(  # noqa: PLR0917  # As above.
+    web: Web,
+    gate: RobotGate,
+    session: aiohttp.ClientSession,
+    url: str,
+    options: RequestOptions,
+    target: str,
+) -> None:
+    """Credentials stay with their origin, and the rest goes on, as aiohttp has it."""
+    web.redirect(PAGE, target, status=307)
+    # Older versions of aiohttp take the cookies of a request along to other origins.
+    without = ("Cookie",) if target.startswith(OTHER) else ()
+    of_aiohttp, of_fetch = await both(web, gate, session, "GET", url, options=options, without=without)
+    assert of_fetch == of_aiohttp
+    if target.startswith(OTHER):
+        assert not {"Cookie", "Authorization"} & set(web.visits[-1].headers)
+
+
+@pytest.mark.parametrize("jar", ["set by the page", "had before"])
+async def test_cookie_jar_as_aiohttp_keeps_it(
+    web: Web, gate: RobotGate, session: aiohttp.ClientSession, jar: str
+) -> None:
+    """By the rules of the jar: what a site set goes back to that site, over other sites' hops, and to no other."""
+    web.serve(PAGE, status=302, headers={"Location": f"{OTHER}/there", "Set-Cookie": "a=1; Path=/"})
+    web.redirect(f"{OTHER}/there", f"{SITE}/back")
+    if jar == "had before":
+        web.redirect(PAGE, f"{OTHER}/there")
+    cookies: list[list[str | None]] = []
+    for way in ("aiohttp", "fetch"):
+        session.cookie_jar.clear()
+        web.visits.clear()
+        if jar == "had before":
+            session.cookie_jar.update_cookies({"a": "1"}, URL(SITE))
+        if way == "aiohttp":
+            async with session.get(PAGE):
+                pass
+        else:
+            await gate.fetch(PAGE)
+        cookies.append([visit.headers.get("Cookie") for visit in web.visits if "robots" not in visit.url])
+    assert cookies[0] == cookies[1]
+    assert cookies[1] == [None if jar == "set by the page" else "a=1", None, "a=1"]
+
+
+@pytest.mark.parametrize("most", [1, 2, 10])
+async def test_redirects_that_are_allowed_are_one_more_than_aiohttps(
+    web: Web, gate: RobotGate, session: aiohttp.ClientSession, most: int
+) -> None:
+    """A difference: aiohttp gives up at the redirect of that number, and `gate.fetch` behind it."""
+    web.redirect(PAGE, PAGE)
+    with pytest.raises(aiohttp.TooManyRedirects):
+        await session.get(PAGE, max_redirects=most)
+    of_aiohttp = web.count(PAGE)
+    web.visits.clear()
+    with pytest.raises(aiohttp.TooManyRedirects):
+        await gate.fetch(PAGE, max_redirects=most)
+    assert (of_aiohttp, web.count(PAGE)) == (most, most + 1)
+
+
+async def test_traces_see_every_hop_as_a_request(web: Web, open_gate: OpenGate) -> None:
+    """A difference: `on_request_redirect` is not among them, since each hop is a request of its own."""
+    heard: list[tuple[str, str]] = []
+
+    def hear(signal: str) -> Callable[[aiohttp.ClientSession, SimpleNamespace, object], Awaitable[None]]:
+        async def note(_: aiohttp.ClientSession, __: SimpleNamespace, given: object) -> None:
+            heard.append((signal, str(getattr(given, "url", ""))))
+
+        return note
+
+    tracing = aiohttp.TraceConfig()
+    for signal in ("start", "redirect", "end", "exception"):
+        getattr(tracing, f"on_request_{signal}").append(hear(signal))
+    web.redirect(PAGE, "/there")
+    async with aiohttp.ClientSession(connector=web.connector(), trace_configs=[tracing]) as session:
+        gate = await open_gate(session=session)
+        gate.learn(PAGE, b"")
+        await gate.fetch(PAGE)
+        by_fetch, heard[:] = heard[:], []
+        async with session.get(PAGE):
+            pass
+    assert by_fetch == [("start", PAGE), ("end", PAGE), ("start", THERE), ("end", THERE)]
+    assert [signal for signal, _ in heard] == ["start", "redirect", "end"]
+
+
+@pytest.mark.parametrize(
+    "location", ["//", "http://", "http:///path", "http:path", "http:/path", "?", "#x", "\\\\x"]
+)
+async def test_odd_locations_end_alike(
+    web: Web, gate: RobotGate, session: aiohttp.ClientSession, location: str
+) -> None:
+    """Both go to the same place, or nowhere; `gate.fetch` never goes where aiohttp does not."""
+    web.redirect(PAGE, location)
+    with suppress(aiohttp.ClientError):
+        async with session.get(PAGE, max_redirects=2):
+            pass
+    of_aiohttp = set(web.urls)
+    web.visits.clear()
+    with suppress(aiohttp.ClientError, HostUnavailableError):
+        await gate.fetch(PAGE, max_redirects=2)
+    if location in {"http:path", "http:/path"}:
+        # Older versions of aiohttp stop here; browsers do not.
+        of_aiohttp.add(f"{SITE}/path")
+    assert {url for url in web.urls if not url.endswith("/robots.txt")} <= of_aiohttp
