@@ -74,10 +74,10 @@ class RobotGate:
         contact: where site owners reach you: an e-mail address, sent as From, or a URL, put into the User-Agent.
         token: the product token (RFC 9309 §2.2.1), when it is not the first word of `agent`.
         session: an aiohttp session to fetch pages with, which stays yours to close. By default the gate opens one of
-            its own. Requests for robots.txt share its connector, so its resolver and its limits, and `trust_env`:
-            a proxy set in the environment serves them too; one given as ``proxy=`` serves pages only. What is under
-            way is bounded by its connector's limit as well. What names resolve to is looked at if its connector is a
-            `PublicConnector`.
+            its own. robots.txt is asked for with it as well, so through its connector and its proxy, but without its
+            headers, cookies, credentials and middlewares; what is under way is bounded by its connector's limit. Where
+            its class is derived from aiohttp's, only the connector and `trust_env` serve robots.txt. What names resolve
+            to is looked at if its connector is a `PublicConnector`. docs/doors.md tells what else the choice decides.
         store: where rules and host state are remembered; by default in memory. Gates of one event loop may share one:
             see `MemoryStore` for what they then share.
         delay: seconds between the end of one response of a host and the next request to it, at least. What a site
@@ -517,7 +517,11 @@ class RobotGate:
 
     @property
     def middleware(self) -> GateMiddleware:
-        """For ``aiohttp.ClientSession(middlewares=[gate.middleware])``; put it last. Every hop is judged and paced."""
+        """For ``aiohttp.ClientSession(middlewares=[gate.middleware])``; put it last. Every hop is judged and paced.
+
+        aiohttp counts the wait against a request's total timeout; a turn that surely comes later than that raises
+        `TooSoonError` at once. docs/doors.md tells what it guarantees, and what it cannot.
+        """
         return self._middleware
 
     @property

@@ -1,0 +1,133 @@
+"""What a door cannot do, where docs/doors.md says so: who relies on more than is told here, relies on nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import aiohttp
+import pytest
+from tests.gate.servers import hang_up
+
+from robotgate import DisallowedError, RobotGate
+
+if TYPE_CHECKING:
+    from tests.conftest import OpenGate
+    from tests.gate.servers import Web
+
+SITE: Final = "http://site.example"
+ROBOTS: Final = f"{SITE}/robots.txt"
+PAGE: Final = f"{SITE}/page"
+PRIVATE: Final = f"{SITE}/private"
+RULES: Final = "User-agent: *\nDisallow: /private"
+DELAY: Final = 0.06
+
+
+async def test_middlewares_of_one_request_stand_in_place_of_the_gate(web: Web, gate: RobotGate) -> None:
+    """No other is asked: with `middlewares=()` nothing is judged, paced or named."""
+    web.serve(ROBOTS, RULES)
+    async with aiohttp.ClientSession(connector=web.connector(), middlewares=[gate.middleware]) as session:
+        with pytest.raises(DisallowedError):
+            await session.get(PRIVATE)
+        async with session.get(PRIVATE, middlewares=()) as response:
+            assert response.status == 200
+        async with session.get(PAGE, middlewares=[gate.middleware]):
+            pass
+    assert web.urls == [ROBOTS, PRIVATE, PAGE]
+    assert "ExampleBot" not in web.visit(PRIVATE).headers["User-Agent"]
+
+
+async def test_middlewares_of_one_fetch_leave_its_turn_alone(web: Web, gate: RobotGate) -> None:
+    """It is had before aiohttp is asked; only a second attempt would go past it."""
+    web.serve(ROBOTS, RULES)
+    with pytest.raises(DisallowedError):
+        await gate.fetch(PRIVATE, middlewares=())
+    assert (await gate.fetch(PAGE, middlewares=())).status == 200
+    assert web.visit(PAGE).headers["User-Agent"] == "ExampleBot/1.0"
+
+
+async def test_own_session_paces_what_aiohttp_sends_again(web: Web, open_gate: OpenGate) -> None:
+    """The gate's own session has its middleware."""
+    gate = await open_gate(session=None, delay=DELAY, allow_private_addresses=True)
+    origin = f"http://127.0.0.1:{web.port}"
+    web.handle(f"{origin}/page", hang_up())
+    with pytest.raises(aiohttp.ServerDisconnectedError):
+        await gate.fetch(f"{origin}/page")
+    assert web.urls == [f"{origin}/robots.txt", f"{origin}/page", f"{origin}/page"]
+    assert gate.host(origin).visits == 3
+    assert min(web.gaps("127.0.0.1")) >= DELAY
+
+
+async def test_turn_sees_nothing_of_what_its_client_does(
+    web: Web, gate: RobotGate, session: aiohttp.ClientSession
+) -> None:
+    """A client that follows redirects by itself goes where the gate did not let it."""
+    web.serve(ROBOTS, RULES)
+    web.redirect(PAGE, "/private")
+    async with gate.turn(PAGE) as turn, session.get(turn.url, headers=gate.headers) as response:
+        assert str(response.url) == PRIVATE
+    assert gate.host(PAGE).visits == 2
+    assert len(web.visits) == 3
+
+
+async def test_turn_for_each_hop_is_the_clients_to_take(
+    web: Web, gate: RobotGate, session: aiohttp.ClientSession
+) -> None:
+    """One that is told not to follow, and asks for the next hop's turn, is stopped there."""
+    web.serve(ROBOTS, RULES)
+    web.redirect(PAGE, "/private")
+    async with (
+        gate.turn(PAGE) as turn,
+        session.get(turn.url, headers=gate.headers, allow_redirects=False) as response,
+    ):
+        turn.report(response.status, response.headers)
+    with pytest.raises(DisallowedError):
+        async with gate.turn(f"{SITE}{response.headers['Location']}"):
+            raise AssertionError
+    assert web.count(PRIVATE) == 0
+
+
+async def test_turn_that_is_disallowed_is_refused_on_entering(web: Web, gate: RobotGate) -> None:
+    """Before the block."""
+    web.serve(ROBOTS, RULES)
+    with pytest.raises(DisallowedError):
+        async with gate.turn(PRIVATE):
+            raise AssertionError
+    assert gate.host(PAGE).open_turns == 0
+
+
+async def test_wait_for_a_turn_counts_against_no_timeout(
+    web: Web, open_gate: OpenGate, session: aiohttp.ClientSession
+) -> None:
+    """It is over when the request begins."""
+    gate = await open_gate(delay=0.3)
+    gate.learn(PAGE, b"")
+    for _ in range(2):
+        async with (
+            gate.turn(PAGE) as turn,
+            session.get(turn.url, timeout=aiohttp.ClientTimeout(total=0.2)) as response,
+        ):
+            assert response.status == 200
+    assert web.gaps("site.example")[0] >= 0.3
+
+
+async def test_session_of_the_caller_may_run_the_gate_that_is_given_it(web: Web) -> None:
+    """How docs/doors.md has it: each made before the other is used."""
+
+    async def gated(
+        request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        return await gate.middleware(request, handler)
+
+    web.handle(PAGE, hang_up())
+    async with (
+        asyncio.timeout(10),
+        aiohttp.ClientSession(connector=web.connector(), middlewares=[gated]) as session,
+        RobotGate("ExampleBot/1.0", contact="bot@example.org", session=session, delay=DELAY) as gate,
+    ):
+        with pytest.raises(aiohttp.ServerDisconnectedError):
+            await gate.fetch(PAGE)
+        async with session.get(f"{SITE}/next") as response:
+            assert response.status == 200
+    assert web.urls == [ROBOTS, PAGE, PAGE, f"{SITE}/next"]
+    assert min(web.gaps("site.example")) >= DELAY
