@@ -11,7 +11,6 @@ from robotgate._attempts import attempts_at
 from robotgate._fetch import robots_proxy_of
 from robotgate._holds import Holds
 from robotgate._page import CREDENTIAL_HEADERS
-from robotgate._turn import finish
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -63,21 +62,21 @@ class GateMiddleware:
         return await self._send(request, handler, turn)
 
     async def _send(self, request: ClientRequest, handler: ClientHandlerType, turn: Turn) -> ClientResponse:
-        is_over = True
+        is_kept = False
         try:
             response = await handler(request)
-            turn.report(status=response.status, headers=response.headers)
             connection = response.connection
-            if connection is None:
-                finish(turn, response)
-            elif response.status != SWITCHING_PROTOCOLS:
+            if connection is None or response.status == SWITCHING_PROTOCOLS:
+                turn.report(response.status, response.headers, response.content.total_bytes)
+            else:
+                turn.report(response.status, response.headers)
                 self._holds.keep(turn, request, response, connection)
-                is_over = False
+                is_kept = True
         except (ClientError, OSError) as error:
             turn.report(error=error)
             raise
         finally:
-            if is_over:
+            if not is_kept:
                 turn.end()
         return response
 
