@@ -48,12 +48,21 @@ class Proxy:
 _proxy: ContextVar[Proxy | None] = ContextVar("robotgate_robots_proxy", default=None)
 
 
-def robots_proxy_of(request: ClientRequest) -> AbstractContextManager[None]:
-    """Within this block a robots.txt is asked for through the proxy that the request goes through, if there is one.
+def robots_proxy(
+    url: str | URL | None, *, auth: aiohttp.BasicAuth | None, headers: Mapping[str, str] | None
+) -> AbstractContextManager[None]:
+    """Within this block a robots.txt is asked for through the proxy that its page goes through, if there is one.
 
     Who crawls through a proxy has reasons, and a robots.txt that is asked for directly would tell who he is.
     """
-    return _NO_PROXY if request.proxy is None else _through(_proxy_of(request, request.proxy))
+    if url is None:
+        return _NO_PROXY
+    url = URL(url)
+    if auth is not None:
+        # Where aiohttp reads them alike in all its versions.
+        url = url.with_user(auth.login).with_password(auth.password)
+    # aiohttp writes into the headers it is given.
+    return _through(Proxy(url, CIMultiDict(headers or ())))
 
 
 _NO_PROXY: Final = nullcontext()
@@ -66,15 +75,6 @@ def _through(proxy: Proxy) -> Iterator[None]:
         yield
     finally:
         _proxy.reset(token)
-
-
-def _proxy_of(request: ClientRequest, url: URL) -> Proxy:
-    auth = request.proxy_auth
-    if auth is not None:
-        # Where aiohttp reads them alike in all its versions.
-        url = url.with_user(auth.login).with_password(auth.password)
-    # aiohttp writes into the headers it is given.
-    return Proxy(url, CIMultiDict(request.proxy_headers or ()))
 
 
 class AiohttpFetcher:

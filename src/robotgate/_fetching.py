@@ -191,12 +191,13 @@ class PageFetcher:
         responses: list[aiohttp.ClientResponse] = []
         waited = 0.0
         while True:
-            turn = await self._turns.begin(
-                request.asked_url,
-                priority=request.priority,
-                max_wait=request.max_wait,
-                chain=tuple(hop.url for hop in history),
-            )
+            with request.robots_proxy():
+                turn = await self._turns.begin(
+                    request.asked_url,
+                    priority=request.priority,
+                    max_wait=request.max_wait,
+                    chain=tuple(hop.url for hop in history),
+                )
             waited += turn.waited
             response, redirect = await self._send(request, turn)
             if redirect is None:

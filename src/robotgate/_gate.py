@@ -539,10 +539,7 @@ class RobotGate:
         max_wait = self._options.max_wait
         if timeout is not None and (max_wait is None or timeout < max_wait):
             max_wait = timeout
-        text = str(url)
-        # What is sent as it is written need not be taken apart.
-        plain = text if is_sent_as_written(text, text.find("/", 8)) else url
-        return await self._running.turns.begin(plain, priority=0, max_wait=max_wait)
+        return await self._running.turns.begin(url, priority=0, max_wait=max_wait)
 
     def _max_wait(self, given: float | _Given | None) -> float | None:
         if isinstance(given, _Given):

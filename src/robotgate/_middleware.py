@@ -8,7 +8,7 @@ from aiohttp import ClientError, ClientTimeout, hdrs
 from aiohttp.http import SERVER_SOFTWARE
 
 from robotgate._attempts import attempts_at
-from robotgate._fetch import robots_proxy_of
+from robotgate._fetch import robots_proxy
 from robotgate._holds import Holds
 from robotgate._page import CREDENTIAL_HEADERS
 
@@ -57,7 +57,7 @@ class GateMiddleware:
         self._identify(request.headers)
         # A retry middleware sends the same request again, and may never read the first answer.
         self._holds.break_off(request)
-        with robots_proxy_of(request):
+        with robots_proxy(request.proxy, auth=request.proxy_auth, headers=request.proxy_headers):
             turn = await self._begin(_http(request.url), self._total_timeout(request))
         return await self._send(request, handler, turn)
 

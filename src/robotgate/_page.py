@@ -10,10 +10,12 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
+from robotgate._fetch import robots_proxy
 from robotgate._urls import parse_url
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from contextlib import AbstractContextManager
     from ssl import SSLContext
 
     from robotgate._identity import Identity
@@ -78,6 +80,13 @@ class PageRequest:
     def shown_url(self) -> str:
         """The URL as it may be told: without credentials."""
         return str(self.url.with_user(None))
+
+    def robots_proxy(self) -> AbstractContextManager[None]:
+        """Within this block, robots.txt is asked for by the way of the page."""
+        options = self.options
+        return robots_proxy(
+            options.get("proxy"), auth=options.get("proxy_auth"), headers=options.get("proxy_headers")
+        )
 
     def after(self, redirect: Redirect) -> PageRequest:
         """The request of the next hop: no body for a GET, no credentials for another origin.

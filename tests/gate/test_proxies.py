@@ -173,14 +173,16 @@ async def test_proxy_of_the_environment_serves_both(
     assert web.urls == proxy.asked
 
 
-async def test_proxy_of_one_fetch_serves_its_pages_alone(
+async def test_proxy_of_one_fetch_serves_its_robots_txt(
     web: Web, open_gate: OpenGate, session: aiohttp.ClientSession, proxy: Proxy
 ) -> None:
-    """What docs/doors.md says: give it to the session, if robots.txt is to go through it too."""
-    gate = await open_gate(session=session)
+    """As through the middleware; the next fetch goes its own way."""
+    gate = await open_gate(session=session, delay=0)
     assert (await gate.fetch(PAGE, proxy=proxy.url)).status == 200
-    assert proxy.asked == [PAGE]
-    assert web.urls == [ROBOTS, PAGE]
+    assert proxy.asked == [ROBOTS, PAGE]
+    assert (await gate.fetch(PAGE)).status == 200
+    assert proxy.asked == [ROBOTS, PAGE]
+    assert web.urls == [ROBOTS, PAGE, PAGE]
 
 
 # ── the middleware

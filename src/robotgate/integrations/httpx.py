@@ -30,7 +30,7 @@ from robotgate._errors import (
 )
 from robotgate._fetch import ASKED_FOR, CONNECT_TIMEOUT, answer_of
 from robotgate._gate import RobotGate
-from robotgate._middleware import MAX_HOLD
+from robotgate._holds import MAX_HOLD
 from robotgate.integrations._httpx_dialled import Dialled
 from robotgate.integrations._httpx_refusals import as_httpx, as_response
 

@@ -12,7 +12,7 @@ from tests.gate.virtual.test_hold import arriving
 from tests.paced import now, scripted
 
 from robotgate import RobotGate
-from robotgate._middleware import MAX_HOLD
+from robotgate._holds import MAX_HOLD
 from robotgate.integrations.httpx import GateTransport
 from robotgate.testing import VirtualClock
 
