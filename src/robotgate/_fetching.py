@@ -35,9 +35,13 @@ UNWANTED_TIMEOUT: Final = 1.0
 
 
 class OpenPage:
-    """A page whose headers have come, in its turn."""
+    """A page whose headers have come, in its turn.
 
-    __slots__ = ("history", "request", "response", "turn", "waited")
+    Args:
+        among: all that are open.
+    """
+
+    __slots__ = ("_among", "history", "request", "response", "turn", "waited")
 
     def __init__(
         self,
@@ -47,6 +51,7 @@ class OpenPage:
         turn: Turn,
         history: tuple[Hop, ...],
         waited: float,
+        among: set[OpenPage],
     ) -> None:
         self.request = request
         """Of the last hop."""
@@ -54,6 +59,8 @@ class OpenPage:
         self.turn = turn
         self.history = history
         self.waited = waited
+        self._among = among
+        among.add(self)
         connection = response.connection
         if connection is None:
             self.end_turn()
@@ -66,6 +73,7 @@ class OpenPage:
 
     async def aclose(self) -> None:
         """Let go of the response, whatever is left of it."""
+        self._among.discard(self)
         if self.response.connection is None:
             self.end_turn()
             return
@@ -115,7 +123,7 @@ class PageFetch(Coroutine[object, None, Response]):
         traceback: TracebackType | None,
     ) -> None:
         if self._page is not None:
-            await self._fetcher.close_page(self._page)
+            await self._page.aclose()
 
 
 class PageFetcher:
@@ -150,43 +158,17 @@ class PageFetcher:
                 explain=page.turn.explain(),
             )
         finally:
-            await self.close_page(page)
+            await page.aclose()
 
     async def open(self, ask: Ask) -> OpenPage:
-        """The page at its headers; its turn ends with its body or with `close_page`, whichever comes first.
+        """The page at its headers, each hop on the way in a turn of its own.
+
+        The turn of the page ends with its body or with `OpenPage.aclose`, whichever comes first.
 
         Raises:
             as `read`.
         """
-        page = await self._follow(ask())
-        self._pages.add(page)
-        rule = page.request.raise_for_status
-        if rule is None:
-            rule = self._session.raise_for_status
-        if not rule:
-            return page
-        is_welcome = False
-        try:
-            await _raise_for_status(page.response, rule)
-            is_welcome = True
-        finally:
-            if not is_welcome:
-                await self.close_page(page)
-        return page
-
-    async def close_page(self, page: OpenPage) -> None:
-        """A page has been read, or will not be."""
-        self._pages.discard(page)
-        await page.aclose()
-
-    def close(self) -> None:
-        """Break off what is being read; whoever reads it gets `GateClosedError`."""
-        for page in self._pages:
-            page.response.content.set_exception(GateClosedError("the gate was closed"))
-            page.response.close()
-
-    async def _follow(self, request: PageRequest) -> OpenPage:
-        """Follow redirects to the page, each hop in a turn of its own."""
+        request = ask()
         history: tuple[Hop, ...] = ()
         responses: list[aiohttp.ClientResponse] = []
         waited = 0.0
@@ -196,23 +178,36 @@ class PageFetcher:
                     request.asked_url,
                     priority=request.priority,
                     max_wait=request.max_wait,
-                    chain=tuple(hop.url for hop in history),
+                    chain=tuple([hop.url for hop in history]),
                 )
             waited += turn.waited
             response, redirect = await self._send(request, turn)
             if redirect is None:
-                return OpenPage(
+                page = OpenPage(
                     request=request,
                     response=response,
                     turn=turn,
                     history=history,
                     waited=waited,
+                    among=self._pages,
                 )
+                rule = request.raise_for_status
+                if rule is None:
+                    rule = self._session.raise_for_status
+                if rule:
+                    await _raise_for_status(page, rule)
+                return page
             responses.append(response)
             if len(responses) > (request.max_redirects or 0):
                 raise aiohttp.TooManyRedirects(response.request_info, tuple(responses))
             history = (*history, Hop(request.shown_url, response.status))
             request = request.after(redirect)
+
+    def close(self) -> None:
+        """Break off what is being read; whoever reads it gets `GateClosedError`."""
+        for page in list(self._pages):
+            page.response.content.set_exception(GateClosedError("the gate was closed"))
+            page.response.close()
 
     async def _send(self, request: PageRequest, turn: Turn) -> tuple[aiohttp.ClientResponse, Redirect | None]:
         """One hop. A redirect is over when this returns; the turn of a page goes on, that of a failure does not."""
@@ -293,8 +288,14 @@ async def _read_body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
     return b"".join(chunks)
 
 
-async def _raise_for_status(response: aiohttp.ClientResponse, rule: RaiseForStatus) -> None:
-    if callable(rule):
-        await rule(response)
-    else:
-        response.raise_for_status()
+async def _raise_for_status(page: OpenPage, rule: RaiseForStatus) -> None:
+    is_welcome = False
+    try:
+        if callable(rule):
+            await rule(page.response)
+        else:
+            page.response.raise_for_status()
+        is_welcome = True
+    finally:
+        if not is_welcome:
+            await page.aclose()

@@ -21,7 +21,7 @@ from robotgate._pacing import CLOCK_GRAIN
 from robotgate._queue import Queue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Coroutine, Iterator
 
     from robotgate._admission import Interest
     from robotgate._bound import Bound, Place
@@ -171,7 +171,7 @@ class Lane:
             member.asked = asked
             self.reckon()
 
-    async def admit(
+    def admit(
         self,
         origin: Origin,
         *,
@@ -181,7 +181,7 @@ class Lane:
         max_wait: float | None = None,
         arrival: int | None = None,
         interest: Interest | None = None,
-    ) -> Admission:
+    ) -> Coroutine[object, None, Admission]:
         """Wait for a turn.
 
         Args:
@@ -210,7 +210,7 @@ class Lane:
             arrival=arrival,
             interest=interest,
         )
-        return await self.readmit(origin, terms)
+        return self.readmit(origin, terms)
 
     def try_admit(
         self, origin: Origin, *, bound: Bound, priority: int, max_wait: float | None, now: float
@@ -244,6 +244,7 @@ class Lane:
         """As `admit`, on terms that are settled."""
         if self.is_held_by(asyncio.current_task()):
             raise self.nested()
+        bound = terms.bound
         deadline_at = None if terms.max_wait is None else self._clock.now() + terms.max_wait
         while True:
             member = self._member(origin)
@@ -252,7 +253,7 @@ class Lane:
                 self._give_back()
                 raise UnwantedError(terms.arrival)
             try:
-                place = await self._placed(member, terms, deadline_at)
+                place = bound.try_acquire() or await self._placed(member, terms, deadline_at)
             except OvertakenError:
                 continue
             if self._is_closed:
@@ -390,11 +391,8 @@ class Lane:
         )
 
     async def _placed(self, member: Member, terms: Terms, deadline_at: float | None) -> Place:
-        """Take a place within the bound over all hosts, while holding this lane's grant."""
+        """Wait for a place within the bound over all hosts, while holding this lane's grant."""
         bound = terms.bound
-        place = bound.try_acquire()
-        if place is not None:
-            return place
         if bound.is_held_by(asyncio.current_task()):
             self._give_back()
             raise bound.nested()
