@@ -11,7 +11,6 @@ from robotgate._waiters import PAGES, Rank
 if TYPE_CHECKING:
     from robotgate._bound import Bound, Place
     from robotgate._member import Member
-    from robotgate._urls import Origin
 
 
 class UnwantedError(Exception):
@@ -67,10 +66,6 @@ class Admitting(Protocol):
     def leave(self, admission: Admission) -> None:
         """A request is over."""
 
-    async def readmit(self, origin: Origin, terms: Terms) -> Admission:
-        """Wait for another turn."""
-        ...
-
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Admission:
@@ -78,7 +73,8 @@ class Admission:
 
     lane: Admitting
     member: Member
-    terms: Terms
+    arrival: int
+    """Whoever asks again with it takes the place among the waiters that this one had."""
     place: Place
     began_at: float
     bytes_read: int = 0
@@ -116,15 +112,6 @@ class Admission:
         """Tell the lane that the request found nobody, and why; whoever gave a status was there."""
         if self.is_open and self.status is None:
             self.lane.note_outage(self, outage)
-
-    async def again(self) -> Admission:
-        """End this turn and wait for another, on the same terms.
-
-        Raises:
-            as `Lane.admit`.
-        """
-        self.end()
-        return await self.lane.readmit(self.member.origin, self.terms)
 
     def end(self) -> None:
         """The request is over; ending twice is ending once."""

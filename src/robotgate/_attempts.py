@@ -15,12 +15,20 @@ from yarl import URL
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from types import TracebackType
+    from typing import Self
 
     from aiohttp import ClientResponse
 
 
 class Attempts:
-    """The attempts to send one request whose turn has come."""
+    """The attempts to send one request whose turn has come: those within ``with Attempts(…):``.
+
+    Args:
+        url: where the request goes.
+        again: ends the turn and waits for another.
+    """
+
+    __slots__ = ("_again", "_answer", "_is_first", "_token", "_url")
 
     def __init__(self, url: str | URL, again: Callable[[], Awaitable[None]]) -> None:
         self._url = url
@@ -28,6 +36,18 @@ class Attempts:
         self._is_first = True
         # The connection, whose handles remember this context, outlives the response.
         self._answer: ref[ClientResponse] | None = None
+
+    def __enter__(self) -> Self:
+        self._token = _current.set(self)
+        return self
+
+    def __exit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        _current.reset(self._token)
 
     def are_for(self, url: URL) -> bool:
         """Whether a request for `url` is one of them."""
@@ -52,26 +72,6 @@ class Attempts:
 
 
 _current: ContextVar[Attempts | None] = ContextVar("robotgate_attempts", default=None)
-
-
-class attempts:  # noqa: N801  # Used as `contextlib.contextmanager` would make it, at a third of the cost.
-    """Within this block a request for `url` has its turn; `again` ends that turn and waits for another."""
-
-    __slots__ = ("_attempts", "_token")
-
-    def __init__(self, url: str | URL, again: Callable[[], Awaitable[None]]) -> None:
-        self._attempts = Attempts(url, again)
-
-    def __enter__(self) -> None:
-        self._token = _current.set(self._attempts)
-
-    def __exit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        _current.reset(self._token)
 
 
 def attempts_at(url: URL) -> Attempts | None:

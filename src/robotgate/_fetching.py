@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import aiohttp
 from multidict import CIMultiDict
 
-from robotgate._attempts import attempts
+from robotgate._attempts import Attempts
 from robotgate._errors import GateClosedError, ResponseTooLargeError
 from robotgate._page import CREDENTIAL_HEADERS
 from robotgate._redirect import REDIRECT_STATUSES, page_redirect
@@ -217,7 +217,7 @@ class PageFetcher:
             options = request.options
             if request.has_left_origin:
                 options = _without_credentials_of(self._session, options)
-            with attempts(request.url, turn.again):
+            with Attempts(request.url, turn.again):
                 response = await self._session.request(
                     request.method, request.url, allow_redirects=False, **options
                 )

@@ -210,11 +210,9 @@ class Lane:
             arrival=arrival,
             interest=interest,
         )
-        return self.readmit(origin, terms)
+        return self._admit(origin, terms)
 
-    def try_admit(
-        self, origin: Origin, *, bound: Bound, priority: int, max_wait: float | None, now: float
-    ) -> Admission | None:
+    def try_admit(self, origin: Origin, *, bound: Bound, now: float) -> Admission | None:
         """A page's turn, where it is plain that it is to be had now; None where `admit` has to look closer."""
         member = self.members.get(origin.text)
         if member is None or self._is_closed or not self._is_idle:
@@ -230,18 +228,10 @@ class Lane:
         except StoreError:
             place.release()
             raise
-        terms = Terms(
-            bound=bound,
-            ahead=False,
-            priority=priority,
-            max_wait=max_wait,
-            arrival=next(self._arrivals),
-            interest=None,
-        )
-        return self._began(member, terms, place, now=now, is_probe=False)
+        arrival = next(self._arrivals)
+        return self._began(member, place, arrival=arrival, now=now, is_probe=False)
 
-    async def readmit(self, origin: Origin, terms: Terms) -> Admission:
-        """As `admit`, on terms that are settled."""
+    async def _admit(self, origin: Origin, terms: Terms) -> Admission:
         if self.is_held_by(asyncio.current_task()):
             raise self.nested()
         bound = terms.bound
@@ -428,11 +418,11 @@ class Lane:
             raise
         self._is_starting = False
         is_probe = _circuit.is_half_open(member.circuit, now=now)
-        return self._began(member, terms, place, now=now, is_probe=is_probe)
+        return self._began(member, place, arrival=terms.arrival, now=now, is_probe=is_probe)
 
-    def _began(self, member: Member, terms: Terms, place: Place, *, now: float, is_probe: bool) -> Admission:
+    def _began(self, member: Member, place: Place, *, arrival: int, now: float, is_probe: bool) -> Admission:
         admission = Admission(
-            lane=self, member=member, terms=terms, place=place, began_at=now, is_probe=is_probe
+            lane=self, member=member, place=place, arrival=arrival, began_at=now, is_probe=is_probe
         )
         self._open.add(admission)
         member.open_turns += 1

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from robotgate._access import Answer, Ending, Failure, RobotsRecord, Standing, follow, settle
-from robotgate._attempts import attempts
+from robotgate._attempts import Attempts
 from robotgate._decode import whole_lines
 from robotgate._errors import (
     GateClosedError,
@@ -264,11 +264,12 @@ class RobotsKeeper:
 
         async def again() -> None:
             nonlocal admission
-            admission = await admission.again()
+            admission.end()
+            admission = await lane.admit(hop, bound=self._bound, ahead=True, arrival=admission.arrival)
 
         began_at = self._clock.now()
         try:
-            with attempts(url, again):
+            with Attempts(url, again):
                 answer = await self._fetcher.fetch(
                     # One more than counts tells whether there is more.
                     url,

@@ -172,7 +172,7 @@ class Turn:
         """
         self.end()
         self._wish = replace(self._wish, asked_at=self._clock.now())
-        arrival = self._admission.terms.arrival
+        arrival = self._admission.arrival
         self._site, self._admission = await self._turns.admit(self._wish, arrival=arrival)
         self._had_at = self._clock.now()
 

@@ -195,9 +195,7 @@ class Turns:
         lane = self._lanes.peek(self._lanes.pace_key(wish.origin, wish.target))
         if lane is None or not site.rules.allows(wish.target):
             return None
-        admission = lane.try_admit(
-            wish.origin, bound=self._bound, priority=wish.priority, max_wait=wish.max_wait, now=now
-        )
+        admission = lane.try_admit(wish.origin, bound=self._bound, now=now)
         if admission is None:
             return None
         self._tell_began(wish)
@@ -253,7 +251,7 @@ class Turns:
                 self._tell_began(wish)
                 return judged.site, admission
             # They changed at the last moment, while a place over all hosts was awaited.
-            arrival = admission.terms.arrival
+            arrival = admission.arrival
             admission.end()
             judged.release()
 

@@ -155,8 +155,9 @@ async def test_concurrency_per_host_lets_requests_overlap(web: Web, open_gate: O
     await asyncio.gather(*(gate.fetch(page) for page in pages))
     begins = [visit.began_at for visit in web.visits]
     assert 2 <= web.peak() <= 3
-    # The send is what is paced: loopback and the scheduler add a little to one and not to the next.
-    assert min(later - earlier for earlier, later in pairwise(begins)) > 0.04
+    # The send is what is paced: loopback and the scheduler add something to one and not to the next.
+    assert min(later - earlier for earlier, later in pairwise(begins)) > 0.02
+    assert begins[-1] - begins[0] > 0.2
 
 
 # ── redirects
