@@ -34,6 +34,7 @@ _GLOBAL_UNICAST: Final = ipaddress.IPv6Network("2000::/3")
 """All that has been given out of IPv6; the site-local ``fec0::/10``, for one, is global to Python."""
 _SPECIAL: Final = (
     ipaddress.IPv4Network("192.0.0.0/24"),
+    ipaddress.IPv4Network("192.88.99.0/24"),
     ipaddress.IPv6Network("2001::/23"),
     ipaddress.IPv6Network("3fff::/20"),
 )

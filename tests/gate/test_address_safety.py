@@ -53,6 +53,7 @@ NON_PUBLIC = [
     "http://intranet.localhost/",
     "http://user:password@127.0.0.1/",
     "http://192.0.0.8/",
+    "http://192.88.99.1/",
     "http://[::127.0.0.1]/",
     "http://[::ffff:0:127.0.0.1]/",
     "http://[0:0:0:0:0:FFFF:7F00:0001]/",
