@@ -178,8 +178,12 @@ class Turn:
 
     def end(self) -> None:
         """The response has been read, or will not be. Ending twice is ending once."""
-        if self._admission.is_open:
+        if not self._admission.is_open:
+            return
+        try:
             self._admission.end()
+        finally:
+            # It is over, whatever the store makes of it.
             self._turns.tell_ended(self._wish, self._admission)
 
 

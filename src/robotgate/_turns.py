@@ -187,6 +187,9 @@ class Turns:
         """The turn, where everything needed is in memory and the host is plainly due; else None.
 
         Most of a crawl that stands behind no delay comes this way, at a third of the cost.
+
+        Raises:
+            StoreError: the store did not take the visit.
         """
         now = wish.asked_at
         site = self._keeper.sites.get(wish.origin.text)
@@ -195,7 +198,11 @@ class Turns:
         lane = self._lanes.peek(self._lanes.pace_key(wish.origin, wish.target))
         if lane is None or not site.rules.allows(wish.target):
             return None
-        admission = lane.try_admit(wish.origin, bound=self._bound, now=now)
+        try:
+            admission = lane.try_admit(wish.origin, bound=self._bound, now=now)
+        except StoreError as error:
+            self._tell_refused(wish, error)
+            raise
         if admission is None:
             return None
         self._tell_began(wish)
