@@ -372,6 +372,29 @@ async def test_block_that_comes_while_the_bound_is_awaited() -> None:
     assert (state.visits, state.blocked_until_at, state.failures) == (2, 100.0, 1)
 
 
+async def test_block_that_is_heard_of_at_an_end_is_told_to_who_awaits_the_bound() -> None:
+    """A turn ends, and with it comes what another gate learnt: who waits for a place alone is not left to wait on."""
+    bench = Bench(delay=0.0, slots=2, concurrency=1)
+    lane = await bench.lane()
+    first = await lane.admit(ORIGIN, bound=bench.bound)
+    before = asyncio.create_task(bench.bound.acquire())
+    await settle()
+    (waiting,) = bench.visits("a")
+    await settle()
+    lane.pump()
+    bench.store.remember_host(HOST, HostState(blocked_at=0.0, blocked_until_at=302.0, failures=1))
+    await asyncio.sleep(1.0)
+    assert not waiting.done()
+    first.end()
+    place = await before
+    await settle()
+    assert waiting.done()
+    with pytest.raises(HostUnavailableError):
+        await waiting
+    place.release()
+    assert (now(), lane.open_turns, bench.bound.free) == (1.0, 0, 1)
+
+
 async def test_longer_delay_holds_for_who_waits_already() -> None:
     """A Crawl-delay that is learnt while people wait spaces them from then on."""
     bench = Bench(delay=1.0)
