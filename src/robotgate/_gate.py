@@ -508,7 +508,7 @@ class RobotGate:
         """Add to a request's headers what is missing of `headers`; for clients that are not the gate's own.
 
         Args:
-            headers: compares names without case, as every client's own type does.
+            headers: a plain dict, or what the client has; names are compared without case.
 
         Raises:
             OptionError: there is a User-Agent, and it does not name the token whose rules are obeyed.

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from multidict import CIMultiDict
 from yarl import URL
 
 from robotgate._checks import check_text
 from robotgate._errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, MutableMapping
+    from collections.abc import Mapping, MutableMapping, Sequence
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_-]+")
 _EMAIL: Final = re.compile(r"[^@\s<>,;:]+@[^@\s<>,;:]+")
@@ -48,18 +49,21 @@ class Identity:
         object.__setattr__(self, "headers", MappingProxyType(headers))
 
     def complete(self, headers: MutableMapping[str, str]) -> None:
-        """Add what is missing of our headers to a request's, whose names are compared without case.
+        """Add what is missing of our headers to a request's; names are compared without case, in a plain dict too.
 
         Raises:
             OptionError: there is a User-Agent, and it does not name the token whose rules we obey.
         """
-        given = headers.setdefault("User-Agent", self.user_agent)
-        if given != self.user_agent and not _names(given, self.token):
-            raise OptionError(
-                f"the User-Agent {given!r} does not name {self.token!r}, the token whose rules are obeyed"
-            )
-        if self.mail is not None:
-            headers.setdefault("From", self.mail)
+        agents = _values(headers, "User-Agent")
+        for given in agents:
+            if given != self.user_agent and not _names(given, self.token):
+                raise OptionError(
+                    f"the User-Agent {given!r} does not name {self.token!r}, the token whose rules are obeyed"
+                )
+        if not agents:
+            headers["User-Agent"] = self.user_agent
+        if self.mail is not None and not _values(headers, "From"):
+            headers["From"] = self.mail
 
 
 def identify(agent: str, *, contact: str, token: str | None) -> Identity:
@@ -84,6 +88,13 @@ def identify(agent: str, *, contact: str, token: str | None) -> Identity:
     if page is not None and page not in agent:
         agent = f"{agent} (+{page})"
     return Identity(name, agent, mail)
+
+
+def _values(headers: Mapping[str, str], name: str) -> Sequence[str]:
+    """All values of a header, however its name is written."""
+    if isinstance(headers, CIMultiDict):
+        return headers.getall(name, ())
+    return [value for other, value in headers.items() if other.lower() == name.lower()]
 
 
 def _contact(contact: str) -> tuple[str | None, str | None]:

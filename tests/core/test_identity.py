@@ -6,13 +6,13 @@ import warnings
 from typing import TYPE_CHECKING
 
 import pytest
-from multidict import CIMultiDict
+from multidict import CIMultiDict, MultiDict
 
 from robotgate._errors import OptionError
 from robotgate._identity import Identity, TokenWarning, identify
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, MutableMapping
 
 MAIL = "bot@example.org"
 
@@ -160,6 +160,41 @@ def test_headers_are_completed(given: Mapping[str, str], completed: Mapping[str,
     headers = CIMultiDict(given)
     Identity("ExampleBot", "ExampleBot/1.0", MAIL).complete(headers)
     assert {name.title(): value for name, value in headers.items()} == completed
+
+
+@pytest.mark.parametrize(
+    ("given", "completed"),
+    [
+        ({}, {"User-Agent": "ExampleBot/1.0", "From": MAIL}),
+        ({"user-agent": "ExampleBot/2.0"}, {"user-agent": "ExampleBot/2.0", "From": MAIL}),
+        ({"USER-AGENT": "ExampleBot/1.0", "from": "me"}, {"USER-AGENT": "ExampleBot/1.0", "from": "me"}),
+    ],
+)
+def test_plain_dict_is_completed_without_a_second_header(
+    given: dict[str, str], completed: dict[str, str]
+) -> None:
+    """It tells names of different case apart; servers do not."""
+    Identity("ExampleBot", "ExampleBot/1.0", MAIL).complete(given)
+    assert given == completed
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"user-agent": "curl/8"},
+        {"USER-AGENT": "curl/8", "User-Agent": "ExampleBot/1.0"},
+        {"User-Agent": "ExampleBot/1.0", "user-agent": "curl/8"},
+        CIMultiDict([("User-Agent", "ExampleBot/1.0"), ("user-agent", "curl/8")]),
+        MultiDict([("user-agent", "ExampleBot/1.0"), ("user-agent", "curl/8")]),
+    ],
+    ids=lambda headers: f"{type(headers).__name__}-{'-'.join(headers)}",
+)
+def test_no_user_agent_passes_unseen(headers: MutableMapping[str, str]) -> None:
+    """However its name is written, and whatever stands beside it."""
+    before = list(headers.items())
+    with pytest.raises(OptionError, match="'curl/8' does not name 'ExampleBot'"):
+        Identity("ExampleBot", "ExampleBot/1.0", MAIL).complete(headers)
+    assert list(headers.items()) == before
 
 
 @pytest.mark.parametrize("token", ["bot", "Bot", "BOT"])
