@@ -38,7 +38,7 @@ _SHOWN_ADDRESSES: Final = 3
 """Of a name's addresses, in a message; whose names they are may give hundreds."""
 _CREDENTIALS: Final = re.compile(r"//[^/?#]*@")
 """What of a URL must not stand in a log."""
-_PERMITS: Final = "allow_private_addresses=True permits it"
+PERMITS: Final = "allow_private_addresses=True permits it"
 
 
 class RobotGateError(Exception):
@@ -82,14 +82,20 @@ class NonPublicAddressError(InvalidURLError):
     """
 
     def __init__(self, url: str, problem: str | None = None) -> None:
-        super().__init__(url, problem or f"not a public address ({_PERMITS})")
+        super().__init__(url, problem or f"not a public address ({PERMITS})")
 
     @classmethod
-    def of_name(cls, url: str, host: str, addresses: Sequence[str]) -> NonPublicAddressError:
-        """The error for a URL whose host has these addresses, and no public one."""
+    def of_name(
+        cls, url: str, host: str, addresses: Sequence[str], *, permits: str = PERMITS
+    ) -> NonPublicAddressError:
+        """The error for a URL whose host has these addresses, and no public one.
+
+        Args:
+            permits: what would let it pass, in words.
+        """
         shown = ", ".join(addresses[:_SHOWN_ADDRESSES])
         more = ", ..." if len(addresses) > _SHOWN_ADDRESSES else ""
-        return cls(url, f"{host} resolves to {shown}{more}, not to a public address ({_PERMITS})")
+        return cls(url, f"{host} resolves to {shown}{more}, not to a public address ({permits})")
 
 
 class DisallowedError(RobotGateError, ClientError):

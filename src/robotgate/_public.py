@@ -12,10 +12,11 @@ import errno
 import ipaddress
 import socket
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, ClassVar, TypedDict, Unpack
 
 import aiohttp
 
+from robotgate._checks import check_flag
 from robotgate._errors import NonPublicAddressError
 from robotgate._urls import is_public_address
 
@@ -54,10 +55,17 @@ class PublicConnector(aiohttp.TCPConnector):
     the proxy, whose address is the operator's business, and leaves it to the proxy to resolve the host.
 
     Args:
-        allow_private_addresses: whether any address will do, after all.
+        allow_private_addresses: whether any address will do, after all. The gate's option of this name is another: an
+            address in a URL needs both, a name that resolves to one needs this.
         socket_factory: makes the sockets, as for `aiohttp.TCPConnector`, to the addresses that have passed.
         options: as for `aiohttp.TCPConnector`.
+
+    Raises:
+        OptionError: `allow_private_addresses` is neither True nor False.
     """
+
+    _permits: ClassVar[str] = "PublicConnector(allow_private_addresses=True) permits it"
+    """What would let a refused address pass, in words."""
 
     def __init__(
         self,
@@ -66,6 +74,7 @@ class PublicConnector(aiohttp.TCPConnector):
         socket_factory: SocketFactoryType | None = None,
         **options: Unpack[ConnectorOptions],
     ) -> None:
+        check_flag("allow_private_addresses", allow_private_addresses)
         make = _plain_socket if socket_factory is None else socket_factory
         super().__init__(socket_factory=make if allow_private_addresses else _Checked(make), **options)
 
@@ -83,9 +92,12 @@ class PublicConnector(aiohttp.TCPConnector):
         except aiohttp.ClientConnectorError as error:
             if not dial.refused or dial.has_public:
                 raise
+            url = str(req.url)
             if error.host in dial.refused:
-                raise NonPublicAddressError(str(req.url)) from error
-            raise NonPublicAddressError.of_name(str(req.url), error.host, list(dial.refused)) from error
+                raise NonPublicAddressError(url, f"not a public address ({self._permits})") from error
+            raise NonPublicAddressError.of_name(
+                url, error.host, list(dial.refused), permits=self._permits
+            ) from error
         finally:
             _current.reset(token)
 

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet, ref
 
+from robotgate._errors import PERMITS
 from robotgate._public import PublicConnector
 
 try:
@@ -92,6 +93,9 @@ class SocketBudget:
 
 class BudgetedConnector(PublicConnector):
     """A connector without a limit to what is under way, and with one to what is kept open after it."""
+
+    # That of the gate, whose own it is.
+    _permits = PERMITS
 
     def __init__(
         self, budget: SocketBudget, *, resolver: AbstractResolver, allow_private_addresses: bool = False

@@ -22,6 +22,7 @@ from robotgate import (
     HostUnavailableError,
     MemoryStore,
     NonPublicAddressError,
+    OptionError,
     Outcome,
     PublicConnector,
     Reason,
@@ -131,8 +132,8 @@ async def test_name_of_a_non_public_address_is_refused(
     with pytest.raises(NonPublicAddressError) as raised:
         await gate.fetch(f"{SITE}/page")
     assert str(raised.value) == (
-        f"site.example resolves to {address}, not to a public address (allow_private_addresses=True permits it): "
-        f"'{SITE}/page'"
+        f"site.example resolves to {address}, not to a public address "
+        f"(PublicConnector(allow_private_addresses=True) permits it): '{SITE}/page'"
     )
     assert (web.visits, internet.network.dialled) == ([], [])
 
@@ -440,6 +441,26 @@ async def test_operator_may_permit_all_of_it(web: Web, internet: Internet, open_
     assert len(web.visits) == 2
 
 
+@pytest.mark.parametrize("flag", ["no", "", 0, 1, None])
+async def test_permission_is_a_flag(flag: object) -> None:
+    """A word that means no must not mean yes."""
+    with pytest.raises(OptionError, match="allow_private_addresses="):
+        PublicConnector(allow_private_addresses=flag)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("url", [f"http://{INSIDE}/", SITE])
+async def test_permission_of_the_gate_is_not_that_of_its_connector(
+    internet: Internet, open_gate: OpenGate, url: str
+) -> None:
+    """Who has given the gate leave, and is refused by the connector, reads what is left to do."""
+    internet.zone.give("site.example", (INSIDE,))
+    gate = await open_gate(allow_private_addresses=True)
+    with pytest.raises(
+        NonPublicAddressError, match=r"PublicConnector\(allow_private_addresses=True\) permits"
+    ):
+        await gate.fetch(url)
+
+
 @pytest.fixture
 def system_names(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """What the system's resolver says of some names, for the gate's own session."""
@@ -462,7 +483,8 @@ async def test_own_session_refuses_private_names(
     system_names["site.example"] = "127.0.0.1"
     gate = await open_gate(session=None)
     url = f"{SITE}:{web.port}"
-    with pytest.raises(NonPublicAddressError, match=r"site\.example resolves to 127\.0\.0\.1"):
+    message = r"site\.example resolves to 127\.0\.0\.1, .* \(allow_private_addresses=True permits it\)"
+    with pytest.raises(NonPublicAddressError, match=message):
         await gate.fetch(f"{url}/page")
     with pytest.raises(NonPublicAddressError):
         async with gate.turn(f"{url}/page"):
