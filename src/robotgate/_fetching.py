@@ -155,7 +155,7 @@ class PageFetcher:
                 body=body,
                 waited=page.waited,
                 elapsed=self._clock.now() - page.turn.had_at,
-                explain=page.turn.explain(),
+                verdict=page.turn.explain(),
             )
         finally:
             await page.aclose()

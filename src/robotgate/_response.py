@@ -5,15 +5,16 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Final, overload
+
+from multidict import CIMultiDict, CIMultiDictProxy
+
+from robotgate._verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from multidict import CIMultiDictProxy
-
-    from robotgate._verdict import Verdict
+    from typing import Never
 
 
 _CHARSET: Final = re.compile(r";\s*charset\s*=\s*\"?([A-Za-z0-9._:-]{1,40})", re.IGNORECASE)
@@ -31,9 +32,39 @@ class Hop:
     status: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class _WorkedOut:
+    """A field that is given a verdict, or what works it out when somebody looks: few do, and it takes as long as
+    judging again.
+    """
+
+    def __init__(self, slot: str) -> None:
+        self._slot = slot
+
+    @overload
+    def __get__(self, response: None, owner: type[Response]) -> Never: ...
+    @overload
+    def __get__(self, response: Response, owner: type[Response]) -> Verdict: ...
+    def __get__(self, response: Response | None, owner: type[Response]) -> Verdict:
+        if response is None:
+            # Whoever asks the class, as `dataclass` does, learns that there is no default.
+            raise AttributeError(f"{owner.__name__} objects have a verdict")
+        given: Verdict | Callable[[], Verdict] = getattr(response, self._slot)
+        if isinstance(given, Verdict):
+            return given
+        verdict = given()
+        object.__setattr__(response, self._slot, verdict)
+        return verdict
+
+    def __set__(self, response: Response, given: Verdict | Callable[[], Verdict]) -> None:
+        object.__setattr__(response, self._slot, given)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Response:
     """A page whose body has been read; its host's turn is over."""
+
+    # By hand: `dataclass` would put a slot in the place of `verdict`.
+    __slots__ = ("_verdict", "body", "elapsed", "headers", "history", "status", "url", "waited")
 
     status: int
     headers: CIMultiDictProxy[str]
@@ -47,13 +78,19 @@ class Response:
     """Seconds spent waiting for the hosts' turns, over all hops."""
     elapsed: float
     """Seconds from the moment the last hop was sent until its body was read."""
-    explain: Callable[[], Verdict] = field(repr=False, compare=False)
-    """Works the verdict out; few ask, and it takes as long as judging again."""
+    verdict: _WorkedOut = _WorkedOut("_verdict")
+    """Why the last hop was allowed: a `Verdict`, the same at each look."""
 
-    @property
-    def verdict(self) -> Verdict:
-        """Why the last hop was allowed."""
-        return self.explain()
+    def __getstate__(self) -> dict[str, object]:
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        # A view of what can be copied, which cannot itself.
+        values["headers"] = CIMultiDict(self.headers)
+        return values
+
+    def __setstate__(self, values: dict[str, object]) -> None:
+        for name, value in values.items():
+            kept = CIMultiDictProxy(value) if isinstance(value, CIMultiDict) else value
+            object.__setattr__(self, name, kept)
 
     @property
     def encoding(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from dataclasses import fields, replace
 
 import aiohttp
 import pytest
@@ -65,7 +66,7 @@ def response(body: bytes, content_type: str | None) -> Response:
         body=body,
         waited=0.0,
         elapsed=0.1,
-        explain=lambda: VERDICT,
+        verdict=VERDICT,
     )
 
 
@@ -137,6 +138,58 @@ def test_response_is_a_value() -> None:
     with pytest.raises((AttributeError, TypeError)):
         page.note = 1  # type: ignore[attr-defined]
     assert page == response(b"", None)
+
+
+def test_response_has_a_verdict_or_what_works_it_out() -> None:
+    """Which is asked once, when somebody looks: the verdict is the same at each look."""
+    asked: list[Verdict] = []
+
+    def work_out() -> Verdict:
+        asked.append(replace(VERDICT))
+        return asked[-1]
+
+    page = replace(response(b"", None), verdict=work_out)
+    assert asked == []
+    assert page.verdict is page.verdict
+    assert [page.verdict] == asked == [VERDICT]
+    assert response(b"", None).verdict is VERDICT
+
+
+def test_response_needs_a_verdict() -> None:
+    """It has no default."""
+    facts = {field.name: getattr(response(b"", None), field.name) for field in fields(Response)}
+    del facts["verdict"]
+    with pytest.raises(TypeError, match="'verdict'"):
+        Response(**facts)
+
+
+def test_response_survives_pickle_and_copy() -> None:
+    """With its headers, all values of them, and its verdict, though nobody has looked at it."""
+    headers = CIMultiDict([("Content-Type", "text/html"), ("Set-Cookie", "a=1"), ("Set-Cookie", "b=2")])
+    page = replace(response(b"body", None), headers=CIMultiDictProxy(headers), verdict=lambda: VERDICT)
+    for again in (pickle.loads(pickle.dumps(page)), copy.copy(page), copy.deepcopy(page)):
+        assert again == page
+        assert type(again.headers) is CIMultiDictProxy
+        assert list(again.headers.items()) == list(page.headers.items())
+        assert again.verdict == VERDICT
+
+
+def test_response_shows_no_seams() -> None:
+    """Its fields are what `repr` and `dataclasses.fields` tell of."""
+    page = response(b"", None)
+    assert [field.name for field in fields(page)] == [
+        "status",
+        "headers",
+        "url",
+        "history",
+        "body",
+        "waited",
+        "elapsed",
+        "verdict",
+    ]
+    assert [name for name in dir(page) if not name.startswith("_")] == sorted(
+        [*(field.name for field in fields(page)), "encoding", "json", "text"]
+    )
 
 
 def test_verdict_has_no_truth_value() -> None:
