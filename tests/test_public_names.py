@@ -129,3 +129,16 @@ def test_testing_exports_are_these() -> None:
 def test_version_is_that_of_the_installed_package() -> None:
     """The version is written down once, in the package's metadata."""
     assert robotgate.__version__ == importlib.metadata.version("robotgate")
+
+
+def test_turn_shows_its_user_what_is_his() -> None:
+    """What the gate's own doors ask of a turn besides is no promise to anybody."""
+    assert [name for name in dir(robotgate.Turn) if not name.startswith("_")] == [
+        "again",
+        "end",
+        "report",
+        "report_unreachable",
+        "url",
+        "verdict",
+        "waited",
+    ]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from robotgate._page import PageRequest, RaiseForStatus, RequestOptions
     from robotgate._ports import Clock
     from robotgate._redirect import Redirect
-    from robotgate._turn import Turn
+    from robotgate._turn import OwnTurn, Turn
     from robotgate._turns import Turns
 
     Ask: TypeAlias = Callable[[], PageRequest]
@@ -48,7 +48,7 @@ class OpenPage:
         *,
         request: PageRequest,
         response: aiohttp.ClientResponse,
-        turn: Turn,
+        turn: OwnTurn,
         history: tuple[Hop, ...],
         waited: float,
         among: set[OpenPage],
@@ -154,7 +154,7 @@ class PageFetcher:
                 history=page.history,
                 body=body,
                 waited=page.waited,
-                elapsed=self._clock.now() - page.turn.had_at,
+                elapsed=self._clock.now() - page.turn.began_at,
                 verdict=page.turn.explain(),
             )
         finally:

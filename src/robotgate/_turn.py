@@ -72,14 +72,12 @@ class Turn:
         admission: Admission,
         *,
         clock: Clock,
-        had_at: float,
     ) -> None:
         self._turns = turns
         self._wish = wish
         self._site = site
         self._admission = admission
         self._clock = clock
-        self._had_at = had_at
 
     async def __aenter__(self) -> Self:
         self._admission.adopt()
@@ -98,16 +96,6 @@ class Turn:
             self.end()
 
     @property
-    def is_open(self) -> bool:
-        """Whether it has not ended."""
-        return self._admission.is_open
-
-    @property
-    def had_at(self) -> float:
-        """When it began, in seconds since the epoch."""
-        return self._had_at
-
-    @property
     def url(self) -> str:
         """What may be fetched, without fragment and credentials."""
         return self._wish.url
@@ -117,14 +105,10 @@ class Turn:
         """Why it may be fetched."""
         return self._site.verdict(self._wish.target, now=self._clock.now())
 
-    def explain(self) -> Callable[[], Verdict]:
-        """What works out the verdict of when the turn began, later, if anybody asks."""
-        return partial(self._site.verdict, self._wish.target, now=self._had_at)
-
     @property
     def waited(self) -> float:
         """Seconds from asking for the turn to having it; asking for the site's rules is part of it."""
-        return self._had_at - self._wish.asked_at
+        return self._admission.began_at - self._wish.asked_at
 
     def report(
         self,
@@ -171,10 +155,9 @@ class Turn:
             RobotGateError: as `RobotGate.turn`; the rules may have changed meanwhile.
         """
         self.end()
-        self._wish = replace(self._wish, asked_at=self._clock.now())
-        arrival = self._admission.arrival
-        self._site, self._admission = await self._turns.admit(self._wish, arrival=arrival)
-        self._had_at = self._clock.now()
+        wish = replace(self._wish, asked_at=self._clock.now())
+        self._site, self._admission = await self._turns.admit(wish, arrival=self._admission.arrival)
+        self._wish = wish
 
     def end(self) -> None:
         """The response has been read, or will not be. Ending twice is ending once."""
@@ -187,11 +170,23 @@ class Turn:
             self._turns.tell_ended(self._wish, self._admission)
 
 
+class OwnTurn(Turn):
+    """A turn as the gate's own doors have it, which tell of it in the words of their responses."""
+
+    @property
+    def began_at(self) -> float:
+        """Since when it may be sent, in seconds since the epoch."""
+        return self._admission.began_at
+
+    def explain(self) -> Callable[[], Verdict]:
+        """What works out the verdict of when the turn began, later, if anybody asks."""
+        return partial(self._site.verdict, self._wish.target, now=self._admission.began_at)
+
+
 def finish(turn: Turn, response: ClientResponse) -> None:
     """A response has come to its end, or is let go of: its turn is over. Finishing twice is finishing once."""
-    if turn.is_open:
-        turn.report(bytes=response.content.total_bytes)
-        turn.end()
+    turn.report(bytes=response.content.total_bytes)
+    turn.end()
 
 
 def _retry_after(headers: Mapping[str, str]) -> str | None:

@@ -21,7 +21,7 @@ from robotgate._events import TurnBegan, TurnEnded, TurnRefused, VerdictRefused
 from robotgate._normal import is_sent_as_written
 from robotgate._pacing import MIN_RETRY_AFTER
 from robotgate._robots import ROBOTS_TIMEOUT
-from robotgate._turn import Turn, Wish
+from robotgate._turn import OwnTurn, Wish
 from robotgate._urls import Origin, split_url
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from robotgate._ports import Clock
     from robotgate._robots import RobotsKeeper
     from robotgate._site import Site
+    from robotgate._turn import Turn
 
 
 MAX_LOCATED: Final = 10_000
@@ -149,7 +150,7 @@ class Turns:
         max_wait: float | None,
         chain: tuple[str, ...] = (),
         interest: Interest | None = None,
-    ) -> Turn:
+    ) -> OwnTurn:
         """Judge a URL and wait for its host's turn.
 
         Args:
@@ -181,9 +182,9 @@ class Turns:
             admission.hand_over()
             # What is asked of the first turn is none of the next one's business.
             wish = replace(wish, interest=None)
-        return Turn(self, wish, site, admission, clock=self._clock, had_at=self._clock.now())
+        return OwnTurn(self, wish, site, admission, clock=self._clock)
 
-    def _at_once(self, wish: Wish) -> Turn | None:
+    def _at_once(self, wish: Wish) -> OwnTurn | None:
         """The turn, where everything needed is in memory and the host is plainly due; else None.
 
         Most of a crawl that stands behind no delay comes this way, at a third of the cost.
@@ -206,7 +207,7 @@ class Turns:
         if admission is None:
             return None
         self._tell_began(wish)
-        return Turn(self, wish, site, admission, clock=self._clock, had_at=now)
+        return OwnTurn(self, wish, site, admission, clock=self._clock)
 
     async def admit(self, wish: Wish, *, arrival: int | None = None) -> tuple[Site, Admission]:
         """Judge, wait, and judge again if the rules changed meanwhile.

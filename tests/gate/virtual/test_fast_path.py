@@ -178,6 +178,16 @@ async def test_wait_of_a_turn_had_again_is_the_last_one() -> None:
             assert turn.waited == 3.0
 
 
+async def test_turn_that_is_not_had_again_keeps_what_it_waited() -> None:
+    """Who is refused the second time asks what the first took, and is told no time before it."""
+    async with make_gate(delay=3.0) as gate, gate.turn(PAGE) as turn:
+        await asyncio.sleep(1.0)
+        gate.block("a.example", HOUR)
+        with pytest.raises(HostUnavailableError):
+            await turn.again()
+        assert turn.waited == 3.0
+
+
 async def test_host_forgiven_by_its_first_good_answer() -> None:
     """Blocks that another process saw count no more half an hour after the last, once there is a good answer."""
     store = MemoryStore()
