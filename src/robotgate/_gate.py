@@ -35,7 +35,7 @@ from robotgate._ports import Clock, Fetcher, Store
 from robotgate._ready import DEFAULT_AHEAD
 from robotgate._robotstxt import RobotsTxt
 from robotgate._status import StatusPolicy
-from robotgate._turns import PendingTurn
+from robotgate._turn import PendingTurn
 from robotgate.stores.memory import MemoryStore
 
 if TYPE_CHECKING:

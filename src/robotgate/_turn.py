@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from aiohttp import ClientResponse
+    from yarl import URL
 
     from robotgate._admission import Admission, Interest
     from robotgate._ports import Clock
@@ -48,6 +49,10 @@ class Wish:
 
 class TurnSource(Protocol):
     """Who admits requests: `Turns`."""
+
+    async def begin(self, url: str | URL, *, priority: int, max_wait: float | None) -> Turn:
+        """Judge, wait, and have a turn."""
+        ...
 
     async def admit(self, wish: Wish, *, arrival: int | None = None) -> tuple[Site, Admission]:
         """Judge, and wait."""
@@ -168,6 +173,34 @@ class Turn:
         finally:
             # It is over, whatever the store makes of it.
             self._turns.tell_ended(self._wish, self._admission)
+
+
+class PendingTurn:
+    """What `RobotGate.turn` returns: ``async with`` waits for the turn, and ends it with the block."""
+
+    def __init__(self, turns: TurnSource, url: str | URL, *, priority: int, max_wait: float | None) -> None:
+        self._turns = turns
+        self._url = url
+        self._priority = priority
+        self._max_wait = max_wait
+        self._turn: Turn | None = None
+        self._is_entered = False
+
+    async def __aenter__(self) -> Turn:
+        if self._is_entered:
+            raise RuntimeError("a turn is entered once: ask the gate for another")
+        self._is_entered = True
+        self._turn = await self._turns.begin(self._url, priority=self._priority, max_wait=self._max_wait)
+        return self._turn
+
+    async def __aexit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._turn is not None:
+            await self._turn.__aexit__(error_type, error, traceback)
 
 
 class OwnTurn(Turn):

@@ -18,6 +18,7 @@ from robotgate._errors import (
     TooSoonError,
 )
 from robotgate._events import TurnBegan, TurnEnded, TurnRefused, VerdictRefused
+from robotgate._judged import Judged
 from robotgate._normal import is_sent_as_written
 from robotgate._pacing import MIN_RETRY_AFTER
 from robotgate._robots import ROBOTS_TIMEOUT
@@ -25,8 +26,6 @@ from robotgate._turn import OwnTurn, Wish
 from robotgate._urls import Origin, split_url
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from yarl import URL
 
     from robotgate._admission import Admission, Interest
@@ -37,39 +36,10 @@ if TYPE_CHECKING:
     from robotgate._ports import Clock
     from robotgate._robots import RobotsKeeper
     from robotgate._site import Site
-    from robotgate._turn import Turn
 
 
 MAX_LOCATED: Final = 10_000
 """Origins whose spelling is remembered: reading a URL takes longer than most of what is done with it."""
-
-
-class PendingTurn:
-    """What `RobotGate.turn` returns: ``async with`` waits for the turn, and ends it with the block."""
-
-    def __init__(self, turns: Turns, url: str | URL, *, priority: int, max_wait: float | None) -> None:
-        self._turns = turns
-        self._url = url
-        self._priority = priority
-        self._max_wait = max_wait
-        self._turn: Turn | None = None
-        self._is_entered = False
-
-    async def __aenter__(self) -> Turn:
-        if self._is_entered:
-            raise RuntimeError("a turn is entered once: ask the gate for another")
-        self._is_entered = True
-        self._turn = await self._turns.begin(self._url, priority=self._priority, max_wait=self._max_wait)
-        return self._turn
-
-    async def __aexit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if self._turn is not None:
-            await self._turn.__aexit__(error_type, error, traceback)
 
 
 class Turns:
@@ -239,7 +209,7 @@ class Turns:
             if not site.rules.allows(wish.target):
                 raise self._refusal(site, wish)
             lane = await self._lanes.lane(self._lanes.pace_key(wish.origin, wish.target))
-            judged = _Judged(self._keeper, wish, site, may_be_stale=may_be_stale)
+            judged = Judged(self._keeper, wish, site, may_be_stale=may_be_stale)
             may_be_stale = True
             try:
                 admission = await lane.admit(
@@ -320,37 +290,3 @@ class Turns:
         if self._listeners.is_heard(TurnBegan):
             now = self._clock.now()
             self._listeners.emit(TurnBegan(at=now, url=wish.url, waited=now - wish.asked_at))
-
-
-class _Judged:
-    """A request that its site's rules let pass: looked at once more when its turn has come. An `Interest`."""
-
-    __slots__ = ("_keeper", "_may_be_stale", "_wish", "site")
-
-    def __init__(self, keeper: RobotsKeeper, wish: Wish, site: Site, *, may_be_stale: bool) -> None:
-        self.site = site
-        """By whose rules it passes."""
-        self._keeper = keeper
-        self._wish = wish
-        # What was stale when it was given, for want of better, cannot become so.
-        self._may_be_stale = may_be_stale or keeper.fresh(wish.origin) is not site
-
-    def still_holds(self) -> bool:
-        """Whether the rules that hold now, be they others, are known and let it pass as well."""
-        current = self._keeper.fresh(self._wish.origin)
-        if current is None:
-            return self._may_be_stale
-        if current is not self.site and not current.rules.allows(self._wish.target):
-            return False
-        self.site = current
-        return True
-
-    def claim(self) -> bool:
-        """Whether the turn is wanted."""
-        interest = self._wish.interest
-        return self.still_holds() and (interest is None or interest.claim())
-
-    def release(self) -> None:
-        """It waits again."""
-        if self._wish.interest is not None:
-            self._wish.interest.release()
