@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from contextvars import ContextVar
-from dataclasses import dataclass
 from http.cookies import SimpleCookie
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
-from multidict import CIMultiDict
 from yarl import URL
 
 from robotgate._access import Answer, Failure
@@ -18,9 +14,10 @@ from robotgate._decode import ACCEPTED, BoundedBody
 from robotgate._errors import NonPublicAddressError
 from robotgate._outage import outage_of
 from robotgate._pacing import parse_retry_after
+from robotgate._robots_proxy import proxy_of_robots
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from aiohttp import ClientHandlerType, ClientMiddlewareType, ClientRequest, ClientResponse
 
@@ -33,48 +30,6 @@ ASKED_FOR: Final = {"Accept": "text/plain,*/*;q=0.5", "Accept-Encoding": ACCEPTE
 """The headers of a request for robots.txt, besides those that say who asks."""
 NEEDED_HEADERS: Final = frozenset({"host", "accept", "accept-encoding", "user-agent", "from"})
 """What a request for robots.txt says, in lower case."""
-
-
-@dataclass(frozen=True, slots=True)
-class Proxy:
-    """What a request goes through."""
-
-    url: URL
-    """With credentials, where there are any."""
-    headers: CIMultiDict[str]
-    """For the proxy itself, when it makes a tunnel."""
-
-
-_proxy: ContextVar[Proxy | None] = ContextVar("robotgate_robots_proxy", default=None)
-
-
-def robots_proxy(
-    url: str | URL | None, *, auth: aiohttp.BasicAuth | None, headers: Mapping[str, str] | None
-) -> AbstractContextManager[None]:
-    """Within this block a robots.txt is asked for through the proxy that its page goes through, if there is one.
-
-    Who crawls through a proxy has reasons, and a robots.txt that is asked for directly would tell who he is.
-    """
-    if url is None:
-        return _NO_PROXY
-    url = URL(url)
-    if auth is not None:
-        # Where aiohttp reads them alike in all its versions.
-        url = url.with_user(auth.login).with_password(auth.password)
-    # aiohttp writes into the headers it is given.
-    return _through(Proxy(url, CIMultiDict(headers or ())))
-
-
-_NO_PROXY: Final = nullcontext()
-
-
-@contextmanager
-def _through(proxy: Proxy) -> Iterator[None]:
-    token = _proxy.set(proxy)
-    try:
-        yield
-    finally:
-        _proxy.reset(token)
 
 
 class AiohttpFetcher:
@@ -104,7 +59,7 @@ class AiohttpFetcher:
             return Failure("the session was closed")
         host: str | None = None
         has_begun = False
-        proxy = _proxy.get()
+        proxy = proxy_of_robots()
         try:
             host = URL(url).raw_host
             request = self._session.get(

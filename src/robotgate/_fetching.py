@@ -2,86 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine, Generator
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import aiohttp
-from multidict import CIMultiDict
 
 from robotgate._attempts import Attempts
-from robotgate._errors import GateClosedError, ResponseTooLargeError
-from robotgate._page import CREDENTIAL_HEADERS
+from robotgate._errors import GateClosedError
+from robotgate._open_page import OpenPage, let_go, raise_for_status, read_body
 from robotgate._redirect import REDIRECT_STATUSES, page_redirect
 from robotgate._response import Hop, Response
-from robotgate._turn import finish
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from robotgate._page import PageRequest, RaiseForStatus, RequestOptions
+    from robotgate._page import PageRequest
     from robotgate._ports import Clock
     from robotgate._redirect import Redirect
     from robotgate._turn import OwnTurn, Turn
     from robotgate._turns import Turns
 
     Ask: TypeAlias = Callable[[], PageRequest]
-
-
-MAX_UNWANTED_BYTES: Final = 64 * 1024
-"""The longest body of a redirect that is read to its end; behind it, closing the connection is cheaper."""
-UNWANTED_TIMEOUT: Final = 1.0
-"""Seconds for that."""
-
-
-class OpenPage:
-    """A page whose headers have come, in its turn.
-
-    Args:
-        among: all that are open.
-    """
-
-    __slots__ = ("_among", "history", "request", "response", "turn", "waited")
-
-    def __init__(
-        self,
-        *,
-        request: PageRequest,
-        response: aiohttp.ClientResponse,
-        turn: OwnTurn,
-        history: tuple[Hop, ...],
-        waited: float,
-        among: set[OpenPage],
-    ) -> None:
-        self.request = request
-        """Of the last hop."""
-        self.response = response
-        self.turn = turn
-        self.history = history
-        self.waited = waited
-        self._among = among
-        among.add(self)
-        connection = response.connection
-        if connection is None:
-            self.end_turn()
-        else:
-            connection.add_callback(self.end_turn)
-
-    def end_turn(self) -> None:
-        """The body has come to its end, or will not; ending twice is ending once."""
-        finish(self.turn, self.response)
-
-    async def aclose(self) -> None:
-        """Let go of the response, whatever is left of it."""
-        self._among.discard(self)
-        if self.response.connection is None:
-            self.end_turn()
-            return
-        try:
-            self.response.release()
-            await self.response.wait_for_close()
-        finally:
-            self.end_turn()
 
 
 class PageFetch(Coroutine[object, None, Response]):
@@ -146,7 +87,7 @@ class PageFetcher:
         """
         page = await self.open(ask)
         try:
-            body = await _read_body(page.response, page.request.max_bytes)
+            body = await read_body(page.response, page.request.max_bytes)
             return Response(
                 status=page.response.status,
                 headers=page.response.headers,
@@ -195,7 +136,7 @@ class PageFetcher:
                 if rule is None:
                     rule = self._session.raise_for_status
                 if rule:
-                    await _raise_for_status(page, rule)
+                    await raise_for_status(page, rule)
                 return page
             responses.append(response)
             if len(responses) > (request.max_redirects or 0):
@@ -214,9 +155,7 @@ class PageFetcher:
         response: aiohttp.ClientResponse | None = None
         is_page = False
         try:
-            options = request.options
-            if request.has_left_origin:
-                options = _without_credentials_of(self._session, options)
+            options = request.options_in(self._session)
             with Attempts(request.url, turn.again):
                 response = await self._session.request(
                     request.method, request.url, allow_redirects=False, **options
@@ -224,7 +163,7 @@ class PageFetcher:
             turn.report(status=response.status, headers=response.headers)
             redirect = _redirect(request, response)
             if redirect is not None:
-                await _let_go(response)
+                await let_go(response)
             is_page = redirect is None
         except (aiohttp.ClientError, OSError) as error:
             turn.report(error=error)
@@ -243,59 +182,3 @@ def _redirect(request: PageRequest, response: aiohttp.ClientResponse) -> Redirec
         return None
     location = response.headers.get("Location") or response.headers.get("URI")
     return page_redirect(request.method, request.url, status=response.status, location=location)
-
-
-def _without_credentials_of(session: aiohttp.ClientSession, options: RequestOptions) -> RequestOptions:
-    """Options that keep the session's own credentials from another origin than the first.
-
-    aiohttp has no way to leave a session's header out: an empty one goes in its place.
-    """
-    headers = CIMultiDict(options.get("headers") or ())
-    for name in CREDENTIAL_HEADERS:
-        if name in session.headers:
-            headers[name] = ""
-    options["headers"] = headers
-    if getattr(session, "auth", None) is not None:
-        options["auth"] = aiohttp.BasicAuth("")
-    return options
-
-
-async def _let_go(response: aiohttp.ClientResponse) -> None:
-    """Read an answer that nobody wants, so that its turn ends with it and its connection serves again."""
-    try:
-        async with asyncio.timeout(UNWANTED_TIMEOUT):
-            async for _ in response.content.iter_any():
-                if response.content.total_bytes > MAX_UNWANTED_BYTES:
-                    break
-    except (aiohttp.ClientError, TimeoutError):
-        # What the redirect says stands in its headers; its body may end as it likes.
-        pass
-    # With octets left unread, this closes the connection.
-    response.release()
-
-
-async def _read_body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
-    content = response.content
-    chunks: list[bytes] = []
-    left = max_bytes
-    while not content.at_eof():
-        chunk = await content.readany()
-        chunks.append(chunk)
-        left -= len(chunk)
-        if left < 0:
-            response.close()
-            raise ResponseTooLargeError(str(response.url), max_bytes)
-    return b"".join(chunks)
-
-
-async def _raise_for_status(page: OpenPage, rule: RaiseForStatus) -> None:
-    is_welcome = False
-    try:
-        if callable(rule):
-            await rule(page.response)
-        else:
-            page.response.raise_for_status()
-        is_welcome = True
-    finally:
-        if not is_welcome:
-            await page.aclose()

@@ -8,9 +8,9 @@ from aiohttp import ClientError, ClientTimeout, hdrs
 from aiohttp.http import SERVER_SOFTWARE
 
 from robotgate._attempts import attempts_at
-from robotgate._fetch import robots_proxy
+from robotgate._credentials import leave_out_blank_credentials
 from robotgate._holds import Holds
-from robotgate._page import CREDENTIAL_HEADERS
+from robotgate._robots_proxy import robots_proxy
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -28,8 +28,6 @@ SWITCHING_PROTOCOLS: Final = 101
 """The answer to the handshake of a websocket: what follows is no response."""
 HTTP_SCHEMES: Final = {"ws": "http", "wss": "https"}
 """By which scheme the rules of a websocket's host are found: its handshake is a GET (RFC 6455 §4.1)."""
-BLANK_CREDENTIALS: Final = frozenset({"", "Basic Og=="})
-"""What stands where a session's own credentials would: nothing, or nobody's name with no password."""
 
 
 class GateMiddleware:
@@ -50,7 +48,7 @@ class GateMiddleware:
         attempts = attempts_at(request.url)
         if attempts is not None:
             await attempts.begin()
-            _leave_out_blank_credentials(request.headers)
+            leave_out_blank_credentials(request.headers)
             response = await handler(request)
             attempts.answered(response)
             return response
@@ -101,10 +99,3 @@ def _http(url: URL) -> URL:
     """The URL by whose rules a request is judged."""
     scheme = HTTP_SCHEMES.get(url.scheme)
     return url if scheme is None else url.with_scheme(scheme)
-
-
-def _leave_out_blank_credentials(headers: CIMultiDict[str]) -> None:
-    """Send nothing where `gate.fetch`, which cannot leave a session's header out, put a blank in its place."""
-    for name in CREDENTIAL_HEADERS:
-        if headers.get(name) in BLANK_CREDENTIALS:
-            del headers[name]

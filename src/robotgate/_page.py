@@ -10,7 +10,8 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
-from robotgate._fetch import robots_proxy
+from robotgate._credentials import CREDENTIAL_OPTIONS, blank_auth, drop_credentials, with_blank_credentials
+from robotgate._robots_proxy import robots_proxy
 from robotgate._urls import parse_url
 
 if TYPE_CHECKING:
@@ -23,9 +24,7 @@ if TYPE_CHECKING:
 
     RaiseForStatus = bool | Callable[[aiohttp.ClientResponse], Awaitable[None]]
 
-CREDENTIAL_HEADERS: Final = ("Authorization", "Cookie", "Proxy-Authorization")
 BODY_OPTIONS: Final = frozenset({"data", "json", "compress", "chunked", "expect100"})
-CREDENTIAL_OPTIONS: Final = frozenset({"auth", "cookies"})
 
 
 class RequestOptions(TypedDict, total=False):
@@ -88,6 +87,17 @@ class PageRequest:
             options.get("proxy"), auth=options.get("proxy_auth"), headers=options.get("proxy_headers")
         )
 
+    def options_in(self, session: aiohttp.ClientSession) -> RequestOptions:
+        """What to give to a session, whose own credentials are for the first origin alone."""
+        if not self.has_left_origin:
+            return self.options
+        options = self.options.copy()
+        options["headers"] = with_blank_credentials(options.get("headers"), session)
+        auth = blank_auth(session)
+        if auth is not None:
+            options["auth"] = auth
+        return options
+
     def after(self, redirect: Redirect) -> PageRequest:
         """The request of the next hop: no body for a GET, no credentials for another origin.
 
@@ -107,8 +117,7 @@ class PageRequest:
             headers.popall("Content-Type", None)
         if redirect.leaves_origin:
             dropped |= CREDENTIAL_OPTIONS
-            for name in CREDENTIAL_HEADERS:
-                headers.popall(name, None)
+            drop_credentials(headers)
         options = RequestOptions(**{k: v for k, v in self.options.items() if k not in dropped})  # type: ignore[typeddict-item]
         options["headers"] = headers
         return replace(

@@ -10,7 +10,7 @@ from aiohttp import web as aioweb
 from tests.waiting import until
 
 from robotgate import InvalidURLError
-from robotgate._fetching import MAX_UNWANTED_BYTES
+from robotgate._open_page import MAX_UNWANTED_BYTES
 
 if TYPE_CHECKING:
     from tests.gate.servers import Handler, Web
