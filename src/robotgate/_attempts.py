@@ -1,23 +1,38 @@
 """One turn, one request on the wire: what becomes of a request that is sent a second time.
 
 aiohttp sends a GET once more when a kept connection turns out to be closed, and so do retry middlewares. Whoever has
-a turn says so in a context variable; the middleware lets the first attempt pass and makes every other wait again.
+a turn says so in a context variable; the middleware lets the first attempt pass and makes every other wait again. It
+tells the turn what came of each: of an answer that is followed by another attempt the caller never hears.
 """
 
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
-from weakref import ref
+from typing import TYPE_CHECKING, Protocol
 
+from aiohttp import ClientError
 from yarl import URL
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
     from types import TracebackType
     from typing import Self
 
     from aiohttp import ClientResponse
+
+
+class Report(Protocol):
+    """Takes in what came of a request, as `Turn.report`."""
+
+    def __call__(
+        self,
+        status: int | None = None,
+        headers: Mapping[str, str] | None = None,
+        bytes: int = 0,  # noqa: A002  # As `Turn.report` has it.
+        *,
+        error: BaseException | None = None,
+    ) -> None:
+        """Tell it."""
 
 
 class Attempts:
@@ -26,16 +41,91 @@ class Attempts:
     Args:
         url: where the request goes.
         again: ends the turn and waits for another.
+        report: told of each attempt once; without it, whoever has the turn has to hear of them by himself.
     """
 
-    __slots__ = ("_again", "_answer", "_is_first", "_token", "_url")
+    __slots__ = ("_again", "_answer", "_is_over", "_is_told", "_passage", "_report", "_url")
 
-    def __init__(self, url: str | URL, again: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self, url: str | URL, again: Callable[[], Awaitable[None]], report: Report | None = None
+    ) -> None:
         self._url = url
         self._again = again
-        self._is_first = True
-        # The connection, whose handles remember this context, outlives the response.
-        self._answer: ref[ClientResponse] | None = None
+        self._report = report
+        self._passage = Passage(self)
+        self._is_over = False
+        self._is_told = False
+        self._answer: ClientResponse | None = None
+
+    def __enter__(self) -> Self:
+        self._passage.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._passage.__exit__(error_type, error, traceback)
+        if error_type is not None:
+            self._break_off()
+        # Tasks that were begun meanwhile, and the handles of the connection, go on in this context.
+        self._is_over = True
+        self._answer = None
+
+    def are_for(self, url: URL) -> bool:
+        """Whether a request for `url` is one of them."""
+        if self._is_over:
+            return False
+        return url == self._url or url == URL(self._url).with_user(None).with_fragment(None)
+
+    async def again(self) -> None:
+        """Wait for the turn of one more."""
+        self._break_off()
+        await self._again()
+        self._is_told = False
+
+    def answered(self, response: ClientResponse) -> None:
+        """The attempt in hand has come to its headers; of what passes several of us, the first to say so is heard."""
+        if self._is_told:
+            return
+        self._is_told = True
+        self._answer = response
+        if self._report is not None:
+            self._report(response.status, response.headers)
+
+    def failed(self, error: BaseException) -> None:
+        """The attempt in hand has come to an error; heard as `answered`."""
+        if self._is_told:
+            return
+        self._is_told = True
+        if self._report is not None:
+            self._report(error=error)
+
+    def _break_off(self) -> None:
+        """Close the last answer: who sends again, or raises, has done with it, and may not have read it."""
+        answer, self._answer = self._answer, None
+        if answer is None:
+            return
+        answer.close()
+        if self._report is not None:
+            self._report(bytes=answer.content.total_bytes)
+
+
+class Passage:
+    """Lets one attempt pass, and sees what comes of it: what is sent within ``with Passage(…):``.
+
+    The holder of the turn opens the first. The middleware opens one around whatever it lets pass: where it stands twice
+    in a chain, one attempt takes one turn.
+    """
+
+    __slots__ = ("_token", "attempts", "is_used")
+
+    def __init__(self, attempts: Attempts) -> None:
+        self.attempts = attempts
+        self.is_used = False
+        """Whether an attempt has come through; all others wait for turns of their own."""
 
     def __enter__(self) -> Self:
         self._token = _current.set(self)
@@ -48,33 +138,14 @@ class Attempts:
         traceback: TracebackType | None,
     ) -> None:
         _current.reset(self._token)
-
-    def are_for(self, url: URL) -> bool:
-        """Whether a request for `url` is one of them."""
-        return url == self._url or url == URL(self._url).with_user(None).with_fragment(None)
-
-    async def begin(self) -> None:
-        """Go on at once with the first attempt; with another when its turn has come."""
-        if not self._is_first:
-            self._break_off()
-            await self._again()
-        self._is_first = False
-
-    def answered(self, response: ClientResponse) -> None:
-        """An attempt has come to its headers."""
-        self._answer = ref(response)
-
-    def _break_off(self) -> None:
-        """Close the answer to the last attempt: who sends again has done with it, and may not have read it."""
-        answer = None if self._answer is None else self._answer()
-        if answer is not None:
-            answer.close()
+        if isinstance(error, ClientError | OSError):
+            self.attempts.failed(error)
 
 
-_current: ContextVar[Attempts | None] = ContextVar("robotgate_attempts", default=None)
+_current: ContextVar[Passage | None] = ContextVar("robotgate_passage", default=None)
 
 
-def attempts_at(url: URL) -> Attempts | None:
-    """The attempts that a request for `url` belongs to, if it has had its turn."""
-    current = _current.get()
-    return current if current is not None and current.are_for(url) else None
+def passage_to(url: URL) -> Passage | None:
+    """What a request for `url` comes upon, if it has had its turn."""
+    passage = _current.get()
+    return passage if passage is not None and passage.attempts.are_for(url) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator
+from inspect import CORO_CREATED, getcoroutinestate
 from typing import TYPE_CHECKING, TypeAlias
 
 import aiohttp
@@ -12,6 +13,7 @@ from robotgate._errors import GateClosedError
 from robotgate._open_page import OpenPage, let_go, raise_for_status, read_body
 from robotgate._redirect import REDIRECT_STATUSES, page_redirect
 from robotgate._response import Hop, Response
+from robotgate._turn import finish
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -52,6 +54,8 @@ class PageFetch(Coroutine[object, None, Response]):
         self._coroutine.close()
 
     async def __aenter__(self) -> aiohttp.ClientResponse:
+        if getcoroutinestate(self._coroutine) != CORO_CREATED:
+            raise RuntimeError("a fetch is awaited or entered, and once: ask the gate for another")
         # The page is wanted as a stream: the coroutine that would have read it is not needed.
         self._coroutine.close()
         self._page = await self._fetcher.open(self._ask)
@@ -156,25 +160,22 @@ class PageFetcher:
         is_page = False
         try:
             options = request.options_in(self._session)
-            with Attempts(request.url, turn.again):
+            with Attempts(request.url, turn.again, turn.report) as attempts:
                 response = await self._session.request(
                     request.method, request.url, allow_redirects=False, **options
                 )
-            turn.report(status=response.status, headers=response.headers)
+                attempts.answered(response)
             redirect = _redirect(request, response)
             if redirect is not None:
                 await let_go(response)
             is_page = redirect is None
-        except (aiohttp.ClientError, OSError) as error:
-            turn.report(error=error)
-            raise
-        else:
             return response, redirect
         finally:
-            if not is_page:
-                if response is not None:
-                    response.close()
+            if response is None:
                 turn.end()
+            elif not is_page:
+                response.close()
+                finish(turn, response)
 
 
 def _redirect(request: PageRequest, response: aiohttp.ClientResponse) -> Redirect | None:

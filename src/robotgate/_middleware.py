@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import ClientError, ClientTimeout, hdrs
 from aiohttp.http import SERVER_SOFTWARE
 
-from robotgate._attempts import attempts_at
+from robotgate._attempts import Passage, passage_to
 from robotgate._credentials import leave_out_blank_credentials
 from robotgate._holds import Holds
 from robotgate._robots_proxy import robots_proxy
@@ -45,12 +45,16 @@ class GateMiddleware:
         Raises:
             RobotGateError: as `RobotGate.turn`, before anything is sent.
         """
-        attempts = attempts_at(request.url)
-        if attempts is not None:
-            await attempts.begin()
+        passage = passage_to(request.url)
+        if passage is not None:
+            if passage.is_used:
+                with robots_proxy(request.proxy, auth=request.proxy_auth, headers=request.proxy_headers):
+                    await passage.attempts.again()
+            passage.is_used = True
             leave_out_blank_credentials(request.headers)
-            response = await handler(request)
-            attempts.answered(response)
+            with Passage(passage.attempts):
+                response = await handler(request)
+                passage.attempts.answered(response)
             return response
         self._identify(request.headers)
         # A retry middleware sends the same request again, and may never read the first answer.

@@ -1,0 +1,181 @@
+"""`gate.fetch` on a session that sends again: what a first attempt came to is heard, once, before there is a second."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+import aiohttp
+import pytest
+from aiohttp import web as aioweb
+from tests.gate.servers import silent
+from tests.waiting import settle
+
+from robotgate import HostBlocked, HostUnavailableError, RobotGate, TooSoonError, TurnEnded
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from aiohttp import ClientHandlerType, ClientMiddlewareType, ClientRequest, ClientResponse
+    from tests.gate.servers import Handler, Web
+
+    from robotgate import Event
+
+SITE: Final = "http://site.example"
+ROBOTS: Final = f"{SITE}/robots.txt"
+PAGE: Final = f"{SITE}/page"
+NEXT: Final = f"{SITE}/next"
+DELAY: Final = 0.06
+SORRY: Final = b"sorry"
+GATED: Final = "gated"
+"""Stands for the gate's middleware in a chain."""
+
+
+async def once_more(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
+    """Reads the answer, and sends again if it is a failure of the server's, or too many."""
+    response = await handler(request)
+    if response.status < 429:
+        return response
+    await response.read()
+    return await handler(request)
+
+
+async def whatever_happens(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
+    """Sends again after an error."""
+    try:
+        return await handler(request)
+    except aiohttp.ClientConnectorError:
+        return await handler(request)
+
+
+@asynccontextmanager
+async def gate_in(
+    web: Web, *chain: ClientMiddlewareType | str, delay: float = DELAY
+) -> AsyncIterator[RobotGate]:
+    """A gate on a session that runs it, which is given ten seconds for everything."""
+
+    async def gated(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
+        return await gate.middleware(request, handler)
+
+    middlewares = [gated if isinstance(part, str) else part for part in chain]
+    async with (
+        asyncio.timeout(10),
+        aiohttp.ClientSession(connector=web.connector(), middlewares=middlewares) as session,
+        RobotGate(
+            "ExampleBot/1.0",
+            contact="bot@example.org",
+            session=session,
+            delay=delay,
+            allow_private_addresses=True,
+        ) as gate,
+    ):
+        yield gate
+
+
+def failing_once(status: int, headers: dict[str, str] | None = None) -> Handler:
+    """That status first, then 200."""
+    answers = iter((aioweb.Response(status=status, headers=headers, body=SORRY),))
+
+    async def answer(_: aioweb.Request) -> aioweb.StreamResponse:
+        return next(answers, None) or aioweb.Response(text="a page")
+
+    return answer
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_block_of_a_first_attempt_is_waited_out(web: Web, status: int) -> None:
+    """As through `gate.middleware`, and by others too: it is no news of the second attempt's."""
+    web.handle(PAGE, failing_once(status, {"Retry-After": "1"}))
+    async with gate_in(web, once_more, GATED) as gate:
+        blocks: asyncio.Queue[Event] = asyncio.Queue()
+        gate.subscribe(blocks.put_nowait, HostBlocked)
+        fetch = asyncio.create_task(_status(gate, PAGE))
+        async with asyncio.timeout(5):
+            await blocks.get()
+        with pytest.raises(TooSoonError) as caught:
+            await gate.fetch(NEXT, max_wait=0)
+        assert 0.1 < caught.value.retry_after <= 1.5
+        assert await fetch == 200
+        assert blocks.empty()
+    assert web.urls == [ROBOTS, PAGE, PAGE]
+    assert web.gaps("site.example")[-1] >= 1
+
+
+@pytest.mark.parametrize("door", ["read", "stream"])
+@pytest.mark.parametrize(
+    "chain",
+    [(once_more, GATED), (once_more, GATED, GATED), (GATED, once_more, GATED)],
+    ids=["ours last", "ours twice", "ours around"],
+)
+async def test_every_attempt_is_told_once(
+    web: Web, chain: tuple[ClientMiddlewareType | str, ...], door: str
+) -> None:
+    """Its status and its octets; a chain that goes past the gate twice takes no turn more."""
+    web.handle(PAGE, failing_once(500))
+    async with gate_in(web, *chain) as gate:
+        ended: list[Event] = []
+        gate.subscribe(ended.append, TurnEnded)
+        gate.learn(PAGE, b"")
+        if door == "read":
+            assert (await gate.fetch(PAGE)).text == "a page"
+        else:
+            async with gate.fetch(PAGE) as response:
+                assert await response.text() == "a page"
+        await settle()
+        view = gate.host(PAGE)
+    told = [(event.status, event.bytes_read) for event in ended if isinstance(event, TurnEnded)]
+    assert told == [(500, len(SORRY)), (200, len(b"a page"))]
+    assert (view.visits, view.open_turns, view.bytes_read) == (2, 0, len(SORRY) + len(b"a page"))
+    assert min(web.gaps("site.example")) >= DELAY
+
+
+async def test_outage_that_a_first_attempt_finds_sends_the_second_away(web: Web) -> None:
+    """As everybody who waits for that origin."""
+    nobody = "http://127.0.0.1:9/page"
+    async with gate_in(web, whatever_happens, GATED) as gate:
+        blocks: list[Event] = []
+        gate.subscribe(blocks.append, HostBlocked)
+        gate.learn(nobody, b"")
+        with pytest.raises(HostUnavailableError, match="refuses connections"):
+            await gate.fetch(nobody)
+        await settle()
+        assert len(blocks) == 1
+        assert gate.host(nobody).visits == 1
+
+
+async def test_time_that_runs_out_is_told_though_the_middleware_sees_it_cancelled(web: Web) -> None:
+    """The request is cancelled by aiohttp, which makes a `TimeoutError` of that further out."""
+    web.handle(PAGE, silent())
+    async with gate_in(web, GATED) as gate:
+        gate.learn(PAGE, b"")
+        with pytest.raises(TimeoutError):
+            await gate.fetch(PAGE, timeout=aiohttp.ClientTimeout(total=0.1))
+        assert gate.host(PAGE).unreachable_until_at is not None
+
+
+async def test_task_that_outlives_the_fetch_takes_turns_of_its_own(web: Web) -> None:
+    """What was begun within it goes on in its context; its requests are no attempts of a fetch that is over."""
+    is_over = asyncio.Event()
+    tasks: list[asyncio.Task[int]] = []
+
+    async def begin(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
+        async def later() -> int:
+            await is_over.wait()
+            async with request.session.get(PAGE) as response:
+                return response.status
+
+        if not tasks:
+            tasks.append(asyncio.create_task(later()))
+        return await handler(request)
+
+    async with gate_in(web, begin, GATED) as gate:
+        assert (await gate.fetch(PAGE)).status == 200
+        is_over.set()
+        assert await tasks[0] == 200
+        assert (gate.host(PAGE).open_turns, gate.host(PAGE).visits) == (0, 3)
+    assert min(web.gaps("site.example")) >= DELAY
+
+
+async def _status(gate: RobotGate, url: str) -> int:
+    return (await gate.fetch(url)).status
