@@ -105,8 +105,8 @@ class RobotGate:
         status_policy: what a robots.txt that cannot be read means for its site.
         max_bytes: the longest body that an awaited `fetch` reads.
         middleware_timeout: seconds, the total timeout of the requests that go through `middleware`, within which a
-            turn has to come; as in aiohttp, 0 and None are none. Only for aiohttp before 3.15: later ones tell the
-            timeout of each request, which then counts in place of this.
+            turn has to come; as in aiohttp, 0 and None are none. An aiohttp that tells the timeout of each request,
+            as its development branch does, needs no such word: what it tells counts in place of this.
         clock: tells the time.
         fetcher: asks for robots.txt files.
 
@@ -177,7 +177,9 @@ class RobotGate:
         self._fetcher = fetcher
         self._listeners = Listeners()
         self._overrides = Overrides(self._options.host_options(), overrides)
-        self._middleware = GateMiddleware(self._begin, self._identity, timeout=middleware_timeout)
+        self._middleware = GateMiddleware(
+            self._begin, self._identity, timeout=self._options.middleware_timeout
+        )
         self._engine: Engine | None = None
         self._is_closed = False
         self._sites: dict[str, Site] = {}
@@ -363,7 +365,7 @@ class RobotGate:
         Args:
             priority, max_wait: as `turn`.
             max_bytes: the longest body that is read when awaited, in place of the gate's.
-            options: as for `aiohttp.ClientSession.request`.
+            options: as for `aiohttp.ClientSession.request`; `middleware` goes behind the `middlewares` among them.
 
         Raises (when awaited or entered):
             ResponseTooLargeError: the body is longer than `max_bytes`.
@@ -385,6 +387,7 @@ class RobotGate:
             url,
             method=method,
             identity=self._identity,
+            middleware=self._middleware,
             options=options,
             priority=priority,
             max_wait=self._max_wait(max_wait),

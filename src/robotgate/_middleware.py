@@ -89,9 +89,10 @@ class GateMiddleware:
         self._identity.complete(headers)
 
     def _total_timeout(self, request: ClientRequest) -> float | None:
-        """Seconds that the request may take in all, as far as anybody tells: aiohttp does since 3.15.
+        """Seconds that the request may take in all, as far as anybody tells.
 
-        What earlier hops of the same call have used of them it does not tell.
+        aiohttp does in its development branch, and in no release up to 3.14: the option stands in for it. What earlier
+        hops of the same call have used of them it does not tell.
         """
         told: object = getattr(request, "timeout", None)
         total = told.total if isinstance(told, ClientTimeout) else self._timeout

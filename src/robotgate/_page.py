@@ -135,6 +135,7 @@ def page_request(
     *,
     method: str,
     identity: Identity,
+    middleware: aiohttp.ClientMiddlewareType,
     options: RequestOptions,
     priority: int,
     max_wait: float | None,
@@ -142,6 +143,9 @@ def page_request(
     max_redirects: int | None,
 ) -> PageRequest:
     """The first hop of what is asked of `gate.fetch`, with our name on it.
+
+    Args:
+        middleware: the gate's. It goes behind those that are given, which stand in place of the session's.
 
     Raises:
         InvalidURLError: the URL cannot be read.
@@ -155,6 +159,9 @@ def page_request(
         url = parsed = parsed.extend_query(params)
     headers = options.get("headers")
     options["headers"] = identity.headers if headers is None else _identified(headers, identity)
+    middlewares = options.get("middlewares")
+    if middlewares is not None:
+        options["middlewares"] = (*middlewares, middleware)
     raise_for_status = options.pop("raise_for_status", None)
     options["raise_for_status"] = False
     return PageRequest(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from aiohttp import ClientHandlerType, ClientMiddlewareType, ClientRequest, ClientResponse
+    from tests.conftest import OpenGate
     from tests.gate.servers import Handler, Web
 
     from robotgate import Event
@@ -100,6 +101,16 @@ async def test_block_of_a_first_attempt_is_waited_out(web: Web, status: int) -> 
         assert blocks.empty()
     assert web.urls == [ROBOTS, PAGE, PAGE]
     assert web.gaps("site.example")[-1] >= 1
+
+
+async def test_own_session_paces_a_retry_that_is_given_to_one_fetch(web: Web, open_gate: OpenGate) -> None:
+    """Though `middlewares=` stands in place of the session's, the gate's stays behind it."""
+    origin = f"http://127.0.0.1:{web.port}"
+    web.handle(f"{origin}/page", failing_once(503, {"Retry-After": "1"}))
+    gate = await open_gate(session=None, allow_private_addresses=True)
+    assert (await gate.fetch(f"{origin}/page", middlewares=[once_more])).status == 200
+    assert web.urls == [f"{origin}/robots.txt", f"{origin}/page", f"{origin}/page"]
+    assert web.gaps("127.0.0.1")[-1] >= 1
 
 
 @pytest.mark.parametrize("door", ["read", "stream"])

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tests.conftest import OpenGate
     from tests.gate.servers import Web
 
+    from robotgate._page import RequestOptions
+
 SITE: Final = "http://site.example"
 ROBOTS: Final = f"{SITE}/robots.txt"
 PAGE: Final = f"{SITE}/page"
@@ -46,16 +48,48 @@ async def test_middlewares_of_one_fetch_leave_its_turn_alone(web: Web, gate: Rob
     assert web.visit(PAGE).headers["User-Agent"] == "ExampleBot/1.0"
 
 
-async def test_own_session_paces_what_aiohttp_sends_again(web: Web, open_gate: OpenGate) -> None:
-    """The gate's own session has its middleware."""
+async def pass_on(
+    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    """A middleware of a caller's."""
+    return await handler(request)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"middlewares": None}, {"middlewares": ()}, {"middlewares": [pass_on]}],
+    ids=["none given", "none", "no others", "another"],
+)
+async def test_own_session_paces_what_aiohttp_sends_again(
+    web: Web, open_gate: OpenGate, options: RequestOptions
+) -> None:
+    """It has the gate's middleware, whatever others a fetch is given."""
     gate = await open_gate(session=None, delay=DELAY, allow_private_addresses=True)
     origin = f"http://127.0.0.1:{web.port}"
     web.handle(f"{origin}/page", hang_up())
     with pytest.raises(aiohttp.ServerDisconnectedError):
-        await gate.fetch(f"{origin}/page")
+        await gate.fetch(f"{origin}/page", **options)
     assert web.urls == [f"{origin}/robots.txt", f"{origin}/page", f"{origin}/page"]
     assert gate.host(origin).visits == 3
     assert min(web.gaps("127.0.0.1")) >= DELAY
+
+
+@pytest.mark.parametrize("ours", ["plain", "wrapped"])
+async def test_fetch_that_is_given_the_gates_middleware_takes_one_turn(
+    web: Web, open_gate: OpenGate, ours: str
+) -> None:
+    """It has it twice then."""
+
+    async def gated(
+        request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        return await gate.middleware(request, handler)
+
+    gate = await open_gate(delay=DELAY)
+    given = gate.middleware if ours == "plain" else gated
+    assert (await gate.fetch(PAGE, middlewares=[given])).status == 200
+    assert gate.host(PAGE).visits == 2
+    assert web.urls == [ROBOTS, PAGE]
 
 
 async def test_turn_sees_nothing_of_what_its_client_does(
