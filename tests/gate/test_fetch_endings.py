@@ -193,6 +193,21 @@ async def test_every_turn_ends_once(
     assert sum(ledger.began.values()) == sum(1 for visit in web.visits if visit.url != ROBOTS)
 
 
+@pytest.mark.parametrize("door", DOORS[:2], ids=lambda door: door.__name__)
+async def test_octets_of_redirects_are_counted(web: Web, gate: RobotGate, door: Door) -> None:
+    """They were read; and told with the turn they were read in."""
+    web.redirect(PAGE, "/there", body=b"moved")
+    web.serve(THERE, LARGE)
+    ended: list[Event] = []
+    gate.subscribe(ended.append, TurnEnded)
+    gate.learn(PAGE, b"")
+    await door(gate)
+    await settle()
+    told = [(event.status, event.bytes_read) for event in ended if isinstance(event, TurnEnded)]
+    assert told == [(302, len(b"moved")), (200, len(LARGE))]
+    assert gate.host(PAGE).bytes_read == len(b"moved") + len(LARGE)
+
+
 async def limited(limit: asyncio.Timeout, door: Door, gate: RobotGate) -> None:
     """Within a limit that the test sets."""
     async with limit:

@@ -188,7 +188,7 @@ async def test_retry_of_every_client_error_leaves_refusals_out(web: Web, open_ga
 
 
 class TellsItsTimeout(aiohttp.ClientRequest):
-    """As requests of aiohttp 3.15 and later."""
+    """Stands for the requests of an aiohttp that is not released: those of its development branch have a `timeout`."""
 
     timeout: aiohttp.ClientTimeout
 
@@ -204,7 +204,7 @@ def telling(total: float | None) -> type[aiohttp.ClientRequest]:
 
 @pytest.mark.parametrize(
     ("told", "option", "max_wait"),
-    [(2, None, None), (2, 100, None), (2, None, 100), (100, None, 2), (None, None, 2), (0, 2, 2)],
+    [(20, None, None), (20, 100, None), (20, None, 100), (100, None, 20), (None, None, 20), (0, 20, 20)],
 )
 async def test_turn_that_does_not_fit_the_timeout_is_refused_at_once(
     web: Web, open_gate: OpenGate, told: float | None, option: float | None, max_wait: float | None
@@ -220,14 +220,14 @@ async def test_turn_that_does_not_fit_the_timeout_is_refused_at_once(
         began_at = time.monotonic()
         with pytest.raises(TooSoonError) as caught:
             await session.get(NEXT)
-    assert time.monotonic() - began_at < 1
-    assert 28 < caught.value.retry_after <= 30
+    assert time.monotonic() - began_at < 10
+    assert 20 < caught.value.retry_after <= 30
     assert web.counts() == {PAGE: 1}
     assert gate.host(PAGE).waiting == 0
 
 
 @pytest.mark.skipif(hasattr(aiohttp.ClientRequest, "timeout"), reason="this aiohttp tells every timeout")
-@pytest.mark.parametrize(("option", "max_wait"), [(2, None), (2, 100), (100, 2)])
+@pytest.mark.parametrize(("option", "max_wait"), [(20, None), (20, 100), (100, 20)])
 async def test_timeout_that_aiohttp_does_not_tell_is_an_option(
     web: Web, open_gate: OpenGate, option: float, max_wait: float | None
 ) -> None:
@@ -240,7 +240,7 @@ async def test_timeout_that_aiohttp_does_not_tell_is_an_option(
         began_at = time.monotonic()
         with pytest.raises(TooSoonError):
             await session.get(NEXT)
-    assert time.monotonic() - began_at < 1
+    assert time.monotonic() - began_at < 10
 
 
 @pytest.mark.parametrize(

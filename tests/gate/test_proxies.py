@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -13,14 +14,15 @@ from aiohttp import web as aioweb
 from multidict import CIMultiDict
 from yarl import URL
 
+from robotgate import RobotGate
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
+    from types import SimpleNamespace
 
     from tests.conftest import OpenGate
     from tests.gate.servers import Web
-
-    from robotgate import RobotGate
 
 SITE: Final = "http://site.example"
 ROBOTS: Final = f"{SITE}/robots.txt"
@@ -185,6 +187,70 @@ async def test_proxy_of_one_fetch_serves_its_robots_txt(
     assert web.urls == [ROBOTS, PAGE, PAGE]
 
 
+class MovingClock:
+    """The day's time, which the test puts forward."""
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        return time.time() + self.ahead
+
+
+async def test_proxy_of_one_fetch_serves_what_a_second_attempt_asks_for(web: Web, proxy: Proxy) -> None:
+    """Rules that are out of date by then are asked for by the way of the page as well."""
+    clock = MovingClock()
+
+    async def answer(_: aioweb.Request) -> aioweb.StreamResponse:
+        if web.count(PAGE) > 1:
+            return aioweb.Response(text="a page")
+        clock.ahead = 100_000.0
+        return aioweb.Response(status=500)
+
+    async def once_more(
+        request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        response = await handler(request)
+        return response if response.status < 500 else await handler(request)
+
+    web.handle(PAGE, answer)
+    async with (
+        aiohttp.ClientSession(connector=web.connector()) as session,
+        RobotGate("ExampleBot/1.0", contact="bot@example.org", session=session, delay=0, clock=clock) as gate,
+    ):
+        assert (await gate.fetch(PAGE, proxy=proxy.url, middlewares=[once_more])).status == 200
+    assert proxy.asked == [ROBOTS, PAGE, ROBOTS, PAGE]
+    assert web.urls == proxy.asked
+
+
+@pytest.mark.parametrize("door", ["fetch", "middleware"])
+async def test_proxy_is_not_that_of_what_is_begun_meanwhile(
+    web: Web, open_gate: OpenGate, proxy: Proxy, door: str
+) -> None:
+    """A trace that sees a robots.txt and goes on to another site, say, does so in its context."""
+    tasks: list[asyncio.Task[int]] = []
+
+    async def go_on(
+        _: aiohttp.ClientSession, __: SimpleNamespace, ___: aiohttp.TraceRequestEndParams
+    ) -> None:
+        async def fetch() -> int:
+            return (await gate.fetch(f"{OTHER}/page")).status
+
+        if not tasks:
+            tasks.append(asyncio.create_task(fetch() if door == "fetch" else read(crawling, f"{OTHER}/page")))
+
+    trace = aiohttp.TraceConfig()
+    trace.on_request_end.append(go_on)
+    async with aiohttp.ClientSession(connector=web.connector(), trace_configs=[trace]) as session:
+        gate = await open_gate(session=session)
+        async with crawler(web, gate) as crawling:
+            assert (await gate.fetch(PAGE, proxy=proxy.url)).status == 200
+            assert await tasks[0] == 200
+    assert proxy.asked == [ROBOTS, PAGE]
+    assert web.count(f"{OTHER}/robots.txt") == 1
+
+
 # ── the middleware
 
 
@@ -262,6 +328,25 @@ async def test_proxy_of_one_request_is_not_that_of_the_next(web: Web, gate: Robo
         assert await gate.allowed("http://third.example/")
     assert proxy.asked == [ROBOTS, PAGE]
     assert web.urls[2:] == [f"{OTHER}/robots.txt", f"{OTHER}/page", "http://third.example/robots.txt"]
+
+
+@pytest.mark.parametrize("question", ["allowed", "check", "robots", "sitemaps", "turn", "ready"])
+async def test_proxy_of_a_session_is_not_known_to_the_gates_own_questions(
+    web: Web, gate: RobotGate, proxy: Proxy, question: str
+) -> None:
+    """What docs/doors.md owns up to: no request has shown it yet, and they ask directly."""
+    async with crawler(web, gate, proxy=proxy.url) as session:
+        if question == "turn":
+            async with gate.turn(PAGE):
+                pass
+        elif question == "ready":
+            async for turn in gate.ready([PAGE]):
+                turn.end()
+        else:
+            await getattr(gate, question)(PAGE)
+        assert (proxy.asked, web.urls) == ([], [ROBOTS])
+        assert await read(session, PAGE) == 200
+    assert proxy.asked == [PAGE]
 
 
 async def test_proxy_that_is_gone_closes_the_site(web: Web, gate: RobotGate, proxy: Proxy) -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tests.gate.servers import Handler, Web
 
     from robotgate import RobotGate
+    from robotgate._fetching import PageFetch
 
 SITE = "http://site.example"
 ROBOTS = f"{SITE}/robots.txt"
@@ -172,6 +173,26 @@ async def test_refusal_comes_on_entering(web: Web, gate: RobotGate) -> None:
             raise AssertionError
     gc.collect()
     assert web.urls == [ROBOTS]
+
+
+@pytest.mark.parametrize("first", ["awaited", "entered"])
+@pytest.mark.parametrize("then", ["awaited", "entered"])
+async def test_fetch_is_one_request(web: Web, gate: RobotGate, first: str, then: str) -> None:
+    """Entered again, it would lose hold of the response it has."""
+
+    async def use(fetch: PageFetch, how: str) -> None:
+        if how == "awaited":
+            await fetch
+            return
+        async with fetch as response:
+            assert response.status == 200
+
+    fetch = gate.fetch(PAGE)
+    await use(fetch, first)
+    with pytest.raises(RuntimeError):
+        await use(fetch, then)
+    assert web.urls == [ROBOTS, PAGE]
+    assert gate.host(PAGE).open_turns == 0
 
 
 async def test_raise_for_status_comes_on_entering(web: Web, gate: RobotGate) -> None:
