@@ -50,12 +50,18 @@ class Holds:
             hold.break_off()
 
     def _look(self) -> None:
-        self._timer = None
         loop = asyncio.get_running_loop()
-        now = loop.time()
+        self._timer = None
+        try:
+            self._end_idle(loop.time())
+        finally:
+            # A store that fails raises here, when a turn ends; the others are looked at all the same.
+            if self._open:
+                self._timer = loop.call_at(next(iter(self._open)).look_at, self._look)
+
+    def _end_idle(self, now: float) -> None:
         for hold in list(self._open):
             if hold.look_at > now:
-                self._timer = loop.call_at(hold.look_at, self._look)
                 return
             del self._open[hold]
             if hold.has_moved():
@@ -63,8 +69,6 @@ class Holds:
                 self._open[hold] = None
             else:
                 hold.end()
-        if self._open:
-            self._timer = loop.call_at(next(iter(self._open)).look_at, self._look)
 
 
 class Hold:
@@ -91,6 +95,11 @@ class Hold:
         self.end()
 
     def end(self) -> None:
-        """The response is over; ending twice is ending once."""
+        """The response is over; ending twice is ending once.
+
+        Raises:
+            StoreError: as `Turn.end`. Of a connection's callbacks aiohttp tells nobody what they raise: a store that
+                still fails is heard of at the host's next turn.
+        """
         self._among.pop(self, None)
         finish(self._turn, self._response)

@@ -47,12 +47,13 @@ class OpenPage:
         self.history = history
         self.waited = waited
         self._among = among
-        among.add(self)
         connection = response.connection
         if connection is None:
             self.end_turn()
         else:
             connection.add_callback(self.end_turn)
+        # Not before a store that fails has had its say.
+        among.add(self)
 
     def end_turn(self) -> None:
         """The body has come to its end, or will not; ending twice is ending once."""

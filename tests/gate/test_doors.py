@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Final
 
 import aiohttp
 import pytest
+from aiohttp import web as aioweb
 from tests.gate.servers import hang_up
 
-from robotgate import DisallowedError, RobotGate
+from robotgate import DisallowedError, MemoryStore, RobotGate, StoreError
 
 if TYPE_CHECKING:
     from tests.conftest import OpenGate
     from tests.gate.servers import Web
 
+    from robotgate import HostState
     from robotgate._page import RequestOptions
 
 SITE: Final = "http://site.example"
@@ -23,6 +25,8 @@ PAGE: Final = f"{SITE}/page"
 PRIVATE: Final = f"{SITE}/private"
 RULES: Final = "User-agent: *\nDisallow: /private"
 DELAY: Final = 0.06
+SMALL: Final = b"a page"
+LARGE: Final = b"x" * 3_000_000
 
 
 async def test_middlewares_of_one_request_stand_in_place_of_the_gate(web: Web, gate: RobotGate) -> None:
@@ -119,6 +123,60 @@ async def test_turn_for_each_hop_is_the_clients_to_take(
         async with gate.turn(f"{SITE}{response.headers['Location']}"):
             raise AssertionError
     assert web.count(PRIVATE) == 0
+
+
+class FailsAtTheEnd(MemoryStore):
+    """Cannot keep a host while the test says so."""
+
+    fails = False
+
+    def remember_host(self, pace_key: str, state: HostState) -> None:
+        """As memory, or not."""
+        if self.fails:
+            raise StoreError("the disk is full: make room")
+        super().remember_host(pace_key, state)
+
+
+@pytest.mark.parametrize("body", [SMALL, LARGE], ids=["small", "large"])
+@pytest.mark.parametrize("door", ["read", "stream", "middleware"])
+async def test_store_that_fails_at_the_end_of_a_response(
+    web: Web, open_gate: OpenGate, door: str, body: bytes
+) -> None:
+    """Raised where the answer is there at once; where its end comes later, aiohttp keeps it to itself."""
+    store = FailsAtTheEnd()
+    gate = await open_gate(store=store)
+    gate.learn(PAGE, b"")
+
+    async def fail(_: aioweb.Request) -> aioweb.StreamResponse:
+        store.fails = True
+        return aioweb.Response(body=body)
+
+    async def read(session: aiohttp.ClientSession) -> bytes:
+        if door == "read":
+            return (await gate.fetch(PAGE)).body
+        async with gate.fetch(PAGE) if door == "stream" else session.get(PAGE) as response:
+            return await response.read()
+
+    web.handle(PAGE, fail)
+    async with aiohttp.ClientSession(connector=web.connector(), middlewares=[gate.middleware]) as session:
+        if body == SMALL:
+            with pytest.raises(StoreError):
+                await read(session)
+        else:
+            assert await read(session) == body
+    assert gate.host(PAGE).open_turns == 0
+    with pytest.raises(StoreError):
+        await gate.fetch(PAGE)
+
+
+async def test_store_that_fails_at_the_end_of_a_turn(open_gate: OpenGate) -> None:
+    """The block raises."""
+    store = FailsAtTheEnd()
+    gate = await open_gate(store=store)
+    with pytest.raises(StoreError):
+        async with gate.turn(PAGE):
+            store.fails = True
+    assert gate.host(PAGE).open_turns == 0
 
 
 async def test_turn_that_is_disallowed_is_refused_on_entering(web: Web, gate: RobotGate) -> None:
