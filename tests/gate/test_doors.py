@@ -44,7 +44,7 @@ async def test_middlewares_of_one_request_stand_in_place_of_the_gate(web: Web, g
 
 
 async def test_middlewares_of_one_fetch_leave_its_turn_alone(web: Web, gate: RobotGate) -> None:
-    """It is had before aiohttp is asked; only a second attempt would go past it."""
+    """It is had before aiohttp is asked."""
     web.serve(ROBOTS, RULES)
     with pytest.raises(DisallowedError):
         await gate.fetch(PRIVATE, middlewares=())
@@ -201,6 +201,18 @@ async def test_wait_for_a_turn_counts_against_no_timeout(
         ):
             assert response.status == 200
     assert web.gaps("site.example")[0] >= 0.3
+
+
+async def test_total_timeout_of_a_fetch_is_for_each_hop(
+    web: Web, gate: RobotGate, session: aiohttp.ClientSession
+) -> None:
+    """Each is a request to aiohttp; by itself it counts them together."""
+    timeout = aiohttp.ClientTimeout(total=1)
+    web.serve(PAGE, status=302, headers={"Location": "/there"}, takes=0.6)
+    web.serve(f"{SITE}/there", takes=0.6)
+    assert (await gate.fetch(PAGE, timeout=timeout)).status == 200
+    with pytest.raises(TimeoutError):
+        await session.get(PAGE, timeout=timeout)
 
 
 async def test_session_of_the_caller_may_run_the_gate_that_is_given_it(web: Web) -> None:
