@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from robotgate._page import PageRequest
     from robotgate._ports import Clock
     from robotgate._redirect import Redirect
-    from robotgate._turn import OwnTurn, Turn
+    from robotgate._turn import Turn
     from robotgate._turns import Turns
 
     Ask: TypeAlias = Callable[[], PageRequest]
