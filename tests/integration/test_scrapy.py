@@ -204,6 +204,19 @@ async def test_block_that_is_too_long_is_no_reason_to_try_again(web: Web, one: s
     assert crawled.told()["unavailable"] == 1
 
 
+async def test_block_longer_than_max_block_is_refused(web: Web, one: str, crawl: Crawl) -> None:
+    """Be it shorter than what a request would wait for a host that cannot be reached."""
+    web.serve(f"{one}/1", status=429, headers={"Retry-After": "5"})
+    crawled = await crawl(
+        f"{one}/1",
+        *(f"{one}/{page}" for page in (2, 3)),
+        ROBOTGATE_OPTIONS={"delay": 0, "max_block": 1},
+    )
+    assert web.urls == [f"{one}/robots.txt", f"{one}/1"]
+    assert {kind for kind, _ in crawled.refused.values()} == {"HostUnavailableError"}
+    assert len(crawled.refused) == 3
+
+
 async def test_host_that_does_not_answer_is_left_alone(web: Web, one: str, crawl: Crawl) -> None:
     """For ten seconds. Nobody of its pages is lost for one that timed out, nor is that one."""
     answers = iter([silent()])

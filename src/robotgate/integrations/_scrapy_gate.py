@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from robotgate._identity import Identity
     from robotgate._turn import Turn
 
-OUTAGE_PATIENCE: Final = 60.0
-"""Seconds that a request waits at a time for a host that cannot be reached; `_circuit` has 10, 20 and 40 for its first.
-Scrapy never asks again for what is refused: one page that timed out would lose all the pages of its host."""
 STATS: Final = {
     DisallowedError: "robotgate/disallowed",
     HostUnavailableError: "robotgate/unavailable",
@@ -57,8 +54,8 @@ class CrawlGate:
         self.crawler = crawler
         self.handlers: dict[str, str | type] = {}
         """The download handlers that send what has its turn, by scheme."""
-        self.patience = OUTAGE_PATIENCE
-        """Seconds to wait for a host that cannot be reached; no longer than `max_wait`."""
+        self.max_wait: float | None = None
+        """Seconds that a request waits in all, for its turn or for a host that cannot be reached."""
         self._opened = AsyncExitStack()
         self._waited = 0.0
         crawler.signals.connect(self._open, signals.spider_opened)

@@ -13,11 +13,11 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from twisted.internet.defer import Deferred
 
 from robotgate._errors import DisallowedError, HostUnavailableError, RobotGateError, TooSoonError
-from robotgate._pacing import MIN_RETRY_AFTER
 from robotgate._urls import Origin
 from robotgate.integrations._scrapy_gate import CrawlGate
 from robotgate.integrations._scrapy_outage import scrapy_outage_of
 from robotgate.integrations._scrapy_robots import MAX_BYTES, decoded, header
+from robotgate.integrations._scrapy_wait import send_in_turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -95,15 +95,17 @@ class PacedHandler:
             await closing
 
     async def _send_when_due(self, request: Request) -> Response:
-        while True:
-            try:
-                async with self._shared.gate.turn(_url_of_turn(request), priority=request.priority) as turn:
-                    self._shared.tell_turn(turn)
-                    return await self._send_in(turn, request)
-            except HostUnavailableError as error:
-                if error.verdict is not None or error.retry_after > self._shared.patience:
-                    raise
-                await asyncio.sleep(max(error.retry_after, MIN_RETRY_AFTER))
+        async def send(turn: Turn) -> Response:
+            self._shared.tell_turn(turn)
+            return await self._send_in(turn, request)
+
+        return await send_in_turn(
+            self._shared.gate,
+            _url_of_turn(request),
+            send,
+            priority=request.priority,
+            max_wait=self._shared.max_wait,
+        )
 
     async def _send_in(self, turn: Turn, request: Request) -> Response:
         try:

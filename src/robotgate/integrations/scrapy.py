@@ -14,7 +14,7 @@ from robotgate._errors import DisallowedError, HostUnavailableError, RobotGateEr
 from robotgate._events import HostBlocked, RobotsFetched
 from robotgate._urls import Origin
 from robotgate._verdict import AccessResult
-from robotgate.integrations._scrapy_gate import OUTAGE_PATIENCE, CrawlGate, RefusedRequest
+from robotgate.integrations._scrapy_gate import CrawlGate, RefusedRequest
 from robotgate.integrations._scrapy_handler import PACED
 from robotgate.integrations._scrapy_parser import RobotParser
 from robotgate.integrations._scrapy_queue import HostAwarePriorityQueue
@@ -52,8 +52,7 @@ class Addon(CrawlGate):
         """
         self.gate, self.identity = make_gate(settings, ScrapyFetcher(self.crawler))
         self.gate.subscribe(self.count, RobotsFetched, HostBlocked)
-        max_wait = settings.getdict("ROBOTGATE_OPTIONS").get("max_wait")
-        self.patience = OUTAGE_PATIENCE if max_wait is None else min(OUTAGE_PATIENCE, max_wait)
+        self.max_wait = settings.getdict("ROBOTGATE_OPTIONS").get("max_wait")
         set_defaults(settings, self.identity)
         settings.set("SCHEDULER_PRIORITY_QUEUE", HostAwarePriorityQueue, ADDON)
         settings.set_in_component_priority_dict("DOWNLOADER_MIDDLEWARES", RobotsTxtMiddleware, None)
