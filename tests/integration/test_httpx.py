@@ -342,10 +342,42 @@ async def test_priority_of_a_request_counts(web: Web, open_gate: OpenGate) -> No
     assert web.urls == [ROBOTS, PAGE, f"{SITE}/urgent", NEXT]
 
 
-async def test_unknown_option_of_a_request_is_refused(client: httpx.AsyncClient) -> None:
-    """A misspelt one would go unheeded."""
-    with pytest.raises(TypeError, match="prio"):
-        await client.get(PAGE, extensions={"robotgate": {"prio": 1}})
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"max_wiat": 3}, r"^extensions\[\"robotgate\"\]: .*'max_wiat'; known are max_wait, priority$"),
+        ({3: 3}, r"^extensions\[\"robotgate\"\]: .* 3; known are max_wait, priority$"),
+        (None, r"^extensions\[\"robotgate\"\]=None: give a dict"),
+        (30, r"^extensions\[\"robotgate\"\]=30: give a dict"),
+        ({"max_wait": -1}, r"^max_wait=-1: give"),
+        ({"max_wait": "3"}, r"^max_wait='3': give"),
+        ({"priority": None}, r"^priority=None: give"),
+    ],
+)
+async def test_wrong_option_of_a_request_is_refused(
+    web: Web, gate: RobotGate, given: object, message: str
+) -> None:
+    """A misspelt one would go unheeded. A mistake of the program is none of httpx's errors, and never a response."""
+    async with crawler(web, gate, refusals_as_responses=True) as client:
+        with pytest.raises(OptionError, match=message) as caught:
+            await client.get(PAGE, extensions={"robotgate": given})
+    assert not isinstance(caught.value, httpx.HTTPError)
+    assert web.visits == []
+
+
+async def test_error_without_a_twin_is_not_its_own_cause(client: httpx.AsyncClient) -> None:
+    """Who follows causes comes to an end."""
+    with pytest.raises(OptionError) as caught:
+        await client.get(PAGE, extensions={"robotgate": {"max_wait": -1}})
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+
+
+async def test_refusal_reads_well_in_a_log(client: httpx.AsyncClient) -> None:
+    """Nothing of it looks like none of the reader's business."""
+    with pytest.raises(NonPublicAddressError) as caught:
+        await client.get("http://10.0.0.1/")
+    assert repr(caught.value).startswith('NonPublicAddressRequestError("not a public address')
 
 
 async def test_cancellation_while_waiting_leaves_the_lane(web: Web, open_gate: OpenGate) -> None:
@@ -659,5 +691,7 @@ def test_option_that_makes_no_sense_is_named() -> None:
         GateTransport("gate")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match=r"^transport="):
         GateTransport(gate, "http://proxy.example")  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match=r"^transport=.*not a GateTransport"):
+        GateTransport(gate, GateTransport(gate))
     with pytest.raises(OptionError, match=r"^refusals_as_responses="):
         GateTransport(gate, refusals_as_responses="yes")  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from tests.gate.servers import LOOPBACK, cut_off, dripping, endless, hang_up, silent
 
-from robotgate import Answer, DisallowedError, Failure, Fetcher, OptionError
+from robotgate import Answer, DisallowedError, Failure, Fetcher, OptionError, RobotGate
 from robotgate.integrations.httpx import GateTransport, HttpxFetcher
 
 if TYPE_CHECKING:
@@ -69,6 +69,13 @@ def test_fetcher_is_one(transport: httpx.AsyncHTTPTransport) -> None:
     assert isinstance(HttpxFetcher(transport), Fetcher)
     with pytest.raises(OptionError, match=r"^transport="):
         HttpxFetcher("http://proxy.example")  # type: ignore[arg-type]
+
+
+def test_fetcher_goes_by_no_gate() -> None:
+    """Its turn would wait for the very rules that are asked for."""
+    gate = RobotGate("ExampleBot/1.0", contact="bot@example.org")
+    with pytest.raises(OptionError, match=r"^transport=.*not a GateTransport"):
+        HttpxFetcher(GateTransport(gate))
 
 
 async def test_answer_has_what_matters(web: Web, transport: httpx.AsyncHTTPTransport, robots: str) -> None:

@@ -1,6 +1,7 @@
 """Refusals as httpx has them: every error that can leave a request is an `httpx.RequestError` as well.
 
-Handlers of either library see them: ``except DisallowedError`` and ``except httpx.HTTPError``.
+Handlers of either library see them: ``except DisallowedError`` and ``except httpx.HTTPError``. Their classes have names
+of their own, which appear in logs; nobody needs them to catch an error.
 """
 
 from __future__ import annotations
@@ -23,59 +24,59 @@ from robotgate._errors import (
 )
 
 
-class _RefusedRequestError(RobotGateError, httpx.RequestError):
+class RefusedRequestError(RobotGateError, httpx.RequestError):
     """A request that the gate did not let through."""
 
 
-class _ClosedRequestError(GateClosedError, _RefusedRequestError):
-    pass
+class ClosedRequestError(GateClosedError, RefusedRequestError):
+    """As the gate is closed, or not open."""
 
 
-class _NestedRequestError(NestedTurnError, _RefusedRequestError):
-    pass
+class NestedRequestError(NestedTurnError, RefusedRequestError):
+    """Within another of its host that is not over."""
 
 
-class _StoreRequestError(StoreError, _RefusedRequestError):
-    pass
+class StoreRequestError(StoreError, RefusedRequestError):
+    """As the store failed."""
 
 
-class _InvalidURLRequestError(InvalidURLError, _RefusedRequestError):
-    pass
+class InvalidURLRequestError(InvalidURLError, RefusedRequestError):
+    """For what is no http or https URL."""
 
 
-class _NonPublicAddressRequestError(NonPublicAddressError, _RefusedRequestError):
-    pass
+class NonPublicAddressRequestError(NonPublicAddressError, RefusedRequestError):
+    """To an address that no public site has."""
 
 
-class _DisallowedRequestError(DisallowedError, _RefusedRequestError):
-    pass
+class DisallowedRequestError(DisallowedError, RefusedRequestError):
+    """For what the site's rules refuse."""
 
 
-class _TooSoonRequestError(TooSoonError, _RefusedRequestError):
-    pass
+class TooSoonRequestError(TooSoonError, RefusedRequestError):
+    """Whose turn comes later than it was ready to wait."""
 
 
-class _HostUnavailableRequestError(HostUnavailableError, _RefusedRequestError):
-    pass
+class HostUnavailableRequestError(HostUnavailableError, RefusedRequestError):
+    """To a host that is down, or wants to be left alone."""
 
 
-_AS_HTTPX: Final[dict[type[RobotGateError], type[_RefusedRequestError]]] = {
-    GateClosedError: _ClosedRequestError,
-    NestedTurnError: _NestedRequestError,
-    StoreError: _StoreRequestError,
-    InvalidURLError: _InvalidURLRequestError,
-    NonPublicAddressError: _NonPublicAddressRequestError,
-    DisallowedError: _DisallowedRequestError,
-    TooSoonError: _TooSoonRequestError,
-    HostUnavailableError: _HostUnavailableRequestError,
+_AS_HTTPX: Final[dict[type[RobotGateError], type[RefusedRequestError]]] = {
+    GateClosedError: ClosedRequestError,
+    NestedTurnError: NestedRequestError,
+    StoreError: StoreRequestError,
+    InvalidURLError: InvalidURLRequestError,
+    NonPublicAddressError: NonPublicAddressRequestError,
+    DisallowedError: DisallowedRequestError,
+    TooSoonError: TooSoonRequestError,
+    HostUnavailableError: HostUnavailableRequestError,
 }
 
 
-def as_httpx(error: RobotGateError, request: httpx.Request) -> RobotGateError:
-    """The error's twin that is httpx's as well; an error that tells of a mistake in the program has none."""
+def as_httpx(error: RobotGateError, request: httpx.Request) -> RefusedRequestError | None:
+    """The error's twin that is httpx's as well; None for one that tells of a mistake in the program."""
     kind = _AS_HTTPX.get(type(error))
     if kind is None:
-        return error
+        return None
     twin = kind.__new__(kind, *error.args)
     vars(twin).update(vars(error))
     twin.request = request

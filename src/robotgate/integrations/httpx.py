@@ -18,13 +18,14 @@ import httpx
 from yarl import URL
 
 from robotgate._access import Answer, Failure
-from robotgate._checks import check_flag, check_part
+from robotgate._checks import check_flag, check_names, check_part
 from robotgate._clock import SystemClock
 from robotgate._decode import BoundedBody
 from robotgate._errors import (
     DisallowedError,
     HostUnavailableError,
     InvalidURLError,
+    OptionError,
     RobotGateError,
     TooSoonError,
 )
@@ -61,8 +62,9 @@ class GateTransport(httpx.AsyncBaseTransport):
 
     Args:
         gate: an open gate; it stays yours to close.
-        transport: what sends the requests, closed together with this; by default an `httpx.AsyncHTTPTransport` without
-            a limit of connections, as one would hold requests back after their turn.
+        transport: what sends the requests, closed together with this; not a `GateTransport`, which would have each
+            request wait for two turns. By default an `httpx.AsyncHTTPTransport` without a limit of connections, as one
+            would hold requests back after their turn.
         refusals_as_responses: answer what the gate refuses, in place of raising: 403 where the site's rules say no, 503
             with Retry-After where the host is not to be visited now. The text is the reason, and
             ``response.extensions["robotgate"]`` the error with all it knows.
@@ -79,7 +81,7 @@ class GateTransport(httpx.AsyncBaseTransport):
         refusals_as_responses: bool = False,
     ) -> None:
         check_part("gate", gate, RobotGate)
-        check_part("transport", transport, httpx.AsyncBaseTransport)
+        _check_inner(transport)
         check_flag("refusals_as_responses", refusals_as_responses)
         self._gate = gate
         limits = httpx.Limits(max_keepalive_connections=_IDLE_CONNECTIONS)
@@ -91,13 +93,14 @@ class GateTransport(httpx.AsyncBaseTransport):
 
         Raises:
             RobotGateError: as `RobotGate.turn`, before anything is sent; an `httpx.RequestError` as well.
-            OptionError: the User-Agent does not name the gate's token.
+            OptionError: the User-Agent does not name the gate's token, or ``extensions["robotgate"]`` makes no sense:
+                mistakes of the program, and no errors of httpx.
             RuntimeError: under another event loop than asyncio's.
             httpx.RequestError: as the inner transport.
         """
         _check_loop()
+        options = _turn_options(request)
         _identify(self._gate, request.headers)
-        options = cast("TurnOptions", request.extensions.get("robotgate", {}))
         async with AsyncExitStack() as failing:
             try:
                 turn = await failing.enter_async_context(self._gate.turn(_url_as_sent(request), **options))
@@ -124,7 +127,10 @@ class GateTransport(httpx.AsyncBaseTransport):
             error, DisallowedError | TooSoonError | HostUnavailableError
         ):
             return as_response(error)
-        raise as_httpx(error, request) from error
+        twin = as_httpx(error, request)
+        if twin is None:
+            raise error
+        raise twin from error
 
 
 class HttpxFetcher:
@@ -133,14 +139,15 @@ class HttpxFetcher:
     Rules then come by the way that pages go, through the same proxy and with the same TLS settings. A `Fetcher`.
 
     Args:
-        transport: what sends the requests, as it is: not a `GateTransport`. It stays yours to close.
+        transport: what sends the requests, as it is: not a `GateTransport`, whose turn would wait for the very rules
+            that are asked for. It stays yours to close.
 
     Raises:
         OptionError: an argument that makes no sense.
     """
 
     def __init__(self, transport: httpx.AsyncBaseTransport) -> None:
-        check_part("transport", transport, httpx.AsyncBaseTransport)
+        _check_inner(transport)
         self._transport = transport
         self._clock = SystemClock()
 
@@ -205,6 +212,28 @@ class _HeldStream(httpx.AsyncByteStream):
     def _end(self) -> None:
         self._limit.cancel()
         self._turn.end()
+
+
+def _check_inner(transport: object) -> None:
+    check_part("transport", transport, httpx.AsyncBaseTransport)
+    if isinstance(transport, GateTransport):
+        raise OptionError(f"transport={transport!r}: give the transport that sends, not a GateTransport")
+
+
+def _turn_options(request: httpx.Request) -> TurnOptions:
+    """What a request says of its turn.
+
+    Raises:
+        OptionError: it is no dictionary of options.
+    """
+    given = request.extensions.get("robotgate", {})
+    if not isinstance(given, dict):
+        raise OptionError(f'extensions["robotgate"]={given!r}: give a dict, such as {{"max_wait": 30}}')
+    try:
+        check_names(given, TurnOptions.__annotations__)
+    except TypeError as error:
+        raise OptionError(f'extensions["robotgate"]: {error}') from error
+    return cast("TurnOptions", given)
 
 
 def _check_loop() -> None:
