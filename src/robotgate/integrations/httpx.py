@@ -14,7 +14,6 @@ import re
 from contextlib import AsyncExitStack, aclosing
 from typing import TYPE_CHECKING, Final, TypedDict, cast
 
-import httpx
 from yarl import URL
 
 from robotgate._access import Answer, Failure
@@ -32,6 +31,13 @@ from robotgate._errors import (
 from robotgate._fetch import ASKED_FOR, CONNECT_TIMEOUT, answer_of
 from robotgate._gate import RobotGate
 from robotgate._holds import MAX_HOLD
+from robotgate.integrations._extra import missing_extra
+
+try:
+    import httpx
+except ModuleNotFoundError as error:
+    raise missing_extra("httpx", error) from error
+
 from robotgate.integrations._httpx_dialled import Dialled
 from robotgate.integrations._httpx_refusals import as_httpx, as_response
 
@@ -39,6 +45,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from robotgate._turn import Turn
+
+__all__ = ["GateTransport", "HttpxFetcher", "TurnOptions"]
 
 _HTTPX_OWN: Final = f"python-{httpx.__name__}/{httpx.__version__}"
 """The User-Agent of a client that was given none: it says nothing of who crawls."""

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
-
 from robotgate._errors import DisallowedError, HostUnavailableError, RobotGateError
 from robotgate._events import HostBlocked, RobotsFetched
 from robotgate._urls import Origin
 from robotgate._verdict import AccessResult
+from robotgate.integrations._extra import missing_extra
+
+try:
+    from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
+except ModuleNotFoundError as error:
+    raise missing_extra("scrapy", error) from error
+
 from robotgate.integrations._scrapy_gate import CrawlGate, RefusedRequest
 from robotgate.integrations._scrapy_handler import PACED
 from robotgate.integrations._scrapy_parser import RobotParser

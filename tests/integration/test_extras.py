@@ -1,0 +1,39 @@
+"""What the integrations offer; and without its extra, each says what to install."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Final
+
+import pytest
+
+from robotgate.integrations import httpx, scrapy
+
+WITHOUT: Final = """\
+import sys
+sys.modules[sys.argv[1]] = None
+try:
+    __import__("robotgate.integrations." + sys.argv[1])
+except ImportError as error:
+    print(type(error).__name__, error.name, error, sep="; ")
+"""
+"""A module that is None in `sys.modules` cannot be imported, as if it were not installed."""
+
+
+def test_exports_are_these() -> None:
+    """Nothing becomes public, or stops being so, by accident."""
+    assert httpx.__all__ == ["GateTransport", "HttpxFetcher", "TurnOptions"]
+    assert scrapy.__all__ == ["Addon", "RefusedRequest", "RobotParser"]
+
+
+@pytest.mark.parametrize("extra", ["httpx", "scrapy"])
+def test_missing_library_is_told_of(extra: str) -> None:
+    """It remains the error that whoever tries for an optional library catches."""
+    ran = subprocess.run(
+        [sys.executable, "-c", WITHOUT, extra], capture_output=True, text=True, check=True, timeout=60
+    )
+    told = f"robotgate.integrations.{extra} needs {extra}: pip install 'robotgate[{extra}]'"
+    kind, name, message = ran.stdout.strip().split("; ")
+    assert (kind, message) == ("ModuleNotFoundError", told)
+    assert name.partition(".")[0] == extra
