@@ -9,7 +9,7 @@ from scrapy.settings import Settings
 from scrapy.spiders import Spider
 from tests.conftest import AGENT, CONTACT
 
-from robotgate import HostOverride, InvalidURLError, OptionError
+from robotgate import HostOverride, OptionError
 from robotgate.integrations.scrapy import Addon, RobotParser
 
 WHO = {"ROBOTGATE_AGENT": AGENT, "ROBOTGATE_CONTACT": CONTACT}
@@ -101,5 +101,20 @@ def test_parser_alone() -> None:
     assert parser.allowed("https://example.org/private", "OtherBot")
     assert parser.crawl_delay(b"ExampleBot") == 2.5
     assert parser.crawl_delay("OtherBot") is None
-    with pytest.raises(InvalidURLError):
-        parser.allowed("mailto:bot@example.org", "ExampleBot")
+
+
+@pytest.mark.parametrize("scheme", ["s3", "ftp", "HTTP"])
+def test_parser_judges_other_schemes_by_the_path(scheme: str) -> None:
+    """Scrapy asks for the robots.txt of whatever service a URL names, and asks the parser of that service's URLs."""
+    parser = RobotParser(b"User-agent: *\nDisallow: /private\n")
+    assert parser.allowed(f"{scheme}://bucket.example/open", "ExampleBot")
+    assert not parser.allowed(f"{scheme}://bucket.example/private/1", "ExampleBot")
+    assert not parser.allowed(f"{scheme}://bucket.example:21/open/../private", "ExampleBot")
+
+
+@pytest.mark.parametrize(
+    "url", ["mailto:bot@example.org", "s3:///key", "http://", "http://a\\b/", "ftp://[::1/", "", "data:,x"]
+)
+def test_parser_allows_nothing_that_it_cannot_read(url: str) -> None:
+    """Scrapy takes an error of its parser for one of the request's; no is what it knows."""
+    assert RobotParser(b"").allowed(url, "ExampleBot") is False

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from scrapy.robotstxt import RobotParser as ScrapyRobotParser
 from scrapy.utils.python import to_unicode
 
+from robotgate._errors import InvalidURLError
 from robotgate._robotstxt import RobotsTxt
 
 if TYPE_CHECKING:
@@ -30,12 +31,16 @@ class RobotParser(ScrapyRobotParser):
         return cls(robotstxt_body)
 
     def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
-        """Whether an agent, by its name or by a User-Agent that begins with it, may fetch a URL.
+        """Whether an agent, by its name or by a User-Agent that begins with it, may fetch an absolute URL.
 
-        Raises:
-            InvalidURLError: not an absolute http or https URL.
+        Scrapy asks any service for its robots.txt, those of ``ftp`` and ``s3`` too, and so rules are for any scheme (RFC
+        9309 §2.3). What cannot be read as a URL with a host may not be fetched.
         """
-        return self._robots.allowed(to_unicode(url), to_unicode(user_agent))
+        _, colon, rest = to_unicode(url).partition("://")
+        try:
+            return self._robots.allowed(f"http{colon}{rest}", to_unicode(user_agent))
+        except InvalidURLError:
+            return False
 
     def crawl_delay(self, user_agent: str | bytes) -> float | None:
         """The Crawl-delay asked of an agent: seconds. Scrapy 2.18 and later ask for it."""
