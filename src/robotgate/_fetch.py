@@ -82,7 +82,7 @@ class AiohttpFetcher:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             # A host that begins to answer is there, however the rest goes.
             is_outage = not has_begun and outage_of(error, host=host) is not None
-            return Failure(_cause(error, timeout), is_outage=is_outage)
+            return Failure(cause_of(error, timeout), is_outage=is_outage)
 
 
 async def _anonymous(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
@@ -95,7 +95,8 @@ async def _anonymous(request: ClientRequest, handler: ClientHandlerType) -> Clie
     return response
 
 
-def _cause(error: Exception, timeout: float) -> str:
+def cause_of(error: Exception, timeout: float) -> str:
+    """Why there is no answer, in words."""
     if isinstance(error, TimeoutError):
         return f"no connection within {CONNECT_TIMEOUT:.3g} s, or no answer within {timeout:.3g} s"
     if isinstance(error, aiohttp.ClientPayloadError):

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from robotgate._ports import Clock
     from robotgate._robots import RobotsKeeper
     from robotgate._site import Site
+    from robotgate._verdict import Verdict
 
 
 MAX_LOCATED: Final = 10_000
@@ -261,12 +262,11 @@ class Turns:
         if site.is_non_public:
             return NonPublicAddressError(verdict.url, verdict.cause)
         if site.is_unreachable:
-            cause = f"its robots.txt cannot be read ({verdict.cause})"
-            return HostUnavailableError(site.origin.host, verdict.retry_after or 0.0, cause, verdict)
+            return refusal_of(verdict)
         self.refused[site.key] += 1
         if self._listeners.is_heard(VerdictRefused):
             self._listeners.emit(VerdictRefused(at=self._clock.now(), verdict=verdict))
-        return DisallowedError(verdict, wish.chain)
+        return refusal_of(verdict, wish.chain)
 
     def tell_ended(self, wish: Wish, admission: Admission) -> None:
         """A turn is over."""
@@ -290,3 +290,11 @@ class Turns:
         if self._listeners.is_heard(TurnBegan):
             now = self._clock.now()
             self._listeners.emit(TurnBegan(at=now, url=wish.url, waited=now - wish.asked_at))
+
+
+def refusal_of(verdict: Verdict, chain: tuple[str, ...] = ()) -> DisallowedError | HostUnavailableError:
+    """What a verdict that lets nobody pass is raised as: final, or until robots.txt can be read."""
+    if verdict.retry_after is None:
+        return DisallowedError(verdict, chain)
+    cause = f"its robots.txt cannot be read ({verdict.cause})"
+    return HostUnavailableError(Origin.of(verdict.url).host, verdict.retry_after, cause, verdict)

@@ -125,7 +125,7 @@ async def test_disallowed_pages_are_never_asked_for(web: Web, one: str, two: str
         kind, text = crawled.refused[asked]
         assert kind == "DisallowedError"
         assert text == f"{refused} is disallowed by line 2 of its robots.txt: Disallow: /private"
-        assert f"INFO: {text}" in crawled.log
+        assert f"[robotgate.scrapy] INFO: {text}" in crawled.log
     assert crawled.told() == {"allowed": 2, "disallowed": 2, "robots_fetched": 2, "turns": 2}
     assert "Traceback" not in crawled.log
 
@@ -291,6 +291,15 @@ async def test_robots_txt_may_redirect(web: Web, one: str, two: str, crawl: Craw
     assert web.count(f"{one}/robots.txt") == 2
     assert min(web.gaps("one.test")) >= DELAY - LATE
     assert crawled.stats["downloader/response_status_count/302"] == 1
+
+
+async def test_robots_txt_that_leads_astray_closes_its_site(web: Web, one: str, crawl: Crawl) -> None:
+    """Into a private network: asking again changes nothing, so it is told as what a turn would be refused with."""
+    web.redirect(f"{one}/robots.txt", f"http://127.0.0.1:{web.port}/robots.txt")
+    crawled = await crawl(f"{one}/")
+    assert web.urls == [f"{one}/robots.txt"]
+    assert crawled.refused[f"{one}/"][0] == "DisallowedError"
+    assert crawled.told()["disallowed"] == 1
 
 
 async def test_request_that_need_not_obey_is_paced(web: Web, one: str, two: str, crawl: Crawl) -> None:

@@ -31,7 +31,7 @@ STATS: Final = {
     TooSoonError: "robotgate/too_soon",
 }
 
-logger = logging.getLogger(__name__)
+logger: Final = logging.getLogger("robotgate.scrapy")
 
 
 class RefusedRequest(IgnoreRequest):

@@ -33,8 +33,8 @@ class RobotParser(ScrapyRobotParser):
     def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
         """Whether an agent, by its name or by a User-Agent that begins with it, may fetch an absolute URL.
 
-        Scrapy asks any service for its robots.txt, those of ``ftp`` and ``s3`` too, and so rules are for any scheme (RFC
-        9309 §2.3). What cannot be read as a URL with a host may not be fetched.
+        Scrapy asks any service for its robots.txt, those of ``ftp`` and ``s3`` too, and so rules are for any scheme
+        (RFC 9309 §2.3). What cannot be read as a URL with a host may not be fetched.
         """
         _, colon, rest = to_unicode(url).partition("://")
         try:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from multidict import CIMultiDict
 from scrapy import Request, signals
 from scrapy.exceptions import StopDownload
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.defer import maybe_deferred_to_future
 
-from robotgate._access import Answer, Failure
+from robotgate._access import Failure
 from robotgate._clock import SystemClock
-from robotgate._decode import ACCEPTED, BoundedBody
-from robotgate._pacing import parse_retry_after
+from robotgate._decode import BoundedBody
+from robotgate._fetch import ASKED_FOR, answer_of, cause_of
 from robotgate.integrations._scrapy_outage import scrapy_outage_of
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
+
+    from robotgate._access import Answer
 
 MAX_BYTES: Final = "robotgate_robots_max_bytes"
 """In a request's meta: it is the gate's own, for a robots.txt of which so many octets are wanted."""
@@ -44,10 +47,11 @@ class ScrapyFetcher:
         """The answer, or why there is none."""
         request = _request(url, headers, max_bytes=max_bytes, timeout=timeout)
         try:
-            return self._answer(await self._download(request))
+            response = await self._download(request)
+            return answer_of(response.status, _headers(response), response.body, now=self._clock.now())
         except Exception as error:  # noqa: BLE001  # Handlers and middlewares raise what they like; the site is closed.
             outage = None if request.meta[_READ] else scrapy_outage_of(error, request)
-            return Failure(outage or f"{type(error).__name__}: {error}", is_outage=outage is not None)
+            return Failure(outage or cause_of(error, timeout), is_outage=outage is not None)
 
     async def _download(self, request: Request) -> Response:
         engine = self._crawler.engine
@@ -55,18 +59,6 @@ class ScrapyFetcher:
             return await engine.download_async(request)
         # Scrapy 2.13
         return await maybe_deferred_to_future(engine.download(request))
-
-    def _answer(self, response: Response) -> Answer:
-        retry_after = header(response, "Retry-After")
-        return Answer(
-            status=response.status,
-            body=response.body,
-            location=header(response, "Location"),
-            cache_control=header(response, "Cache-Control"),
-            retry_after=parse_retry_after(retry_after, now=self._clock.now()),
-            etag=header(response, "ETag"),
-            last_modified=header(response, "Last-Modified"),
-        )
 
     def _stop_when_full(self, data: bytes, request: Request) -> None:
         """Break off a robots.txt that has no end. What has arrived counts."""
@@ -102,10 +94,15 @@ def header(response: Response, name: str) -> str | None:
     return None if value is None else value.decode("utf-8", "surrogateescape")
 
 
+def _headers(response: Response) -> CIMultiDict[str]:
+    names = (name.decode("latin-1") for name in response.headers)
+    return CIMultiDict((name, value) for name in names if (value := header(response, name)) is not None)
+
+
 def _request(url: str, headers: Mapping[str, str], *, max_bytes: int, timeout: float) -> Request:
     return Request(
         url,
-        headers={"Accept": "text/plain,*/*;q=0.5", "Accept-Encoding": ACCEPTED, **headers},
+        headers=ASKED_FOR | dict(headers),
         callback=NO_CALLBACK,
         dont_filter=True,
         meta={

@@ -28,7 +28,7 @@ from robotgate._errors import (
     RobotGateError,
     TooSoonError,
 )
-from robotgate._fetch import ASKED_FOR, CONNECT_TIMEOUT, answer_of
+from robotgate._fetch import ASKED_FOR, CONNECT_TIMEOUT, answer_of, cause_of
 from robotgate._gate import RobotGate
 from robotgate._holds import MAX_HOLD
 from robotgate.integrations._extra import missing_extra
@@ -180,7 +180,7 @@ class HttpxFetcher:
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
             # A host that begins to answer is there, however the rest goes.
             is_outage = not has_begun and dialled is not None and dialled.outage(error) is not None
-            return Failure(_cause(error, timeout), is_outage=is_outage)
+            return Failure(cause_of(error, timeout), is_outage=is_outage)
 
 
 class _HeldStream(httpx.AsyncByteStream):
@@ -277,12 +277,6 @@ def _url_as_sent(request: httpx.Request) -> URL:
         # httpx sends an escaped one as it is; aiohttp and browsers resolve it, and so do most servers.
         raise InvalidURLError(str(url), "a dot segment in disguise leads servers to another path")
     return sent
-
-
-def _cause(error: Exception, timeout: float) -> str:
-    if isinstance(error, TimeoutError):
-        return f"no answer within {timeout:.3g} s"
-    return f"{type(error).__name__}: {error}"
 
 
 async def _read(response: httpx.Response, max_bytes: int) -> bytes:

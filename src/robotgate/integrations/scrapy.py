@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from robotgate._errors import DisallowedError, HostUnavailableError, RobotGateError
+from robotgate._errors import RobotGateError
 from robotgate._events import HostBlocked, RobotsFetched
-from robotgate._urls import Origin
-from robotgate._verdict import AccessResult
+from robotgate._turns import refusal_of
 from robotgate.integrations._extra import missing_extra
 
 try:
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
-
-    from robotgate._verdict import Verdict
 
 __all__ = ["Addon", "RefusedRequest", "RobotParser"]
 
@@ -93,18 +90,10 @@ class VerdictMiddleware:
         if request.meta.get("dont_obey_robotstxt"):
             return
         try:
-            if await self._shared.gate.allowed(request.url):
-                self._shared.crawler.stats.inc_value("robotgate/allowed")
-                return
-            error = _error_of(await self._shared.gate.check(request.url))
+            verdict = await self._shared.gate.check(request.url)
         except RobotGateError as failed:
             raise self._shared.refusal(failed, is_told=False) from failed
-        raise self._shared.refusal(error, is_told=False) from error
-
-
-def _error_of(verdict: Verdict) -> RobotGateError:
-    """What asking for a turn would have raised."""
-    if verdict.access is not AccessResult.UNREACHABLE:
-        return DisallowedError(verdict)
-    cause = f"its robots.txt cannot be read ({verdict.cause})"
-    return HostUnavailableError(Origin.of(verdict.url).host, verdict.retry_after or 0.0, cause, verdict)
+        if not verdict.allowed:
+            error = refusal_of(verdict)
+            raise self._shared.refusal(error, is_told=False) from error
+        self._shared.crawler.stats.inc_value("robotgate/allowed")
