@@ -23,14 +23,18 @@ OPTIONS: Final = '"ROBOTGATE_OPTIONS": {"delay": 1, '
 
 
 async def answer(request: web.Request) -> web.Response:
-    """A site with a rule, and links."""
+    """A site with a rule, links out of it, and a page that is no HTML."""
     if request.path == "/robots.txt":
         return web.Response(text="User-agent: *\nDisallow: /private\n")
-    return web.Response(text='<a href="/private/1">1</a> <a href="/page">2</a>', content_type="text/html")
+    if request.path == "/page":
+        return web.Response(body=b"\x00\x01", content_type="application/octet-stream")
+    elsewhere = f"http://localhost:{request.url.port}/elsewhere"
+    hrefs = ("/private/1", "/page", elsewhere, "mailto:bot@example.org", "http://[", "javascript:void(0)")
+    return web.Response(text=" ".join(f'<a href="{href}">x</a>' for href in hrefs), content_type="text/html")
 
 
 async def test_program_crawls(tmp_path: Path) -> None:
-    """It visits what it may, and says which line forbids the rest. All we change is to allow loopback."""
+    """It visits what it may of one site, and says which line forbids the rest. All we change is to allow loopback."""
     assert PROGRAM.count(OPTIONS) == 1
     program = tmp_path / "links.py"
     program.write_text(
@@ -50,6 +54,7 @@ async def test_program_crawls(tmp_path: Path) -> None:
         f"refused: {root}private/1 is disallowed by line 2 of its robots.txt: Disallow: /private",
     ], log.decode()
     assert "'robotgate/disallowed': 1" in log.decode()
+    assert "Traceback" not in log.decode()
 
 
 def test_statistics_are_these() -> None:

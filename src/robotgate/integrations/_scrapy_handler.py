@@ -157,7 +157,8 @@ PACED: Final = {handler.scheme: handler for handler in (HttpHandler, HttpsHandle
 def _url_of_turn(request: Request) -> str:
     if not request.meta.get("dont_obey_robotstxt"):
         return request.url
-    # A turn of the host, and no verdict: rules never refuse robots.txt itself.
+    # A turn of the host, and no verdict: rules never refuse robots.txt itself. A `pace_key` that parts a host by paths
+    # sees that path; docs/scrapy.md says so.
     return Origin.of(request.url).robots_url
 
 
