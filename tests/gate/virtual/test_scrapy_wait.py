@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from tests.paced import HOUR, JITTER, PAGE, SITE, make_gate, now, scripted
+from tests.paced import HOUR, JITTER, PAGE, ROBOTS, SITE, make_gate, now, scripted
 
 from robotgate import Failure, HostUnavailableError, TooSoonError
 from robotgate.integrations._scrapy_wait import OUTAGE_PATIENCE, send_in_turn
@@ -104,13 +104,18 @@ async def test_block_that_is_waited_out_by_the_gate_still_is() -> None:
 
 
 async def test_unreadable_robots_txt_is_not_waited_for() -> None:
-    """Be it that nobody was found there."""
+    """Be it soon asked for again, and nobody found there now: no page is sent, whoever answers by then."""
     host = Host()
-    sites = {SITE: Failure("it refuses connections", is_outage=True)}
-    async with make_gate(scripted(sites), delay=0) as gate:
-        with pytest.raises(HostUnavailableError, match=r"robots\.txt cannot be read"):
+    async with make_gate(scripted({SITE: Failure("garbage")}), delay=0) as gate:
+        assert not await gate.allowed(PAGE)
+        await asyncio.sleep(OUTAGE_PATIENCE / 2)
+        async with gate.turn(ROBOTS) as turn:
+            turn.report_unreachable("it does not answer in time")
+        asked_at = now()
+        with pytest.raises(HostUnavailableError, match=r"robots\.txt cannot be read") as caught:
             await send(gate, host)
-        assert now() < OUTAGE
+        assert now() == asked_at
+    assert caught.value.retry_after < OUTAGE_PATIENCE
     assert host.asked_at == []
 
 
