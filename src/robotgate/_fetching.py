@@ -78,7 +78,8 @@ class PageFetcher:
         self._turns = turns
         self._session = session
         self._clock = clock
-        self._pages: set[OpenPage] = set()
+        self._responses: set[aiohttp.ClientResponse] = set()
+        self._is_closed = False
 
     async def read(self, ask: Ask) -> Response:
         """The page with its body, its turn over.
@@ -134,7 +135,7 @@ class PageFetcher:
                     turn=turn,
                     history=history,
                     waited=waited,
-                    among=self._pages,
+                    among=self._responses,
                 )
                 rule = request.raise_for_status
                 if rule is None:
@@ -150,9 +151,10 @@ class PageFetcher:
 
     def close(self) -> None:
         """Break off what is being read; whoever reads it gets `GateClosedError`."""
-        for page in list(self._pages):
-            page.response.content.set_exception(GateClosedError("the gate was closed"))
-            page.response.close()
+        self._is_closed = True
+        for response in list(self._responses):
+            response.content.set_exception(_closed())
+            response.close()
 
     async def _send(self, request: PageRequest, turn: Turn) -> tuple[aiohttp.ClientResponse, Redirect | None]:
         """One hop. A redirect is over when this returns; the turn of a page goes on, that of a failure does not."""
@@ -165,8 +167,12 @@ class PageFetcher:
                     request.method, request.url, allow_redirects=False, **options
                 )
                 attempts.answered(response)
+            if self._is_closed:
+                # On a session that was passed in, and stays open, an answer comes all the same.
+                raise _closed()
             redirect = _redirect(request, response)
             if redirect is not None:
+                self._responses.add(response)
                 await let_go(response)
             is_page = redirect is None
             return response, redirect
@@ -174,8 +180,13 @@ class PageFetcher:
             if response is None:
                 turn.end()
             elif not is_page:
+                self._responses.discard(response)
                 response.close()
                 finish(turn, response)
+
+
+def _closed() -> GateClosedError:
+    return GateClosedError("the gate was closed")
 
 
 def _redirect(request: PageRequest, response: aiohttp.ClientResponse) -> Redirect | None:

@@ -25,7 +25,7 @@ class OpenPage:
     """A page whose headers have come, in its turn.
 
     Args:
-        among: all that are open.
+        among: the responses that are open; this one joins them, and leaves them when it is closed.
     """
 
     __slots__ = ("_among", "history", "request", "response", "turn", "waited")
@@ -38,7 +38,7 @@ class OpenPage:
         turn: OwnTurn,
         history: tuple[Hop, ...],
         waited: float,
-        among: set[OpenPage],
+        among: set[aiohttp.ClientResponse],
     ) -> None:
         self.request = request
         """Of the last hop."""
@@ -53,7 +53,7 @@ class OpenPage:
         else:
             connection.add_callback(self.end_turn)
         # Not before a store that fails has had its say.
-        among.add(self)
+        among.add(response)
 
     def end_turn(self) -> None:
         """The body has come to its end, or will not; ending twice is ending once."""
@@ -61,7 +61,7 @@ class OpenPage:
 
     async def aclose(self) -> None:
         """Let go of the response, whatever is left of it."""
-        self._among.discard(self)
+        self._among.discard(self.response)
         if self.response.connection is None:
             self.end_turn()
             return

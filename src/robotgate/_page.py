@@ -186,5 +186,11 @@ def _identified(
 
 
 def _can_be_sent_again(data: object) -> bool:
-    """Whether a body is a value. Files and streams are at their end after the first request, and forms are spent."""
-    return data is None or isinstance(data, bytes | bytearray | memoryview | str | Mapping | list | tuple)
+    """Whether a body is a value, through and through. Files and streams are at their end after the first request, and
+    forms are spent.
+    """
+    if isinstance(data, Mapping):
+        return all(map(_can_be_sent_again, data.values()))
+    if isinstance(data, list | tuple):
+        return all(map(_can_be_sent_again, data))
+    return data is None or isinstance(data, bytes | bytearray | memoryview | str | int | float)

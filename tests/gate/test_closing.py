@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
+from aiohttp import web as aioweb
 from tests.gate.servers import silent
 from tests.waiting import settle, until
 
@@ -320,3 +321,50 @@ async def test_cancelled_closing_leaves_no_session_open(
         gc.collect()
     assert caught == []
     assert not session.closed
+
+
+async def test_answer_that_comes_after_the_end_is_none(web: Web, open_gate: OpenGate) -> None:
+    """A session that was passed in stays open, and brings what was asked for before the gate was closed."""
+    answer_now = asyncio.Event()
+
+    async def answer(_: aioweb.Request) -> aioweb.StreamResponse:
+        await answer_now.wait()
+        return aioweb.Response(text="late")
+
+    web.handle(PAGE, answer)
+    async with aiohttp.ClientSession(connector=web.connector()) as session:
+        gate = await open_gate(session=session)
+        fetching = asyncio.ensure_future(gate.fetch(PAGE))
+        await web.arrivals(2)
+        await gate.aclose()
+        answer_now.set()
+        with pytest.raises(GateClosedError):
+            await fetching
+
+
+async def test_redirect_that_is_being_drained_does_not_outlive_the_gate(
+    web: Web, open_gate: OpenGate
+) -> None:
+    """Its body would have had a second."""
+    has_begun = asyncio.Event()
+
+    async def answer(request: aioweb.Request) -> aioweb.StreamResponse:
+        response = aioweb.StreamResponse(status=301, headers={"Location": "/next"})
+        await response.prepare(request)
+        await response.write(b"x")
+        has_begun.set()
+        await asyncio.Event().wait()
+        return response
+
+    web.handle(PAGE, answer)
+    gate = await open_gate()
+    fetching = asyncio.ensure_future(gate.fetch(PAGE))
+    await has_begun.wait()
+    engine = gate._engine
+    assert engine is not None
+    await until(lambda: bool(engine.pages._responses))
+    await gate.aclose()
+    await settle()
+    assert fetching.done()
+    with pytest.raises(GateClosedError):
+        await fetching

@@ -394,15 +394,34 @@ async def test_json_survives_a_redirect_that_keeps_it(web: Web, gate: RobotGate,
     assert (there.body, there.headers["Content-Type"]) == (b'{"a": 1}', "application/json")
 
 
-async def test_file_survives_a_redirect_that_keeps_it(web: Web, gate: RobotGate) -> None:
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda file: file,
+        lambda file: {"f": file},
+        lambda file: [("f", file)],
+        lambda file: (("a", "1"), ("f", file)),
+    ],
+    ids=["bare", "dict", "list", "tuple"],
+)
+async def test_file_survives_a_redirect_that_keeps_it(
+    web: Web, gate: RobotGate, wrap: Callable[[io.BytesIO], object]
+) -> None:
     """A file that was read to its end is sent again from where it began, or not at all; never empty."""
     web.redirect(PAGE, "/there", status=307)
     try:
-        await gate.fetch(PAGE, "POST", data=io.BytesIO(b"the file"))
+        await gate.fetch(PAGE, "POST", data=wrap(io.BytesIO(b"the file")))
     except aiohttp.ClientPayloadError:
         assert web.count(f"{SITE}/there") == 0
     else:
-        assert web.visit(f"{SITE}/there").body == b"the file"
+        assert b"the file" in web.visit(f"{SITE}/there").body
+
+
+async def test_form_of_values_survives_a_redirect_that_keeps_it(web: Web, gate: RobotGate) -> None:
+    """Nothing of it was spent."""
+    web.redirect(PAGE, "/there", status=307)
+    await gate.fetch(PAGE, "POST", data={"a": "1", "b": "two"})
+    assert web.visit(f"{SITE}/there").body == b"a=1&b=two"
 
 
 async def test_stream_that_is_spent_is_not_sent_empty(web: Web, gate: RobotGate) -> None:
