@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import pytest
 from aiohttp import web as aiohttp_web
 from tests.conftest import AGENT, CONTACT
-from tests.gate.servers import cut_off, endless, silent
+from tests.gate.servers import cut_off, endless, hang_up, silent
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -199,6 +199,19 @@ async def test_429_holds_the_whole_host(web: Web, one: str, crawl: Crawl) -> Non
     assert web.gaps("one.test")[first] >= 1 - LATE
     assert sorted(crawled.seen) == [(200, f"{one}/1"), (200, f"{one}/2")]
     assert crawled.told()["hosts_blocked"] == 1
+
+
+@pytest.mark.parametrize("retries", [0, 1])
+async def test_kept_connection_that_drops_is_no_reason_to_send_again_at_once(
+    web: Web, one: str, crawl: Crawl, retries: int
+) -> None:
+    """Twisted would, within the turn and without asking; what Scrapy sends again has a turn of its own."""
+    web.handle(f"{one}/dropped", hang_up())
+    crawled = await crawl(f"{one}/dropped", RETRY_ENABLED=bool(retries), RETRY_TIMES=retries)
+    assert web.urls == [f"{one}/robots.txt", *[f"{one}/dropped"] * (1 + retries)]
+    assert min(web.gaps("one.test")) >= DELAY - LATE
+    assert crawled.failed.keys() == {f"{one}/dropped"}
+    assert crawled.told()["turns"] == 1 + retries
 
 
 async def test_block_that_is_too_long_is_no_reason_to_try_again(web: Web, one: str, crawl: Crawl) -> None:

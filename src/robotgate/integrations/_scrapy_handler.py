@@ -11,6 +11,7 @@ from scrapy.exceptions import StopDownload
 from scrapy.utils.defer import deferred_f_from_coro_f, maybe_deferred_to_future
 from scrapy.utils.misc import build_from_crawler, load_object
 from twisted.internet.defer import Deferred
+from twisted.web.client import HTTPConnectionPool
 
 from robotgate._errors import DisallowedError, HostUnavailableError, RobotGateError, TooSoonError
 from robotgate._urls import Origin
@@ -59,6 +60,7 @@ class PacedHandler:
         self._shared = CrawlGate.of(crawler)
         self._crawler = crawler
         self._handler = build_from_crawler(load_object(self._shared.handlers[self.scheme]), crawler)
+        _send_once(self._handler)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -152,6 +154,16 @@ class HttpsHandler(PacedHandler):
 
 
 PACED: Final = {handler.scheme: handler for handler in (HttpHandler, HttpsHandler)}
+
+
+def _send_once(handler: object) -> None:
+    """Have a handler's connections tell of a request that was lost with one, and not send it again in the same turn.
+
+    Twisted does so, at once, where the connection had served another request before. Scrapy's retries take a turn.
+    """
+    for part in getattr(handler, "__dict__", {}).values():
+        if isinstance(part, HTTPConnectionPool):
+            part.retryAutomatically = False
 
 
 def _url_of_turn(request: Request) -> str:
