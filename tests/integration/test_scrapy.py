@@ -130,6 +130,21 @@ async def test_disallowed_pages_are_never_asked_for(web: Web, one: str, two: str
     assert "Traceback" not in crawled.log
 
 
+@pytest.mark.parametrize("path", ["/private/%2e%2e/ok", "/private/../ok", "/ok/.%2E?x", "/./ok", "/ok/."])
+async def test_path_that_servers_may_read_otherwise_is_refused(
+    web: Web, one: str, crawl: Crawl, path: str
+) -> None:
+    """Scrapy sends dot segments as they are, and servers go where they lead; in a query they lead nowhere."""
+    plain = f"{one}/ok?/../x"
+    web.redirect(f"{one}/moved", f"{one}{path}")
+    crawled = await crawl(f"{one}{path}", f"{one}/moved", plain, ROBOTGATE_OPTIONS={"delay": 0})
+    assert sorted(web.urls) == sorted([f"{one}/robots.txt", f"{one}/moved", plain])
+    assert {url: kind for url, (kind, _) in crawled.refused.items()} == dict.fromkeys(
+        (f"{one}{path}", f"{one}/moved"), "InvalidURLError"
+    )
+    assert crawled.told()["refused"] == 2
+
+
 async def test_delay_holds_from_the_end_of_each_response(web: Web, one: str, crawl: Crawl) -> None:
     """The robots.txt counts as a visit; redirects, failures and further attempts as others."""
     web.serve(f"{one}/slow", takes=0.2)

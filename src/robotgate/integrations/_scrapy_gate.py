@@ -13,10 +13,12 @@ from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_instal
 from robotgate._errors import DisallowedError, HostUnavailableError, OptionError, TooSoonError
 from robotgate._events import HostBlocked, RobotsFetched
 from robotgate._verdict import AccessResult
+from robotgate.integrations._dot_segments import check_no_dot_segment
 
 if TYPE_CHECKING:
     from typing import Self
 
+    from scrapy import Request
     from scrapy.crawler import Crawler
 
     from robotgate._errors import RobotGateError
@@ -105,3 +107,14 @@ class CrawlGate:
 
     async def _close(self) -> None:
         await self._opened.aclose()
+
+
+def judged_url(request: Request) -> str:
+    """What the rules are asked of: the URL, if it is sent as it is judged.
+
+    Raises:
+        InvalidURLError: Scrapy would send a dot segment, which the rules are never asked of.
+    """
+    path = request.url.partition("#")[0].partition("?")[0]
+    check_no_dot_segment(path, request.url)
+    return request.url

@@ -15,7 +15,7 @@ from twisted.web.client import HTTPConnectionPool
 
 from robotgate._errors import DisallowedError, HostUnavailableError, RobotGateError, TooSoonError
 from robotgate._urls import Origin
-from robotgate.integrations._scrapy_gate import CrawlGate
+from robotgate.integrations._scrapy_gate import CrawlGate, judged_url
 from robotgate.integrations._scrapy_outage import scrapy_outage_of
 from robotgate.integrations._scrapy_robots import MAX_BYTES, decoded, header
 from robotgate.integrations._scrapy_wait import send_in_turn
@@ -168,7 +168,7 @@ def _send_once(handler: object) -> None:
 
 def _url_of_turn(request: Request) -> str:
     if not request.meta.get("dont_obey_robotstxt"):
-        return request.url
+        return judged_url(request)
     # A turn of the host, and no verdict: rules never refuse robots.txt itself. A `pace_key` that parts a host by paths
     # sees that path; docs/scrapy.md says so.
     return Origin.of(request.url).robots_url

@@ -10,7 +10,6 @@ take for an accident and send again.
 from __future__ import annotations
 
 import asyncio
-import re
 from contextlib import AsyncExitStack, aclosing
 from typing import TYPE_CHECKING, Final, TypedDict, cast
 
@@ -31,6 +30,7 @@ from robotgate._errors import (
 from robotgate._fetch import ASKED_FOR, CONNECT_TIMEOUT, answer_of, cause_of
 from robotgate._gate import RobotGate
 from robotgate._holds import MAX_HOLD
+from robotgate.integrations._dot_segments import check_no_dot_segment
 from robotgate.integrations._extra import missing_extra
 
 try:
@@ -50,7 +50,6 @@ __all__ = ["GateTransport", "HttpxFetcher", "TurnOptions"]
 
 _HTTPX_OWN: Final = f"python-{httpx.__name__}/{httpx.__version__}"
 """The User-Agent of a client that was given none: it says nothing of who crawls."""
-_DOT_SEGMENT: Final = re.compile(r"/(?:\.|%2e){1,2}(?=/|\Z)", re.IGNORECASE)
 _IDLE_CONNECTIONS: Final = 100
 """Kept open for a next request; each takes a descriptor."""
 
@@ -273,9 +272,7 @@ def _url_as_sent(request: httpx.Request) -> URL:
         sent = URL.build(scheme=url.scheme, authority=authority, path=target, encoded=True)
     except ValueError as error:
         raise InvalidURLError(str(url), f"not a URL ({error})") from error
-    if _DOT_SEGMENT.search(target.partition("?")[0]):
-        # httpx sends an escaped one as it is; aiohttp and browsers resolve it, and so do most servers.
-        raise InvalidURLError(str(url), "a dot segment in disguise leads servers to another path")
+    check_no_dot_segment(target.partition("?")[0], str(url))
     return sent
 
 

@@ -18,7 +18,7 @@ try:
 except ModuleNotFoundError as error:
     raise missing_extra("scrapy", error) from error
 
-from robotgate.integrations._scrapy_gate import CrawlGate, RefusedRequest
+from robotgate.integrations._scrapy_gate import CrawlGate, RefusedRequest, judged_url
 from robotgate.integrations._scrapy_handler import PACED
 from robotgate.integrations._scrapy_parser import RobotParser
 from robotgate.integrations._scrapy_queue import HostAwarePriorityQueue
@@ -90,7 +90,7 @@ class VerdictMiddleware:
         if request.meta.get("dont_obey_robotstxt"):
             return
         try:
-            verdict = await self._shared.gate.check(request.url)
+            verdict = await self._shared.gate.check(judged_url(request))
         except RobotGateError as failed:
             raise self._shared.refusal(failed, is_told=False) from failed
         if not verdict.allowed:
