@@ -19,10 +19,12 @@ from robotgate import (
     GateClosedError,
     HostUnavailableError,
     InvalidURLError,
+    MemoryStore,
     NestedTurnError,
     NonPublicAddressError,
     OptionError,
     RobotGate,
+    StoreError,
     TooSoonError,
 )
 from robotgate.integrations.httpx import GateTransport
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
     from tests.conftest import OpenGate
     from tests.gate.servers import Web
+
+    from robotgate._pacing import HostState
 
 SITE: Final = "http://site.example"
 ROBOTS: Final = f"{SITE}/robots.txt"
@@ -61,6 +65,19 @@ class ToTheWeb(httpx.AsyncHTTPTransport):
             extensions={"target": request.url.raw_path, **request.extensions},
         )
         return await super().handle_async_request(moved)
+
+
+class FullStore(MemoryStore):
+    """Takes nothing more, from some moment on, for so many times."""
+
+    failures = 0
+
+    def remember_host(self, pace_key: str, state: HostState) -> None:
+        """As memory, while there is room."""
+        if self.failures:
+            self.failures -= 1
+            raise StoreError("the disk is full: make room")
+        super().remember_host(pace_key, state)
 
 
 @asynccontextmanager
@@ -543,11 +560,25 @@ async def test_empty_query_is_judged_as_it_is_sent(web: Web, client: httpx.Async
     assert sent == ["/page?"]
 
 
-@pytest.mark.parametrize("target", [b"/open/../private", "/privät".encode()], ids=["dots", "no ASCII"])
-async def test_target_of_its_own_has_to_be_plain(web: Web, client: httpx.AsyncClient, target: bytes) -> None:
-    """What nobody has written as a URL is held to the same."""
-    with pytest.raises(InvalidURLError):
+@pytest.mark.parametrize(
+    "target",
+    [
+        b"/open/../private",
+        "/privät".encode(),
+        b"http://127.0.0.1/private",
+        b"private",
+        b"?/private",
+        b"*",
+        b"",
+        "/page",
+        None,
+    ],
+)
+async def test_target_of_its_own_has_to_be_plain(web: Web, client: httpx.AsyncClient, target: object) -> None:
+    """What nobody has written as a URL is held to the same, and no form of it passes by the rules for paths."""
+    with pytest.raises(InvalidURLError) as caught:
         await client.get(PAGE, extensions={"target": target})
+    assert isinstance(caught.value, httpx.RequestError)
     assert web.urls == []
 
 
@@ -557,6 +588,32 @@ async def test_target_of_its_own_is_what_is_judged(web: Web, client: httpx.Async
     with pytest.raises(DisallowedError):
         await client.get(PAGE, extensions={"target": b"/private"})
     assert web.urls == [ROBOTS]
+
+
+@pytest.mark.parametrize("status", [200, 429])
+@pytest.mark.parametrize("failures", [1, 9])
+async def test_store_that_fails_leaves_no_connection_behind(
+    web: Web, open_gate: OpenGate, status: int, failures: int
+) -> None:
+    """Be it at the status or at the end: the one connection there is serves the next, and httpx knows the error."""
+    store = FullStore()
+
+    async def answer(_: aioweb.Request) -> aioweb.StreamResponse:
+        store.failures = failures
+        return aioweb.Response(status=status, text="a page")
+
+    web.handle(PAGE, answer)
+    one = httpx.Limits(max_connections=1)
+    gate = await open_gate(store=store)
+    transport = GateTransport(gate, ToTheWeb(web, limits=one))
+    async with httpx.AsyncClient(transport=transport, timeout=2) as client:
+        with pytest.raises(StoreError, match="make room") as caught:
+            await client.get(PAGE)
+        assert isinstance(caught.value, httpx.RequestError)
+        assert str(caught.value.request.url) == PAGE
+        assert gate.host(PAGE).open_turns == 0
+        store.failures = 0
+        assert (await client.get("http://other.example/")).status_code == 200
 
 
 async def test_refused_connection_opens_the_circuit(open_gate: OpenGate) -> None:

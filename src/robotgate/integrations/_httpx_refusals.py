@@ -7,7 +7,7 @@ of their own, which appear in logs; nobody needs them to catch an error.
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Final, NoReturn
 
 import httpx
 
@@ -81,6 +81,18 @@ def as_httpx(error: RobotGateError, request: httpx.Request) -> RefusedRequestErr
     vars(twin).update(vars(error))
     twin.request = request
     return twin
+
+
+def raise_as_httpx(error: RobotGateError, request: httpx.Request) -> NoReturn:
+    """Raise an error as its twin, if it has one.
+
+    Raises:
+        RobotGateError: always; an `httpx.RequestError` as well, unless it tells of a mistake in the program.
+    """
+    twin = as_httpx(error, request)
+    if twin is None:
+        raise error
+    raise twin from error
 
 
 def as_response(error: DisallowedError | TooSoonError | HostUnavailableError) -> httpx.Response:

@@ -39,7 +39,7 @@ except ModuleNotFoundError as error:
     raise missing_extra("httpx", error) from error
 
 from robotgate.integrations._httpx_dialled import Dialled
-from robotgate.integrations._httpx_refusals import as_httpx, as_response
+from robotgate.integrations._httpx_refusals import as_response, raise_as_httpx
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -100,6 +100,7 @@ class GateTransport(httpx.AsyncBaseTransport):
 
         Raises:
             RobotGateError: as `RobotGate.turn`, before anything is sent; an `httpx.RequestError` as well.
+            StoreError: also when what came of it was not taken by the store; the response is closed then.
             OptionError: the User-Agent does not name the gate's token, or ``extensions["robotgate"]`` makes no sense:
                 mistakes of the program, and no errors of httpx.
             RuntimeError: under another event loop than asyncio's.
@@ -108,11 +109,18 @@ class GateTransport(httpx.AsyncBaseTransport):
         _check_loop()
         options = _turn_options(request)
         _identify(self._gate, request.headers)
+        try:
+            return await self._send_in_turn(request, options)
+        except RobotGateError as error:
+            return self._refuse(request, error)
+
+    async def aclose(self) -> None:
+        """Close the inner transport."""
+        await self._transport.aclose()
+
+    async def _send_in_turn(self, request: httpx.Request, options: TurnOptions) -> httpx.Response:
         async with AsyncExitStack() as failing:
-            try:
-                turn = await failing.enter_async_context(self._gate.turn(_url_as_sent(request), **options))
-            except RobotGateError as error:
-                return self._refuse(request, error)
+            turn = await failing.enter_async_context(self._gate.turn(_url_as_sent(request), **options))
             dialled = Dialled(request)
             try:
                 response = await self._transport.handle_async_request(dialled.request)
@@ -120,24 +128,18 @@ class GateTransport(httpx.AsyncBaseTransport):
                 if (outage := dialled.outage(error)) is not None:
                     turn.report_unreachable(outage)
                 raise
+            response.stream = _HeldStream(response.stream, turn, request)
+            failing.push_async_callback(response.aclose)
             turn.report(status=response.status_code, headers=response.headers)
-            response.stream = _HeldStream(response.stream, turn)
             failing.pop_all()
         return response
 
-    async def aclose(self) -> None:
-        """Close the inner transport."""
-        await self._transport.aclose()
-
     def _refuse(self, request: httpx.Request, error: RobotGateError) -> httpx.Response:
-        if self._refusals_as_responses and isinstance(
-            error, DisallowedError | TooSoonError | HostUnavailableError
-        ):
-            return as_response(error)
-        twin = as_httpx(error, request)
-        if twin is None:
-            raise error
-        raise twin from error
+        if not self._refusals_as_responses:
+            raise_as_httpx(error, request)
+        if not isinstance(error, DisallowedError | TooSoonError | HostUnavailableError):
+            raise_as_httpx(error, request)
+        return as_response(error)
 
 
 class HttpxFetcher:
@@ -185,11 +187,12 @@ class HttpxFetcher:
 class _HeldStream(httpx.AsyncByteStream):
     """The body of a response, whose turn lasts until its end."""
 
-    def __init__(self, stream: object, turn: Turn) -> None:
+    def __init__(self, stream: object, turn: Turn, request: httpx.Request) -> None:
         if not isinstance(stream, httpx.AsyncByteStream):
             raise TypeError(f"the inner transport gave {stream!r}, which is no httpx.AsyncByteStream")
         self._stream = stream
         self._turn = turn
+        self._request = request
         self._has_moved = False
         self._limit = asyncio.get_running_loop().call_later(MAX_HOLD, self._look)
 
@@ -218,7 +221,10 @@ class _HeldStream(httpx.AsyncByteStream):
 
     def _end(self) -> None:
         self._limit.cancel()
-        self._turn.end()
+        try:
+            self._turn.end()
+        except RobotGateError as error:
+            raise_as_httpx(error, self._request)
 
 
 def _check_inner(transport: object) -> None:
@@ -267,12 +273,16 @@ def _url_as_sent(request: httpx.Request) -> URL:
     url = request.url
     host = url.raw_host.decode("ascii")
     authority = (f"[{host}]" if ":" in host else host) + ("" if url.port is None else f":{url.port}")
+    target = request.extensions.get("target", url.raw_path)
+    if not isinstance(target, bytes) or not target.startswith(b"/"):
+        # Whole URLs, say, which servers take apart as they like.
+        raise InvalidURLError(str(url), f"its target {target!r:.80} is no path in octets")
     try:
-        target = cast("bytes", request.extensions.get("target", url.raw_path)).decode("ascii")
-        sent = URL.build(scheme=url.scheme, authority=authority, path=target, encoded=True)
+        path_and_query = target.decode("ascii")
+        sent = URL.build(scheme=url.scheme, authority=authority, path=path_and_query, encoded=True)
     except ValueError as error:
         raise InvalidURLError(str(url), f"not a URL ({error})") from error
-    check_no_dot_segment(target.partition("?")[0], str(url))
+    check_no_dot_segment(path_and_query.partition("?")[0], str(url))
     return sent
 
 
