@@ -114,7 +114,7 @@ class Engine:
             if self._robots_session is not self._session:
                 stack.push_async_callback(self._robots_session.close)
             for ready in list(self._ready):
-                ready.fail(GateClosedError("the gate was closed"))
+                ready.fail(GateClosedError())
             self.lanes.close()
             self.pages.close()
             for bound in self._bounds:

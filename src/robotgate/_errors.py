@@ -52,6 +52,9 @@ class OptionError(RobotGateError, ValueError):
 class GateClosedError(RobotGateError, ClientError):
     """The gate is closed, or was not opened with ``async with``."""
 
+    def __init__(self, message: str = "the gate was closed") -> None:
+        super().__init__(message)
+
 
 class NestedTurnError(RobotGateError, ClientError):
     """A task asked for a turn of a host while holding that host's only turn: waiting would never end."""

@@ -11,7 +11,7 @@ import aiohttp
 from robotgate._attempts import Attempts
 from robotgate._errors import GateClosedError
 from robotgate._open_page import OpenPage, let_go, raise_for_status, read_body
-from robotgate._redirect import REDIRECT_STATUSES, page_redirect
+from robotgate._redirect import page_redirect
 from robotgate._response import Hop, Response
 from robotgate._turn import finish
 
@@ -153,7 +153,7 @@ class PageFetcher:
         """Break off what is being read; whoever reads it gets `GateClosedError`."""
         self._is_closed = True
         for response in list(self._responses):
-            response.content.set_exception(_closed())
+            response.content.set_exception(GateClosedError())
             response.close()
 
     async def _send(self, request: PageRequest, turn: Turn) -> tuple[aiohttp.ClientResponse, Redirect | None]:
@@ -169,7 +169,7 @@ class PageFetcher:
                 attempts.answered(response)
             if self._is_closed:
                 # On a session that was passed in, and stays open, an answer comes all the same.
-                raise _closed()
+                raise GateClosedError
             redirect = _redirect(request, response)
             if redirect is not None:
                 self._responses.add(response)
@@ -185,12 +185,8 @@ class PageFetcher:
                 finish(turn, response)
 
 
-def _closed() -> GateClosedError:
-    return GateClosedError("the gate was closed")
-
-
 def _redirect(request: PageRequest, response: aiohttp.ClientResponse) -> Redirect | None:
-    if request.max_redirects is None or response.status not in REDIRECT_STATUSES:
+    if request.max_redirects is None:
         return None
     location = response.headers.get("Location") or response.headers.get("URI")
     return page_redirect(request.method, request.url, status=response.status, location=location)

@@ -97,7 +97,7 @@ class Flight:
 
     def _land(self, task: asyncio.Task[Site]) -> None:
         self._on_landing()
-        error = GateClosedError("the gate was closed") if task.cancelled() else task.exception()
+        error = GateClosedError() if task.cancelled() else task.exception()
         for answer in self._callers:
             if answer.done():
                 continue

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from robotgate import _circuit, _pacing
@@ -86,7 +85,7 @@ class Health:
     def _is_as_ever(self, admission: Admission, status: int) -> bool:
         """Whether the first answer of a host that is well says that it still is."""
         return (
-            status < HTTPStatus.BAD_REQUEST
+            _pacing.is_good(status)
             and admission.status is None
             and admission.member.circuit is _circuit.CLOSED
             and not self._pacer.state.failures

@@ -248,7 +248,7 @@ class Lane:
                 continue
             if self._is_closed:
                 place.release()
-                raise _closed()
+                raise GateClosedError
             self._pacer.recall()
             now = self._clock.now()
             if self._pacer.start_at(member, ahead=terms.ahead, now=now) - now <= CLOCK_GRAIN:
@@ -329,7 +329,7 @@ class Lane:
         """Send everybody away with `GateClosedError`."""
         self._is_closed = True
         self._alarm.cancel()
-        self._queue.refuse_all(_closed)
+        self._queue.refuse_all(GateClosedError)
 
     def _member(self, origin: Origin) -> Member:
         member = self.members.get(origin.text)
@@ -341,7 +341,7 @@ class Lane:
     async def _granted(self, member: Member, terms: Terms, deadline_at: float | None) -> None:
         """Wait until the host's next start is ours."""
         if self._is_closed:
-            raise _closed()
+            raise GateClosedError
         self._pacer.recall()
         now = self._clock.now()
         unavailable = self._pacer.unavailable(member, ahead=terms.ahead, now=now)
@@ -471,7 +471,3 @@ class Lane:
     def _too_soon(self, member: Member, wait: float | None = None) -> TooSoonError:
         wait = wait or self.wait(member.origin) or max(self.delay, _pacing.MIN_RETRY_AFTER)
         return TooSoonError(self.pace_key, wait)
-
-
-def _closed() -> GateClosedError:
-    return GateClosedError("the gate was closed")

@@ -74,7 +74,7 @@ class Lanes:
             return lane
         state = await self._store.load_host(pace_key)
         if self._is_closed:
-            raise GateClosedError("the gate was closed")
+            raise GateClosedError
         # Another task may have made the lane while the store was asked.
         lane = self._lanes.get(pace_key)
         if lane is None:

@@ -34,13 +34,13 @@ class Pacer:
     """
 
     __slots__ = (
-        "_heeds_latency",
         "_limiter",
         "_members",
         "_pace_key",
         "_rates",
         "_starts",
         "_store",
+        "heeds_latency",
         "spacing",
         "state",
     )
@@ -52,14 +52,10 @@ class Pacer:
         self._members = members
         self._store = store
         self._limiter: AsyncLimiter | None = None
-        self._heeds_latency = False
+        self.heeds_latency = False
+        """Whether the delay grows with the time that responses take."""
         self._rates: tuple[Rate, ...] = ()
         self._starts: deque[float] | None = None
-
-    @property
-    def heeds_latency(self) -> bool:
-        """Whether the delay grows with the time that responses take."""
-        return self._heeds_latency
 
     def reckon(self) -> None:
         """Take in what the members ask and are granted now."""
@@ -67,7 +63,7 @@ class Pacer:
             member.options.rate for member in self._members if member.options.rate is not None
         )
         self._rates = tuple(rates)
-        self._heeds_latency = any(member.options.latency_factor for member in self._members)
+        self.heeds_latency = any(member.options.latency_factor for member in self._members)
         # An empty deque takes as much memory as all the rest here, and most lanes have no quota.
         # What has been counted stays: a quota that is lifted for a while is kept all the same when it is back.
         known = self._starts.maxlen if self._starts is not None else None
@@ -96,7 +92,7 @@ class Pacer:
             and not self._rates
             and member.is_plain
             and member.blocked_until_at <= now
-            and _pacing.is_plainly_due(self.state, spacing=self.spacing, now=now)
+            and _pacing.earliest_start_at(self.state, spacing=self.spacing, now=now) <= now
         )
 
     def unavailable(self, member: Member, *, ahead: bool, now: float) -> HostUnavailableError | None:
@@ -149,7 +145,7 @@ class Pacer:
         if state is self.state:
             return
         self.state = state
-        if self._heeds_latency:
+        if self.heeds_latency:
             self._space()
         self._store.remember_host(self._pace_key, state)
 

@@ -60,14 +60,9 @@ def earliest_start_at(state: HostState, *, spacing: Spacing, now: float) -> floa
     return at if state.last_visit_at is None else spacing.due_at(since=state.last_visit_at, at=at)
 
 
-def is_plainly_due(state: HostState, *, spacing: Spacing, now: float) -> bool:
-    """Whether a visit may start now; as `earliest_start_at`, in less time."""
-    last = state.last_visit_at
-    return (
-        state.next_allowed_at <= now
-        and state.blocked_until_at <= now
-        and (last is None or spacing.due_at(since=last, at=now) <= now)
-    )
+def is_good(status: int) -> bool:
+    """Whether an answer says that the host is well."""
+    return status < 400
 
 
 def begun(state: HostState, *, now: float, spacing: Spacing) -> HostState:
@@ -109,8 +104,7 @@ def answered(
         began_at: when the request was sent.
         jitter: a random number in [0, 1), so that blocked clients do not all come back together.
     """
-    is_good = status < 400
-    state = replace(state, latency=_smoothed(state.latency, now - began_at, may_fall=is_good))
+    state = replace(state, latency=_smoothed(state.latency, now - began_at, may_fall=is_good(status)))
     if status in BLOCKING_STATUSES:
         # What was sent before the block was known belongs to the same incident.
         is_known = state.failures > 0 and began_at <= state.blocked_at
@@ -119,7 +113,7 @@ def answered(
             if is_known
             else _blocked(state, retry_after, now, jitter)
         )
-    if is_good and state.failures and _is_forgiven(state, now):
+    if is_good(status) and state.failures and _is_forgiven(state, now):
         return replace(state, failures=0)
     return state
 
@@ -175,10 +169,10 @@ def _visited(
     state: HostState, now: float, spacing: Spacing, *, visits: int, bytes_read: int, latency: float | None
 ) -> HostState:
     # Spelt out: `replace` takes thrice as long, and this is done twice for every request.
-    last, due_at = state.last_visit_at, spacing.due_at(since=now, at=now)
+    last_visit_at = state.last_visit_at
     return HostState(
-        last_visit_at=now if last is None or last < now else last,
-        next_allowed_at=max(state.next_allowed_at, due_at),
+        last_visit_at=now if last_visit_at is None else max(last_visit_at, now),
+        next_allowed_at=max(state.next_allowed_at, spacing.due_at(since=now, at=now)),
         blocked_at=state.blocked_at,
         blocked_until_at=state.blocked_until_at,
         failures=state.failures,

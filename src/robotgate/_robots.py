@@ -111,7 +111,7 @@ class RobotsKeeper:
         flight = self._flights.get(origin)
         if flight is None:
             if self._is_closed:
-                raise GateClosedError("the gate was closed")
+                raise GateClosedError
             flight = self._flights[origin] = Flight(
                 partial(self._refresh, origin),
                 name=origin.robots_url,

@@ -95,8 +95,7 @@ class Spacing:
         """
         day = self.day
         if len(day.delays) == 1:
-            due_at = since + day.delays[0]
-            return max(at, due_at)
+            return max(at, since + day.delays[0])
         due_at = max(at, since + self.steady_delay)
         # Within a day from here comes the hour of the shortest delay, which is over: no file makes this loop longer.
         for _ in range(len(day.delays) + 1):

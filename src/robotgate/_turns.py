@@ -163,15 +163,14 @@ class Turns:
         Raises:
             StoreError: the store did not take the visit.
         """
-        now = wish.asked_at
-        site = self._keeper.sites.get(wish.origin.text)
-        if site is None or now >= site.fresh_until_at or wish.interest is not None:
+        site = self._keeper.fresh(wish.origin)
+        if site is None or wish.interest is not None:
             return None
         lane = self._lanes.peek(self._lanes.pace_key(wish.origin, wish.target))
         if lane is None or not site.rules.allows(wish.target):
             return None
         try:
-            admission = lane.try_admit(wish.origin, bound=self._bound, now=now)
+            admission = lane.try_admit(wish.origin, bound=self._bound, now=wish.asked_at)
         except StoreError as error:
             self._tell_refused(wish, error)
             raise

@@ -135,9 +135,8 @@ class GateTransport(httpx.AsyncBaseTransport):
         return response
 
     def _refuse(self, request: httpx.Request, error: RobotGateError) -> httpx.Response:
-        if not self._refusals_as_responses:
-            raise_as_httpx(error, request)
-        if not isinstance(error, DisallowedError | TooSoonError | HostUnavailableError):
+        of_site = DisallowedError | TooSoonError | HostUnavailableError
+        if not (self._refusals_as_responses and isinstance(error, of_site)):
             raise_as_httpx(error, request)
         return as_response(error)
 
