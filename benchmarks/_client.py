@@ -8,7 +8,8 @@ import os
 import socket
 import sys
 from concurrent.futures import ProcessPoolExecutor
-from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeVar
 
 import uvloop
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -16,7 +17,8 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from robotgate.testing import VirtualTimeLoop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Coroutine, Iterator, Mapping
+    from multiprocessing.connection import Connection
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -62,3 +64,35 @@ def alone(
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=spawn, initializer=pin, initargs=(-1,)) as process:
         return process.submit(work, *arguments, **options).result()
+
+
+@contextmanager
+def serving(
+    serve: Callable[Concatenate[Connection, Arguments], Coroutine[object, None, None]],
+    *arguments: Arguments.args,
+    **options: Arguments.kwargs,
+) -> Iterator[tuple[Connection, int]]:
+    """A server in a fresh process on the first core, until the end of the block: a pipe to it, and its port.
+
+    Args:
+        serve: sends its port through the pipe it is given, then answers what comes by it, and returns at ``"stop"``.
+    """
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_serve, args=(serve, theirs, arguments, options), daemon=True)
+    process.start()
+    try:
+        yield ours, ours.recv()
+    finally:
+        ours.send("stop")
+        process.join()
+
+
+def _serve(
+    serve: Callable[..., Coroutine[object, None, None]],
+    pipe: Connection,
+    arguments: tuple[object, ...],
+    options: Mapping[str, object],
+) -> None:
+    pin(0)
+    asyncio.run(serve(pipe, *arguments, **options))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from benchmarks._client import pin
+from benchmarks._client import serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,20 +32,8 @@ class PlainSite:
 @contextmanager
 def plain_site(*, robots: bytes, page: bytes) -> Iterator[PlainSite]:
     """Serve until the end of the block."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_run, args=(theirs, robots, page), daemon=True)
-    process.start()
-    try:
-        yield PlainSite(ours, ours.recv())
-    finally:
-        ours.send("stop")
-        process.join()
-
-
-def _run(pipe: Connection, robots: bytes, page: bytes) -> None:
-    pin(0)
-    asyncio.run(_serve(pipe, robots, page))
+    with serving(_serve, robots, page) as (pipe, port):
+        yield PlainSite(pipe, port)
 
 
 async def _serve(pipe: Connection, robots: bytes, page: bytes) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import time
 from collections import Counter
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
-from benchmarks._client import pin
+from benchmarks._client import serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,15 +56,8 @@ class NotingSite:
 @contextmanager
 def noting_site(latency: float) -> Iterator[NotingSite]:
     """Serve until the end of the block; every answer takes `latency` seconds."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_run, args=(theirs, latency), daemon=True)
-    process.start()
-    try:
-        yield NotingSite(ours, ours.recv())
-    finally:
-        ours.send("stop")
-        process.join()
+    with serving(_serve, latency) as (pipe, port):
+        yield NotingSite(pipe, port)
 
 
 class _Connection(web.RequestHandler):
@@ -81,11 +73,6 @@ class _Connection(web.RequestHandler):
 class _Server(web.Server):
     def __call__(self) -> web.RequestHandler:
         return _Connection(self, loop=asyncio.get_running_loop())
-
-
-def _run(pipe: Connection, latency: float) -> None:
-    pin(0)
-    asyncio.run(_serve(pipe, latency))
 
 
 async def _serve(pipe: Connection, latency: float) -> None:
