@@ -7,6 +7,7 @@ tells the turn what came of each: of an answer that is followed by another attem
 
 from __future__ import annotations
 
+import asyncio
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Protocol
 
@@ -44,7 +45,7 @@ class Attempts:
         report: told of each attempt once; without it, whoever has the turn has to hear of them by himself.
     """
 
-    __slots__ = ("_again", "_answer", "_is_over", "_is_told", "_passage", "_report", "_url")
+    __slots__ = ("_again", "_answer", "_is_told", "_passage", "_report", "_url")
 
     def __init__(
         self, url: str | URL, again: Callable[[], Awaitable[None]], report: Report | None = None
@@ -52,12 +53,11 @@ class Attempts:
         self._url = url
         self._again = again
         self._report = report
-        self._passage = Passage(self)
-        self._is_over = False
         self._is_told = False
         self._answer: ClientResponse | None = None
 
     def __enter__(self) -> Self:
+        self._passage = Passage(self)
         self._passage.__enter__()
         return self
 
@@ -68,16 +68,14 @@ class Attempts:
         traceback: TracebackType | None,
     ) -> None:
         self._passage.__exit__(error_type, error, traceback)
+        # The two know each other, and the turn: the garbage collector need not come for them.
+        del self._passage
         if error_type is not None:
             self._break_off()
-        # Tasks that were begun meanwhile, and the handles of the connection, go on in this context.
-        self._is_over = True
         self._answer = None
 
     def are_for(self, url: URL) -> bool:
         """Whether a request for `url` is one of them."""
-        if self._is_over:
-            return False
         return url == self._url or url == URL(self._url).with_user(None).with_fragment(None)
 
     async def again(self) -> None:
@@ -95,9 +93,9 @@ class Attempts:
         if self._report is not None:
             self._report(response.status, response.headers)
 
-    def failed(self, error: BaseException) -> None:
-        """The attempt in hand has come to an error; heard as `answered`."""
-        if self._is_told:
+    def failed(self, error: BaseException | None) -> None:
+        """What the attempt in hand has raised, if anything; an error of the way to the host is heard as `answered`."""
+        if self._is_told or not isinstance(error, ClientError | OSError):
             return
         self._is_told = True
         if self._report is not None:
@@ -120,7 +118,7 @@ class Passage:
     in a chain, one attempt takes one turn.
     """
 
-    __slots__ = ("_token", "attempts", "is_used")
+    __slots__ = ("_outer", "_sender", "attempts", "is_used")
 
     def __init__(self, attempts: Attempts) -> None:
         self.attempts = attempts
@@ -128,7 +126,9 @@ class Passage:
         """Whether an attempt has come through; all others wait for turns of their own."""
 
     def __enter__(self) -> Self:
-        self._token = _current.set(self)
+        self._sender = _running_sender()
+        self._outer = self._sender.passage
+        self._sender.passage = self
         return self
 
     def __exit__(
@@ -137,15 +137,39 @@ class Passage:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        _current.reset(self._token)
-        if isinstance(error, ClientError | OSError):
-            self.attempts.failed(error)
+        self._sender.passage = self._outer
+        self.attempts.failed(error)
 
 
-_current: ContextVar[Passage | None] = ContextVar("robotgate_passage", default=None)
+class _Sender:
+    """A task that sends, for those that it begins meanwhile to know what they send for.
+
+    There is one for each task, not one for each request: aiohttp's timers copy the context they are set in, and stay in
+    the loop for a while when they are cancelled, with all that it holds.
+    """
+
+    __slots__ = ("passage", "task_id")
+
+    def __init__(self, task_id: int) -> None:
+        self.task_id = task_id
+        """No reference, which would lead from the task to itself."""
+        self.passage: Passage | None = None
+
+
+_current: ContextVar[_Sender | None] = ContextVar("robotgate_sender", default=None)
+
+
+def _running_sender() -> _Sender:
+    task_id = id(asyncio.current_task())
+    sender = _current.get()
+    if sender is None or sender.task_id != task_id:
+        sender = _Sender(task_id)
+        _current.set(sender)
+    return sender
 
 
 def passage_to(url: URL) -> Passage | None:
     """What a request for `url` comes upon, if it has had its turn."""
-    passage = _current.get()
+    sender = _current.get()
+    passage = None if sender is None else sender.passage
     return passage if passage is not None and passage.attempts.are_for(url) else None

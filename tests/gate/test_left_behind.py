@@ -1,0 +1,85 @@
+"""What a request leaves behind when it is over: nothing that waits for the garbage collector, or for a timer's end."""
+
+from __future__ import annotations
+
+import gc
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import aiohttp
+import pytest
+
+from robotgate import Turn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.conftest import OpenGate
+    from tests.gate.servers import Web
+
+SITE: Final = "http://site.example"
+PAGES: Final = 20
+
+
+@contextmanager
+def no_collector() -> Iterator[None]:
+    """Within this block what nobody refers to goes at once, or stays."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def turns_left() -> int:
+    """How many turns there are in memory."""
+    return sum(isinstance(known, Turn) for known in gc.get_objects())
+
+
+@pytest.fixture
+def site(web: Web) -> Web:
+    """A site that any robot may read."""
+    web.serve(f"{SITE}/robots.txt", b"")
+    web.redirect(f"{SITE}/moved", f"{SITE}/page")
+    web.serve(f"{SITE}/page", b"a page")
+    return web
+
+
+@pytest.mark.parametrize("path", ["/page", "/moved"])
+async def test_a_fetch_leaves_no_turn(site: Web, open_gate: OpenGate, path: str) -> None:
+    """Nor do aiohttp's cancelled timers keep one, which stay in the loop with their contexts."""
+    gate = await open_gate(delay=0)
+    await gate.fetch(f"{SITE}{path}")
+    with no_collector():
+        for _ in range(PAGES):
+            await gate.fetch(f"{SITE}{path}")
+        assert turns_left() == 0
+    assert site.count(f"{SITE}/page") == PAGES + 1
+
+
+async def test_a_streamed_fetch_leaves_no_turn(site: Web, open_gate: OpenGate) -> None:
+    """As one that is read whole."""
+    gate = await open_gate(delay=0)
+    with no_collector():
+        for _ in range(PAGES):
+            async with gate.fetch(f"{SITE}/page") as response:
+                assert await response.read() == b"a page"
+        del response
+        assert turns_left() == 0
+    assert site.count(f"{SITE}/page") == PAGES
+
+
+async def test_a_request_through_the_middleware_leaves_no_turn(site: Web, open_gate: OpenGate) -> None:
+    """As one of `gate.fetch`."""
+    gate = await open_gate(delay=0)
+    with no_collector():
+        async with aiohttp.ClientSession(
+            connector=site.connector(), middlewares=[gate.middleware]
+        ) as session:
+            for _ in range(PAGES):
+                async with session.get(f"{SITE}/page") as response:
+                    assert await response.read() == b"a page"
+            del response
+            assert turns_left() == 0
+    assert site.count(f"{SITE}/page") == PAGES
