@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from tests.conftest import OpenGate
     from tests.gate.servers import Web
 
+    from robotgate import RobotGate
+
 SITE: Final = "http://site.example"
 PAGES: Final = 20
 
@@ -35,6 +37,18 @@ def no_collector() -> Iterator[None]:
 def turns_left() -> int:
     """How many turns there are in memory."""
     return sum(isinstance(known, Turn) for known in gc.get_objects())
+
+
+async def streamed(gate: RobotGate) -> None:
+    """One page, as a stream."""
+    async with gate.fetch(f"{SITE}/page") as response:
+        assert await response.read() == b"a page"
+
+
+async def got(session: aiohttp.ClientSession) -> None:
+    """One page, by aiohttp."""
+    async with session.get(f"{SITE}/page") as response:
+        assert await response.read() == b"a page"
 
 
 @pytest.fixture
@@ -63,9 +77,7 @@ async def test_a_streamed_fetch_leaves_no_turn(site: Web, open_gate: OpenGate) -
     gate = await open_gate(delay=0)
     with no_collector():
         for _ in range(PAGES):
-            async with gate.fetch(f"{SITE}/page") as response:
-                assert await response.read() == b"a page"
-        del response
+            await streamed(gate)
         assert turns_left() == 0
     assert site.count(f"{SITE}/page") == PAGES
 
@@ -78,8 +90,6 @@ async def test_a_request_through_the_middleware_leaves_no_turn(site: Web, open_g
             connector=site.connector(), middlewares=[gate.middleware]
         ) as session:
             for _ in range(PAGES):
-                async with session.get(f"{SITE}/page") as response:
-                    assert await response.read() == b"a page"
-            del response
+                await got(session)
             assert turns_left() == 0
     assert site.count(f"{SITE}/page") == PAGES
