@@ -1,14 +1,15 @@
-"""The three seams: where time, robots.txt files and memory come from.
+"""The seams: where time, robots.txt files and memory come from, and what a memory may do besides.
 
 Each has a real default and a public fake in `robotgate.testing`.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncIterator, Mapping
     from contextlib import AbstractAsyncContextManager
 
     from robotgate._access import Answer, Failure, RobotsRecord
@@ -40,8 +41,8 @@ class Fetcher(Protocol):
 class Store(Protocol):
     """Remembers robots.txt records and host state, for one gate or for several that share it.
 
-    Whatever goes wrong is raised as `StoreError`, naming the cause and the remedy; `recall_host` and `remember_host`,
-    which nobody can wait for, have to do without failing.
+    Whatever goes wrong is raised as `StoreError`, naming the cause and the remedy. `recall_host` has to do without
+    failing. `remember_host` takes every state in, and raises where it cannot be kept: a visit then does not begin.
     """
 
     async def load_record(self, origin: Origin) -> RobotsRecord | None:
@@ -73,4 +74,74 @@ class Store(Protocol):
 
     async def aclose(self) -> None:
         """Write down what is pending and let go of what is held."""
+        ...
+
+
+@runtime_checkable
+class SharedStore(Store, Protocol):
+    """A store that other processes may use at the same time: what is under way is booked in it."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether another process uses it now, or may: turns are then reserved."""
+        ...
+
+    async def reserve(
+        self, pace_key: str, *, state: HostState, now: float, slots: int, delay: float
+    ) -> HostState | None:
+        """Take one of a host's slots, if it is due as far as all processes know.
+
+        Args:
+            state: what will be known of the host once the request is sent.
+            slots: how many requests may be under way at the host; with one, the delay counts from its end.
+            delay: seconds between visits.
+
+        Returns:
+            None when the request may be sent now: `end_visit` gives the slot back. Else what all processes know of the
+            host together, by which it is worth asking again at `next_allowed_at`.
+
+        Raises:
+            StoreError: nobody knows; the request must not be sent.
+        """
+        ...
+
+    def begin_visit(self, pace_key: str, state: HostState) -> None:
+        """As `remember_host`, of a request that is sent without a reservation while nobody else was there."""
+        ...
+
+    def end_visit(self, pace_key: str, state: HostState) -> None:
+        """As `remember_host`, of a request that has ended, reserved or not."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruned:
+    """What a store let go of."""
+
+    records: int
+    hosts: int
+
+
+@runtime_checkable
+class Catalogue(Store, Protocol):
+    """A store whose contents can be listed and weeded, however many there are."""
+
+    def records(self) -> AsyncIterator[RobotsRecord]:
+        """All records, by origin."""
+        ...
+
+    def hosts(self) -> AsyncIterator[tuple[str, HostState]]:
+        """All hosts with their states, by pace key."""
+        ...
+
+    async def forget_record(self, origin: Origin) -> bool:
+        """Let go of an origin's record. Returns whether there was one."""
+        ...
+
+    async def forget_host(self, pace_key: str) -> bool:
+        """Let go of a host's state, its wait unserved or not. Returns whether there was any."""
+        ...
+
+    async def prune(self, *, now: float) -> Pruned:
+        """Keep the bounds that the store was given: the oldest go first, and no host whose wait is unserved."""
         ...
