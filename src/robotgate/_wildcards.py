@@ -6,7 +6,7 @@ made into a regular expression.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from robotgate._normal import in_query
 
@@ -77,11 +77,10 @@ def _fixed_pieces(pattern: str) -> list[str]:
     return [head, *pieces]
 
 
-def _needles(pattern: str) -> tuple[str, str]:
-    """The two longest texts that every match holds, for they are the rarest."""
-    pieces = _fixed_pieces(pattern) if not pattern.isascii() else pattern.removesuffix("$").split("*")
-    pieces.sort(key=len)
-    return pieces[-1], pieces[-2] if len(pieces) > 1 else ""
+def _needle(pattern: str) -> str:
+    """The longest text that every match holds, for it is the rarest."""
+    pieces = pattern.removesuffix("$").split("*") if pattern.isascii() else _fixed_pieces(pattern)
+    return max(pieces, key=len)
 
 
 class Wildcards:
@@ -91,26 +90,49 @@ class Wildcards:
     characters that each needs, chosen to be shared by as few of them as possible.
     """
 
-    __slots__ = ("_entries", "_entries_in_query", "_keyed")
+    __slots__ = ("_by_needle", "_by_needle_in_query", "_keyed")
 
     def __init__(self, patterns: Sequence[str]) -> None:
         self._keyed: dict[str, tuple[str, ...]] | None = None
         if len(patterns) >= _MANY:
             self._keyed, patterns = _keyed(patterns)
-        entries = tuple((*_needles(pattern), pattern) for pattern in patterns)
-        self._entries_in_query = entries
-        if any("?" in needle for needle, _, _ in entries):
-            entries = tuple(entry for entry in entries if "?" not in entry[0])
-        self._entries = entries
+        by_needle = _by_needle(patterns)
+        self._by_needle_in_query = by_needle
+        if any("?" in needle for needle in by_needle):
+            by_needle = {needle: those for needle, those in by_needle.items() if "?" not in needle}
+        self._by_needle = by_needle
 
     def matches(self, target: str) -> bool:
         """Whether one of them matches."""
-        for needle, other, pattern in self._entries_in_query if "?" in target else self._entries:
-            if needle in target and other in target and wildcard_matches(pattern, target):
+        by_needle = self._by_needle_in_query if "?" in target else self._by_needle
+        for needle in by_needle:
+            if needle in target and _one_matches(by_needle[needle], target):
                 return True
         if self._keyed is None:
             return False
         return any(wildcard_matches(pattern, target) for pattern in _keyed_for(self._keyed, target))
+
+
+_ByNeedle: TypeAlias = dict[str, str | tuple[str, ...]]
+"""One pattern by itself, several in a tuple: a dict of texts alone is none of the garbage collector's business, and in
+most files no two patterns share a needle."""
+
+
+def _by_needle(patterns: Sequence[str]) -> _ByNeedle:
+    found: _ByNeedle = {}
+    for pattern in patterns:
+        needle = _needle(pattern)
+        known = found.get(needle, ())
+        found[needle] = (
+            (known, pattern) if isinstance(known, str) else (*known, pattern) if known else pattern
+        )
+    return found
+
+
+def _one_matches(patterns: str | tuple[str, ...], target: str) -> bool:
+    if isinstance(patterns, str):
+        return wildcard_matches(patterns, target)
+    return any(wildcard_matches(pattern, target) for pattern in patterns)
 
 
 class RankedWildcards:
@@ -124,14 +146,14 @@ class RankedWildcards:
         self._keyed: dict[str, tuple[str, ...]] | None = None
         if len(patterns) >= _MANY:
             self._keyed, patterns = _keyed(patterns)
-        self._entries = [(ranks[pattern], *_needles(pattern), pattern) for pattern in patterns]
+        self._entries = [(ranks[pattern], _needle(pattern), pattern) for pattern in patterns]
 
     def best(self, target: str, best: int) -> int:
         """The rank of the best pattern that matches, if it is greater than `best`; else that."""
-        for rank, needle, other, pattern in self._entries:
+        for rank, needle, pattern in self._entries:
             if rank <= best:
                 break
-            if needle in target and other in target and wildcard_matches(pattern, target):
+            if needle in target and wildcard_matches(pattern, target):
                 best = rank
                 break
         if self._keyed is not None:
@@ -154,7 +176,7 @@ def _keyed(patterns: Sequence[str]) -> tuple[dict[str, tuple[str, ...]], list[st
     found: dict[str, list[str]] = {}
     keyless: list[str] = []
     for pattern in patterns:
-        needle, _ = _needles(pattern)
+        needle = _needle(pattern)
         last = len(needle) - _KEY
         if last < 0:
             keyless.append(pattern)
