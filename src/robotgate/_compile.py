@@ -1,14 +1,14 @@
 """From a robots.txt straight to what binds one product token; the rest of the file is passed over.
 
 The User-agent lines are found first, then what stands between those that matter. Of the rules nothing is read yet:
-their part of the text is kept, and `Rules` reads it when asked.
+where they stand is kept, and `Rules` reads them there when asked.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from robotgate._lines import AGENT_LINE, FIELDS, PACE_LINE, RULE_LINE, text_of
+from robotgate._lines import AGENT_LINE, FIELDS, PACE_LINE, RULE_LINE, canonical, text_of
 from robotgate._pace import EVERYBODY, Pace, PaceReader, names
 from robotgate._rules import Rules, WrittenRules
 
@@ -21,14 +21,15 @@ _AgentLine = tuple[int, int, str]
 """Where a User-agent line begins in the text, where its value ends, and the value."""
 
 
-def compile_rules(text: str, token: str, origin: Origin | str | None = None) -> Rules:
+def compile_rules(file: bytes | str, token: str, origin: Origin | str | None = None) -> Rules:
     """What of a file binds a token (RFC 9309 §2.2.1): all groups that name it, else those for ``*``.
 
     Args:
-        text: the file in its canonical form.
+        file: as it was served, or its canonical form. The rules keep it.
         token: in lower case.
         origin: whose file it is, or any URL of it; None if nobody knows.
     """
+    text = canonical(file) if isinstance(file, bytes) else file
     lines = [(match.start(), match.end(), match[1]) for match in AGENT_LINE.finditer(text)]
     naming = _naming(lines, token)
     if not naming:
@@ -36,8 +37,7 @@ def compile_rules(text: str, token: str, origin: Origin | str | None = None) -> 
         naming = _naming(lines, token)
     if not naming:
         return Rules(())
-    parts: list[str] = []
-    first_lines: list[int] = []
+    parts: list[tuple[int, int, int]] = []
     agents: list[str] = []
     paces: list[Pace] = []
     warnings: list[str] = []
@@ -46,14 +46,13 @@ def compile_rules(text: str, token: str, origin: Origin | str | None = None) -> 
         begin, end = lines[last][1], _next_begin(text, lines, last)
         line += text.count("\n", counted, begin)
         counted = begin
-        first_lines.append(line)
-        parts.append(text[begin:end])
+        parts.append((begin, end, line))
         agents += [text_of(value) for _, _, value in lines[first : last + 1]]
         if PACE_LINE.search(text, lines[first][1], end):
             run = [_Asked(text, lines, index) for index in range(first, last + 1)]
             paces += _paces(run, token)
             warnings += _warnings(run, token)
-    rules = WrittenRules(parts, first_lines)
+    rules = WrittenRules(file, parts)
     bound = agents if len(agents) == 1 else dict.fromkeys(agents)
     if not paces and not warnings:
         return Rules(rules, agents=filter(None, bound), origin=origin)

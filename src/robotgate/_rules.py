@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Final, Protocol
 
-from robotgate._lines import RULE_LINE, text_of
+from robotgate._lines import RULE_LINE, canonical, text_of
 from robotgate._match import Ranking, Table, length_of, normal_pattern, ordinal_of, rank, shortest_rank
 from robotgate._normal import target_units, units
 from robotgate._pace import EVERYBODY
@@ -15,7 +15,7 @@ from robotgate._verdict import Reason, Rule, RuleKind
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
     from collections.abc import Set as AbstractSet
 
     from robotgate._speed import RequestRate, VisitTime
@@ -72,24 +72,23 @@ class ListedRules(tuple[Rule, ...]):
 class WrittenRules:
     """Rules as they stand in a file: parts of its canonical form, one after the other."""
 
-    __slots__ = ("_first_lines", "_lines", "_offsets", "_starts", "_text")
+    __slots__ = ("_asked_for", "_file", "_parts")
 
-    def __init__(self, parts: Sequence[str], first_lines: Sequence[int]) -> None:
+    def __init__(self, file: bytes | str, parts: Iterable[tuple[int, int, int]]) -> None:
         """Take parts of a file.
 
         Args:
-            parts: of the canonical form; each ends with a line feed.
-            first_lines: of each part, the number of the line that it begins in.
+            file: as it was served, or its canonical form. It is kept, not copied: most rules are read once.
+            parts: where each begins and ends in the canonical form, and the number of the line that it begins in;
+                each ends with a line feed.
         """
-        self._text = parts[0] if len(parts) == 1 else "".join(parts)
-        self._first_lines = first_lines[0] if len(parts) == 1 else array("I", first_lines)
-        self._starts = None if len(parts) == 1 else array("I", accumulate(map(len, parts[:-1]), initial=0))
-        self._offsets: array[int] | None = None
-        self._lines: array[int] | None = None
+        self._file = file
+        self._parts = array("I", chain.from_iterable(parts))
+        self._asked_for: tuple[str, array[int], array[int]] | None = None
 
     def sorted_out(self) -> SortedOut:
         """As `Source.sorted_out`."""
-        found = RULE_LINE.findall(self._text)
+        found = RULE_LINE.findall(self._text())
         disallow = {prefix for kind, prefix, _, _ in found if kind}
         allow = {prefix for kind, prefix, _, _ in found if not kind}
         allow.discard("")
@@ -109,32 +108,42 @@ class WrittenRules:
 
     def __iter__(self) -> Iterator[Rule]:
         """All rules in their order."""
-        starts = self._starts or (0,)
-        first_lines = (self._first_lines,) if isinstance(self._first_lines, int) else self._first_lines
+        text = self._text()
+        lengths = [end - begin for begin, end in zip(self._parts[::3], self._parts[1::3], strict=True)]
+        starts, first_lines = list(accumulate(lengths[:-1], initial=0)), self._parts[2::3]
         part = counted = line = 0
-        for match in RULE_LINE.finditer(self._text):
+        for match in RULE_LINE.finditer(text):
             at = match.start()
             while part < len(starts) and starts[part] <= at:
                 counted, line = starts[part], first_lines[part]
                 part += 1
-            line += self._text.count("\n", counted, at + 1)
+            line += text.count("\n", counted, at + 1)
             counted = at + 1
-            yield self._rule(match, line)
+            yield _rule(text, match, line)
 
     def __getitem__(self, ordinal: int) -> Rule:
         """One of them, counted from 0."""
-        if self._offsets is None or self._lines is None:
-            self._offsets = array("I", (match.start() for match in RULE_LINE.finditer(self._text)))
-            self._lines = array("I", (rule.line for rule in self))
-        match = RULE_LINE.match(self._text, self._offsets[ordinal])
+        if self._asked_for is None:
+            text = self._text()
+            offsets = array("I", (match.start() for match in RULE_LINE.finditer(text)))
+            self._asked_for = text, offsets, array("I", (rule.line for rule in self))
+        text, offsets, lines = self._asked_for
+        match = RULE_LINE.match(text, offsets[ordinal])
         if match is None:
             raise IndexError(ordinal)
-        return self._rule(match, self._lines[ordinal])
+        return _rule(text, match, lines[ordinal])
 
-    def _rule(self, match: re.Match[str], line: int) -> Rule:
-        kind = RuleKind.DISALLOW if match[1] else RuleKind.ALLOW
-        begin = max(match.start(2), match.start(3), match.start(4))
-        return Rule(kind, text_of(self._text[begin : match.end()]), line)
+    def _text(self) -> str:
+        text = canonical(self._file) if isinstance(self._file, bytes) else self._file
+        return "".join(
+            [text[begin:end] for begin, end in zip(self._parts[::3], self._parts[1::3], strict=True)]
+        )
+
+
+def _rule(text: str, match: re.Match[str], line: int) -> Rule:
+    kind = RuleKind.DISALLOW if match[1] else RuleKind.ALLOW
+    begin = max(match.start(2), match.start(3), match.start(4))
+    return Rule(kind, text_of(text[begin : match.end()]), line)
 
 
 class Rules:

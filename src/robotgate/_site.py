@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from robotgate._access import Standing, standing, standing_until_at
 from robotgate._compile import compile_rules
 from robotgate._hours import DAY, joined
-from robotgate._lines import canonical
 from robotgate._rules import ALLOW_ALL, DENY_ALL, Rules
 from robotgate._spacing import NOTHING_ASKED, Asked, strictest
 from robotgate._status import STATUS_TABLE, Outcome
@@ -154,7 +153,7 @@ def _rules(record: RobotsRecord, position: Standing, token: str) -> Rules:
         return ALLOW_ALL
     if position is Standing.CLOSED:
         return DENY_ALL
-    return compile_rules(canonical(record.body), token.lower(), record.origin)
+    return compile_rules(record.body, token.lower(), record.origin)
 
 
 def _written(rules: Rules) -> Asked:
