@@ -112,8 +112,9 @@ async def _read(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
             # What is left may be endless, and a connection with unread octets cannot serve again.
             response.close()
             break
-        # A body that arrives faster than it is looked at never lets another task run.
-        await asyncio.sleep(0)
+        if not response.content.at_eof():
+            # A body that arrives faster than it is looked at never lets another task run.
+            await asyncio.sleep(0)
     return body.end()
 
 

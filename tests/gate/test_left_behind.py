@@ -12,7 +12,7 @@ import pytest
 from robotgate import Turn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tests.conftest import OpenGate
     from tests.gate.servers import Web
@@ -24,18 +24,19 @@ PAGES: Final = 20
 
 
 @contextmanager
-def no_collector() -> Iterator[None]:
-    """Within this block what nobody refers to goes at once, or stays."""
+def no_collector() -> Iterator[Callable[[], int]]:
+    """Within this block what nobody refers to goes at once, or stays: a function that tells how many turns have."""
     gc.collect()
+    before = turns()
     gc.disable()
     try:
-        yield
+        yield lambda: turns() - before
     finally:
         gc.enable()
 
 
-def turns_left() -> int:
-    """How many turns there are in memory."""
+def turns() -> int:
+    """How many there are in memory, those that earlier tests have left there included."""
     return sum(isinstance(known, Turn) for known in gc.get_objects())
 
 
@@ -65,7 +66,7 @@ async def test_a_fetch_leaves_no_turn(site: Web, open_gate: OpenGate, path: str)
     """Nor do aiohttp's cancelled timers keep one, which stay in the loop with their contexts."""
     gate = await open_gate(delay=0)
     await gate.fetch(f"{SITE}{path}")
-    with no_collector():
+    with no_collector() as turns_left:
         for _ in range(PAGES):
             await gate.fetch(f"{SITE}{path}")
         assert turns_left() == 0
@@ -75,7 +76,7 @@ async def test_a_fetch_leaves_no_turn(site: Web, open_gate: OpenGate, path: str)
 async def test_a_streamed_fetch_leaves_no_turn(site: Web, open_gate: OpenGate) -> None:
     """As one that is read whole."""
     gate = await open_gate(delay=0)
-    with no_collector():
+    with no_collector() as turns_left:
         for _ in range(PAGES):
             await streamed(gate)
         assert turns_left() == 0
@@ -85,7 +86,7 @@ async def test_a_streamed_fetch_leaves_no_turn(site: Web, open_gate: OpenGate) -
 async def test_a_request_through_the_middleware_leaves_no_turn(site: Web, open_gate: OpenGate) -> None:
     """As one of `gate.fetch`."""
     gate = await open_gate(delay=0)
-    with no_collector():
+    with no_collector() as turns_left:
         async with aiohttp.ClientSession(
             connector=site.connector(), middlewares=[gate.middleware]
         ) as session:
