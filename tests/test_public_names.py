@@ -61,6 +61,7 @@ PUBLIC: Final = [
     "Rule",
     "RuleKind",
     "Rules",
+    "SQLiteStore",
     "Severity",
     "StatusPolicy",
     "Store",
@@ -76,6 +77,7 @@ PUBLIC: Final = [
     "Verdict",
     "VerdictRefused",
     "VisitTime",
+    "WhenLost",
     "__version__",
     "lint",
 ]

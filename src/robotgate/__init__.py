@@ -9,7 +9,8 @@ The floors, lowest first. A module imports only modules that stand before it; a 
     1 lint: _lint_table _lint_lines _lint_findings _lint_fields _lint_values _lint_rules _lint
     2 seams: _ports
     3 adapters: _clock _alarm _resolver _names _public _sockets _outage _robots_proxy _fetch _listeners
-    3 adapters: stores.memory stores
+    3 adapters: stores._lease stores.memory stores._faults stores._files stores._schema stores._rows
+    3 adapters: stores._database stores._processes stores._tables stores.sqlite stores
     4 engine: _bound _waiters _member _pacer _queue _admission _health _lane _lanes _flight _attempts _robots
     4 engine: _turn _judged _turns _ready _credentials _page _holds _middleware _open_page _fetching _engine _gate
     5 edges: _virtual _check_store testing integrations cli
@@ -69,7 +70,9 @@ from robotgate._status import Outcome, StatusPolicy
 from robotgate._turn import Turn
 from robotgate._urls import Origin
 from robotgate._verdict import AccessResult, Reason, Rule, RuleKind, Verdict
+from robotgate.stores._faults import WhenLost
 from robotgate.stores.memory import MemoryStore
+from robotgate.stores.sqlite import SQLiteStore
 
 __version__ = version("robotgate")
 
@@ -122,6 +125,7 @@ __all__ = [
     "Rule",
     "RuleKind",
     "Rules",
+    "SQLiteStore",
     "Severity",
     "StatusPolicy",
     "Store",
@@ -137,6 +141,7 @@ __all__ = [
     "Verdict",
     "VerdictRefused",
     "VisitTime",
+    "WhenLost",
     "__version__",
     "lint",
 ]

@@ -2,61 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
+
+from robotgate.stores._lease import Lease
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
-    from types import TracebackType
 
     from robotgate._access import RobotsRecord
     from robotgate._pacing import HostState
     from robotgate._urls import Origin
-
-
-class _Lock:
-    """Whose users are counted, so that it is forgotten with the last."""
-
-    __slots__ = ("lock", "users")
-
-    def __init__(self) -> None:
-        self.lock = asyncio.Lock()
-        self.users = 0
-        """Who holds it or waits for it."""
-
-
-class _Lease:
-    """The lock of one origin, for as long as somebody wants it."""
-
-    __slots__ = ("_locks", "_origin")
-
-    def __init__(self, locks: dict[Origin, _Lock], origin: Origin) -> None:
-        self._locks = locks
-        self._origin = origin
-
-    async def __aenter__(self) -> None:
-        held = self._locks.setdefault(self._origin, _Lock())
-        held.users += 1
-        try:
-            await held.lock.acquire()
-        except asyncio.CancelledError:
-            self._leave(held)
-            raise
-
-    async def __aexit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        held = self._locks[self._origin]
-        held.lock.release()
-        self._leave(held)
-
-    def _leave(self, held: _Lock) -> None:
-        held.users -= 1
-        if not held.users:
-            del self._locks[self._origin]
+    from robotgate.stores._lease import Lock
 
 
 class MemoryStore:
@@ -69,7 +25,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self._records: dict[Origin, RobotsRecord] = {}
         self._hosts: dict[str, HostState] = {}
-        self._leases: dict[Origin, _Lock] = {}
+        self._leases: dict[Origin, Lock] = {}
 
     async def load_record(self, origin: Origin) -> RobotsRecord | None:
         """The origin's record, fresh or not."""
@@ -81,7 +37,7 @@ class MemoryStore:
 
     def lease(self, origin: Origin) -> AbstractAsyncContextManager[None]:
         """The sole right to fetch this origin's robots.txt."""
-        return _Lease(self._leases, origin)
+        return Lease(self._leases, origin)
 
     async def load_host(self, pace_key: str) -> HostState | None:
         """The host's state, if it was ever visited."""
