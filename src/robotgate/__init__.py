@@ -9,8 +9,9 @@ The floors, lowest first. A module imports only modules that stand before it; a 
     1 lint: _lint_table _lint_lines _lint_findings _lint_fields _lint_values _lint_rules _lint
     2 seams: _ports
     3 adapters: _clock _alarm _resolver _names _public _sockets _outage _robots_proxy _fetch _listeners
-    3 adapters: stores._lease stores.memory stores._faults stores._files stores._schema stores._rows
-    3 adapters: stores._database stores._processes stores._tables stores.sqlite stores
+    3 adapters: stores._lease stores.memory stores._faults stores._files stores._schema stores._database
+    3 adapters: stores._processes stores._rows stores._tables stores._prune stores._hosts stores._together
+    3 adapters: stores._write_behind stores._upkeep stores.sqlite stores
     4 engine: _bound _waiters _member _pacer _queue _admission _health _lane _lanes _flight _attempts _robots
     4 engine: _turn _judged _turns _ready _credentials _page _holds _middleware _open_page _fetching _engine _gate
     5 edges: _virtual _check_store testing integrations cli

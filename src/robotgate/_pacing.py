@@ -147,6 +147,24 @@ def merged(one: HostState, other: HostState) -> HostState:
     )
 
 
+def restored(state: HostState, *, saved_at: float, now: float) -> HostState:
+    """A state as its clock tells it now, of a machine whose clock may have been set back since.
+
+    What was saved in the future was saved at the latest now: its instants move back with it, so that no wait is longer
+    than it was then, and none shorter. A clock that went forward looks like time that passed.
+    """
+    ahead = saved_at - now
+    if ahead <= 0:
+        return state
+    return replace(
+        state,
+        last_visit_at=None if state.last_visit_at is None else state.last_visit_at - ahead,
+        next_allowed_at=max(state.next_allowed_at - ahead, 0.0),
+        blocked_at=max(state.blocked_at - ahead, 0.0),
+        blocked_until_at=max(state.blocked_until_at - ahead, 0.0),
+    )
+
+
 def parse_retry_after(value: str | None, *, now: float) -> float | None:
     """The seconds a Retry-After header asks for (RFC 9110 §10.2.3), as a count or as a date; at most 24 hours.
 

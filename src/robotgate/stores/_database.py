@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sqlite3
 import threading
@@ -24,8 +25,12 @@ V = TypeVar("V")
 
 BUSY_TIMEOUT: Final = 5.0
 """Seconds to wait for another program's lock."""
+IDLE_PAUSE: Final = 1.0
+"""Seconds until idle work is tried again, where it cannot say itself."""
 EXIT_PATIENCE: Final = 5.0
 """Seconds that the end of the interpreter waits for what is still to be written."""
+
+_logger: Final = logging.getLogger("robotgate.stores")
 
 
 class Database:
@@ -86,7 +91,7 @@ class Database:
             StoreError: there is no thread to do it: it has ended, or this process was forked from its own.
         """
         if self.is_ended:
-            raise fault(self.path, "the store was closed", "open a new one")
+            raise self.closed()
         self._start()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
@@ -101,6 +106,10 @@ class Database:
 
         self._jobs.put(job)
         return future
+
+    def closed(self) -> StoreError:
+        """The error for whoever comes after the end."""
+        return fault(self.path, "the store was closed", "open a new one")
 
     def end(self, work: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
         """As `submit`, of the last work: the file is closed after it, and the thread ends."""
@@ -150,17 +159,20 @@ class Database:
             job()
 
     def _rest(self) -> None:
-        pause = 1.0
+        pause = IDLE_PAUSE
         if self._connection is not None:
-            with suppress(StoreError):
+            try:
                 pause = self._perform(self._idle, "BEGIN IMMEDIATE")
+            except StoreError:
+                _logger.debug("idle work failed", exc_info=True)
+            except Exception:
+                # A thread that ends would leave everybody waiting.
+                _logger.exception("a fault of robotgate's own")
         self._idle_at = monotonic() + pause
 
     def _perform(self, work: Callable[[sqlite3.Connection], T], begin: str) -> T:
         try:
-            connection = self._connection or self._open()
-            if _files.identity(self.path) != self._identity:
-                raise fault(self.path, "the file has vanished", "put it back, or make room for a new one")
+            connection = self._connected()
             connection.execute(begin)
             result = work(connection)
             connection.execute("COMMIT")
@@ -171,6 +183,17 @@ class Database:
             self._drop()
             raise
         return result
+
+    def _connected(self) -> sqlite3.Connection:
+        connection = self._connection or self._open()
+        # SQLite would go on writing to a file that has no name any more.
+        if _files.identity(self.path) != self._identity:
+            raise fault(
+                self.path,
+                "the file has vanished, or another has taken its place",
+                "see that its directory exists: a new file is made there, or the other one used",
+            )
+        return connection
 
     def _open(self) -> sqlite3.Connection:
         is_first = self._identity is None

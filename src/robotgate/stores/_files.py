@@ -44,10 +44,8 @@ def prepare(path: Path, *, makes_directory: bool) -> Identity:
         with suppress(FileNotFoundError):
             _check_file(path.with_name(path.name + companion), path)
     with _creating:
-        try:
+        with suppress(FileExistsError):
             os.close(os.open(path, _EXCLUSIVELY, _FILE_MODE))
-        except FileExistsError:
-            pass
         # Looked at, not opened: see `_creating`. Nobody else can exchange it in such a directory.
         found = _check_file(path, path)
     if sys.platform != "win32" and stat.S_IMODE(found.st_mode) & ~_FILE_MODE:

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 Value: TypeAlias = int | float | str | bytes | None
 """What SQLite keeps."""
 
-HOST_COLUMNS: Final = "saved_at, last_visit_at, next_allowed_at, blocked_at, blocked_until_at, failures, visits, bytes_read, latency"
+HOST_COLUMNS: Final = (
+    "saved_at, last_visit_at, next_allowed_at, blocked_at, blocked_until_at, "
+    "failures, visits, bytes_read, latency"
+)
 RECORD_COLUMNS: Final = (
     "host, port, scheme, saved_at, outcome, status, cause, checked_at, fresh_until_at, failures, failing_since_at, "
     "fetched_at, robots_url, redirects, etag, last_modified, body_bytes, body"

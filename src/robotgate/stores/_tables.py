@@ -2,54 +2,91 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import logging
+import sqlite3
+from dataclasses import replace
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final, TypeAlias
 
+from robotgate import _pacing
 from robotgate.stores._rows import (
     HOST_COLUMNS,
     RECORD_COLUMNS,
+    Value,
     host_of,
     host_row,
     record_of,
     record_row,
     text,
+    text_of,
 )
 
 if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from robotgate._access import RobotsRecord
     from robotgate._pacing import HostState
     from robotgate._urls import Origin
 
-_WRITE_HOST: Final = f"REPLACE INTO hosts (pace_key, {HOST_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+Place: TypeAlias = tuple[Value, ...]
+"""Host, port and scheme, by which records are in order."""
+
+_FIRST: Final = -1
+"""Numbers come before all text."""
+FIRST_PLACE: Final[Place] = (_FIRST, _FIRST, "")
+
+_logger: Final = logging.getLogger("robotgate.stores")
+
+_HOST_PLACES: Final = ", ".join("?" * (1 + len(HOST_COLUMNS.split(","))))
+_RECORD_PLACES: Final = ", ".join("?" * len(RECORD_COLUMNS.split(",")))
+# Put together of our own constants alone.
+_WRITE_HOST: Final = f"REPLACE INTO hosts (pace_key, {HOST_COLUMNS}) VALUES ({_HOST_PLACES})"  # noqa: S608
 _READ_HOST: Final = f"SELECT {HOST_COLUMNS} FROM hosts WHERE pace_key = ?"  # noqa: S608
-_WRITE_RECORD: Final = (
-    f"REPLACE INTO records ({RECORD_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+_HOSTS_AFTER: Final = (
+    f"SELECT pace_key, {HOST_COLUMNS} FROM hosts WHERE pace_key > ? ORDER BY pace_key LIMIT ?"  # noqa: S608
 )
+_WRITE_RECORD: Final = f"REPLACE INTO records ({RECORD_COLUMNS}) VALUES ({_RECORD_PLACES})"  # noqa: S608
 _READ_RECORD: Final = f"SELECT {RECORD_COLUMNS} FROM records WHERE host = ? AND port = ? AND scheme = ?"  # noqa: S608
+_RECORDS_AFTER: Final = (
+    f"SELECT {RECORD_COLUMNS} FROM records WHERE (host, port, scheme) > (?, ?, ?) "  # noqa: S608
+    "ORDER BY host, port, scheme LIMIT ?"
+)
 
 
 def write_hosts(
     connection: sqlite3.Connection, states: Iterable[tuple[str, HostState]], *, now: float
 ) -> None:
     """Write states in place of those that were there."""
+    # In the order of the table, so that pages are written one after the other.
+    ordered = sorted(states, key=itemgetter(0))
     connection.executemany(
-        _WRITE_HOST, ((text(pace_key), *host_row(state, saved_at=now)) for pace_key, state in states)
+        _WRITE_HOST, ((text(pace_key), *host_row(state, saved_at=now)) for pace_key, state in ordered)
     )
 
 
 def read_hosts(
     connection: sqlite3.Connection, pace_keys: Collection[str], *, now: float
-) -> dict[str, HostState]:
-    """What is known of these hosts."""
+) -> dict[str, tuple[HostState, bool]]:
+    """What is known of these hosts, each with whether the clock was set back since it was saved."""
     found = {}
     for pace_key in pace_keys:
         row = connection.execute(_READ_HOST, (text(pace_key),)).fetchone()
         if row is not None:
-            state, saved_at = host_of(row)
-            found[pace_key] = state
+            found[pace_key] = _host(pace_key, row, now)
     return found
+
+
+def hosts_after(
+    connection: sqlite3.Connection, after: str | None, *, limit: int, now: float
+) -> list[tuple[str, HostState]]:
+    """The next hosts by pace key; from the first, after none."""
+    rows = connection.execute(_HOSTS_AFTER, (_FIRST if after is None else text(after), limit)).fetchall()
+    return [(key := text_of(pace_key), _host(key, row, now)[0]) for pace_key, *row in rows]
+
+
+def forget_host(connection: sqlite3.Connection, pace_key: str) -> bool:
+    """Delete a host. Returns whether there was one."""
+    return connection.execute("DELETE FROM hosts WHERE pace_key = ?", (text(pace_key),)).rowcount > 0
 
 
 def write_records(connection: sqlite3.Connection, records: Iterable[RobotsRecord], *, now: float) -> None:
@@ -63,8 +100,71 @@ def read_records(
     """What is known of these origins."""
     found = {}
     for origin in origins:
-        row = connection.execute(_READ_RECORD, (text(origin.host), origin.port, origin.scheme)).fetchone()
-        if row is not None:
-            record, saved_at = record_of(row)
+        row = connection.execute(_READ_RECORD, _place(origin)).fetchone()
+        record = None if row is None else _record(row, now)
+        if record is not None:
             found[origin] = record
     return found
+
+
+def records_after(
+    connection: sqlite3.Connection, after: Place, *, limit: int, now: float
+) -> tuple[list[RobotsRecord], Place | None]:
+    """The next records by origin, and after which place there may be more."""
+    rows = connection.execute(_RECORDS_AFTER, (*after, limit)).fetchall()
+    records = [record for row in rows if (record := _record(row, now)) is not None]
+    return records, tuple(rows[-1][:3]) if rows else None
+
+
+def forget_record(connection: sqlite3.Connection, origin: Origin) -> bool:
+    """Delete a record. Returns whether there was one."""
+    deleted = connection.execute(
+        "DELETE FROM records WHERE host = ? AND port = ? AND scheme = ?", _place(origin)
+    )
+    return deleted.rowcount > 0
+
+
+def read_fact(connection: sqlite3.Connection, name: str) -> float | None:
+    """A number that is kept under a name."""
+    row = connection.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+    return None if row is None else float(row[0])
+
+
+def write_fact(connection: sqlite3.Connection, name: str, value: float) -> None:
+    """Keep a number under a name."""
+    connection.execute("REPLACE INTO facts (name, value) VALUES (?, ?)", (name, value))
+
+
+def _place(origin: Origin) -> Place:
+    return text(origin.host), origin.port, origin.scheme
+
+
+def _host(pace_key: str, row: Sequence[Value], now: float) -> tuple[HostState, bool]:
+    try:
+        state, saved_at = host_of(row)
+    except ValueError as error:
+        # Nobody knows how long this host wants to be left alone.
+        raise sqlite3.DatabaseError(f"the row of the host {pace_key!r}: {error}") from error
+    return _pacing.restored(state, saved_at=saved_at, now=now), saved_at > now
+
+
+def _record(row: Sequence[Value], now: float) -> RobotsRecord | None:
+    """The record in a row; None where it cannot be read: it is fetched again."""
+    try:
+        record, saved_at = record_of(row)
+    except ValueError as error:
+        _logger.warning("the record of %r cannot be read (%s); it is fetched again", row[0], error)
+        return None
+    return record if saved_at <= now else _set_back(record, saved_at - now)
+
+
+def _set_back(record: RobotsRecord, ahead: float) -> RobotsRecord:
+    """A record as its clock tells it now, which was set back by so many seconds: no fresher than it was."""
+    failing_since_at, fetched_at = record.failing_since_at, record.fetched_at
+    return replace(
+        record,
+        checked_at=record.checked_at - ahead,
+        fresh_until_at=record.fresh_until_at - ahead,
+        failing_since_at=None if failing_since_at is None else failing_since_at - ahead,
+        fetched_at=None if fetched_at is None else fetched_at - ahead,
+    )

@@ -2,36 +2,69 @@
 
 from __future__ import annotations
 
+import asyncio
+import atexit
+import logging
 import os
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from robotgate import _pacing
 from robotgate._checks import check_choice, check_seconds, check_whole
 from robotgate._clock import SystemClock
+from robotgate._errors import OptionError, StoreError
 from robotgate.stores import _processes, _tables
 from robotgate.stores._database import Database
-from robotgate.stores._faults import WhenLost
+from robotgate.stores._faults import WhenLost, fault
 from robotgate.stores._lease import Lease
+from robotgate.stores._together import Together
+from robotgate.stores._upkeep import Upkeep
+from robotgate.stores._write_behind import Batch, WriteBehind
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import AsyncIterator, Collection, Mapping
     from contextlib import AbstractAsyncContextManager
 
     from robotgate._access import RobotsRecord
     from robotgate._pacing import HostState
-    from robotgate._ports import Clock
+    from robotgate._ports import Clock, Pruned
     from robotgate._urls import Origin
     from robotgate.stores._lease import Lock
 
 MAX_BYTES: Final = 2**30
+LEAST_MAX_BYTES: Final = 2**20
 MAX_AGE: Final = 90 * 24 * 3600.0
-HEARTBEAT: Final = 1.0
-"""Seconds between two signs of life."""
+PAGE: Final = 500
+"""Rows read at a time where all are asked for."""
+
+_logger: Final = logging.getLogger("robotgate.stores")
 
 
 class SQLiteStore:
-    """Remembers in a file. Gates of one event loop may share it."""
+    """Remembers in a file, which outlives the process. Gates of one event loop may share it.
+
+    Nothing here blocks the event loop: one thread does all that touches the file. A host's new state counts at once,
+    and is in the file half a second later; a block, as soon as the thread can. A process that is killed loses no more
+    than that, and whoever opens the file next takes every host, known or not, to have been visited at that moment: no
+    delay is shortened.
+
+    The file is opened by the first use, or by `open`; nothing is touched before. It is made with mode 0600, and so,
+    for this user alone, is its directory, if only the one above exists. Symbolic links, files of other users and
+    directories in which everybody may exchange files are refused.
+
+    Args:
+        path: of the file.
+        max_bytes: of the file, in bytes, 1 MiB at least; what was written longest ago goes first. Hosts whose wait is
+            unserved stay all the same.
+        max_age: in seconds; what was written longer ago goes, once a day.
+        when_lost: what to do once the file can neither be read nor written. It is tried again every second.
+        clock: tells the time, as the gate's own does.
+
+    Raises:
+        OptionError: an option makes no sense.
+    """
 
     def __init__(
         self,
@@ -42,66 +75,272 @@ class SQLiteStore:
         when_lost: WhenLost = WhenLost.RAISE,
         clock: Clock | None = None,
     ) -> None:
-        check_whole("max_bytes", max_bytes, least=1)
+        self.path = _path_of(path)
+        check_whole("max_bytes", max_bytes, least=LEAST_MAX_BYTES)
         check_seconds("max_age", max_age)
         check_choice("when_lost", when_lost, WhenLost)
-        self.path = Path(os.path.abspath(path))
         self._clock = clock if clock is not None else SystemClock()
-        self._me = _processes.Me(self._clock.now())
-        self._database = Database(self.path, opening=self._opening, idle=self._idle)
-        self._hosts: dict[str, HostState] = {}
+        self._upkeep = Upkeep(clock=self._clock, max_bytes=max_bytes, max_age=max_age)
+        self._database = Database(self.path, opening=self._upkeep.opening, idle=self._upkeep.idle)
+        self._behind = WriteBehind(
+            self._database,
+            write=self._write,
+            opened=lambda: self._upkeep.opened,
+            when_lost=when_lost,
+            clock=self._clock,
+        )
+        self._when_lost = when_lost
+        self._hosts = Together(self._read_hosts)
+        self._records = Together(self._read_records)
         self._leases: dict[Origin, Lock] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closing: asyncio.Future[None] | None = None
+        self._is_closed = False
 
     async def open(self) -> None:
-        """Open the file now rather than at the first use."""
-        await self._database.read(lambda connection: None)
+        """Open the file now rather than at the first use.
+
+        Raises:
+            StoreError: it cannot be opened, and memory is not enough.
+        """
+        self._bind()
+        try:
+            await self._database.read(_nothing)
+        except StoreError as error:
+            self._lose(error)
+        self._behind.notice()
 
     async def load_record(self, origin: Origin) -> RobotsRecord | None:
-        """The origin's record, fresh or not."""
-        found = await self._database.read(
-            partial(_tables.read_records, origins=[origin], now=self._clock.now())
-        )
-        return found.get(origin)
+        """The origin's record, fresh or not.
+
+        Raises:
+            StoreError: the file cannot be read, and memory is not enough.
+        """
+        self._bind()
+        record = self._behind.record(origin)
+        if record is not None or self._behind.lost is not None:
+            return record
+        try:
+            return await self._records.get(origin)
+        except StoreError as error:
+            self._lose(error)
+            return None
+        finally:
+            self._behind.notice()
 
     async def save_record(self, record: RobotsRecord) -> None:
-        """Remember a record in place of the origin's earlier one."""
-        await self._database.run(partial(_tables.write_records, records=[record], now=self._clock.now()))
+        """Remember a record in place of the origin's earlier one; returns when it is in the file.
+
+        Raises:
+            StoreError: it cannot be written, and memory is not enough.
+        """
+        self._bind()
+        await self._behind.save(record)
 
     def lease(self, origin: Origin) -> AbstractAsyncContextManager[None]:
         """The sole right to fetch this origin's robots.txt."""
         return Lease(self._leases, origin)
 
     async def load_host(self, pace_key: str) -> HostState | None:
-        """The host's state, if it was ever visited."""
-        if pace_key in self._hosts:
-            return self._hosts[pace_key]
-        found = await self._database.read(
-            partial(_tables.read_hosts, pace_keys=[pace_key], now=self._clock.now())
-        )
-        return self._hosts.get(pace_key) or found.get(pace_key)
+        """The host's state, from memory or from the file.
+
+        Raises:
+            StoreError: the file cannot be read, and memory is not enough.
+        """
+        self._bind()
+        memory = self._behind.memory
+        state = memory.states.get(pace_key)
+        if state is not None:
+            return state
+        if self._behind.lost is not None:
+            return self._behind.guess(pace_key)
+        try:
+            found = await self._hosts.get(pace_key)
+        except StoreError as error:
+            self._lose(error)
+            return memory.states.get(pace_key) or self._behind.guess(pace_key)
+        self._behind.notice()
+        if found is None or pace_key in memory.states:
+            return memory.states.get(pace_key, self._behind.assumed)
+        state, is_set_back = found
+        if self._behind.assumed is not None:
+            state = _pacing.merged(state, self._behind.assumed)
+        return self._behind.learn(pace_key, state, is_to_be_written=is_set_back)
 
     def recall_host(self, pace_key: str) -> HostState | None:
         """The host's state, as far as it is in memory."""
-        return self._hosts.get(pace_key)
+        return self._behind.memory.states.get(pace_key, self._behind.assumed)
 
     def remember_host(self, pace_key: str, state: HostState) -> None:
-        """Take in a host's new state."""
-        self._hosts[pace_key] = state
+        """Take in a host's new state; it is written with others, half a second later at most.
+
+        Raises:
+            StoreError: the file cannot be written, and memory is not enough; or the store was closed.
+        """
+        self._behind.remember(pace_key, state)
+
+    async def records(self) -> AsyncIterator[RobotsRecord]:
+        """All records, by host, port and scheme.
+
+        Raises:
+            StoreError: the file cannot be read.
+        """
+        place: _tables.Place | None = _tables.FIRST_PLACE
+        await self._caught_up()
+        while place is not None:
+            page, place = await self._database.read(
+                partial(_tables.records_after, after=place, limit=PAGE, now=self._clock.now())
+            )
+            for record in page:
+                yield record
+
+    async def hosts(self) -> AsyncIterator[tuple[str, HostState]]:
+        """All hosts with their states, by pace key.
+
+        Raises:
+            StoreError: the file cannot be read.
+        """
+        last: str | None = None
+        await self._caught_up()
+        while page := await self._database.read(
+            partial(_tables.hosts_after, after=last, limit=PAGE, now=self._clock.now())
+        ):
+            for pace_key, state in page:
+                yield pace_key, self._behind.memory.states.get(pace_key, state)
+            last = page[-1][0]
+
+    async def forget_record(self, origin: Origin) -> bool:
+        """Let go of an origin's record. Returns whether there was one.
+
+        Raises:
+            StoreError: the file cannot be written.
+        """
+        await self._caught_up()
+        return await self._database.run(partial(_tables.forget_record, origin=origin))
+
+    async def forget_host(self, pace_key: str) -> bool:
+        """Let go of a host's state, its wait unserved or not. Returns whether there was any.
+
+        Raises:
+            StoreError: the file cannot be written.
+        """
+        await self._caught_up()
+        memory = self._behind.memory
+        was_known = memory.forget(pace_key)
+        was_written = await self._database.run(partial(_tables.forget_host, pace_key=pace_key))
+        if pace_key not in memory.pending:
+            # Somebody may have read it just before it went.
+            memory.forget(pace_key)
+        return was_known or was_written
+
+    async def prune(self, *, now: float) -> Pruned:
+        """Keep `max_bytes` and `max_age`: the oldest go first, and no host whose wait is unserved.
+
+        The store does so by itself as well, in small steps between other work.
+
+        Raises:
+            StoreError: the file cannot be written.
+        """
+        await self._caught_up()
+        pruning = self._upkeep.pruning(now)
+        while not await self._database.run(pruning.step):
+            pass
+        return pruning.pruned
 
     async def aclose(self) -> None:
-        """Write what is pending, and close the file."""
-        if self._database.is_started and not self._database.is_ended:
-            await self._database.end(self._leave)
+        """Write what is pending, and close the file. A second time changes nothing.
 
-    def _opening(self, connection: sqlite3.Connection, is_other: bool) -> None:  # noqa: FBT001
+        Raises:
+            StoreError: not all could be written, and memory was not enough.
+        """
+        if self._is_closed:
+            if self._closing is not None and self._closing.get_loop() is asyncio.get_running_loop():
+                await asyncio.wait({self._closing})
+            return
+        self._bind()
+        self._is_closed = True
+        atexit.unregister(self._at_exit)
+        batch = self._behind.close()
+        if not (self._database.is_started or batch.hosts or batch.records):
+            return
+        self._closing = self._database.end(partial(self._leave, batch))
+        self._closing.add_done_callback(self._closed)
+        # Whoever is cancelled here ends nothing but his own waiting.
+        await asyncio.wait({self._closing})
+        error = self._closing.exception()
+        if error is None:
+            return
+        if not isinstance(error, StoreError) or self._when_lost is WhenLost.RAISE:
+            raise error
+        _logger.warning("%s. What was learnt since is lost", error)
+
+    def _bind(self) -> None:
+        """See that the store is used in one event loop at a time."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            if self._loop is None:
+                atexit.register(self._at_exit)
+            elif not self._loop.is_closed():
+                raise fault(self.path, "another event loop uses this store", "open one in each event loop")
+            else:
+                self._behind.rebind()
+                self._hosts, self._records = Together(self._read_hosts), Together(self._read_records)
+                self._leases = {}
+            self._loop = loop
+        self._behind.check()
+
+    def _lose(self, error: StoreError) -> None:
+        self._behind.lose(error)
+        self._behind.check()
+
+    async def _caught_up(self) -> None:
+        """Wait until the file has all that is known: it is the file that is asked next."""
+        self._bind()
+        await self._behind.settle()
+
+    def _read_hosts(self, pace_keys: Collection[str]) -> asyncio.Future[dict[str, tuple[HostState, bool]]]:
+        work = partial(_tables.read_hosts, pace_keys=pace_keys, now=self._clock.now())
+        return self._database.submit(work, begin="BEGIN")
+
+    def _read_records(self, origins: Collection[Origin]) -> asyncio.Future[dict[Origin, RobotsRecord]]:
+        work = partial(_tables.read_records, origins=origins, now=self._clock.now())
+        return self._database.submit(work, begin="BEGIN")
+
+    def _write(self, connection: sqlite3.Connection, batch: Batch) -> Mapping[str, HostState]:
+        """Write a batch. Returns what the file knew of hosts that were guessed."""
         now = self._clock.now()
-        _processes.bury(connection, self._me)
-        _processes.enter(connection, self._me, now=now)
+        found = _tables.read_hosts(connection, batch.guessed, now=now)
+        known = {pace_key: state for pace_key, (state, _) in found.items()}
+        hosts = dict(batch.hosts)
+        for pace_key in hosts.keys() & known.keys():
+            hosts[pace_key] = _pacing.merged(known[pace_key], hosts[pace_key])
+        _tables.write_hosts(connection, hosts.items(), now=now)
+        _tables.write_records(connection, batch.records.values(), now=now)
+        _processes.enter(connection, self._upkeep.me, now=now)
+        return known
 
-    def _idle(self, connection: sqlite3.Connection) -> float:
-        _processes.enter(connection, self._me, now=self._clock.now())
-        return HEARTBEAT
+    def _leave(self, batch: Batch, connection: sqlite3.Connection) -> None:
+        self._write(connection, batch)
+        _processes.leave(connection, self._upkeep.me)
 
-    def _leave(self, connection: sqlite3.Connection) -> None:
-        _tables.write_hosts(connection, self._hosts.items(), now=self._clock.now())
-        _processes.leave(connection, self._me)
+    def _closed(self, closing: asyncio.Future[None]) -> None:
+        self._behind.closed(closing.exception())
+
+    def _at_exit(self) -> None:
+        """The interpreter ends, and nobody closed us."""
+        self._database.end_now(partial(self._leave, self._behind.close()))
+
+    def __repr__(self) -> str:
+        return f"<SQLiteStore {str(self.path)!r}>"
+
+
+def _path_of(path: str | os.PathLike[str]) -> Path:
+    given: object = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if not isinstance(given, str) or not given or given == ":memory:" or "\0" in given:
+        raise OptionError(f"path={path!r}: give the name of a file; MemoryStore does without")
+    # As it is now: the program may go to another directory later. Links stay, to be refused.
+    return Path(given).absolute()
+
+
+def _nothing(connection: sqlite3.Connection) -> None:
+    """Work that needs no more than an open file."""

@@ -1,0 +1,88 @@
+"""What is done with the file besides, on its thread: who is here, what may be missing, and its bounds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from robotgate.stores import _processes, _tables
+from robotgate.stores._prune import Pruning, used_bytes
+from robotgate.stores._write_behind import Opened
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from robotgate._ports import Clock
+
+HEARTBEAT: Final = 1.0
+"""Seconds between two signs of life."""
+STEP_PAUSE: Final = 0.01
+"""Seconds between two steps of a pruning, for whoever else wants the file or the processor."""
+PRUNE_INTERVAL: Final = 24 * 3600.0
+"""Seconds after which rows are looked for that have grown too old."""
+CROWDED_INTERVAL: Final = 60.0
+"""Seconds, at least, between two prunings of a file that is too large and cannot be made smaller."""
+
+ASSUMED_VISIT_AT: Final = "assumed_visit_at"
+PRUNED_AT: Final = "pruned_at"
+
+
+class Upkeep:
+    """Keeps the file in order while nothing else is to do."""
+
+    def __init__(self, *, clock: Clock, max_bytes: int, max_age: float) -> None:
+        self.me = _processes.Me(clock.now())
+        self.opened: Opened | None = None
+        self._clock = clock
+        self._max_bytes = max_bytes
+        self._max_age = max_age
+        self._pruning: Pruning | None = None
+        self._crowded_at: float | None = None
+
+    def opening(self, connection: sqlite3.Connection, is_other: bool) -> None:  # noqa: FBT001 - the database's word
+        """Enter ourselves, and see whether those before us left in order.
+
+        Where they did not, every host is from then on taken to have been visited now, known or not: any of them may
+        have been, just before the end. That outlives us, for a delay may be longer than we live.
+        """
+        now = self._clock.now()
+        assumed_at = _tables.read_fact(connection, ASSUMED_VISIT_AT)
+        if _processes.bury(connection, self.me) or is_other:
+            assumed_at = now
+        if assumed_at is not None:
+            # A clock that was set back makes no visit later than now.
+            assumed_at = min(assumed_at, now)
+            _tables.write_fact(connection, ASSUMED_VISIT_AT, assumed_at)
+        if _tables.read_fact(connection, PRUNED_AT) is None:
+            _tables.write_fact(connection, PRUNED_AT, now)
+        _processes.enter(connection, self.me, now=now)
+        files = 1 if self.opened is None else self.opened.files + is_other
+        self.opened = Opened(assumed_at, files)
+
+    def idle(self, connection: sqlite3.Connection) -> float:
+        """Give a sign of life, and prune a little if it is time. Returns the seconds until the next time."""
+        now = self._clock.now()
+        _processes.enter(connection, self.me, now=now)
+        pruning, self._pruning = self._pruning, None
+        if pruning is None and self._is_due(connection, now):
+            pruning = self.pruning(now)
+        if pruning is None:
+            return HEARTBEAT
+        if pruning.step(connection):
+            _tables.write_fact(connection, PRUNED_AT, now)
+            self._crowded_at = now
+            return HEARTBEAT
+        self._pruning = pruning
+        return STEP_PAUSE
+
+    def pruning(self, now: float) -> Pruning:
+        """A going through the file with our bounds."""
+        return Pruning(now=now, max_bytes=self._max_bytes, max_age=self._max_age)
+
+    def _is_due(self, connection: sqlite3.Connection, now: float) -> bool:
+        pruned_at = _tables.read_fact(connection, PRUNED_AT)
+        # Of a clock that was set back, the last time lies in the future.
+        if pruned_at is None or not 0 <= now - pruned_at < PRUNE_INTERVAL:
+            return True
+        if self._crowded_at is not None and 0 <= now - self._crowded_at < CROWDED_INTERVAL:
+            return False
+        return used_bytes(connection) > self._max_bytes
