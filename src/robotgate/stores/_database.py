@@ -40,7 +40,7 @@ class Database:
 
     Args:
         opening: the first thing done with a connection, in a transaction that is on the disk when it ends. It is told
-            whether this is another file than the one that was open before.
+            whether this is plainly another file than the one that was open before.
         idle: done now and then, each time in a transaction; returns the seconds until the next time. What it fails
             with is left to the next work to find.
     """
@@ -90,22 +90,7 @@ class Database:
         Raises:
             StoreError: there is no thread to do it: it has ended, or this process was forked from its own.
         """
-        if self.is_ended:
-            raise self.closed()
-        self._start()
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
-
-        def job() -> None:
-            try:
-                result = self._perform(work, begin)
-            except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits
-                _tell(loop, _fail, future, error)
-            else:
-                _tell(loop, _resolve, future, result)
-
-        self._jobs.put(job)
-        return future
+        return self._submit(lambda: self._perform(work, begin))
 
     def closed(self) -> StoreError:
         """The error for whoever comes after the end."""
@@ -113,7 +98,14 @@ class Database:
 
     def end(self, work: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
         """As `submit`, of the last work: the file is closed after it, and the thread ends."""
-        future = self.submit(work)
+
+        def last() -> T:
+            try:
+                return self._perform(work, "BEGIN IMMEDIATE")
+            finally:
+                self._drop()
+
+        future = self._submit(last)
         self.is_ended = True
         self._jobs.put(None)
         return future
@@ -133,6 +125,24 @@ class Database:
         self._jobs.put(job)
         self._jobs.put(None)
         thread.join(EXIT_PATIENCE)
+
+    def _submit(self, do: Callable[[], T]) -> asyncio.Future[T]:
+        if self.is_ended:
+            raise self.closed()
+        self._start()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+
+        def job() -> None:
+            try:
+                result = do()
+            except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits
+                _tell(loop, _fail, future, error)
+            else:
+                _tell(loop, _resolve, future, result)
+
+        self._jobs.put(job)
+        return future
 
     def _start(self) -> None:
         if self._thread is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING, Final
 
 from robotgate.stores import _processes, _tables
@@ -23,6 +24,7 @@ CROWDED_INTERVAL: Final = 60.0
 """Seconds, at least, between two prunings of a file that is too large and cannot be made smaller."""
 
 ASSUMED_VISIT_AT: Final = "assumed_visit_at"
+FILE_NUMBER: Final = "file_number"
 PRUNED_AT: Final = "pruned_at"
 
 
@@ -32,6 +34,7 @@ class Upkeep:
     def __init__(self, *, clock: Clock, max_bytes: int, max_age: float) -> None:
         self.me = _processes.Me(clock.now())
         self.opened: Opened | None = None
+        self._file: float | None = None
         self._clock = clock
         self._max_bytes = max_bytes
         self._max_age = max_age
@@ -46,6 +49,10 @@ class Upkeep:
         """
         now = self._clock.now()
         assumed_at = _tables.read_fact(connection, ASSUMED_VISIT_AT)
+        file = self._file_number(connection)
+        # Of a file that was deleted, the next may have the number with the system as well.
+        is_other = is_other or self._file not in (None, file)
+        self._file = file
         if _processes.bury(connection, self.me) or is_other:
             assumed_at = now
         if assumed_at is not None:
@@ -77,6 +84,14 @@ class Upkeep:
     def pruning(self, now: float) -> Pruning:
         """A going through the file with our bounds."""
         return Pruning(now=now, max_bytes=self._max_bytes, max_age=self._max_age)
+
+    def _file_number(self, connection: sqlite3.Connection) -> float:
+        """Drawn when the file was made: no two have the same."""
+        number = _tables.read_fact(connection, FILE_NUMBER)
+        if number is None:
+            number = float(random.getrandbits(53))
+            _tables.write_fact(connection, FILE_NUMBER, number)
+        return number
 
     def _is_due(self, connection: sqlite3.Connection, now: float) -> bool:
         pruned_at = _tables.read_fact(connection, PRUNED_AT)

@@ -257,7 +257,7 @@ class SQLiteStore:
             if self._closing is not None and self._closing.get_loop() is asyncio.get_running_loop():
                 await asyncio.wait({self._closing})
             return
-        self._bind()
+        self._bind_only()
         self._is_closed = True
         atexit.unregister(self._at_exit)
         batch = self._behind.close()
@@ -275,6 +275,11 @@ class SQLiteStore:
         _logger.warning("%s. What was learnt since is lost", error)
 
     def _bind(self) -> None:
+        """See that the store can be used here."""
+        self._bind_only()
+        self._behind.check()
+
+    def _bind_only(self) -> None:
         """See that the store is used in one event loop at a time."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
@@ -287,7 +292,6 @@ class SQLiteStore:
                 self._hosts, self._records = Together(self._read_hosts), Together(self._read_records)
                 self._leases = {}
             self._loop = loop
-        self._behind.check()
 
     def _lose(self, error: StoreError) -> None:
         self._behind.lose(error)
