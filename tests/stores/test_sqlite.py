@@ -1,5 +1,7 @@
 """The store in a file: what it keeps, and when."""
 
+# ruff: noqa: ASYNC240 - looking at the file may take the test a moment
+
 from __future__ import annotations
 
 import asyncio
@@ -353,7 +355,7 @@ async def test_forked_child_is_told(path: Path) -> None:
         except StoreError as error:
             os._exit(7 if "forked" in str(error) else 8)
         os._exit(9)
-    _, status = os.waitpid(child, 0)
+    _, status = await asyncio.to_thread(os.waitpid, child, 0)
     assert os.waitstatus_to_exitcode(status) == 7
     assert len(rows(path, "SELECT * FROM processes")) == 1
     await store.aclose()

@@ -6,7 +6,6 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import pytest
 from tests.stores.files import NOW, RECORD, HandClock, rows
 from tests.waiting import until
 
@@ -15,6 +14,8 @@ from robotgate.stores import _prune, _upkeep
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 MIB = 2**20
 

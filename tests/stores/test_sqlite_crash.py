@@ -1,5 +1,7 @@
 """Processes that end without closing the store: what they knew is there, and what may be missing shortens no delay."""
 
+# ruff: noqa: ASYNC240 - looking at the file may take the test a moment
+
 from __future__ import annotations
 
 import signal

@@ -1,11 +1,12 @@
 """What goes wrong with the file, each time the real thing: one clear error, or memory alone; never a wrong answer."""
 
+# ruff: noqa: ASYNC240 - looking at the file may take the test a moment
+
 from __future__ import annotations
 
 import asyncio
 import logging
 import os
-import shutil
 import sqlite3
 import sys
 from contextlib import closing, contextmanager
@@ -265,8 +266,10 @@ async def test_database_of_another_program(tmp_path: Path, statement: str) -> No
 
 
 async def test_deleted_while_open(store: SQLiteStore) -> None:
-    """SQLite would write on into a file without a name. A new one is made, and gets all that is in memory; what only
-    the old one knew may be anything, so that every host counts as visited."""
+    """SQLite would write on into a file without a name: a new one is made, and gets all that is in memory.
+
+    What only the old one knew may be anything, so that every host counts as visited.
+    """
     assert await store.load_host(HOST) == STATE
     for file in store.path.parent.iterdir():
         file.unlink()
@@ -367,9 +370,7 @@ async def test_goes_on_in_memory(carefree: SQLiteStore, caplog: pytest.LogCaptur
     await again.aclose()
 
 
-async def test_memory_alone_is_bounded_too(
-    carefree: SQLiteStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_memory_alone_is_bounded_too(carefree: SQLiteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a file, hosts that nobody waits for any more go, and so do the oldest records."""
     monkeypatch.setattr("robotgate.stores._hosts.MAX_HOSTS", 50)
     monkeypatch.setattr(_write_behind, "MAX_LOST_RECORDS", 5)

@@ -1,5 +1,7 @@
 """The file of the store: private, ours, and no way to somewhere else."""
 
+# ruff: noqa: ASYNC240 - looking at the file may take the test a moment
+
 from __future__ import annotations
 
 import os

@@ -52,8 +52,9 @@ _HOSTS: Final = _Table(
         "AND next_allowed_at <= ? AND blocked_until_at <= ?"
     ),
     measure=(
-        f"SELECT CAST(saved_at / {GRAIN} AS INTEGER), sum(length(pace_key) + {_HOST_OVERHEAD}) FROM hosts "  # noqa: S608
-        "WHERE pace_key > ? AND pace_key <= ? AND next_allowed_at <= ? AND blocked_until_at <= ? GROUP BY 1"
+        f"SELECT CAST(saved_at / {GRAIN} AS INTEGER), max(next_allowed_at, blocked_until_at) <= ?, "  # noqa: S608
+        f"sum(length(pace_key) + {_HOST_OVERHEAD}) FROM hosts "
+        "WHERE pace_key > ? AND pace_key <= ? GROUP BY 1, 2"
     ),
 )
 # Both tables take the same arguments: of a record, an instant before every other asks nothing.
@@ -62,9 +63,9 @@ _RECORDS: Final = _Table(
     step=200,
     delete="DELETE FROM records WHERE id > ? AND id <= ? AND saved_at < ? AND ? = ?",
     measure=(
-        f"SELECT CAST(saved_at / {GRAIN} AS INTEGER), "  # noqa: S608
-        f"sum(length(host) + min(body_bytes, coalesce(length(body), 0)) + {_RECORD_OVERHEAD}) FROM records "
-        "WHERE id > ? AND id <= ? AND ? = ? GROUP BY 1"
+        f"SELECT CAST(saved_at / {GRAIN} AS INTEGER), ? > 0, "  # noqa: S608
+        f"sum(length(host) + coalesce(length(body), 0) + {_RECORD_OVERHEAD}) FROM records "
+        "WHERE id > ? AND id <= ? GROUP BY 1, 2"
     ),
 )
 _BEFORE_ALL: Final = -(2**62)
@@ -107,12 +108,15 @@ class Pruning:
     def _go(self) -> Iterator[bool]:
         yield from self._delete(before=self._now - self._max_age)
         for _ in range(MOST_ROUNDS):
-            excess = used_bytes(self._there) - self._max_bytes
-            if excess <= 0:
+            used = used_bytes(self._there)
+            if used <= self._max_bytes:
                 break
+            # What can go, by age, and what cannot: the pages' own room is spread over both.
             ages: Counter[int] = Counter()
-            yield from self._measure(ages)
-            before = self._bound(ages, excess + int(self._max_bytes * (1 - ROOM)))
+            staying: Counter[int] = Counter()
+            yield from self._measure(ages, staying)
+            share = 1 - self._max_bytes * ROOM / used
+            before = self._bound(ages, (ages.total() + staying.total()) * share)
             if before is None:
                 break
             yield from self._delete(before=before)
@@ -130,7 +134,7 @@ class Pruning:
         (free,) = self._there.execute("PRAGMA freelist_count").fetchone()
         return int(free)
 
-    def _bound(self, ages: Counter[int], excess: int) -> float | None:
+    def _bound(self, ages: Counter[int], excess: float) -> float | None:
         """From when on rows can stay; None if nothing can go."""
         gone = 0
         for age in sorted(ages):
@@ -148,12 +152,12 @@ class Pruning:
             self.hosts += self._there.execute(_HOSTS.delete, bounds).rowcount
             yield False
 
-    def _measure(self, ages: Counter[int]) -> Iterator[bool]:
-        for table, instant in ((_RECORDS, 0.0), (_HOSTS, self._now)):
+    def _measure(self, ages: Counter[int], staying: Counter[int]) -> Iterator[bool]:
+        for table in (_RECORDS, _HOSTS):
             for first, last in self._stretches(table):
-                bounds = (first, last, instant, instant)
-                for age, octets in self._there.execute(table.measure, bounds).fetchall():
-                    ages[age] += octets
+                found = self._there.execute(table.measure, (self._now, first, last)).fetchall()
+                for age, may_go, octets in found:
+                    (ages if may_go else staying)[age] += octets
                 yield False
 
     def _stretches(self, table: _Table) -> Iterator[tuple[Value, Value]]:
