@@ -17,6 +17,7 @@ from tests.waiting import until
 from robotgate import HostState, OptionError, Origin, SQLiteStore, StoreError, WhenLost
 from robotgate._check_store import check_store
 from robotgate._ports import Catalogue, Pruned
+from robotgate._virtual import VirtualClock, VirtualTimeLoop
 from robotgate.stores import _hosts, _write_behind
 
 if TYPE_CHECKING:
@@ -219,6 +220,21 @@ async def test_memory_is_bounded(path: Path, monkeypatch: pytest.MonkeyPatch) ->
     await store.aclose()
 
 
+async def test_memory_is_bounded_by_reading_too(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where hosts are only asked for, and none is visited."""
+    store = SQLiteStore(path, clock=HandClock())
+    for number in range(1000):
+        store.remember_host(f"{number}.example", HostState(visits=number))
+    await store.aclose()
+    monkeypatch.setattr(_hosts, "MAX_HOSTS", 100)
+    monkeypatch.setattr(_write_behind, "LEARNT_AT_A_TIME", 50)
+    store = SQLiteStore(path, clock=HandClock())
+    for number in range(1000):
+        assert await store.load_host(f"{number}.example") == HostState(visits=number)
+        assert len(store._behind.memory.states) <= 150
+    await store.aclose()
+
+
 async def test_lists_everything_in_order(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Page by page, what is only in memory included, also while hosts are added behind the listing's back."""
     monkeypatch.setattr("robotgate.stores.sqlite.PAGE", 7)
@@ -313,6 +329,23 @@ async def test_cancelled_closing_closes_all_the_same(path: Path) -> None:
     await store.aclose()
     assert rows(path, "SELECT pace_key FROM hosts") == [(HOST,)]
     assert rows(path, "SELECT * FROM processes") == []
+
+
+def test_virtual_time(path: Path) -> None:
+    """Its clock can be read in its event loop alone, and the database's thread does without."""
+
+    async def wait_for_the_batch() -> None:
+        store = SQLiteStore(path, clock=VirtualClock())
+        await store.open()
+        await asyncio.sleep(1000.0)
+        store.remember_host(HOST, HostState(visits=1))
+        await asyncio.sleep(1.0)
+        await store.open()
+        assert rows(store.path, "SELECT visits, saved_at FROM hosts") == [(1, 1000.5)]
+        await store.aclose()
+
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        runner.run(wait_for_the_batch())
 
 
 def test_one_event_loop_after_another(path: Path) -> None:

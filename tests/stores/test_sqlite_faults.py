@@ -331,7 +331,7 @@ async def test_goes_on_in_memory(carefree: SQLiteStore, caplog: pytest.LogCaptur
     Once the file is back, both know what either knew.
     """
     store = carefree
-    clock = store._clock
+    clock = store._clock._clock
     assert isinstance(clock, HandClock)
     caplog.set_level(logging.INFO, "robotgate.stores")
     other = Origin("http", "other.example", 80)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 MAX_HOSTS: Final = 10_000
 """In memory. Those whose wait is unserved, or which are not yet written, may be more."""
-_LOOKED_AT: Final = 10_000
+_LOOKED_AT: Final = 4_000
 """At a time: the loop is not kept for long."""
 
 

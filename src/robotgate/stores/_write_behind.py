@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from robotgate._urls import Origin
     from robotgate.stores._database import Database
 
+LEARNT_AT_A_TIME: Final = 1_000
+"""Hosts read from the file after which the bound of memory is looked at, though nothing was written."""
 FLUSH_DELAY: Final = 0.5
 """Seconds that a host's new state waits for others, at most."""
 RETRY_DELAY: Final = 1.0
@@ -37,6 +39,8 @@ _logger: Final = logging.getLogger("robotgate.stores")
 class Batch:
     """What goes into one transaction."""
 
+    at: float
+    """When it was put together."""
     hosts: Mapping[str, HostState]
     records: Mapping[Origin, RobotsRecord]
     guessed: frozenset[str] = frozenset()
@@ -87,6 +91,7 @@ class WriteBehind:
         self._is_hurried = False
         self._savers: list[asyncio.Future[None]] = []
         self._is_closed = False
+        self._learnt = 0
 
     def remember(self, pace_key: str, state: HostState) -> None:
         """Take in a host's state.
@@ -153,7 +158,7 @@ class WriteBehind:
             self._is_hurried = True
             return
         self._is_hurried = False
-        batch = Batch(self.memory.pending, self.records, frozenset(self.memory.guessed))
+        batch = Batch(self._clock.now(), self.memory.pending, self.records, frozenset(self.memory.guessed))
         future = self._database.submit(partial(self._written, batch))
         self.memory.pending, self.records = {}, {}
         savers, self._savers = self._savers, []
@@ -177,6 +182,9 @@ class WriteBehind:
     def learn(self, pace_key: str, state: HostState, *, is_to_be_written: bool) -> HostState:
         """Take in what the file knows of a host. Returns what is known now."""
         state = self.memory.learn(pace_key, state)
+        self._learnt += 1
+        if self._learnt % LEARNT_AT_A_TIME == 0:
+            self.evict()
         if is_to_be_written:
             self.memory.pending[pace_key] = state
             self._alarm.ring_in(FLUSH_DELAY)
@@ -231,8 +239,10 @@ class WriteBehind:
 
     def _rest(self) -> Batch:
         """All that is not known to be in the file. What is being written is written again, rather than lost."""
-        writing = self._writing or Batch({}, {})
+        now = self._clock.now()
+        writing = self._writing or Batch(now, {}, {})
         return Batch(
+            now,
             {**writing.hosts, **self.memory.pending},
             {**writing.records, **self.records},
             frozenset(self.memory.guessed),

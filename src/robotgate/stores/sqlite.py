@@ -6,6 +6,7 @@ import asyncio
 import atexit
 import logging
 import os
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -79,7 +80,7 @@ class SQLiteStore:
         check_whole("max_bytes", max_bytes, least=LEAST_MAX_BYTES)
         check_seconds("max_age", max_age)
         check_choice("when_lost", when_lost, WhenLost)
-        self._clock = clock if clock is not None else SystemClock()
+        self._clock = _SharedClock(clock if clock is not None else SystemClock())
         self._upkeep = Upkeep(clock=self._clock, max_bytes=max_bytes, max_age=max_age)
         self._database = Database(self.path, opening=self._upkeep.opening, idle=self._upkeep.idle)
         self._behind = WriteBehind(
@@ -312,7 +313,7 @@ class SQLiteStore:
 
     def _write(self, connection: sqlite3.Connection, batch: Batch) -> Mapping[str, HostState]:
         """Write a batch. Returns what the file knew of hosts that were guessed."""
-        now = self._clock.now()
+        now = batch.at
         found = _tables.read_hosts(connection, batch.guessed, now=now)
         known = {pace_key: state for pace_key, (state, _) in found.items()}
         hosts = dict(batch.hosts)
@@ -336,6 +337,21 @@ class SQLiteStore:
 
     def __repr__(self) -> str:
         return f"<SQLiteStore {str(self.path)!r}>"
+
+
+class _SharedClock:
+    """A clock that can be read on the database's thread too: there one of an event loop stands at its last reading."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._read_at = 0.0
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        # One that counts as its event loop does tells this where there is none.
+        with suppress(RuntimeError):
+            self._read_at = self._clock.now()
+        return self._read_at
 
 
 def _path_of(path: str | os.PathLike[str]) -> Path:

@@ -1,0 +1,91 @@
+"""The store in a file behind a gate: what a restart remembers, and what a lost file does to a crawl."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.waiting import until
+
+from robotgate import HostState, HostUnavailableError, SQLiteStore, StoreError, WhenLost
+from robotgate.stores import _database, _write_behind
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.conftest import OpenGate
+    from tests.gate.servers import Web
+
+ROBOTS = "http://a.example/robots.txt"
+PAGE = "http://a.example/page"
+DELAY = 0.3
+
+
+async def test_restart_fetches_nothing_again_and_keeps_the_delay(
+    web: Web, open_gate: OpenGate, tmp_path: Path
+) -> None:
+    """The second gate asks for no robots.txt, and comes no sooner than the first would have."""
+    web.serve(ROBOTS, "User-agent: *\nDisallow: /private\n")
+    for _ in range(3):
+        store = SQLiteStore(tmp_path / "cache.db")
+        gate = await open_gate(store=store, delay=DELAY)
+        await gate.fetch(PAGE)
+        assert not await gate.allowed("http://a.example/private")
+        await gate.aclose()
+        await store.aclose()
+    assert web.urls == [ROBOTS, PAGE, PAGE, PAGE]
+    assert min(web.gaps("a.example")) >= DELAY
+
+
+async def test_block_outlives_the_process(web: Web, open_gate: OpenGate, tmp_path: Path) -> None:
+    """A server that asked for an hour is left alone for it, whoever asks."""
+    web.serve(PAGE, status=503, headers={"Retry-After": "3600"})
+    store = SQLiteStore(tmp_path / "cache.db")
+    gate = await open_gate(store=store)
+    await gate.fetch(PAGE)
+    await gate.aclose()
+    await store.aclose()
+    store = SQLiteStore(tmp_path / "cache.db")
+    gate = await open_gate(store=store)
+    with pytest.raises(HostUnavailableError) as raised:
+        await gate.fetch(PAGE)
+    assert raised.value.retry_after == pytest.approx(3600, abs=10)
+    await gate.aclose()
+    await store.aclose()
+    assert web.count(PAGE) == 1
+
+
+@pytest.mark.parametrize("when_lost", WhenLost)
+async def test_crawl_goes_on_once_the_file_is_back(
+    web: Web, open_gate: OpenGate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when_lost: WhenLost
+) -> None:
+    """Nothing is sent that cannot be remembered; or, if so wanted, all is, and paced as ever."""
+    monkeypatch.setattr(_database, "BUSY_TIMEOUT", 0.01)
+    monkeypatch.setattr(_write_behind, "RETRY_DELAY", 0.01)
+    monkeypatch.setattr(_write_behind, "FLUSH_DELAY", 0.01)
+    store = SQLiteStore(tmp_path / "cache.db", when_lost=when_lost)
+    gate = await open_gate(store=store, delay=DELAY)
+    await gate.fetch(PAGE)
+    await store._behind.settle()
+    with closing(sqlite3.connect(store.path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        store.remember_host("other.example", HostState(visits=1))
+        await until(lambda: store._behind.lost is not None)
+        if when_lost is WhenLost.RAISE:
+            with pytest.raises(StoreError, match="another program keeps it locked"):
+                await gate.fetch(PAGE)
+            assert web.count(PAGE) == 1
+        else:
+            await gate.fetch(PAGE)
+            await gate.fetch("http://b.example/page")
+            await gate.fetch("http://b.example/page")
+        other.execute("ROLLBACK")
+    await until(lambda: store._behind.lost is None)
+    await gate.fetch(PAGE)
+    assert web.count(ROBOTS) == 1
+    assert min(web.gaps("a.example")) >= DELAY
+    assert min(web.gaps("b.example"), default=DELAY) >= DELAY
+    await gate.aclose()
+    await store.aclose()
