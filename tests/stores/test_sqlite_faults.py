@@ -110,6 +110,17 @@ async def test_locked(store: SQLiteStore) -> None:
     await comes_back(store)
 
 
+async def test_locked_before_it_was_opened(path: Path) -> None:
+    """By a program that shares with nobody: not even what the file is can be read."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("PRAGMA locking_mode = EXCLUSIVE").fetchall()
+        other.execute("BEGIN EXCLUSIVE")
+        store = SQLiteStore(path, clock=HandClock())
+        await refuses(store, r"another program keeps it locked \(database is locked\); end that program")
+    await comes_back(store)
+    await store.aclose()
+
+
 async def test_full_disk(store: SQLiteStore) -> None:
     """SQLite's own SQLITE_FULL, from a bound on its pages."""
 
@@ -368,6 +379,18 @@ async def test_goes_on_in_memory(carefree: SQLiteStore, caplog: pytest.LogCaptur
     assert await again.load_record(ORIGIN) == RECORD
     assert await again.load_record(other) is not None
     await again.aclose()
+
+
+async def test_same_fault_warns_once(carefree: SQLiteStore, caplog: pytest.LogCaptureFixture) -> None:
+    """A file that fails now and then fills no log; after ten minutes it is said again."""
+    clock = carefree._clock._clock
+    assert isinstance(clock, HandClock)
+    for times in (1, 1, 1, 2):
+        with locked(carefree.path):
+            await carefree.save_record(RECORD)
+        assert [entry.levelname for entry in caplog.records] == ["WARNING"] * times
+        await until(lambda: carefree._behind.lost is None)
+        clock.at += 250
 
 
 async def test_memory_alone_is_bounded_too(carefree: SQLiteStore, monkeypatch: pytest.MonkeyPatch) -> None:

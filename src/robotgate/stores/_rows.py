@@ -188,7 +188,8 @@ def _packed(body: bytes) -> bytes | None:
     """Compressed where that makes it shorter."""
     if not body:
         return None
-    return min(zlib.compress(body, COMPRESSION), body, key=len)
+    packed = zlib.compress(body, COMPRESSION)
+    return packed if len(packed) < len(body) else body
 
 
 def _unpacked(packed: Value, length: int) -> bytes:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-import sqlite3
 from dataclasses import replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from robotgate import _pacing
+from robotgate._pacing import HostState
 from robotgate.stores._rows import (
     HOST_COLUMNS,
     RECORD_COLUMNS,
@@ -22,10 +22,10 @@ from robotgate.stores._rows import (
 )
 
 if TYPE_CHECKING:
+    import sqlite3
     from collections.abc import Collection, Iterable, Sequence
 
     from robotgate._access import RobotsRecord
-    from robotgate._pacing import HostState
     from robotgate._urls import Origin
 
 Place: TypeAlias = tuple[Value, ...]
@@ -67,7 +67,7 @@ def write_hosts(
 def read_hosts(
     connection: sqlite3.Connection, pace_keys: Collection[str], *, now: float
 ) -> dict[str, tuple[HostState, bool]]:
-    """What is known of these hosts, each with whether the clock was set back since it was saved."""
+    """What is known of these hosts, each with whether it is to be written again, for the clock was set back since."""
     found = {}
     for pace_key in pace_keys:
         row = connection.execute(_READ_HOST, (text(pace_key),)).fetchone()
@@ -143,8 +143,8 @@ def _host(pace_key: str, row: Sequence[Value], now: float) -> tuple[HostState, b
     try:
         state, saved_at = host_of(row)
     except ValueError as error:
-        # Nobody knows how long this host wants to be left alone.
-        raise sqlite3.DatabaseError(f"the row of the host {pace_key!r}: {error}") from error
+        _logger.warning("the state of %r cannot be read (%s); it counts as visited now", pace_key, error)
+        return HostState(last_visit_at=now), True
     return _pacing.restored(state, saved_at=saved_at, now=now), saved_at > now
 
 

@@ -29,6 +29,8 @@ FLUSH_DELAY: Final = 0.5
 """Seconds that a host's new state waits for others, at most."""
 RETRY_DELAY: Final = 1.0
 """Seconds until a file that failed is tried again."""
+WARNING_INTERVAL: Final = 600.0
+"""Seconds until the same fault is worth another warning."""
 MAX_LOST_RECORDS: Final = 256
 """Kept in memory while there is no file to take them; what is more is fetched again."""
 
@@ -92,6 +94,7 @@ class WriteBehind:
         self._savers: list[asyncio.Future[None]] = []
         self._is_closed = False
         self._learnt = 0
+        self._warned: tuple[str, float] | None = None
 
     def remember(self, pace_key: str, state: HostState) -> None:
         """Take in a host's state.
@@ -172,7 +175,7 @@ class WriteBehind:
         if self.lost is None:
             self.assumed = HostState(last_visit_at=self._clock.now())
             if self._when_lost is WhenLost.MEMORY:
-                _logger.warning("%s. On with memory alone until then", error)
+                self._warn(error)
         self.lost = error
         savers, self._savers = self._savers, []
         _settle(savers, None if self._when_lost is WhenLost.MEMORY else error)
@@ -299,6 +302,16 @@ class WriteBehind:
             self.flush()
         elif self.memory.pending or self.records:
             self._alarm.ring_in(FLUSH_DELAY)
+
+    def _warn(self, error: StoreError) -> None:
+        """Say it once: a file that fails in one place only is back, and lost again, every other second."""
+        said, now = (str(error), self._clock.now())
+        level = logging.WARNING
+        if self._warned is not None and self._warned[0] == said and now - self._warned[1] < WARNING_INTERVAL:
+            level = logging.DEBUG
+        else:
+            self._warned = said, now
+        _logger.log(level, "%s. On with memory alone until then", error)
 
     def _assume(self, opened: Opened) -> None:
         at = opened.assumed_visit_at
