@@ -187,7 +187,10 @@ class Lane:
         """Whether nothing that binds now would be lost with what is known of one member."""
         if self._is_starting or not member.is_spare(now):
             return False
-        return member.asked == NOTHING_ASKED or self.is_spare(now) or not self._pacer.is_spaced_by(member)
+        if member.asked == NOTHING_ASKED or (len(self.members) == 1 and self.is_spare(now)):
+            return True
+        # What one of them asks binds the others for as long as they come.
+        return not self._pacer.is_spaced_by(member)
 
     def retire(self) -> None:
         """Nobody comes here any more."""
