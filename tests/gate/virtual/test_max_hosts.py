@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from tests.failing import FailingStore
 from tests.pace_law import PaceLaw, Visitor
 from tests.paced import (
     DAY,
@@ -199,6 +200,37 @@ async def test_flight_is_kept() -> None:
         asking += [asyncio.create_task(gate.allowed(PAGE)) for _ in range(5)]
         assert await asyncio.gather(*asking) == [True] * 10
     assert robots_requests(fetcher) == {"http://a.example/robots.txt": 1}
+
+
+async def test_site_whose_rules_are_asked_for_again_is_kept() -> None:
+    """What is known of it serves until better is known, though the store takes its time."""
+    store = FailingStore()
+    async with make_gate(everywhere(PRIVATE), store=store, max_hosts=1) as gate:
+        gate.learn(PAGE, PRIVATE, fresh_until=10.0)
+        await sleep_until(20.0)
+        store.hangs = {"lease"}
+        asking = asyncio.create_task(gate.allowed(PAGE))
+        await settle()
+        await crowd_out(gate)
+        assert gate.host(PAGE).checked_at == 0.0
+        store.recover()
+        assert await asking is True
+
+
+async def test_crawl_delay_binds_what_another_gate_has_visited() -> None:
+    """A gate that never visited the host itself keeps what it asks, until that is served."""
+    fetcher, store = scripted({"http://a.example": asks("Crawl-delay: 30")}), MemoryStore()
+    async with (
+        make_gate(fetcher, store=store, obey_crawl_delay=False) as one,
+        make_gate(fetcher, store=store, max_hosts=2) as other,
+    ):
+        assert await visit(one) == 1.0
+        assert await other.allowed(PAGE)
+        await crowd_out(other)
+        assert other.wait_time("https://a.example/page") == 30.0
+        await sleep_until(31.0)
+        await crowd_out(other)
+        assert sizes(other)["asked"] == 0
 
 
 async def test_host_in_use_has_a_second_chance() -> None:
