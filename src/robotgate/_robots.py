@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import OrderedDict
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -73,8 +72,8 @@ class RobotsKeeper:
         losses: Losses,
         eviction: Eviction,
     ) -> None:
-        self.sites: OrderedDict[str, Site] = OrderedDict()
-        """By origin as text, the least recently learnt first; look at `Site.fresh_until_at` before believing one."""
+        self.sites: dict[str, Site] = {}
+        """By origin as text, to be read; look at `Site.fresh_until_at` before believing one."""
         self._table = eviction.table(self.sites, may_go=self._may_go, let_go=self._let_go)
         self._options = options
         self._clock = clock
@@ -160,7 +159,7 @@ class RobotsKeeper:
             if not pattern.matches(site.origin.host):
                 continue
             if site.record is None or self._options.overrides.options(site.origin.host).ignore_robots:
-                del self.sites[key]
+                self._table.take(key)
                 self._lanes.ask(site.origin, NOTHING_ASKED)
             else:
                 self.learn(site.record)
@@ -168,7 +167,7 @@ class RobotsKeeper:
     async def aclose(self) -> None:
         """Cancel what runs and wait for it; callers get `GateClosedError`."""
         self._is_closed = True
-        self.sites.clear()
+        self._table.clear()
         await asyncio.gather(*(flight.cancel() for flight in list(self._flights.values())))
 
     def _site_of(self, record: RobotsRecord) -> Site:
@@ -215,7 +214,7 @@ class RobotsKeeper:
         return origin not in self._flights and self._lanes.can_spare(origin)
 
     def _let_go(self, key: str) -> None:
-        self._lanes.forget(self.sites.pop(key).origin)
+        self._lanes.forget(self._table.take(key).origin)
 
     def _tell_fetched(self, site: Site, record: RobotsRecord) -> None:
         if not self._listeners.is_heard(RobotsFetched):
