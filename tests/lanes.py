@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from robotgate._bound import Bound, Places
+from robotgate._eviction import Eviction
 from robotgate._lanes import Lanes
 from robotgate._listeners import Listeners
+from robotgate._losses import Losses
 from robotgate._overrides import HostOptions, Overrides
 from robotgate._pace_key import PaceKey, pace_key_function
 from robotgate._spacing import Asked
@@ -19,7 +21,12 @@ ORIGIN: Final = Origin("http", "a.example", 80)
 
 
 def make_lanes(
-    *, delay: float = 1.0, slots: int = 1, max_block: float = 300.0, store: MemoryStore | None = None
+    *,
+    delay: float = 1.0,
+    slots: int = 1,
+    max_block: float = 300.0,
+    max_hosts: int = 1000,
+    store: MemoryStore | None = None,
 ) -> Lanes:
     """Lanes on virtual time."""
     options = HostOptions(
@@ -34,14 +41,17 @@ def make_lanes(
         status_policy=StatusPolicy.DEFAULT,
         ignore_robots=False,
     )
+    clock, listeners = VirtualClock(), Listeners()
     return Lanes(
         overrides=Overrides(options, {}),
         pace_key=pace_key_function(PaceKey.HOST),
         parts_paths=False,
         max_slots=None,
-        clock=VirtualClock(),
+        clock=clock,
         store=store or MemoryStore(),
-        listeners=Listeners(),
+        listeners=listeners,
+        losses=Losses(clock=clock, listeners=listeners),
+        eviction=Eviction(max_hosts),
     )
 
 

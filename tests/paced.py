@@ -66,6 +66,7 @@ class Options(TypedDict, total=False):
     max_wait: float | None
     max_block: float
     status_policy: StatusPolicy
+    max_hosts: int
 
 
 class UnwritableStore(MemoryStore):

@@ -105,8 +105,10 @@ class Admission:
             return
         self.bytes_read += bytes_read
         if status is not None:
-            self.lane.note_answer(self, status, retry_after)
-            self.status = status
+            try:
+                self.lane.note_answer(self, status, retry_after)
+            finally:
+                self.status = status
 
     def fail(self, outage: str) -> None:
         """Tell the lane that the request found nobody, and why; whoever gave a status was there."""

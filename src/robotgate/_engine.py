@@ -14,10 +14,12 @@ from robotgate._bound import Bound, Meter, Places
 from robotgate._circuit import is_open
 from robotgate._errors import GateClosedError, OptionError, StoreError
 from robotgate._events import BlockCause, HostBlocked, HostRecovered
+from robotgate._eviction import Eviction
 from robotgate._fetch import AiohttpFetcher
 from robotgate._fetching import PageFetcher
 from robotgate._host import HostAccess, HostView
 from robotgate._lanes import Lanes
+from robotgate._losses import Losses, Task
 from robotgate._names import RememberingResolver
 from robotgate._pace_key import PaceKey, pace_key_function
 from robotgate._quota import rate_of
@@ -70,6 +72,8 @@ class Engine:
         self._owns_session = session is None
         self._session = session = session or _own_session(options, middleware)
         self._robots_session = _robots_session(session)
+        self._losses = losses = Losses(clock=clock, listeners=listeners)
+        self._eviction = eviction = Eviction(options.max_hosts)
         self._bounds = pages_bound, robots_bound = _bounds(options, session.connector, clock)
         self.lanes = Lanes(
             overrides=overrides,
@@ -79,6 +83,8 @@ class Engine:
             clock=clock,
             store=store,
             listeners=listeners,
+            losses=losses,
+            eviction=eviction,
         )
         self.keeper = RobotsKeeper(
             options=RobotsOptions(
@@ -92,6 +98,8 @@ class Engine:
             fetcher=fetcher or AiohttpFetcher(self._robots_session, clock, middlewares=(middleware,)),
             bound=robots_bound,
             listeners=listeners,
+            losses=losses,
+            eviction=eviction,
         )
         self.turns = Turns(
             keeper=self.keeper,
@@ -99,6 +107,7 @@ class Engine:
             clock=clock,
             bound=pages_bound,
             listeners=listeners,
+            eviction=eviction,
             allow_private_addresses=options.allow_private_addresses,
         )
         self.pages = PageFetcher(turns=self.turns, session=session, clock=clock)
@@ -115,6 +124,7 @@ class Engine:
                 stack.push_async_callback(self._robots_session.close)
             for ready in list(self._ready):
                 ready.fail(GateClosedError())
+            self._eviction.close()
             self.lanes.close()
             self.pages.close()
             for bound in self._bounds:
@@ -186,11 +196,15 @@ class Engine:
 
     def _saved(self, saving: asyncio.Task[None]) -> None:
         self._saving.discard(saving)
-        if saving.cancelled() or (error := saving.exception()) is None:
+        if saving.cancelled():
+            return
+        error = saving.exception()
+        if error is None:
+            self._losses.end(Task.SAVE)
             return
         if not isinstance(error, StoreError):
             raise error
-        self.keeper.tell_lost(error)
+        self._losses.begin(Task.SAVE, error)
 
     def views(self) -> list[HostView]:
         """What is remembered of every origin whose rules are in memory."""
@@ -210,7 +224,7 @@ class Engine:
             access=None if site is None else _access(site),
             checked_at=None if record is None else record.checked_at,
             visits=state.visits,
-            refused=self.turns.refused[origin.text],
+            refused=self.turns.refused.get(origin.text, 0),
             bytes_read=state.bytes_read,
             last_visit_at=state.last_visit_at,
             next_allowed_at=now + self.lanes.wait(origin, target),

@@ -159,7 +159,7 @@ class HostRecovered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreLost:
-    """The store did not keep a robots.txt: this process alone remembers it."""
+    """The store began to fail: what it was to keep, this process alone remembers. Told once, until it works again."""
 
     at: float
     error: StoreError

@@ -27,7 +27,7 @@ from robotgate._identity import identify
 from robotgate._listeners import Listeners
 from robotgate._middleware import GateMiddleware
 from robotgate._normal import is_sent_as_written
-from robotgate._options import MAX_FETCH_BYTES, Options
+from robotgate._options import MAX_FETCH_BYTES, MAX_HOSTS, Options
 from robotgate._overrides import Overrides
 from robotgate._pace_key import PaceKey
 from robotgate._page import RequestOptions, page_request
@@ -104,6 +104,9 @@ class RobotGate:
             they in the URL or what its name resolves to.
         status_policy: what a robots.txt that cannot be read means for its site.
         max_bytes: the longest body that an awaited `fetch` reads.
+        max_hosts: of how many hosts, or origins, rules and pace are kept in this process's memory. Beyond it the
+            oldest go first, to be had from `store` again when they are wanted; never one that is waited for or visited,
+            that cannot be reached just now, or that may not be visited yet.
         middleware_timeout: seconds, the total timeout of the requests that go through `middleware`, within which a
             turn has to come; as in aiohttp, 0 and None are none. An aiohttp that tells the timeout of each request,
             as its development branch does, needs no such word: what it tells counts in place of this.
@@ -140,6 +143,7 @@ class RobotGate:
         allow_private_addresses: bool = False,
         status_policy: StatusPolicy = StatusPolicy.DEFAULT,
         max_bytes: int = MAX_FETCH_BYTES,
+        max_hosts: int = MAX_HOSTS,
         middleware_timeout: float | None = None,
         clock: Clock | None = None,
         fetcher: Fetcher | None = None,
@@ -164,6 +168,7 @@ class RobotGate:
             allow_private_addresses=allow_private_addresses,
             status_policy=status_policy,
             max_bytes=max_bytes,
+            max_hosts=max_hosts,
             middleware_timeout=middleware_timeout,
         )
         check_part("session", session, aiohttp.ClientSession)

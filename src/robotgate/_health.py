@@ -50,11 +50,15 @@ class Health:
         self._blocked_by = blocked_by
 
     def answered(self, admission: Admission, status: int, retry_after: float | None) -> bool:
-        """A host has answered. Returns whether that changes when, or whether, others may start."""
+        """A host has answered. Returns whether that changes when, or whether, others may start.
+
+        Raises:
+            StoreError: the store did not take it; all else has been done.
+        """
         if self._is_as_ever(admission, status):
             admission.latency = self._clock.now() - admission.began_at
             return False
-        self._pacer.recall()
+        self._pacer.recall_if_possible()
         now, before = self._clock.now(), self._pacer.state
         state = _pacing.answered(
             before,
@@ -67,7 +71,6 @@ class Health:
         if admission.status is not None:
             # It was heard before how long this one took.
             state = replace(state, latency=before.latency)
-        self._pacer.remember(state)
         is_reached_again = admission.member.circuit is not _circuit.CLOSED
         admission.member.circuit = _circuit.CLOSED
         if is_reached_again:
@@ -80,6 +83,7 @@ class Health:
                 self._tell_blocked(self._pace_key, state.blocked_until_at, cause)
         elif self._pace_key in self._blocked_by and now >= before.blocked_until_at:
             self._tell_recovered(self._pace_key, self._blocked_by.pop(self._pace_key))
+        self._pacer.remember(state)
         return is_reached_again or state.blocked_until_at != before.blocked_until_at
 
     def _is_as_ever(self, admission: Admission, status: int) -> bool:
@@ -94,16 +98,20 @@ class Health:
         )
 
     def failed(self, admission: Admission, outage: str) -> None:
-        """A request has found nobody at its origin."""
-        self._pacer.recall()
+        """A request has found nobody at its origin.
+
+        Raises:
+            StoreError: as `answered`.
+        """
+        self._pacer.recall_if_possible()
         now, member = self._clock.now(), admission.member
         circuit = _circuit.failed(
             member.circuit, began_at=admission.began_at, now=now, jitter=random.random()
         )
-        self._pacer.remember(_pacing.timed_out(self._pacer.state, began_at=admission.began_at, now=now))
         if circuit != member.circuit:
             member.circuit, member.outage = circuit, outage
             self._tell_blocked(str(member.origin), circuit.retry_at, BlockCause.UNREACHABLE, outage)
+        self._pacer.remember(_pacing.timed_out(self._pacer.state, began_at=admission.began_at, now=now))
 
     def _tell_blocked(self, host: str, until_at: float, cause: BlockCause, detail: str | None = None) -> None:
         if self._listeners.is_heard(HostBlocked):

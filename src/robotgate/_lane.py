@@ -19,6 +19,7 @@ from robotgate._health import Health
 from robotgate._pacer import Pacer
 from robotgate._pacing import CLOCK_GRAIN
 from robotgate._queue import Queue
+from robotgate._spacing import NOTHING_ASKED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -27,12 +28,16 @@ if TYPE_CHECKING:
     from robotgate._bound import Bound, Place
     from robotgate._events import BlockCause
     from robotgate._listeners import Listeners
+    from robotgate._losses import Losses
     from robotgate._member import Member
+    from robotgate._overrides import HostOptions
     from robotgate._pacing import HostState
     from robotgate._ports import Clock, Store
     from robotgate._spacing import Asked
     from robotgate._urls import Origin
 
+LEAST_SWEEP: Final = 64
+"""Members; among more, those that nobody needs are let go of when they have become twice as many."""
 IDLE_LINGER: Final = 10.0
 """Seconds an idle lane is kept, though its politeness is served: making one costs more than keeping it."""
 LIMITER_PATIENCE: Final = 0.001
@@ -69,6 +74,7 @@ class Lane:
         "_queue",
         "_slots",
         "_starter",
+        "_sweep_at",
         "members",
         "pace_key",
     )
@@ -86,11 +92,13 @@ class Lane:
         clock: Clock,
         store: Store,
         listeners: Listeners,
+        losses: Losses,
         on_idle: Callable[[Lane], None],
     ) -> None:
         self.pace_key = pace_key
         self.members = members
-        self._pacer = Pacer(pace_key, state=state, members=members.values(), store=store)
+        self._sweep_at = LEAST_SWEEP
+        self._pacer = Pacer(pace_key, state=state, members=members.values(), store=store, losses=losses)
         self._new_member = new_member
         self._max_slots = max_slots
         self._slots = 1
@@ -140,7 +148,7 @@ class Lane:
 
     def wait(self, origin: Origin) -> float:
         """Seconds until the next turn of a page of this origin could come at the earliest."""
-        self._pacer.recall()
+        self._pacer.recall_if_possible()
         now = self._clock.now()
         member = self.members.get(origin.text) or self._new_member(origin)
         left = self._free_at(member, ahead=False, now=now) - now
@@ -171,6 +179,23 @@ class Lane:
             member.asked = asked
             self.reckon()
 
+    def is_spare(self, now: float) -> bool:
+        """Whether a lane made of what the store knows would be as good: nobody is here, and the host is due."""
+        return self._is_idle and self._pacer.served_at() - now <= CLOCK_GRAIN
+
+    def can_spare(self, member: Member, now: float) -> bool:
+        """Whether nothing that binds now would be lost with what is known of one member."""
+        if self._is_starting or not member.is_spare(now):
+            return False
+        if member.asked == NOTHING_ASKED or (len(self.members) == 1 and self.is_spare(now)):
+            return True
+        # What one of them asks binds the others for as long as they come.
+        return not self._pacer.is_spaced_by(member)
+
+    def retire(self) -> None:
+        """Nobody comes here any more."""
+        self._alarm.cancel()
+
     def admit(
         self,
         origin: Origin,
@@ -198,6 +223,7 @@ class Lane:
             HostUnavailableError: the host cannot be reached, or is to be left alone for longer than `max_block`.
             NestedTurnError: this task holds the host's last slot itself.
             GateClosedError: the gate was closed meanwhile.
+            StoreError: the store could not tell what others know of the host, or did not take the visit.
             UnwantedError: `interest` said no.
         """
         if arrival is None:
@@ -249,7 +275,12 @@ class Lane:
             if self._is_closed:
                 place.release()
                 raise GateClosedError
-            self._pacer.recall()
+            try:
+                self._pacer.recall()
+            except StoreError:
+                place.release()
+                self._give_back()
+                raise
             now = self._clock.now()
             if self._pacer.start_at(member, ahead=terms.ahead, now=now) - now <= CLOCK_GRAIN:
                 return await self._begin(member, terms, place)
@@ -260,23 +291,41 @@ class Lane:
                 terms.interest.release()
 
     def note_answer(self, admission: Admission, status: int, retry_after: float | None) -> None:
-        """Take in how the host answered."""
-        if self._health.answered(admission, status, retry_after):
-            self.pump()
+        """Take in how the host answered.
+
+        Raises:
+            StoreError: the store did not take it; the lane has.
+        """
+        is_news = True
+        try:
+            is_news = self._health.answered(admission, status, retry_after)
+        finally:
+            if is_news:
+                self.pump()
 
     def note_outage(self, admission: Admission, outage: str) -> None:
-        """Take in that an origin could not be reached: whoever waits for it is sent away."""
-        self._health.failed(admission, outage)
-        self.pump()
+        """Take in that an origin could not be reached: whoever waits for it is sent away.
+
+        Raises:
+            StoreError: as `note_answer`.
+        """
+        try:
+            self._health.failed(admission, outage)
+        finally:
+            self.pump()
 
     def leave(self, admission: Admission) -> None:
-        """A request is over."""
+        """A request is over.
+
+        Raises:
+            StoreError: as `note_answer`.
+        """
         self._open.discard(admission)
         admission.member.open_turns -= 1
         admission.member.probes -= admission.is_probe
         now = self._clock.now()
+        self._pacer.recall_if_possible()
         try:
-            self._pacer.recall()
             state = _pacing.ended(
                 self._pacer.state,
                 now=now,
@@ -296,7 +345,7 @@ class Lane:
         """Start whoever may start, send away who waits in vain, and see to it that somebody pumps again."""
         if self._is_closed:
             return
-        self._pacer.recall()
+        self._pacer.recall_if_possible()
         now = self._clock.now()
         self._queue.refuse_hopeless(now)
         if self._starter is not None:
@@ -334,9 +383,21 @@ class Lane:
     def _member(self, origin: Origin) -> Member:
         member = self.members.get(origin.text)
         if member is None:
+            if len(self.members) >= self._sweep_at and not self._is_starting:
+                self._sweep(self._clock.now())
             member = self.members[origin.text] = self._new_member(origin)
             self.reckon()
         return member
+
+    def _sweep(self, now: float) -> None:
+        """Let go of members that nobody needs: a domain that is never idle can have any number of hosts."""
+        granted: set[HostOptions] = set()
+        for key, member in list(self.members.items()):
+            if member.options in granted and member.asked == NOTHING_ASKED and member.is_spare(now):
+                del self.members[key]
+            # What is granted to any of them binds all: one stays for each.
+            granted.add(member.options)
+        self._sweep_at = max(LEAST_SWEEP, 2 * len(self.members))
 
     async def _granted(self, member: Member, terms: Terms, deadline_at: float | None) -> None:
         """Wait until the host's next start is ours."""
@@ -425,6 +486,7 @@ class Lane:
             lane=self, member=member, place=place, arrival=arrival, began_at=now, is_probe=is_probe
         )
         self._open.add(admission)
+        member.is_used = True
         member.open_turns += 1
         member.probes += is_probe
         place.begin(now)
@@ -462,8 +524,7 @@ class Lane:
 
     def _ring(self) -> None:
         self._is_lingering = False
-        served = self._pacer.served_at() - self._clock.now() <= CLOCK_GRAIN
-        if served and self._is_idle:
+        if self.is_spare(self._clock.now()):
             self._on_idle(self)
         else:
             self.pump()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import OrderedDict
 from itertools import count
 from typing import TYPE_CHECKING
 
 from robotgate import _pacing
-from robotgate._errors import GateClosedError
+from robotgate._errors import GateClosedError, StoreError
 from robotgate._lane import Lane
 from robotgate._member import Member, spacing_of
 from robotgate._overrides import HostBlocks
@@ -16,7 +18,9 @@ from robotgate._urls import ROBOTS_PATH
 
 if TYPE_CHECKING:
     from robotgate._events import BlockCause
+    from robotgate._eviction import Eviction
     from robotgate._listeners import Listeners
+    from robotgate._losses import Losses
     from robotgate._overrides import HostPattern, Overrides
     from robotgate._pace_key import PaceKeyFunction
     from robotgate._ports import Clock, Store
@@ -31,6 +35,8 @@ class Lanes:
         pace_key: which lane a request belongs to, by its origin and its path and query.
         parts_paths: whether it may part the paths of one origin.
         max_slots: what a connection pool grants a host at most; None where there is no such limit.
+        losses: hears of it when the store fails.
+        eviction: bounds how many hosts are kept here.
     """
 
     def __init__(
@@ -43,6 +49,8 @@ class Lanes:
         clock: Clock,
         store: Store,
         listeners: Listeners,
+        losses: Losses,
+        eviction: Eviction,
     ) -> None:
         self._overrides = overrides
         self.pace_key = pace_key
@@ -51,12 +59,19 @@ class Lanes:
         self._clock = clock
         self._store = store
         self._listeners = listeners
+        self._losses = losses
         self._blocks = HostBlocks()
         self._lanes: dict[str, Lane] = {}
-        self._members: dict[str, dict[str, Member]] = {}
+        self._members: OrderedDict[str, dict[str, Member]] = OrderedDict()
+        """By pace key, the oldest first; every lane's are among them."""
         self._arrivals = count()
         self._asked: dict[str, Asked] = {}
-        self._blocked_by: dict[str, BlockCause] = {}
+        self._blocked_by: OrderedDict[str, BlockCause] = OrderedDict()
+        self._hosts = eviction.table(self._members, may_go=self._may_go, let_go=self._let_go)
+        self._causes = eviction.table(
+            self._blocked_by, may_go=lambda key: key not in self._lanes, let_go=self._blocked_by.pop
+        )
+        self._loading: set[asyncio.Timeout] = set()
         self._is_closed = False
 
     def __len__(self) -> int:
@@ -72,16 +87,16 @@ class Lanes:
         lane = self._lanes.get(pace_key)
         if lane is not None:
             return lane
-        state = await self._store.load_host(pace_key)
-        if self._is_closed:
-            raise GateClosedError
+        state = await self._load(pace_key)
         # Another task may have made the lane while the store was asked.
         lane = self._lanes.get(pace_key)
         if lane is None:
+            # Before it is there: nobody has asked for anything yet, and it would seem to be needed by nobody.
+            self._causes.make_room(pace_key)
             lane = self._lanes[pace_key] = Lane(
                 pace_key,
                 state=state or HostState(),
-                members=self._members.setdefault(pace_key, {}),
+                members=self._members_of(pace_key),
                 blocked_by=self._blocked_by,
                 new_member=self._new_member,
                 max_slots=self._max_slots,
@@ -89,6 +104,7 @@ class Lanes:
                 clock=self._clock,
                 store=self._store,
                 listeners=self._listeners,
+                losses=self._losses,
                 on_idle=self._drop,
             )
         return lane
@@ -103,12 +119,38 @@ class Lanes:
             if pace_key in self._lanes:
                 self._lanes[pace_key].ask(origin, asked)
                 continue
+            if asked == NOTHING_ASKED and pace_key not in self._members:
+                continue
             # It binds the other members of a lane to come, though nobody asks for this origin again.
-            members = self._members.setdefault(pace_key, {})
+            members = self._members_of(pace_key)
             if origin.text not in members:
                 members[origin.text] = self._new_member(origin)
             members[origin.text].asked = asked
             self._forget(pace_key)
+
+    def can_spare(self, origin: Origin) -> bool:
+        """Whether what an origin asks may be forgotten now: nobody comes or waits for it, and it binds no wait.
+
+        One that had a turn since it was last asked about is not to be spared this time.
+        """
+        now = self._clock.now()
+        # Each of them is asked, whatever the first says: asking is what gives a second chance no third.
+        can_spare = [self._can_spare(pace_key, origin, now) for pace_key in self._pace_keys_of(origin)]
+        return all(can_spare)
+
+    def forget(self, origin: Origin) -> None:
+        """Let go of what an origin asks."""
+        if self._asked.pop(origin.text, None) is None:
+            return
+        for pace_key in self._pace_keys_of(origin):
+            member = self._members.get(pace_key, {}).get(origin.text)
+            if member is None:
+                continue
+            member.asked = NOTHING_ASKED
+            if pace_key in self._lanes:
+                self._lanes[pace_key].reckon()
+            else:
+                self._forget(pace_key)
 
     def wait(self, origin: Origin, target: str) -> float:
         """Seconds until the next turn of a page, at the least, as far as memory tells."""
@@ -117,12 +159,20 @@ class Lanes:
         if lane is not None:
             return lane.wait(origin)
         now = self._clock.now()
-        state, member, spacing = self.recall(pace_key, origin)
+        try:
+            state, member, spacing = self.recall(pace_key, origin)
+        except StoreError:
+            # Nobody knows; who comes for a turn will hear of it.
+            return 0.0
         left = member.start_at(state, spacing=spacing, ahead=False, now=now) - now
         return left if left > _pacing.CLOCK_GRAIN else 0.0
 
     def recall(self, pace_key: str, origin: Origin) -> tuple[HostState, Member, Spacing]:
-        """What this process remembers of a host, of one of its origins, and what spaces visits to them."""
+        """What this process remembers of a host, of one of its origins, and what spaces visits to them.
+
+        Raises:
+            StoreError: the store could not tell.
+        """
         state = self._store.recall_host(pace_key) or HostState()
         members = self._members.get(pace_key, {})
         member = members.get(origin.text) or self._new_member(origin)
@@ -179,6 +229,74 @@ class Lanes:
         lanes, self._lanes = self._lanes, {}
         for lane in lanes.values():
             lane.close()
+        for limit in self._loading:
+            limit.reschedule(asyncio.get_running_loop().time())
+
+    async def _load(self, pace_key: str) -> HostState | None:
+        """What the store knows of a host; a store that takes for ever keeps nobody once the gate is closed.
+
+        Raises:
+            GateClosedError: the gate was closed.
+            StoreError: it could not be read.
+        """
+        limit = asyncio.timeout(None)
+        self._loading.add(limit)
+        try:
+            async with limit:
+                state = await self._store.load_host(pace_key)
+        except TimeoutError:
+            if limit.expired():
+                raise GateClosedError from None
+            raise
+        finally:
+            self._loading.discard(limit)
+        if self._is_closed:
+            raise GateClosedError
+        return state
+
+    def _members_of(self, pace_key: str) -> dict[str, Member]:
+        members = self._members.get(pace_key, {})
+        self._hosts.put(pace_key, members)
+        return members
+
+    def _may_go(self, pace_key: str) -> bool:
+        """Whether what is kept of a host can be spared; what its sites ask is kept for as long as they are."""
+        now = self._clock.now()
+        lane, members = self._lanes.get(pace_key), self._members[pace_key].values()
+        if lane is not None and not lane.is_spare(now):
+            return False
+        return all(member.is_spare(now) for member in members)
+
+    def _let_go(self, pace_key: str) -> None:
+        lane = self._lanes.pop(pace_key, None)
+        if lane is not None:
+            lane.retire()
+        members = self._members[pace_key]
+        for origin, member in list(members.items()):
+            if member.asked == NOTHING_ASKED:
+                del members[origin]
+        if not members:
+            del self._members[pace_key]
+
+    def _can_spare(self, pace_key: str, origin: Origin, now: float) -> bool:
+        member = self._members.get(pace_key, {}).get(origin.text)
+        if member is None:
+            return True
+        if member.is_used:
+            member.is_used = False
+            return False
+        lane = self._lanes.get(pace_key)
+        if lane is not None:
+            return lane.can_spare(member, now)
+        if not member.is_spare(now):
+            return False
+        if member.asked == NOTHING_ASKED:
+            return True
+        try:
+            state, _, spacing = self.recall(pace_key, origin)
+        except StoreError:
+            return False
+        return _pacing.earliest_start_at(state, spacing=spacing, now=now) - now <= _pacing.CLOCK_GRAIN
 
     def _new_member(self, origin: Origin) -> Member:
         return Member(

@@ -29,6 +29,7 @@ class Member:
         "asked",
         "blocked_until_at",
         "circuit",
+        "is_used",
         "open_turns",
         "options",
         "origin",
@@ -49,6 +50,8 @@ class Member:
         self.outage = ""
         """Why it could not be reached the last time, in words."""
         self.waiters = Waiters()
+        self.is_used = False
+        """Whether it had a turn since somebody last looked whether it may go."""
         self.open_turns = 0
         self.probes = 0
         """Requests under way that try whether it can be reached again."""
@@ -59,14 +62,18 @@ class Member:
         return self.circuit is _circuit.CLOSED and not self.asked.visit_times
 
     @property
+    def is_busy(self) -> bool:
+        """Whether somebody waits for it, or has a turn."""
+        return self.open_turns > 0 or len(self.waiters) > 0
+
+    @property
     def is_forgettable(self) -> bool:
         """Whether a new member would be as good."""
-        return (
-            self.asked == NOTHING_ASKED
-            and self.circuit is _circuit.CLOSED
-            and not self.open_turns
-            and not self.waiters
-        )
+        return self.asked == NOTHING_ASKED and self.circuit is _circuit.CLOSED and not self.is_busy
+
+    def is_spare(self, now: float) -> bool:
+        """Whether nothing that binds now would be lost with it, but for what its site asks."""
+        return not self.is_busy and not _circuit.is_open(self.circuit, now=now)
 
     def is_probed(self, now: float) -> bool:
         """Whether the one request that tries whether it can be reached again is under way."""

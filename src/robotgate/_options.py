@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 MAX_FETCH_BYTES: Final = 10 * 1024 * 1024
+MAX_HOSTS: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +44,7 @@ class Options:
     allow_private_addresses: bool
     status_policy: StatusPolicy
     max_bytes: int
+    max_hosts: int = MAX_HOSTS
     middleware_timeout: float | None = None
     rate: tuple[int, float] | None = None
     total_rate: tuple[int, float] | None = None
@@ -61,7 +63,7 @@ class Options:
             check_seconds("max_wait", self.max_wait)
         if self.middleware_timeout is not None:
             check_seconds("middleware_timeout", self.middleware_timeout)
-        for name in ("concurrency_per_host", "concurrency", "robots_concurrency", "max_bytes"):
+        for name in ("concurrency_per_host", "concurrency", "robots_concurrency", "max_bytes", "max_hosts"):
             check_whole(name, getattr(self, name), least=1)
         for name in ("rate", "total_rate", "robots_rate"):
             rate_of(name, getattr(self, name))

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from aiolimiter import AsyncLimiter
 
 from robotgate import _pacing, _quota
+from robotgate._errors import StoreError
+from robotgate._losses import Task
 from robotgate._member import spacing_of
 from robotgate._pacing import CLOCK_GRAIN
 from robotgate._spacing import UNSPACED
@@ -16,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from robotgate._errors import HostUnavailableError
+    from robotgate._losses import Losses
     from robotgate._member import Member
     from robotgate._pacing import HostState
     from robotgate._ports import Store
@@ -31,10 +36,12 @@ class Pacer:
 
     Args:
         members: what is paced together; the strictest of them binds all.
+        losses: hears of it when the store fails.
     """
 
     __slots__ = (
         "_limiter",
+        "_losses",
         "_members",
         "_pace_key",
         "_rates",
@@ -45,12 +52,21 @@ class Pacer:
         "state",
     )
 
-    def __init__(self, pace_key: str, *, state: HostState, members: Collection[Member], store: Store) -> None:
+    def __init__(
+        self,
+        pace_key: str,
+        *,
+        state: HostState,
+        members: Collection[Member],
+        store: Store,
+        losses: Losses,
+    ) -> None:
         self.state = state
         self.spacing = UNSPACED
         self._pace_key = pace_key
         self._members = members
         self._store = store
+        self._losses = losses
         self._limiter: AsyncLimiter | None = None
         self.heeds_latency = False
         """Whether the delay grows with the time that responses take."""
@@ -131,10 +147,31 @@ class Pacer:
             self._starts.append(now)
 
     def recall(self) -> None:
-        """Take in what others, who share the store, have learnt of the host."""
-        known = self._store.recall_host(self._pace_key)
+        """Take in what others, who share the store, have learnt of the host.
+
+        Raises:
+            StoreError: nobody knows what they have learnt, so nothing must be sent.
+        """
+        try:
+            known = self._store.recall_host(self._pace_key)
+        except StoreError as error:
+            self._losses.begin(Task.RECALL, error)
+            raise
+        if self._losses.tasks:
+            self._losses.end(Task.RECALL)
         if known is not None and known is not self.state:
             self.state = _pacing.merged(self.state, known)
+
+    def recall_if_possible(self) -> None:
+        """As `recall`, where nothing is sent by what is known: who is to send looks again, and hears of the store."""
+        with suppress(StoreError):
+            self.recall()
+
+    def is_spaced_by(self, member: Member) -> bool:
+        """Whether visits would be closer together if one of several members asked for nothing."""
+        others = [other for other in self._members if other is not member]
+        without = replace(spacing_of(others, self.state), floor=self.spacing.floor)
+        return without.day != self.spacing.day
 
     def remember(self, state: HostState) -> None:
         """Go on from a new state.
@@ -147,7 +184,13 @@ class Pacer:
         self.state = state
         if self.heeds_latency:
             self._space()
-        self._store.remember_host(self._pace_key, state)
+        try:
+            self._store.remember_host(self._pace_key, state)
+        except StoreError as error:
+            self._losses.begin(Task.REMEMBER, error)
+            raise
+        if self._losses.tasks:
+            self._losses.end(Task.REMEMBER)
 
     def _space(self) -> None:
         spacing = spacing_of(self._members, self.state)

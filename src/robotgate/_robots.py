@@ -19,9 +19,10 @@ from robotgate._errors import (
     NonPublicAddressError,
     StoreError,
 )
-from robotgate._events import RobotsFetched, StoreLost
+from robotgate._events import RobotsFetched
 from robotgate._flight import Flight
 from robotgate._lines import MAX_BYTES
+from robotgate._losses import Task
 from robotgate._site import Site, own_site, site_of
 from robotgate._spacing import NOTHING_ASKED
 from robotgate._status import STATUS_TABLE, Outcome
@@ -29,9 +30,11 @@ from robotgate._urls import ROBOTS_PATH, Origin, split_url
 
 if TYPE_CHECKING:
     from robotgate._bound import Bound
+    from robotgate._eviction import Eviction
     from robotgate._identity import Identity
     from robotgate._lanes import Lanes
     from robotgate._listeners import Listeners
+    from robotgate._losses import Losses
     from robotgate._overrides import HostPattern, Overrides
     from robotgate._ports import Clock, Fetcher, Store
 
@@ -66,9 +69,12 @@ class RobotsKeeper:
         fetcher: Fetcher,
         bound: Bound,
         listeners: Listeners,
+        losses: Losses,
+        eviction: Eviction,
     ) -> None:
         self.sites: dict[str, Site] = {}
-        """By origin as text; look at `Site.fresh_until_at` before believing one."""
+        """By origin as text, to be read; look at `Site.fresh_until_at` before believing one."""
+        self._table = eviction.table(self.sites, may_go=self._may_go, let_go=self._let_go)
         self._options = options
         self._clock = clock
         self._store = store
@@ -76,6 +82,7 @@ class RobotsKeeper:
         self._fetcher = fetcher
         self._bound = bound
         self._listeners = listeners
+        self._losses = losses
         self._flights: dict[Origin, Flight] = {}
         self._is_closed = False
 
@@ -92,7 +99,8 @@ class RobotsKeeper:
         if site is not None:
             return site
         if self._options.overrides.options(origin.host).ignore_robots:
-            site = self.sites[origin.text] = own_site(origin)
+            site = own_site(origin)
+            self._table.put(origin.text, site)
             return site
         return await self._asked(origin)
 
@@ -141,7 +149,7 @@ class RobotsKeeper:
         site = self._site_of(record)
         if self._options.overrides.options(site.origin.host).ignore_robots:
             return site
-        self.sites[site.key] = site
+        self._table.put(site.key, site)
         self._lanes.ask(site.origin, NOTHING_ASKED if site.delay_is_refused else site.asked)
         return site
 
@@ -151,7 +159,7 @@ class RobotsKeeper:
             if not pattern.matches(site.origin.host):
                 continue
             if site.record is None or self._options.overrides.options(site.origin.host).ignore_robots:
-                del self.sites[key]
+                self._table.take(key)
                 self._lanes.ask(site.origin, NOTHING_ASKED)
             else:
                 self.learn(site.record)
@@ -159,7 +167,7 @@ class RobotsKeeper:
     async def aclose(self) -> None:
         """Cancel what runs and wait for it; callers get `GateClosedError`."""
         self._is_closed = True
-        self.sites.clear()
+        self._table.clear()
         await asyncio.gather(*(flight.cancel() for flight in list(self._flights.values())))
 
     def _site_of(self, record: RobotsRecord) -> Site:
@@ -196,13 +204,17 @@ class RobotsKeeper:
         try:
             await self._store.save_record(record)
         except StoreError as error:
-            self.tell_lost(error)
+            self._losses.begin(Task.SAVE, error)
             raise
+        self._losses.end(Task.SAVE)
 
-    def tell_lost(self, error: StoreError) -> None:
-        """The store failed to keep something; memory has it."""
-        if self._listeners.is_heard(StoreLost):
-            self._listeners.emit(StoreLost(at=self._clock.now(), error=error))
+    def _may_go(self, key: str) -> bool:
+        """Whether a site can be spared: the store knows it as well, and nobody is busy with it."""
+        origin = self.sites[key].origin
+        return origin not in self._flights and self._lanes.can_spare(origin)
+
+    def _let_go(self, key: str) -> None:
+        self._lanes.forget(self._table.take(key).origin)
 
     def _tell_fetched(self, site: Site, record: RobotsRecord) -> None:
         if not self._listeners.is_heard(RobotsFetched):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from robotgate._admission import Admission, Interest
     from robotgate._bound import Bound
     from robotgate._errors import RobotGateError
+    from robotgate._eviction import Eviction
+    from robotgate._lane import Lane
     from robotgate._lanes import Lanes
     from robotgate._listeners import Listeners
     from robotgate._ports import Clock
@@ -41,6 +43,9 @@ if TYPE_CHECKING:
 
 MAX_LOCATED: Final = 10_000
 """Origins whose spelling is remembered: reading a URL takes longer than most of what is done with it."""
+
+STORE_TIMEOUT: Final = 1.0
+"""Seconds that a store has to tell of a host, however little patience somebody has."""
 
 
 class Turns:
@@ -54,6 +59,7 @@ class Turns:
         clock: Clock,
         bound: Bound,
         listeners: Listeners,
+        eviction: Eviction,
         allow_private_addresses: bool,
     ) -> None:
         self._keeper = keeper
@@ -63,8 +69,11 @@ class Turns:
         self._listeners = listeners
         self._allow_private_addresses = allow_private_addresses
         self._located: dict[str, Origin] = {}
-        self.refused: Counter[str] = Counter()
+        self.refused: OrderedDict[str, int] = OrderedDict()
         """How many turns the rules of each origin refused, by origin as text."""
+        self._refusals = eviction.table(
+            self.refused, may_go=lambda key: key not in keeper.sites, let_go=self.refused.pop
+        )
 
     def locate(self, url: str | URL) -> tuple[Origin, str]:
         """The origin of a URL, and its path and query as they will be sent.
@@ -208,7 +217,8 @@ class Turns:
             site = self._keeper.fresh(wish.origin) or await self._unknown_site(wish)
             if not site.rules.allows(wish.target):
                 raise self._refusal(site, wish)
-            lane = await self._lanes.lane(self._lanes.pace_key(wish.origin, wish.target))
+            pace_key = self._lanes.pace_key(wish.origin, wish.target)
+            lane = self._lanes.peek(pace_key) or await self._new_lane(pace_key, wish)
             judged = Judged(self._keeper, wish, site, may_be_stale=may_be_stale)
             may_be_stale = True
             try:
@@ -251,6 +261,14 @@ class Turns:
                     return await self._keeper.site(wish.origin)
         raise TooSoonError(host, max(self._lanes.wait(wish.origin, wish.target), MIN_RETRY_AFTER))
 
+    async def _new_lane(self, pace_key: str, wish: Wish) -> Lane:
+        """A lane that is made of what the store knows, which may take its time to tell."""
+        left = self._left(wish)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(None if left is None else max(left, STORE_TIMEOUT)):
+                return await self._lanes.lane(pace_key)
+        raise TooSoonError(wish.origin.host, MIN_RETRY_AFTER)
+
     def _left(self, wish: Wish) -> float | None:
         if wish.max_wait is None:
             return None
@@ -262,7 +280,7 @@ class Turns:
             return NonPublicAddressError(verdict.url, verdict.cause)
         if site.is_unreachable:
             return refusal_of(verdict)
-        self.refused[site.key] += 1
+        self._refusals.put(site.key, self.refused.get(site.key, 0) + 1)
         if self._listeners.is_heard(VerdictRefused):
             self._listeners.emit(VerdictRefused(at=self._clock.now(), verdict=verdict))
         return refusal_of(verdict, wish.chain)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 
+import pytest
+
+from robotgate import Answer, RobotGate
 from robotgate._clock import SystemClock
+from robotgate.testing import ScriptedFetcher
 
 
 def test_tells_seconds_since_the_epoch() -> None:
@@ -31,3 +36,30 @@ def test_counts_as_the_monotonic_clock_does() -> None:
         pass
     passed = time.monotonic() - high
     assert passed - 1e-6 <= clock.now() - first <= time.monotonic() - low + 1e-6
+
+
+@pytest.mark.parametrize("date", [0.0, 1_000_000_000.0, 4_000_000_000.0])
+def test_date_that_is_set_changes_nothing(monkeypatch: pytest.MonkeyPatch, date: float) -> None:
+    """The epoch is read once: the machine's date may be set to whatever afterwards."""
+    clock = SystemClock()
+    before = clock.now()
+    monkeypatch.setattr(time, "time", lambda: date)
+    assert 0.0 <= clock.now() - before < 10.0
+
+
+@pytest.mark.parametrize("date", [0.0, 4_000_000_000.0])
+async def test_date_that_is_set_shortens_no_wait(monkeypatch: pytest.MonkeyPatch, date: float) -> None:
+    """A gate by the system's clock, a waiter, and a date that jumps: the delay is kept by the loop's time."""
+    delay = 0.3
+    fetcher = ScriptedFetcher({}, otherwise=Answer(status=404))
+    async with RobotGate("ExampleBot", contact="bot@example.org", delay=delay, fetcher=fetcher) as gate:
+        loop = asyncio.get_running_loop()
+        gate.learn("http://a.example/", b"")
+        async with gate.turn("http://a.example/1"):
+            waiting = asyncio.create_task(gate.turn("http://a.example/2").__aenter__())
+            await asyncio.sleep(0)
+        ended_at = loop.time()
+        monkeypatch.setattr(time, "time", lambda: date)
+        turn = await waiting
+        assert delay - 0.002 <= loop.time() - ended_at < 10.0
+        turn.end()

@@ -32,7 +32,7 @@ PAGE: Final = "http://site.example/page"
 
 SECONDS = ("delay", "max_wait", "middleware_timeout")
 PATIENCE = ("max_delay", "max_block")
-COUNTS = ("concurrency_per_host", "concurrency", "robots_concurrency", "max_bytes")
+COUNTS = ("concurrency_per_host", "concurrency", "robots_concurrency", "max_bytes", "max_hosts")
 NO_SECONDS: Final[tuple[object, ...]] = (-1, -0.001, math.nan, math.inf, "1", True, [], b"1", 1j)
 NO_PATIENCE: Final = tuple(value for value in NO_SECONDS if value != math.inf)
 NO_COUNTS = (0, -1, 1.0, "1", True, None, math.nan)

@@ -36,6 +36,7 @@ from robotgate import (
     HostUnavailableError,
     MemoryStore,
     StoreError,
+    StoreLost,
     TurnRefused,
 )
 from robotgate.testing import ScriptedFetcher
@@ -144,7 +145,8 @@ async def test_turn_refused_by_the_store_is_told() -> None:
         error, _ = await refusal(visit(gate), StoreError)
         store.is_full = False
         await settle()
-    assert heard == [TurnRefused(at=0.0, url=PAGE, error=error)]
+    assert isinstance(error, StoreError)
+    assert heard == [StoreLost(at=0.0, error=error), TurnRefused(at=0.0, url=PAGE, error=error)]
 
 
 async def test_turn_that_the_store_fails_at_its_end_has_ended() -> None:
@@ -162,7 +164,7 @@ async def test_turn_that_the_store_fails_at_its_end_has_ended() -> None:
         turn.end()
         await settle()
         assert gate.host(PAGE).open_turns == 0
-    assert kinds(heard) == ["TurnBegan", "TurnEnded"]
+    assert kinds(heard) == ["TurnBegan", "StoreLost", "TurnEnded"]
 
 
 async def test_wait_of_a_turn_had_again_is_the_last_one() -> None:

@@ -1,0 +1,447 @@
+"""More hosts than may be kept in memory: the oldest go, nothing is asked for twice, and no wait is shortened."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter, defaultdict
+from contextlib import suppress
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from tests.failing import FailingStore
+from tests.pace_law import PaceLaw, Visitor
+from tests.paced import (
+    DAY,
+    HOUR,
+    MINUTE,
+    PAGE,
+    REFUSED,
+    asks,
+    everywhere,
+    fail,
+    make_gate,
+    now,
+    refusal,
+    retry_at,
+    scripted,
+    sleep_until,
+    visit,
+)
+from tests.waiting import settle
+
+from robotgate import Answer, DisallowedError, HostUnavailableError, MemoryStore, PaceKey, TooSoonError
+
+if TYPE_CHECKING:
+    from robotgate import RobotGate, Turn
+    from robotgate.testing import ScriptedFetcher
+
+GRAIN: Final = 1e-6
+PRIVATE: Final = b"User-agent: *\nDisallow: /private\n"
+NOBODY: Final = "http://other{}.example/page"
+
+
+def sizes(gate: RobotGate) -> dict[str, int]:
+    """How much of each kind is kept in memory."""
+    engine = gate._engine
+    assert engine is not None
+    return {
+        "sites": len(engine.keeper.sites),
+        "lanes": len(engine.lanes),
+        "members": sum(len(members) for members in engine.lanes._members.values()),
+        "asked": len(engine.lanes._asked),
+        "causes": len(engine.lanes._blocked_by),
+        "refused": len(engine.turns.refused),
+    }
+
+
+async def crowd_out(gate: RobotGate, count: int = 20) -> None:
+    """So many other hosts are learnt of, twice: whoever was given a second chance has had it."""
+    for time in range(2):
+        for number in range(count):
+            gate.learn(f"http://crowd{time}-{number}.example/", PRIVATE)
+    await settle()
+
+
+def robots_requests(fetcher: ScriptedFetcher) -> Counter[str]:
+    """How often each robots.txt was asked for."""
+    return Counter(url for _, url in fetcher.requests)
+
+
+async def test_host_that_comes_again_is_known_from_the_store() -> None:
+    """Its rules were let go of; they are loaded, not asked for again."""
+    fetcher = everywhere(PRIVATE)
+    async with make_gate(fetcher, max_hosts=5) as gate:
+        await visit(gate)
+        await sleep_until(MINUTE)
+        await crowd_out(gate)
+        assert gate.allowed_nowait(PAGE) is None
+        assert sizes(gate)["sites"] == 5
+        assert await gate.allowed("http://a.example/private") is False
+        await visit(gate)
+        assert gate.host(PAGE).visits == 3
+    assert robots_requests(fetcher) == {"http://a.example/robots.txt": 1}
+
+
+async def test_crawl_delay_that_is_not_served_is_kept() -> None:
+    """A host that asked for half a minute keeps it, however many others come meanwhile; then it may go."""
+    fetcher = scripted({"http://a.example": asks("Crawl-delay: 30")}, otherwise=Answer(status=404))
+    async with make_gate(fetcher, max_hosts=3) as gate:
+        assert await visit(gate) == 30.0
+        await crowd_out(gate)
+        assert gate.allowed_nowait(PAGE) is True
+        assert gate.wait_time(PAGE) == 30.0
+        await sleep_until(59.0)
+        await crowd_out(gate)
+        assert gate.wait_time(PAGE) == 1.0
+        assert await visit(gate) == 60.0
+        await sleep_until(100.0)
+        await crowd_out(gate)
+        assert gate.allowed_nowait(PAGE) is None
+        assert sizes(gate)["asked"] == 0
+        assert await visit(gate) == 100.0
+        assert gate.wait_time(PAGE) == 30.0
+    assert robots_requests(fetcher)["http://a.example/robots.txt"] == 1
+
+
+async def test_crawl_delay_binds_the_host_while_it_is_visited() -> None:
+    """One origin asks for ten seconds, another of the same host is visited: what was asked stays."""
+    fetcher = scripted({"http://a.example": asks("Crawl-delay: 10")})
+    async with make_gate(fetcher, max_hosts=2) as gate:
+        await gate.allowed(PAGE)
+        starts = []
+        for _ in range(6):
+            starts.append(await visit(gate, "https://a.example/page"))
+            await crowd_out(gate)
+            await asyncio.sleep(9.99)
+            await crowd_out(gate)
+        assert all(later - sooner >= 10.0 for sooner, later in pairwise(starts))
+
+
+@pytest.mark.parametrize("retry_after", [20.0, HOUR])
+async def test_block_is_kept(retry_after: float) -> None:
+    """Who asked us to stay away is left alone, though nobody asks for him any more."""
+    async with make_gate(max_hosts=2, max_block=MINUTE) as gate:
+        async with gate.turn(PAGE) as turn:
+            turn.report(status=503, headers={"Retry-After": str(retry_after)})
+        until_at = now() + retry_after
+        for number in range(10):
+            await visit(gate, NOBODY.format(number))
+        await crowd_out(gate)
+        assert gate.wait_time(PAGE) == pytest.approx(until_at - now())
+        if retry_after > MINUTE:
+            await refusal(visit(gate), HostUnavailableError)
+        await sleep_until(until_at)
+        assert await visit(gate) == until_at
+
+
+async def test_operators_block_is_kept() -> None:
+    """It is no part of what is bounded."""
+    async with make_gate(max_hosts=2) as gate:
+        await visit(gate)
+        gate.block("a.example")
+        await crowd_out(gate)
+        await refusal(visit(gate), HostUnavailableError)
+        assert gate.host(PAGE).blocked_by_operator_until_at is not None
+        gate.unblock("a.example")
+        await visit(gate)
+
+
+async def test_open_circuit_is_kept() -> None:
+    """Who cannot be reached is not tried sooner because others came."""
+    async with make_gate(max_hosts=2) as gate:
+        await visit(gate)
+        await fail(gate)
+        at = await retry_at(gate)
+        for number in range(5):
+            await visit(gate, NOBODY.format(number))
+        await crowd_out(gate)
+        assert await retry_at(gate) == at
+        await sleep_until(at + 1)
+        for number in range(20):
+            await visit(gate, NOBODY.format(number))
+        await crowd_out(gate)
+        assert sizes(gate)["members"] <= 2
+
+
+async def test_quota_is_kept() -> None:
+    """Three an hour are three an hour, whoever comes in between."""
+    async with make_gate(max_hosts=2, rate=(3, HOUR)) as gate:
+        starts = [await visit(gate) for _ in range(2)]
+        for number in range(20):
+            await visit(gate, NOBODY.format(number))
+            await crowd_out(gate)
+        starts.append(await visit(gate))
+        # The first of the three was for robots.txt.
+        assert starts[-1] == HOUR
+
+
+async def test_waiters_and_turns_are_kept() -> None:
+    """Who waits, and who has a turn, keep their host, with its rules."""
+    async with make_gate(everywhere(PRIVATE), max_hosts=1, concurrency=3) as gate:
+        waiting = [asyncio.create_task(visit(gate, takes=100.0)) for _ in range(3)]
+        await settle()
+        for number in range(20):
+            await visit(gate, NOBODY.format(number))
+            await crowd_out(gate)
+        assert gate.host(PAGE).waiting == 2
+        assert gate.allowed_nowait(PAGE) is True
+        assert await asyncio.gather(*waiting) == [1.0, 102.0, 203.0]
+
+
+async def test_flight_is_kept() -> None:
+    """A robots.txt under way is asked for once, whoever comes meanwhile; everybody who waited has its answer."""
+    fetcher = everywhere(PRIVATE, latency=5.0)
+    async with make_gate(fetcher, max_hosts=1) as gate:
+        asking = [asyncio.create_task(gate.allowed(PAGE)) for _ in range(5)]
+        await asyncio.sleep(2.5)
+        await crowd_out(gate)
+        asking += [asyncio.create_task(gate.allowed(PAGE)) for _ in range(5)]
+        assert await asyncio.gather(*asking) == [True] * 10
+    assert robots_requests(fetcher) == {"http://a.example/robots.txt": 1}
+
+
+async def test_site_whose_rules_are_asked_for_again_is_kept() -> None:
+    """What is known of it serves until better is known, though the store takes its time."""
+    store = FailingStore()
+    async with make_gate(everywhere(PRIVATE), store=store, max_hosts=1) as gate:
+        gate.learn(PAGE, PRIVATE, fresh_until=10.0)
+        await sleep_until(20.0)
+        store.hangs = {"lease"}
+        asking = asyncio.create_task(gate.allowed(PAGE))
+        await settle()
+        await crowd_out(gate)
+        assert gate.host(PAGE).checked_at == 0.0
+        store.recover()
+        assert await asking is True
+
+
+async def test_crawl_delay_binds_what_another_gate_has_visited() -> None:
+    """A gate that never visited the host itself keeps what it asks, until that is served."""
+    fetcher, store = scripted({"http://a.example": asks("Crawl-delay: 30")}), MemoryStore()
+    async with (
+        make_gate(fetcher, store=store, obey_crawl_delay=False) as one,
+        make_gate(fetcher, store=store, max_hosts=2) as other,
+    ):
+        assert await visit(one) == 1.0
+        assert await other.allowed(PAGE)
+        await crowd_out(other)
+        assert other.wait_time("https://a.example/page") == 30.0
+        await sleep_until(31.0)
+        await crowd_out(other)
+        assert sizes(other)["asked"] == 0
+
+
+async def test_host_in_use_has_a_second_chance() -> None:
+    """One that is visited now and then stays, while those that came later and are not, go."""
+    async with make_gate(max_hosts=10) as gate:
+        await visit(gate)
+        for number in range(100):
+            gate.learn(f"http://crowd{number}.example/", PRIVATE)
+            if number % 5 == 0:
+                await asyncio.sleep(1.0)
+                await visit(gate)
+            assert gate.allowed_nowait(PAGE) is True
+        assert sizes(gate)["sites"] == 10
+        assert gate.allowed_nowait("http://crowd80.example/") is None
+
+
+async def test_refusals_are_counted_within_the_bound() -> None:
+    """How many turns a site refused is told while it is known, and forgotten with the oldest."""
+    async with make_gate(everywhere(PRIVATE), max_hosts=5, delay=0.0) as gate:
+        for number in range(50):
+            url = f"http://{number}.example/private"
+            for _ in range(2):
+                await refusal(visit(gate, url), DisallowedError)
+            assert gate.host(url).refused == 2
+        assert sizes(gate)["refused"] <= 10
+
+
+async def test_domain_that_is_never_idle_is_bounded() -> None:
+    """A trap with a host for each page: its rules, and the origins that are paced together, go as they come."""
+    fetcher = everywhere(b"User-agent: *\nCrawl-delay: 2\n")
+    async with make_gate(fetcher, max_hosts=50, pace_key=lambda _: "trap") as gate:
+        starts = []
+        for number in range(400):
+            starts.append(await visit(gate, f"http://{number}.example/page"))
+            found = sizes(gate)
+            assert found["sites"] <= 50, found
+            assert found["members"] <= 200, found
+        assert all(later - sooner >= 2.0 for sooner, later in pairwise(starts))
+    assert set(robots_requests(fetcher).values()) == {1}
+
+
+async def test_domain_that_is_never_idle_keeps_its_longest_delay() -> None:
+    """One of its hosts asks for more than all others: that binds them for as long as they come."""
+    slow = {"http://slow.example": asks("Crawl-delay: 7")}
+    fetcher = scripted(slow, otherwise=Answer(status=200, body=b"User-agent: *\nCrawl-delay: 2\n"))
+    async with make_gate(fetcher, max_hosts=20, pace_key=lambda _: "trap") as gate:
+        await visit(gate, "http://slow.example/page")
+        starts = [await visit(gate, f"http://{number}.example/page") for number in range(200)]
+        assert all(later - sooner >= 7.0 for sooner, later in pairwise(starts))
+        assert sizes(gate)["sites"] <= 20
+
+
+async def test_too_many_go_by_themselves() -> None:
+    """What could not go when others came goes when it can, though nobody comes any more."""
+    async with make_gate(everywhere(b"User-agent: *\nCrawl-delay: 20\n"), max_hosts=10) as gate:
+        await asyncio.gather(*(visit(gate, f"http://{number}.example/page") for number in range(300)))
+        assert sizes(gate)["sites"] == 300
+        await asyncio.sleep(25.0)
+        found = sizes(gate)
+        assert max(found.values()) <= 10, found
+
+
+async def test_closing_forgets_the_alarm() -> None:
+    """A gate that was too full leaves no timer behind."""
+    async with make_gate(everywhere(b"User-agent: *\nCrawl-delay: 20\n"), max_hosts=1) as gate:
+        await asyncio.gather(*(visit(gate, f"http://{number}.example/page") for number in range(5)))
+        engine = gate._engine
+        assert engine is not None
+        assert engine._eviction._alarm._handle is not None
+    assert engine._eviction._alarm._handle is None
+
+
+class Crowd:
+    """Visitors to many hosts, and what the servers see of them and are owed by them."""
+
+    def __init__(self, gate: RobotGate, *, limit: int, places: int) -> None:
+        self.visits: defaultdict[int, list[tuple[float, float]]] = defaultdict(list)
+        """From when to when, by host."""
+        self.over: Counter[str] = Counter()
+        """By how many entries memory was ever over what it may be."""
+        self._gate = gate
+        self._limit = limit
+        self._at_once = places
+        self._places = asyncio.Semaphore(places)
+        self._owed_until_at: dict[int, float] = {}
+        self._came = 0
+
+    @staticmethod
+    def delay_of(host: int) -> float:
+        """Seconds between visits, as the gate's options and the host's robots.txt ask for."""
+        return 5.0 if host % 3 == 0 else 1.0
+
+    @staticmethod
+    def robots(host: int) -> str:
+        """Its robots.txt."""
+        return asks("Disallow: /private", *(["Crawl-delay: 5"] if host % 3 == 0 else []))
+
+    async def visit(self, host: int) -> None:
+        """A visit, if one is to be had; what is in memory is counted after it."""
+        async with self._places:
+            with suppress(TooSoonError, HostUnavailableError):
+                async with self._gate.turn(f"http://{host}.example/page", max_wait=30.0) as turn:
+                    began_at = now()
+                    await asyncio.sleep((host % 5) / 10)
+                    pause = self._report(turn, host)
+                self.visits[host].append((began_at, now()))
+                self._owed_until_at[host] = now() + max(pause, self.delay_of(host))
+            self._came += 1
+            if self._came % 20 == 0:
+                self._count()
+
+    def _count(self) -> None:
+        """Hold what is in memory against the bound, and those that may not go."""
+        # What was owed until a moment ago may still be there.
+        since = now() - 2.0
+        self._owed_until_at = {host: at for host, at in self._owed_until_at.items() if at > since}
+        most = self._limit + self._at_once + len(self._owed_until_at)
+        for kind, size in sizes(self._gate).items():
+            self.over[kind] = max(self.over[kind], size - most)
+
+    def _report(self, turn: Turn, host: int) -> float:
+        """Some hosts ask to be left alone, some are not there. Returns for how many seconds."""
+        if host % 11 == 0:
+            turn.report(status=503, headers={"Retry-After": "20"})
+            return 20.0
+        if host % 13 == 0:
+            turn.report(error=REFUSED)
+            return 11.0
+        turn.report(status=200)
+        return 0.0
+
+    def short_gaps(self, robots_at: dict[int, float]) -> list[tuple[int, float]]:
+        """Hosts, and how long they were left alone where that was too short."""
+        return [
+            (host, began_at - ended_at)
+            for host, seen in self.visits.items()
+            for (_, ended_at), (began_at, _) in pairwise([(0.0, robots_at[host]), *sorted(seen)])
+            if began_at - ended_at < self.delay_of(host) - GRAIN
+        ]
+
+
+async def test_ten_thousand_hosts_through_a_gate_of_a_hundred() -> None:
+    """Memory stays within the bound, but for what may not go; every wait is served; nothing is asked for twice."""
+    count, limit = 10_000, 100
+    fetcher = scripted({f"http://{host}.example": Crowd.robots(host) for host in range(count)})
+    chance = random.Random(6)
+    hosts = list(range(count)) + chance.choices(range(count), k=count // 5)
+    chance.shuffle(hosts)
+    async with make_gate(fetcher, max_hosts=limit, concurrency=50) as gate:
+        crowd = Crowd(gate, limit=limit, places=50)
+        await asyncio.gather(*(crowd.visit(host) for host in hosts))
+        await asyncio.sleep(HOUR)
+        assert max(sizes(gate).values()) <= limit
+    assert len(crowd.visits) == count
+    assert max(crowd.over.values()) <= 0, crowd.over
+    assert set(robots_requests(fetcher).values()) == {1}
+    robots_at = {int(url.removeprefix("http://").split(".")[0]): at for at, url in fetcher.requests}
+    assert crowd.short_gaps(robots_at) == []
+
+
+@pytest.mark.parametrize("seed", range(40))
+async def test_law_of_the_pace_holds_whoever_is_let_go_of(seed: int) -> None:
+    """Hosts that come, go, block, and are blocked, through a gate that remembers one, two or three of them.
+
+    Outages are left out: of one that is over nothing is kept, and the next one counts as the first.
+    """
+    chance = random.Random(seed)
+    hosts = [f"{letter}.example" for letter in "abcdefgh"]
+    slots, delay = chance.choice([1, 1, 2]), chance.choice([0.0, 0.5, 1.0, 3.3])
+    fetcher, store = scripted(), MemoryStore(max_hosts=chance.choice([8, 100]))
+    laws = {host: PaceLaw(floor=delay, slots=slots, max_block=300.0) for host in hosts}
+    async with make_gate(
+        fetcher,
+        store=store,
+        max_hosts=chance.choice([1, 2, 3]),
+        delay=delay,
+        concurrency_per_host=slots,
+        pace_key=chance.choice([PaceKey.HOST, PaceKey.ORIGIN]),
+    ) as gate:
+        for host in hosts:
+            crawl_delay = chance.choice([0.0, 0.0, 0.7, 5.5, 20.0])
+            body = asks(f"Crawl-delay: {crawl_delay}") if crawl_delay else ""
+            gate.learn(f"http://{host}/", body.encode(), fresh_until=30 * DAY)
+            laws[host].asks(now(), f"http://{host}", crawl_delay)
+        await settle()
+        tasks: list[asyncio.Task[None]] = []
+        for who in range(150):
+            await asyncio.sleep(chance.choice([0.00007, 0.00007, 0.3001, 4.0003, 40.0007, 700.0003]))
+            host = chance.choice(hosts)
+            status, retry_after = chance.choice([(200, None)] * 6 + [(503, "20"), (429, "3"), (None, None)])
+            visitor = Visitor(
+                who=who,
+                url=f"http://{host}/page",
+                max_wait=chance.choice([None, None, None, 0.0, 7.0173]),
+                takes=chance.choice([0.0, 0.25, 2.5]),
+                status=status,
+                retry_after=retry_after,
+            )
+            tasks.append(asyncio.create_task(visitor.visit(gate, laws[host])))
+            if chance.random() < 0.1:
+                blocked = chance.choice(hosts)
+                until_at = now() + chance.choice([7.3, 299.0, 400.0])
+                gate.block(blocked, until_at)
+                laws[blocked].is_left_alone(now(), until_at)
+            if chance.random() < 0.05:
+                lifted = chance.choice(hosts)
+                gate.unblock(lifted)
+                laws[lifted].is_left_alone(now(), 0.0)
+        await asyncio.gather(*tasks)
+        assert all(law.visits == gate.host(f"http://{host}/page").visits for host, law in laws.items())
+    for law in laws.values():
+        law.pass_to(now())
+        assert law.violations == []
+    assert fetcher.requests == []
