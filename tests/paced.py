@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Fetcher,
         HostOverride,
         PaceKeyPolicy,
+        Recheck,
         RobotGateError,
         RobotsRecord,
         StatusPolicy,
@@ -67,6 +68,7 @@ class Options(TypedDict, total=False):
     max_block: float
     status_policy: StatusPolicy
     max_hosts: int
+    recheck: Recheck | None
 
 
 class UnwritableStore(MemoryStore):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 class Task(Enum):
     """What a store is there for; it may do one and fail at another."""
 
+    LOAD = "load"
     SAVE = "save"
     REMEMBER = "remember"
     RECALL = "recall"
