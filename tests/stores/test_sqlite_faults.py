@@ -282,6 +282,8 @@ async def test_deleted_while_open(store: SQLiteStore) -> None:
     What only the old one knew may be anything, so that every host counts as visited.
     """
     assert await store.load_host(HOST) == STATE
+    store.remember_host("quiet.example", HostState(visits=5))
+    await store._behind.settle()
     for file in store.path.parent.iterdir():
         file.unlink()
     with pytest.raises(
@@ -291,6 +293,7 @@ async def test_deleted_while_open(store: SQLiteStore) -> None:
     with pytest.raises(StoreError, match="the file has vanished"):
         store.remember_host(HOST, LATER)
     await comes_back(store)
+    assert rows(store.path, "SELECT visits FROM hosts WHERE pace_key = 'quiet.example'") == [(5,)]
     unknown = HostState(last_visit_at=NOW)
     assert await store.load_host("unknown.example") == unknown
     assert store.recall_host("other.example") == unknown
@@ -303,6 +306,7 @@ async def test_directory_vanished_while_open(store: SQLiteStore) -> None:
     await refuses(
         store, r"the file has vanished|it cannot be opened \(No such file or directory\); see that its dir"
     )
+    await until(lambda: "No such file" in str(store._behind.lost))
     assert not store.path.parent.exists()
     away.rename(store.path.parent)
     await comes_back(store)
@@ -455,6 +459,38 @@ async def test_whoever_waits_is_told(store: SQLiteStore) -> None:
     store.path.rmdir()
     away.rename(store.path)
     await until(lambda: store._behind.lost is None)
+
+
+async def test_batch_that_failed_is_written_later(store: SQLiteStore) -> None:
+    """What was on its way to the file when it was lost is not lost with it; what was said since is newer."""
+    with locked(store.path):
+        store.remember_host(HOST, replace(LATER, visits=41))
+        store.remember_host("other.example", HostState(visits=9))
+        await until(lambda: store._behind._writing is not None)
+        store.remember_host(HOST, LATER)
+        await until(lambda: store._behind.lost is not None)
+    await comes_back(store)
+    assert rows(store.path, "SELECT visits FROM hosts WHERE pace_key = 'other.example'") == [(9,)]
+
+
+@pytest.mark.parametrize("when_lost", WhenLost)
+async def test_whoever_waits_for_the_next_batch_is_told_too(
+    path: Path, monkeypatch: pytest.MonkeyPatch, when_lost: WhenLost
+) -> None:
+    """Not only once the file is tried again."""
+    store = SQLiteStore(path, clock=HandClock(), when_lost=when_lost)
+    await store.open()
+    monkeypatch.setattr(_write_behind, "RETRY_DELAY", 3600.0)
+    with locked(path):
+        first = asyncio.create_task(store.save_record(RECORD))
+        await until(lambda: store._behind._writing is not None)
+        second = asyncio.create_task(store.save_record(replace(RECORD, origin=Origin("http", HOST, 80))))
+        async with asyncio.timeout(5):
+            outcomes = await asyncio.gather(first, second, return_exceptions=True)
+    expected = StoreError if when_lost is WhenLost.RAISE else type(None)
+    assert [type(outcome) for outcome in outcomes] == [expected, expected]
+    await store.aclose()
+    assert len(rows(path, "SELECT * FROM records")) >= 1
 
 
 async def test_migrates_or_stays_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
