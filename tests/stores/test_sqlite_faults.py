@@ -476,11 +476,15 @@ async def test_batch_that_failed_is_written_later(store: SQLiteStore) -> None:
 async def test_closing_writes_what_just_failed(store: SQLiteStore) -> None:
     """Nobody knows yet that the batch before the last will fail: the last has all of it once more."""
     with closing(sqlite3.connect(store.path, isolation_level=None, check_same_thread=False)) as other:
+
+        def unlock() -> None:
+            other.execute("ROLLBACK")
+
         other.execute("BEGIN EXCLUSIVE")
         store.remember_host(HOST, LATER)
         store._behind.flush()
         # On the thread, after that batch and before the last.
-        store._database._jobs.put(lambda: other.execute("ROLLBACK") and None)
+        store._database._jobs.put(unlock)
         await store.aclose()
     assert rows(store.path, "SELECT visits FROM hosts") == [(42,)]
     assert rows(store.path, "SELECT * FROM processes") == []
