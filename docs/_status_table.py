@@ -28,6 +28,12 @@ is as above.
 NOTES = f"""
 - A redirect to a place is followed up to {MAX_REDIRECTS} times, to other hosts too; what is read in the end binds
   the first origin.
+- 304 to a request that bore the ETag or Last-Modified of the copy we have, at the URL it was read from, is as if that
+  copy had been sent again: its life begins anew, by the headers of the 304. A 304 nobody asked for is a redirect to
+  nowhere. A 304 that names another copy, and a 412, have the question put once more without conditions.
+- From three quarters of its life on, whatever the site has answered is asked for again by whoever asks about it; he is
+  not kept waiting. If that comes to a row of the last kind, what is known stays as it is to its end, and is asked for
+  again after 1 min, doubling to 1 h.
 - The access results are those of RFC 9309 §2.3.1.1 to §2.3.1.4.
 - Every instant is kept with the record, so `gate.check(url)` tells which row decided, and until when.
 """

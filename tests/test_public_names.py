@@ -49,6 +49,7 @@ PUBLIC: Final = [
     "PublicConnector",
     "ReadyTurns",
     "Reason",
+    "Recheck",
     "Record",
     "RequestRate",
     "Response",

@@ -4,7 +4,7 @@ The floors, lowest first. A module imports only modules that stand before it; a 
 
     0 words: _errors _urls _speed _verdict _host _response
     1 core: _decode _normal _lines _pace _parse _wildcards _match _rules _classic _compile _robotstxt
-    1 core: _redirect _status _access _checks _quota _hours _spacing _pacing _circuit
+    1 core: _redirect _status _freshness _access _follow _checks _recheck _quota _hours _spacing _pacing _circuit
     1 core: _host_pattern _overrides _pace_key _site _options _identity _events
     1 lint: _lint_table _lint_lines _lint_findings _lint_fields _lint_values _lint_rules _lint
     2 seams: _ports
@@ -12,7 +12,8 @@ The floors, lowest first. A module imports only modules that stand before it; a 
     3 adapters: stores._lease stores.memory stores._faults stores._files stores._schema stores._database
     3 adapters: stores._processes stores._rows stores._tables stores._prune stores._hosts stores._together
     3 adapters: stores._write_behind stores._upkeep stores.sqlite stores
-    4 engine: _bound _waiters _member _pacer _queue _admission _health _lane _lanes _flight _attempts _robots
+    4 engine: _bound _waiters _member _pacer _queue _admission _health _lane _lanes
+    4 engine: _flight _attempts _robots_reader _robots
     4 engine: _turn _judged _turns _ready _credentials _page _holds _middleware _open_page _fetching _engine _gate
     5 edges: _virtual _check_store testing integrations cli
 
@@ -63,6 +64,7 @@ from robotgate._parse import Group, Record
 from robotgate._ports import Clock, Fetcher, Store
 from robotgate._public import PublicConnector
 from robotgate._ready import ReadyTurns
+from robotgate._recheck import Recheck
 from robotgate._response import Hop, Response
 from robotgate._robotstxt import CleanParam, RobotsTxt
 from robotgate._rules import Decision, Rules
@@ -114,6 +116,7 @@ __all__ = [
     "PublicConnector",
     "ReadyTurns",
     "Reason",
+    "Recheck",
     "Record",
     "RequestRate",
     "Response",

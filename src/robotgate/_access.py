@@ -5,21 +5,20 @@ Pure functions of an answer, a record and an instant.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import TYPE_CHECKING
 
-from robotgate._redirect import REDIRECT_STATUSES
+from robotgate._freshness import Validators, clamped, granted_lifetime
 from robotgate._status import (
     DAY,
     GOOGLE_PATIENCE,
     MAX_LIFETIME,
-    MAX_REDIRECTS,
     MAX_RETRY_AFTER,
     MAX_RETRY_DELAY,
     MAX_STALE_AGE,
-    MIN_LIFETIME,
     MIN_RETRY_DELAY,
+    NOT_MODIFIED,
     RETRY_JITTER,
     STATUS_TABLE,
     WITHOUT_COPY,
@@ -27,9 +26,11 @@ from robotgate._status import (
     Lifetime,
     Outcome,
     StatusPolicy,
-    outcome_of,
 )
-from robotgate._urls import Origin, parse_url
+from robotgate._verdict import AccessResult
+
+if TYPE_CHECKING:
+    from robotgate._urls import Origin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +46,9 @@ class Answer:
     """Seconds."""
     etag: str | None = None
     last_modified: str | None = None
+    expires: str | None = None
+    date: str | None = None
+    age: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,7 @@ class RobotsRecord:
     body: bytes = b""
     """The last good copy."""
     fetched_at: float | None = None
-    """When that copy was read (wall clock); None when there is none."""
+    """When that copy was read, or confirmed by a 304 (wall clock); None when there is none."""
     robots_url: str = ""
     """Where it was read from in the end."""
     redirects: tuple[str, ...] = ()
@@ -109,65 +113,39 @@ class Standing(Enum):
     CLOSED = "closed"
 
 
-def redirect_target(url: str, answer: Answer) -> str | None:
-    """Where an answer sends us, as an absolute URL; None when it does not redirect or names no place.
-
-    The place may still be no http URL at all: asking for it is what finds out.
-    """
-    if answer.status not in REDIRECT_STATUSES or not answer.location:
-        return None
-    try:
-        target = parse_url(url).join(parse_url(answer.location.strip()))
-        return str(target.with_fragment(None).with_user(None) if target.raw_host else target)
-    except ValueError:
-        return None
-
-
-def follow(url: str, redirects: tuple[str, ...], answer: Answer | Failure) -> Ending | str:
-    """What comes after an answer: the URL to ask next, or the end (RFC 9309 §2.3.1.2).
-
-    Args:
-        url: what was asked.
-        redirects: the URLs that redirected to it, first to last.
-    """
-    if isinstance(answer, Failure):
-        outcome = Outcome.NON_PUBLIC_NAME if answer.is_non_public else Outcome.FAILURE
-        return Ending(outcome, answer, url, redirects)
-    target = redirect_target(url, answer)
-    if target is None:
-        return Ending(outcome_of(answer.status), answer, url, redirects)
-    if len(redirects) == MAX_REDIRECTS:
-        return Ending(Outcome.LOST, answer, url, redirects)
-    return target
-
-
 def settle(
     origin: Origin, ending: Ending, *, previous: RobotsRecord | None, now: float, jitter: float
 ) -> RobotsRecord:
     """What to remember after an attempt.
 
     Args:
+        previous: what was known; where the attempt was conditional, it is what the conditions were taken from.
         jitter: a random number in [0, 1), so that origins that failed together do not all come back together.
     """
     failed = STATUS_TABLE[ending.outcome].lifetime is Lifetime.RETRY
     failures = (previous.failures if previous is not None else 0) + 1 if failed else 0
+    if previous is not None and _outlives(previous, ending, now):
+        return replace(
+            previous,
+            cause=previous.cause or cause_of(ending),
+            checked_at=now,
+            failures=failures,
+            failing_since_at=_failing_since(previous, now),
+        )
     record = RobotsRecord(
         origin=origin,
         outcome=ending.outcome,
         status=ending.answer.status if isinstance(ending.answer, Answer) else None,
-        cause=_cause(ending),
+        cause=cause_of(ending),
         checked_at=now,
-        fresh_until_at=now + _lifetime(ending, failures, jitter),
+        fresh_until_at=now + _lifetime(ending, previous, failures=failures, now=now, jitter=jitter),
         failures=failures,
         failing_since_at=_failing_since(previous, now) if failed else None,
         robots_url=ending.url,
         redirects=ending.redirects,
     )
     if ending.outcome is Outcome.SUCCESS and isinstance(ending.answer, Answer):
-        answer = ending.answer
-        return replace(
-            record, body=answer.body, fetched_at=now, etag=answer.etag, last_modified=answer.last_modified
-        )
+        return _with_copy(record, ending.answer, previous, now)
     if STATUS_TABLE[ending.outcome].keeps_copy and previous is not None and previous.fetched_at is not None:
         return replace(
             record,
@@ -179,6 +157,11 @@ def settle(
             last_modified=previous.last_modified,
         )
     return record
+
+
+def is_answered(record: RobotsRecord) -> bool:
+    """Whether the record tells what the site wants, and not that it could not be asked."""
+    return STATUS_TABLE[record.outcome].access is not AccessResult.UNREACHABLE
 
 
 def standing(record: RobotsRecord, policy: StatusPolicy, now: float) -> Standing:
@@ -219,7 +202,28 @@ def _failing_since(previous: RobotsRecord | None, now: float) -> float:
     return previous.failing_since_at
 
 
-def _cause(ending: Ending) -> str | None:
+def _outlives(previous: RobotsRecord, ending: Ending, now: float) -> bool:
+    """Whether what was known has not come to its end yet, and the attempt tells nothing in its place."""
+    row = STATUS_TABLE[ending.outcome]
+    tells_nothing = row.lifetime is Lifetime.RETRY and row.keeps_copy
+    return tells_nothing and is_answered(previous) and now < previous.fresh_until_at
+
+
+def _with_copy(
+    record: RobotsRecord, answer: Answer, previous: RobotsRecord | None, now: float
+) -> RobotsRecord:
+    """The record with the copy that an answer brought, or confirmed."""
+    body, validators = answer.body, Validators(answer.etag, answer.last_modified)
+    if answer.status == NOT_MODIFIED and previous is not None:
+        body = previous.body
+        validators = Validators(previous.etag, previous.last_modified).renewed_by(validators)
+    return replace(
+        record, body=body, fetched_at=now, etag=validators.etag, last_modified=validators.last_modified
+    )
+
+
+def cause_of(ending: Ending) -> str | None:
+    """What went wrong with an attempt, in words; None when nothing did."""
     if isinstance(ending.answer, Failure):
         return ending.answer.cause
     if ending.outcome is Outcome.SUCCESS:
@@ -229,31 +233,32 @@ def _cause(ending: Ending) -> str | None:
     return f"HTTP status {ending.answer.status}"
 
 
-def _lifetime(ending: Ending, failures: int, jitter: float) -> float:
+def _lifetime(
+    ending: Ending, previous: RobotsRecord | None, *, failures: int, now: float, jitter: float
+) -> float:
     rule = STATUS_TABLE[ending.outcome].lifetime
     if rule is Lifetime.ONE_DAY:
         return DAY
     answer = ending.answer if isinstance(ending.answer, Answer) else None
-    if rule is Lifetime.CACHE_CONTROL:
-        age = max_age(answer.cache_control if answer is not None else None)
-        return MAX_LIFETIME if age is None else min(max(age, MIN_LIFETIME), MAX_LIFETIME)
-    return retry_delay(
-        failures, retry_after=answer.retry_after if answer is not None else None, jitter=jitter
+    if rule is Lifetime.RETRY:
+        return retry_delay(
+            failures, retry_after=answer.retry_after if answer is not None else None, jitter=jitter
+        )
+    if answer is None:
+        return MAX_LIFETIME
+    granted = granted_lifetime(
+        cache_control=answer.cache_control,
+        expires=answer.expires,
+        date=answer.date,
+        age=answer.age,
+        now=now,
     )
-
-
-def max_age(cache_control: str | None) -> float | None:
-    """The seconds a Cache-Control header grants: 0 for ``no-store`` and ``no-cache``; None when it does not say."""
-    if cache_control is None:
-        return None
-    directives = cache_control[:1000].lower()
-    if re.search(r"\bno-(?:store|cache)\b", directives):
-        return 0.0
-    granted = re.search(r"(?<![\w-])max-age\s*=\s*\"?([0-9]{0,12})", directives)
-    if granted is None:
-        return None
-    # What cannot be read is taken as stale (RFC 9111 §4.2.1).
-    return float(granted[1] or 0)
+    if granted is not None:
+        return clamped(granted)
+    if answer.status == NOT_MODIFIED and previous is not None and previous.outcome is Outcome.SUCCESS:
+        # What a 304 leaves out is as it was (RFC 9111 §3.2).
+        return clamped(previous.fresh_until_at - previous.checked_at)
+    return MAX_LIFETIME
 
 
 def retry_delay(failures: int, *, retry_after: float | None, jitter: float) -> float:

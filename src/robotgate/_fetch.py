@@ -7,6 +7,7 @@ from http.cookies import SimpleCookie
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
+from multidict import MultiMapping
 from yarl import URL
 
 from robotgate._access import Answer, Failure
@@ -49,7 +50,7 @@ class AiohttpFetcher:
     ) -> None:
         self._session = session
         self._clock = clock
-        self._middlewares = (*middlewares, _anonymous)
+        self._middlewares = middlewares
 
     async def fetch(
         self, url: str, *, headers: Mapping[str, str], max_bytes: int, timeout: float
@@ -62,15 +63,16 @@ class AiohttpFetcher:
         proxy = proxy_of_robots()
         try:
             host = URL(url).raw_host
+            wanted = ASKED_FOR | dict(headers)
             request = self._session.get(
                 url,
-                headers=ASKED_FOR | dict(headers),
+                headers=wanted,
                 allow_redirects=False,
                 raise_for_status=False,
                 auto_decompress=False,
                 proxy=None if proxy is None else proxy.url,
                 proxy_headers=None if proxy is None else proxy.headers.copy(),
-                middlewares=self._middlewares,
+                middlewares=(*self._middlewares, _anonymous(wanted)),
                 timeout=aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_TIMEOUT),
             )
             async with request as response:
@@ -85,14 +87,23 @@ class AiohttpFetcher:
             return Failure(cause_of(error, timeout), is_outage=is_outage)
 
 
-async def _anonymous(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
-    """Nobody's credentials are for robots.txt: not the session's, nor its cookies, nor those of a netrc file."""
-    for name in [name for name in request.headers if name.lower() not in NEEDED_HEADERS]:
-        request.headers.popall(name, None)
-    response = await handler(request)
-    # Nor is what a robots.txt sets for the session's pages.
-    response.cookies = SimpleCookie()
-    return response
+def _anonymous(wanted: Mapping[str, str]) -> ClientMiddlewareType:
+    """Nobody's credentials are for robots.txt: not the session's, nor its cookies, nor those of a netrc file.
+
+    Args:
+        wanted: the headers that were asked for. A condition that is not among them is about some other copy.
+    """
+    needed = NEEDED_HEADERS.union(map(str.lower, wanted))
+
+    async def send(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
+        for name in [name for name in request.headers if name.lower() not in needed]:
+            request.headers.popall(name, None)
+        response = await handler(request)
+        # Nor is what a robots.txt sets for the session's pages.
+        response.cookies = SimpleCookie()
+        return response
+
+    return send
 
 
 def cause_of(error: Exception, timeout: float) -> str:
@@ -124,8 +135,18 @@ def answer_of(status: int, headers: Mapping[str, str], body: bytes, *, now: floa
         status=status,
         body=body,
         location=headers.get("Location"),
-        cache_control=headers.get("Cache-Control"),
+        cache_control=_joined(headers, "Cache-Control"),
         retry_after=parse_retry_after(headers.get("Retry-After"), now=now),
         etag=headers.get("ETag"),
         last_modified=headers.get("Last-Modified"),
+        expires=headers.get("Expires"),
+        date=headers.get("Date"),
+        age=headers.get("Age"),
     )
+
+
+def _joined(headers: Mapping[str, str], name: str) -> str | None:
+    """All lines of a header as one (RFC 9110 §5.3)."""
+    if isinstance(headers, MultiMapping):
+        return ", ".join(headers.getall(name, ())) or None
+    return headers.get(name)

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from robotgate._overrides import HostOverride
     from robotgate._pace_key import PaceKeyPolicy
     from robotgate._ready import ReadyTurns
+    from robotgate._recheck import Recheck
     from robotgate._site import Site
     from robotgate._turn import Turn
     from robotgate._verdict import Verdict
@@ -103,6 +104,9 @@ class RobotGate:
         allow_private_addresses: whether ``localhost`` and addresses that no public site has may be fetched from, be
             they in the URL or what its name resolves to.
         status_policy: what a robots.txt that cannot be read means for its site.
+        recheck: what has a robots.txt asked for again sooner than its age does: so many visits to its host, so many
+            seconds, or so many octets read, as `Recheck` says. By default its age alone: from three quarters of its
+            life on, whoever asks has it asked for again, and is answered by the rules that are known.
         max_bytes: the longest body that an awaited `fetch` reads.
         middleware_timeout: seconds, the total timeout of the requests that go through `middleware`, within which a
             turn has to come; as in aiohttp, 0 and None are none. An aiohttp that tells the timeout of each request,
@@ -139,6 +143,7 @@ class RobotGate:
         robots_concurrency: int = 256,
         allow_private_addresses: bool = False,
         status_policy: StatusPolicy = StatusPolicy.DEFAULT,
+        recheck: Recheck | None = None,
         max_bytes: int = MAX_FETCH_BYTES,
         middleware_timeout: float | None = None,
         clock: Clock | None = None,
@@ -163,6 +168,7 @@ class RobotGate:
             robots_concurrency=robots_concurrency,
             allow_private_addresses=allow_private_addresses,
             status_policy=status_policy,
+            recheck=recheck,
             max_bytes=max_bytes,
             middleware_timeout=middleware_timeout,
         )
@@ -245,8 +251,8 @@ class RobotGate:
         if isinstance(url, str):
             cut = url.find("/", 8)
             site = self._sites.get(url[:cut])
-            if site is not None and is_sent_as_written(url, cut):
-                return site.rules.allows_normal(url[cut:]) if self._now() < site.fresh_until_at else None
+            if site is not None and is_sent_as_written(url, cut) and self._now() < site.refresh_at:
+                return site.rules.allows_normal(url[cut:])
         origin, target = self._running.turns.locate(url)
         site = self._running.keeper.fresh(origin)
         return None if site is None else site.rules.allows(target)
@@ -409,7 +415,8 @@ class RobotGate:
 
         Args:
             url: any URL of the origin the file is from.
-            fresh_until: until when it holds, in seconds since the epoch; by default 24 hours from now.
+            fresh_until: until when it holds, in seconds since the epoch; by default 24 hours from now. As any other,
+                it may be asked for anew from three quarters of that time on.
 
         Raises:
             InvalidURLError, NonPublicAddressError, GateClosedError: as `allowed`.

@@ -31,6 +31,11 @@ class HostView:
     """Of the URL's origin; None while its rules are not known."""
     checked_at: float | None
     """When the origin's robots.txt was last asked for."""
+    fresh_until_at: float | None
+    """Until when what is known of it is used without asking again; None while nothing is, and for a host whose
+    robots.txt is not obeyed."""
+    stale: bool
+    """Whether it was asked for in vain, and the last good rules hold."""
     visits: int
     """Requests begun, those for robots.txt included."""
     refused: int
@@ -60,6 +65,8 @@ class HostView:
     def __str__(self) -> str:
         """One line, as `LWP`'s `as_string` had one for each host."""
         access = "unknown" if self.access is None else self.access.value
+        if self.stale:
+            access += " by stale rules"
         marks = [
             f"{name} until {datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S}Z" if at < _YEAR_3000 else name
             for name, at in (

@@ -21,7 +21,8 @@ class Judged:
         self._keeper = keeper
         self._wish = wish
         # What was stale when it was given, for want of better, cannot become so.
-        self._may_be_stale = may_be_stale or keeper.fresh(wish.origin) is not site
+        current = keeper.fresh(wish.origin)
+        self._may_be_stale = may_be_stale or current is None or current.record is not site.record
 
     def still_holds(self) -> bool:
         """Whether the rules that hold now, be they others, are known and let it pass as well."""

@@ -121,6 +121,13 @@ class Lanes:
         left = member.start_at(state, spacing=spacing, ahead=False, now=now) - now
         return left if left > _pacing.CLOCK_GRAIN else 0.0
 
+    def is_shut(self, origin: Origin, target: str) -> bool:
+        """Whether nobody would be let through now: the host is blocked, the operator's word is, or nobody is there."""
+        state, member, _ = self.recall(self.pace_key(origin, target), origin)
+        return (
+            max(state.blocked_until_at, member.blocked_until_at, member.circuit.retry_at) > self._clock.now()
+        )
+
     def recall(self, pace_key: str, origin: Origin) -> tuple[HostState, Member, Spacing]:
         """What this process remembers of a host, of one of its origins, and what spaces visits to them."""
         state = self._store.recall_host(pace_key) or HostState()

@@ -9,6 +9,7 @@ from robotgate._checks import (
     check_choice,
     check_flag,
     check_number,
+    check_part,
     check_patience,
     check_seconds,
     check_whole,
@@ -17,6 +18,7 @@ from robotgate._errors import OptionError
 from robotgate._overrides import HostOptions, Overrides
 from robotgate._pace_key import PaceKey, pace_key_function
 from robotgate._quota import rate_of
+from robotgate._recheck import Recheck
 from robotgate._status import StatusPolicy
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ class Options:
     obey_visit_time: bool = False
     pace_key: PaceKeyPolicy = PaceKey.HOST
     overrides: Mapping[str, HostOverride] = field(default_factory=dict)
+    recheck: Recheck | None = None
 
     def __post_init__(self) -> None:
         check_seconds("delay", self.delay)
@@ -68,6 +71,7 @@ class Options:
         check_number("latency_factor", self.latency_factor)
         for name in ("allow_private_addresses", "obey_crawl_delay", "obey_visit_time"):
             check_flag(name, getattr(self, name))
+        check_part("recheck", self.recheck, Recheck)
         check_choice("status_policy", self.status_policy, StatusPolicy)
         if self.delay > self.max_delay:
             raise OptionError(

@@ -8,26 +8,29 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from robotgate._access import Answer, Ending, Failure, RobotsRecord, Standing, follow, settle
-from robotgate._attempts import Attempts
-from robotgate._decode import whole_lines
-from robotgate._errors import (
-    GateClosedError,
-    HostUnavailableError,
-    InvalidURLError,
-    NestedTurnError,
-    NonPublicAddressError,
-    StoreError,
+from robotgate._access import (
+    Answer,
+    Ending,
+    RobotsRecord,
+    Standing,
+    cause_of,
+    is_answered,
+    retry_delay,
+    settle,
 )
+from robotgate._errors import GateClosedError, NestedTurnError, StoreError
 from robotgate._events import RobotsFetched, StoreLost
 from robotgate._flight import Flight
-from robotgate._lines import MAX_BYTES
+from robotgate._recheck import Recheck, Traffic, has_seen_enough
+from robotgate._robots_reader import RobotsReader
 from robotgate._site import Site, own_site, site_of
 from robotgate._spacing import NOTHING_ASKED
 from robotgate._status import STATUS_TABLE, Outcome
-from robotgate._urls import ROBOTS_PATH, Origin, split_url
+from robotgate._urls import ROBOTS_PATH, Origin
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
     from robotgate._bound import Bound
     from robotgate._identity import Identity
     from robotgate._lanes import Lanes
@@ -35,10 +38,6 @@ if TYPE_CHECKING:
     from robotgate._overrides import HostPattern, Overrides
     from robotgate._ports import Clock, Fetcher, Store
 
-ROBOTS_TIMEOUT: Final = 10.0
-"""Seconds for one robots.txt in all, redirects included; waiting for the hosts' turns does not count."""
-MIN_HOP_TIMEOUT: Final = 0.001
-"""Seconds; a budget that is spent still has to be a time-out, not the lack of one."""
 NON_PUBLIC: Final = frozenset({Outcome.NON_PUBLIC, Outcome.NON_PUBLIC_NAME})
 """What other options would make another outcome."""
 
@@ -51,6 +50,7 @@ class RobotsOptions:
     overrides: Overrides
     """What holds for which host."""
     allow_private_addresses: bool
+    recheck: Recheck | None = None
 
 
 class RobotsKeeper:
@@ -68,13 +68,22 @@ class RobotsKeeper:
         listeners: Listeners,
     ) -> None:
         self.sites: dict[str, Site] = {}
-        """By origin as text; look at `Site.fresh_until_at` before believing one."""
+        """By origin as text; look at `Site.refresh_at` before believing one."""
+        recheck = options.recheck
+        self.counts_traffic = recheck is not None and not (recheck.visits is recheck.bytes_ratio is None)
+        """Whether `note_visit` is to be told of visits."""
         self._options = options
         self._clock = clock
         self._store = store
         self._lanes = lanes
-        self._fetcher = fetcher
-        self._bound = bound
+        self._reader = RobotsReader(
+            identity=options.identity,
+            allow_private_addresses=options.allow_private_addresses,
+            clock=clock,
+            lanes=lanes,
+            fetcher=fetcher,
+            bound=bound,
+        )
         self._listeners = listeners
         self._flights: dict[Origin, Flight] = {}
         self._is_closed = False
@@ -112,11 +121,7 @@ class RobotsKeeper:
         if flight is None:
             if self._is_closed:
                 raise GateClosedError
-            flight = self._flights[origin] = Flight(
-                partial(self._refresh, origin),
-                name=origin.robots_url,
-                on_landing=partial(self._flights.pop, origin),
-            )
+            flight = self._take_off(origin, partial(self._refresh, origin))
         try:
             return await flight.join()
         except NestedTurnError:
@@ -126,24 +131,54 @@ class RobotsKeeper:
             # Who holds the host's turn cannot have its rules renewed meanwhile: stale rules beat none.
             return known
 
+    def _take_off(self, origin: Origin, work: Callable[[Flight], Coroutine[object, None, Site]]) -> Flight:
+        flight = self._flights[origin] = Flight(
+            work, name=origin.robots_url, on_landing=partial(self._flights.pop, origin)
+        )
+        return flight
+
     def is_asking(self, origin: Origin) -> bool:
         """Whether a request for the origin's robots.txt is under way, not merely waited with."""
         flight = self._flights.get(origin)
         return flight is not None and not flight.is_waiting
 
     def fresh(self, origin: Origin) -> Site | None:
-        """The origin, if its rules are in memory and fresh."""
+        """The origin, if its rules are in memory and fresh.
+
+        Past `Site.refresh_at` they are asked for again meanwhile, which nobody waits for.
+        """
         site = self.sites.get(origin.text)
-        return site if site is not None and self._clock.now() < site.fresh_until_at else None
+        if site is None:
+            return None
+        now = self._clock.now()
+        return site if now < site.refresh_at else self._renewed(site, now)
+
+    def note_visit(self, origin: Origin, *, bytes_read: int) -> None:
+        """A visit to an origin has ended: perhaps `Recheck` has its rules asked for again on its account."""
+        site, recheck = self.sites.get(origin.text), self._options.recheck
+        if site is None or (record := site.record) is None or recheck is None:
+            return
+        traffic = self._traffic(origin)
+        if site.since is None:
+            # Nobody has looked since the rules were taken in, so this visit is the first that counts.
+            site = self._change(
+                replace(site, since=Traffic(traffic.visits - 1, traffic.bytes_read - bytes_read))
+            )
+        since = site.since or traffic
+        if has_seen_enough(record, recheck, since=since, now=traffic):
+            # Whatever comes of it, as much has to pass again.
+            self._renewed(replace(site, since=traffic), self._clock.now())
 
     def learn(self, record: RobotsRecord) -> Site:
         """Take in a record and use it from now on."""
         site = self._site_of(record)
         if self._options.overrides.options(site.origin.host).ignore_robots:
             return site
-        self.sites[site.key] = site
+        known = self.sites.get(site.key)
+        if known is not None and known.record is record:
+            site = replace(site, since=known.since)
         self._lanes.ask(site.origin, NOTHING_ASKED if site.delay_is_refused else site.asked)
-        return site
+        return self._change(site)
 
     def judge_anew(self, pattern: HostPattern) -> None:
         """Hold sites to options that were changed while running; what was fetched stays."""
@@ -168,25 +203,97 @@ class RobotsKeeper:
             token=self._options.identity.token,
             options=self._options.overrides.options(record.origin.host),
             now=self._clock.now(),
+            recheck=self._options.recheck,
         )
 
-    async def _refresh(self, origin: Origin, flight: Flight) -> Site:
-        known = self.sites.get(origin.text)
+    def _change(self, site: Site) -> Site:
+        self.sites[site.key] = site
+        return site
+
+    def _renewed(self, site: Site, now: float) -> Site | None:
+        """A site that is due to be asked for again, which is seen to; None when it has come to its end.
+
+        Until the answer is there it is as fresh as ever, so that whoever asks is answered as fast; should none come, it
+        is tried again in a while.
+        """
+        if now >= site.fresh_until_at:
+            return None
+        site = self._put_off(site, now + retry_delay(1, retry_after=None, jitter=random.random()))
+        if site.origin not in self._flights and not self._lanes.is_shut(site.origin, ROBOTS_PATH):
+            self._begin_renewal(site)
+        return site
+
+    def _put_off(self, site: Site, at: float) -> Site:
+        return self._change(replace(site, refresh_at=min(at, site.fresh_until_at)))
+
+    def _begin_renewal(self, site: Site) -> None:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            # A question from outside of the loop is answered like any other, and starts nothing.
+            return
+        self._take_off(site.origin, partial(self._renew, site))
+
+    async def _renew(self, site: Site, flight: Flight) -> Site:
+        """As `_refresh`, of a site that is known: what goes wrong concerns those alone who have come to wait for it."""
+        try:
+            return await self._refresh(site.origin, flight, known=site.record)
+        except StoreError as error:
+            current = self.sites.get(site.key)
+            if current is not None and current.record is site.record:
+                # Otherwise there is news, and it was told when that could not be kept.
+                self.tell_lost(error)
+            raise
+
+    async def _refresh(self, origin: Origin, flight: Flight, *, known: RobotsRecord | None = None) -> Site:
+        """Find out about an origin.
+
+        Args:
+            known: what is not good enough, though it be fresh.
+        """
+        before = self._record_of(origin)
         async with self._store.lease(origin):
-            record = await self._store.load_record(origin)
-            if record is not None and self._clock.now() < record.fresh_until_at and self._holds(record):
+            record = _later(await self._store.load_record(origin), before)
+            if record is not None and self._is_good_enough(record, known):
                 return self.learn(record)
-            ending = await self._read(origin, flight)
-            learnt = self.fresh(origin)
-            if learnt is not None and learnt is not known:
+            ending = await self._reader.read(origin, flight, record)
+            now, learnt = self._clock.now(), self.sites.get(origin.text)
+            if learnt is not None and learnt.record is not before and now < learnt.fresh_until_at:
                 # The caller taught us while we asked, and knows better.
                 return learnt
-            record = settle(origin, ending, previous=record, now=self._clock.now(), jitter=random.random())
+            record = settle(origin, ending, previous=record, now=now, jitter=random.random())
             # What is known now is used, whether or not it can be written down.
-            site = self.learn(record)
-            self._tell_fetched(site, record)
+            site = self._learn_from(record, ending)
+            self._tell_fetched(site, record, ending)
             await self._save(record)
         return site
+
+    def _learn_from(self, record: RobotsRecord, ending: Ending) -> Site:
+        """Take in what an attempt of our own has come to."""
+        site = self.learn(record)
+        if self.sites.get(site.key) is not site:
+            return site
+        if self.counts_traffic:
+            site = self._change(replace(site, since=self._traffic(record.origin)))
+        if record.failures and is_answered(record):
+            asked = ending.answer.retry_after if isinstance(ending.answer, Answer) else None
+            delay = retry_delay(record.failures, retry_after=asked, jitter=random.random())
+            site = self._put_off(site, record.checked_at + delay)
+        return site
+
+    def _record_of(self, origin: Origin) -> RobotsRecord | None:
+        site = self.sites.get(origin.text)
+        return None if site is None else site.record
+
+    def _is_good_enough(self, record: RobotsRecord, known: RobotsRecord | None) -> bool:
+        """Whether nobody need be asked: it is fresh, and of a later attempt than what is not good enough any more."""
+        is_news = known is None or record.checked_at > known.checked_at
+        return is_news and self._clock.now() < record.fresh_until_at and self._holds(record)
+
+    def _traffic(self, origin: Origin) -> Traffic:
+        """What has been asked of an origin's host, and read from it."""
+        state, _, _ = self._lanes.recall(self._lanes.pace_key(origin, ROBOTS_PATH), origin)
+        return Traffic(state.visits, state.bytes_read)
 
     def _holds(self, record: RobotsRecord) -> bool:
         """Whether it holds for this gate: one that is allowed private addresses takes no other's refusal of them."""
@@ -204,7 +311,7 @@ class RobotsKeeper:
         if self._listeners.is_heard(StoreLost):
             self._listeners.emit(StoreLost(at=self._clock.now(), error=error))
 
-    def _tell_fetched(self, site: Site, record: RobotsRecord) -> None:
+    def _tell_fetched(self, site: Site, record: RobotsRecord, ending: Ending) -> None:
         if not self._listeners.is_heard(RobotsFetched):
             return
         self._listeners.emit(
@@ -212,83 +319,17 @@ class RobotsKeeper:
                 at=self._clock.now(),
                 origin=site.origin,
                 robots_url=record.robots_url,
-                access=STATUS_TABLE[record.outcome].access,
-                outcome=record.outcome,
-                status=record.status,
-                cause=record.cause,
+                access=STATUS_TABLE[ending.outcome].access,
+                outcome=ending.outcome,
+                status=ending.answer.status if isinstance(ending.answer, Answer) else None,
+                cause=cause_of(ending),
                 stale=site.standing is Standing.STALE_RULES,
             )
         )
 
-    async def _read(self, origin: Origin, flight: Flight) -> Ending:
-        """Ask, follow redirects, and say how it ended; each hop waits its turn at its own host."""
-        url = origin.robots_url
-        hop, target = origin, ROBOTS_PATH
-        redirects: tuple[str, ...] = ()
-        left = ROBOTS_TIMEOUT
-        while True:
-            answer, took = await self._ask(hop, target, flight, timeout=left)
-            step = follow(url, redirects, answer)
-            if isinstance(step, Ending):
-                return step
-            left = max(left - took, MIN_HOP_TIMEOUT)
-            redirects = (*redirects, url)
-            url = step
-            try:
-                hop, target = self._next_hop(url)
-            except NonPublicAddressError as error:
-                return Ending(Outcome.NON_PUBLIC, Failure(f"redirected to {error}"), url, redirects)
-            except InvalidURLError as error:
-                return Ending(Outcome.LOST, Failure(f"redirected to {error}"), url, redirects)
 
-    def _next_hop(self, url: str) -> tuple[Origin, str]:
-        hop, target = split_url(url)
-        if not (hop.is_public or self._options.allow_private_addresses):
-            raise NonPublicAddressError(url)
-        return hop, target
-
-    async def _ask(
-        self, hop: Origin, target: str, flight: Flight, *, timeout: float
-    ) -> tuple[Answer | Failure, float]:
-        """One request, in the host's turn and ahead of its pages; and the seconds it took."""
-        url = f"{hop}{target}"
-        lane = await self._lanes.lane(self._lanes.pace_key(hop, target))
-        try:
-            with flight.waiting_for(lane, self._bound):
-                admission = await lane.admit(hop, bound=self._bound, ahead=True)
-        except HostUnavailableError as error:
-            if self._lanes.blocked_until_at(hop.host) > self._clock.now():
-                # That says nothing of the site, and nothing of it is to be remembered.
-                raise
-            return Failure(str(error)), 0.0
-
-        async def again() -> None:
-            nonlocal admission
-            admission.end()
-            admission = await lane.admit(hop, bound=self._bound, ahead=True, arrival=admission.arrival)
-
-        began_at = self._clock.now()
-        try:
-            with Attempts(url, again):
-                answer = await self._fetcher.fetch(
-                    # One more than counts tells whether there is more.
-                    url,
-                    headers=self._options.identity.headers,
-                    max_bytes=MAX_BYTES + 1,
-                    timeout=timeout,
-                )
-            if isinstance(answer, Answer):
-                if len(answer.body) > MAX_BYTES:
-                    answer = replace(answer, body=whole_lines(answer.body, max_bytes=MAX_BYTES))
-                admission.report(
-                    status=answer.status, retry_after=answer.retry_after, bytes_read=len(answer.body)
-                )
-            elif answer.is_outage:
-                admission.fail(answer.cause)
-        finally:
-            admission.end()
-        took = self._clock.now() - began_at
-        # Other hosts' answers may have come as well: their delays begin when they are looked at, and reading rules can
-        # wait.
-        await asyncio.sleep(0)
-        return answer, took
+def _later(one: RobotsRecord | None, other: RobotsRecord | None) -> RobotsRecord | None:
+    """The record of the later attempt: a store may have let go of what memory still has."""
+    if one is None or other is None:
+        return one or other
+    return other if other.checked_at > one.checked_at else one

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from robotgate._access import Standing, standing, standing_until_at
 from robotgate._compile import compile_rules
 from robotgate._hours import DAY, joined
+from robotgate._recheck import refresh_at
 from robotgate._rules import ALLOW_ALL, DENY_ALL, Rules
 from robotgate._spacing import NOTHING_ASKED, Asked, strictest
 from robotgate._status import STATUS_TABLE, Outcome
@@ -17,6 +18,7 @@ from robotgate._verdict import AccessResult, Reason, Verdict
 if TYPE_CHECKING:
     from robotgate._access import RobotsRecord
     from robotgate._overrides import HostOptions
+    from robotgate._recheck import Recheck, Traffic
     from robotgate._rules import Decision
     from robotgate._urls import Origin
 
@@ -46,6 +48,11 @@ class Site:
     """True when the delay that counts is longer; `rules` then allow nothing."""
     fresh_until_at: float
     """Until when all this holds, the refusal of the delay included: a Request-rate is for its hours."""
+    refresh_at: float
+    """From when on whoever asks has it asked for again, though it answers him; no later than `fresh_until_at`. All
+    that is asked of memory is compared with this alone."""
+    since: Traffic | None = None
+    """What the host had seen when its robots.txt was asked for; None while nobody has looked."""
 
     def verdict(self, target: str, *, now: float) -> Verdict:
         """Whether a path and query may be fetched, and why."""
@@ -108,13 +115,19 @@ class Site:
         return Reason.ROBOTS_TXT_UNAVAILABLE
 
 
-def site_of(record: RobotsRecord, *, token: str, options: HostOptions, now: float) -> Site:
+def site_of(
+    record: RobotsRecord, *, token: str, options: HostOptions, now: float, recheck: Recheck | None = None
+) -> Site:
     """What a record means for a product token now, at a host with these options."""
     position = standing(record, options.status_policy, now)
     rules = _rules(record, position, token)
     written = _written(rules)
     asked = _that_counts(written, options)
     is_refused = asked.delay_at(now) > options.max_delay
+    fresh_until_at = min(
+        standing_until_at(record, options.status_policy, now),
+        _refusal_until_at(asked, options.max_delay, now),
+    )
     return Site(
         origin=record.origin,
         key=str(record.origin),
@@ -125,10 +138,8 @@ def site_of(record: RobotsRecord, *, token: str, options: HostOptions, now: floa
         asked=asked,
         max_delay=options.max_delay,
         delay_is_refused=is_refused,
-        fresh_until_at=min(
-            standing_until_at(record, options.status_policy, now),
-            _refusal_until_at(asked, options.max_delay, now),
-        ),
+        fresh_until_at=fresh_until_at,
+        refresh_at=min(refresh_at(record, recheck), fresh_until_at),
     )
 
 
@@ -145,6 +156,7 @@ def own_site(origin: Origin) -> Site:
         max_delay=math.inf,
         delay_is_refused=False,
         fresh_until_at=math.inf,
+        refresh_at=math.inf,
     )
 
 

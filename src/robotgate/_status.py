@@ -19,6 +19,9 @@ MINUTE: Final = 60.0
 HOUR: Final = 60 * MINUTE
 DAY: Final = 24 * HOUR
 
+NOT_MODIFIED: Final = 304
+PRECONDITION_FAILED: Final = 412
+
 MAX_REDIRECTS: Final = 5
 """RFC 9309 §2.3.1.2: at least five consecutive redirects are followed."""
 MIN_LIFETIME: Final = 5 * MINUTE
@@ -78,7 +81,7 @@ WITHOUT_COPY: Final = frozenset({Effect.RULES, Effect.OPEN, Effect.CLOSED})
 class Lifetime(Enum):
     """For how long an outcome is taken as known."""
 
-    CACHE_CONTROL = "Cache-Control max-age within 5 min and 24 h; 24 h without"
+    CACHE_CONTROL = "Cache-Control max-age, or else Expires, less Age, within 5 min and 24 h; 24 h without"
     ONE_DAY = "24 h"
     RETRY = "1 min, doubling to 1 h, jittered; Retry-After obeyed"
 
@@ -140,9 +143,13 @@ STATUS_TABLE: Final[Mapping[Outcome, Row]] = MappingProxyType(
 )
 
 
-def outcome_of(status: int) -> Outcome:
-    """The table's row for the status of an answer that is not followed any further."""
-    if 200 <= status <= 299:
+def outcome_of(status: int, *, is_conditional: bool = False) -> Outcome:
+    """The table's row for the status of an answer that is not followed any further.
+
+    Args:
+        is_conditional: whether the request named the copy we have: 304 then stands for that copy, sent once more.
+    """
+    if 200 <= status <= 299 or (status == NOT_MODIFIED and is_conditional):
         return Outcome.SUCCESS
     if status in (401, 403):
         return Outcome.FORBIDDEN

@@ -21,7 +21,7 @@ from robotgate._events import TurnBegan, TurnEnded, TurnRefused, VerdictRefused
 from robotgate._judged import Judged
 from robotgate._normal import is_sent_as_written
 from robotgate._pacing import MIN_RETRY_AFTER
-from robotgate._robots import ROBOTS_TIMEOUT
+from robotgate._robots_reader import ROBOTS_TIMEOUT
 from robotgate._turn import OwnTurn, Wish
 from robotgate._urls import Origin, split_url
 
@@ -269,6 +269,8 @@ class Turns:
 
     def tell_ended(self, wish: Wish, admission: Admission) -> None:
         """A turn is over."""
+        if self._keeper.counts_traffic:
+            self._keeper.note_visit(wish.origin, bytes_read=admission.bytes_read)
         if self._listeners.is_heard(TurnEnded):
             now = self._clock.now()
             self._listeners.emit(

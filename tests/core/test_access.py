@@ -15,13 +15,11 @@ from robotgate._access import (
     Failure,
     RobotsRecord,
     Standing,
-    follow,
-    max_age,
-    redirect_target,
     retry_delay,
     settle,
     standing,
 )
+from robotgate._follow import conditions, follow, is_beside_the_point, redirect_target
 from robotgate._status import (
     DAY,
     HOUR,
@@ -241,15 +239,6 @@ def test_lifetime_stays_within_bounds(cache_control: str) -> None:
     assert 5 * MINUTE <= lifetime <= DAY
 
 
-@pytest.mark.parametrize(
-    ("header", "seconds"),
-    [(None, None), ("no-store", 0.0), ("max-age=60", 60.0), ("max-age=1, max-age=2", 1.0), ("private", None)],
-)
-def test_max_age(header: str | None, seconds: float | None) -> None:
-    """The seconds that a header grants, unclamped."""
-    assert max_age(header) == seconds
-
-
 def test_retries_grow_to_an_hour() -> None:
     """A minute, doubling with each failure in a row, at most an hour."""
     delays = [retry_delay(failures, retry_after=None, jitter=0.0) for failures in range(1, 10)]
@@ -316,6 +305,133 @@ def test_new_copy_replaces_the_old() -> None:
     new = settle(ORIGIN, end, previous=old, now=DAY, jitter=0.5)
     assert (new.body, new.fetched_at, new.etag, new.last_modified) == (b"new", DAY, None, None)
     assert (new.cause, new.redirects) == (None, ("http://a.example/moved",))
+
+
+def confirmed(known: RobotsRecord, answer: Answer, *, now: float) -> RobotsRecord:
+    """The record after a 304 to a request with our conditions."""
+    step = follow(known.robots_url, (), answer, is_conditional=True)
+    assert isinstance(step, Ending)
+    return settle(ORIGIN, step, previous=known, now=now, jitter=0.0)
+
+
+def test_confirmed_copy_lives_anew() -> None:
+    """A 304 to our conditions is the copy sent again: read now, fresh by its own headers, and no failure."""
+    failing = settled(Outcome.FAILURE, previous=settled(Outcome.SUCCESS), now=DAY)
+    record = confirmed(
+        failing, Answer(status=304, cache_control="max-age=600", etag='W/"v1"'), now=DAY + HOUR
+    )
+    assert (record.outcome, record.status, record.cause) == (Outcome.SUCCESS, 304, None)
+    assert (record.body, record.fetched_at, record.checked_at) == (BODY, DAY + HOUR, DAY + HOUR)
+    assert (record.failures, record.failing_since_at) == (0, None)
+    assert record.fresh_until_at == DAY + HOUR + 600.0
+    assert (record.etag, record.last_modified) == ('W/"v1"', failing.last_modified)
+    assert standing(record, StatusPolicy.DEFAULT, DAY + HOUR + 29 * DAY) is RULES
+
+
+def test_confirmed_copy_may_have_taken_another_way() -> None:
+    """The redirects that led to it today are the ones that are kept."""
+    known = replace(settled(Outcome.SUCCESS), robots_url="http://b.example/r", redirects=(URL,))
+    chain = (URL, "http://c.example/r")
+    step = follow("http://b.example/r", chain, Answer(status=304), is_conditional=True)
+    assert isinstance(step, Ending)
+    record = settle(ORIGIN, step, previous=known, now=DAY, jitter=0.0)
+    assert (record.robots_url, record.redirects, record.body) == ("http://b.example/r", chain, BODY)
+
+
+@pytest.mark.parametrize(
+    ("cache_control", "lifetime"), [(None, 2 * HOUR), ("private", 2 * HOUR), ("no-store", 5 * MINUTE)]
+)
+def test_what_a_304_leaves_out_is_as_it_was(cache_control: str | None, lifetime: float) -> None:
+    """Servers often leave Cache-Control out of a 304; the one of the copy goes on to hold (RFC 9111 §3.2)."""
+    known = settled(Outcome.SUCCESS, cache_control="max-age=7200")
+    record = confirmed(known, Answer(status=304, cache_control=cache_control), now=DAY)
+    assert record.fresh_until_at == DAY + lifetime
+
+
+def test_a_304_after_failures_knows_no_former_life() -> None:
+    """What a failure was put off by is no life of a copy."""
+    failing = settled(Outcome.FAILURE, previous=settled(Outcome.SUCCESS), now=DAY)
+    assert confirmed(failing, Answer(status=304), now=2 * DAY).fresh_until_at == 3 * DAY
+
+
+def test_a_304_nobody_asked_for_is_no_success() -> None:
+    """It is a redirect to nowhere, whatever is known."""
+    step = follow(URL, (), Answer(status=304, etag='"v1"'))
+    assert isinstance(step, Ending)
+    assert step.outcome is Outcome.LOST
+
+
+def test_conditions_are_for_the_copy_and_the_url_it_was_read_from() -> None:
+    """No other URL is asked whether it still has it, nor is anybody where there is none."""
+    known = settled(Outcome.SUCCESS)
+    asked = {"If-None-Match": '"v1"', "If-Modified-Since": "Sat, 21 Nov 2026 00:00:00 GMT"}
+    assert conditions(known, URL) == asked
+    assert conditions(settled(Outcome.FAILURE, previous=known, now=DAY), URL) == asked
+    assert conditions(known, "http://a.example/moved") == {}
+    assert conditions(None, URL) == {}
+    assert conditions(settled(Outcome.MISSING), URL) == {}
+    assert conditions(replace(known, etag=None, last_modified=None), URL) == {}
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (Answer(status=304), False),
+        (Answer(status=304, etag='"v1"'), False),
+        (Answer(status=304, etag='"v2"'), True),
+        (Answer(status=412), True),
+        (Answer(status=200, etag='"v2"'), False),
+        (Answer(status=404), False),
+        (Answer(status=503), False),
+        (Failure("reset"), False),
+    ],
+)
+def test_answers_beside_the_point(answer: Answer | Failure, *, expected: bool) -> None:
+    """A 304 that names another copy, and a condition that was refused, say nothing of the file."""
+    assert is_beside_the_point(settled(Outcome.SUCCESS), answer) is expected
+
+
+ANSWERED: Final = (
+    Outcome.SUCCESS,
+    Outcome.MISSING,
+    Outcome.FORBIDDEN,
+    Outcome.OTHER_CLIENT_ERROR,
+    Outcome.LOST,
+)
+
+
+@pytest.mark.parametrize("outcome", ANSWERED)
+def test_failure_before_the_end_changes_nothing_yet(outcome: Outcome) -> None:
+    """What the site said holds to its end, though it be asked in vain meanwhile; then it is a failure like any other."""
+    known = settled(outcome)
+    early = settled(Outcome.FAILURE, previous=known, now=20 * HOUR)
+    again = settled(Outcome.FAILURE, previous=early, now=21 * HOUR)
+    for record, failures, at in ((early, 1, 20 * HOUR), (again, 2, 21 * HOUR)):
+        assert (record.outcome, record.status, record.body) == (known.outcome, known.status, known.body)
+        assert (record.fetched_at, record.fresh_until_at) == (known.fetched_at, known.fresh_until_at)
+        assert (record.failures, record.checked_at) == (failures, at)
+        assert record.failing_since_at == 20 * HOUR
+        assert record.cause == (known.cause or "HTTP status 500")
+        for policy in StatusPolicy:
+            assert standing(record, policy, at) is standing(known, policy, at)
+    late = settled(Outcome.FAILURE, previous=again, now=DAY)
+    assert (late.outcome, late.failures, late.failing_since_at) == (Outcome.FAILURE, 3, 20 * HOUR)
+    assert late.fresh_until_at == DAY + 240.0
+    assert standing(late, StatusPolicy.DEFAULT, DAY) is (STALE if outcome is Outcome.SUCCESS else CLOSED)
+
+
+@pytest.mark.parametrize("outcome", set(Outcome) - {Outcome.FAILURE})
+def test_answer_before_the_end_counts_at_once(outcome: Outcome) -> None:
+    """Only the lack of an answer leaves things as they are: that a name leads inside is no lack of one."""
+    record = settled(outcome, previous=settled(Outcome.SUCCESS), now=20 * HOUR)
+    assert (record.outcome, record.checked_at) == (outcome, 20 * HOUR)
+
+
+@pytest.mark.parametrize("outcome", [Outcome.FAILURE, Outcome.NON_PUBLIC, Outcome.NON_PUBLIC_NAME])
+def test_failure_that_is_asked_again_too_soon_lives_no_longer(outcome: Outcome) -> None:
+    """What was no answer of the site's is not held up by another."""
+    record = settled(Outcome.FAILURE, previous=settled(outcome, now=0.0), now=1.0)
+    assert (record.outcome, record.checked_at) == (Outcome.FAILURE, 1.0)
 
 
 def test_failure_without_an_answer_has_its_cause() -> None:

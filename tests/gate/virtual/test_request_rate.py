@@ -111,6 +111,8 @@ async def test_rate_holds_every_day() -> None:
         assert await visits(gate, 2) == [20.0, 40.0]
         await sleep_until(HOUR)
         assert await visits(gate, 2) == [HOUR, HOUR + 1]
+        await sleep_until(22 * HOUR)
+        assert await gate.allowed(PAGE), "which has the file asked for again, by day"
         await sleep_until(23 * HOUR - 1)
         assert await visits(gate, 3) == [23 * HOUR - 1, 23 * HOUR + 19, 23 * HOUR + 39]
 

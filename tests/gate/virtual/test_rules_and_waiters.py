@@ -15,7 +15,7 @@ from robotgate import (
     RobotGate,
     TooSoonError,
 )
-from robotgate._robots import ROBOTS_TIMEOUT
+from robotgate._robots_reader import ROBOTS_TIMEOUT
 
 SECURE_ROBOTS = "https://a.example/robots.txt"
 CLOSED = b"User-agent: *\nDisallow: /\n"

@@ -1,0 +1,259 @@
+"""What headers say of a file's life, and what asks whether it still holds: RFC 9111 §4.2, §4.3, §5.1 to §5.3."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from robotgate._freshness import (
+    MAX_DELTA,
+    MAX_VALIDATOR,
+    Validators,
+    clamped,
+    granted_lifetime,
+    http_date,
+    max_age,
+)
+from robotgate._status import DAY, MINUTE
+
+NOON: Final = 1_795_262_400.0
+"""Sat, 21 Nov 2026 12:00:00 GMT."""
+AT_NOON: Final = "Sat, 21 Nov 2026 12:00:00 GMT"
+AN_HOUR_LATER: Final = "Sat, 21 Nov 2026 13:00:00 GMT"
+AN_HOUR_SOONER: Final = "Sat, 21 Nov 2026 11:00:00 GMT"
+TEXTS: Final = (
+    st.none() | st.text(max_size=300) | st.sampled_from([AT_NOON, "9" * 400, "-1", "0", "max-age=1"])
+)
+
+
+def granted(
+    cache_control: str | None = None,
+    *,
+    expires: str | None = None,
+    date: str | None = None,
+    age: str | None = None,
+) -> float | None:
+    """What an answer that came at noon grants."""
+    return granted_lifetime(cache_control=cache_control, expires=expires, date=date, age=age, now=NOON)
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        (None, None),
+        ("", None),
+        (",,, ,", None),
+        ("private", None),
+        ("public, must-revalidate", None),
+        ("no-store", 0.0),
+        ("max-age=600, no-cache", 0.0),
+        ('no-cache="Set-Cookie", max-age=600', 0.0),
+        ("x-no-cache, max-age=600", 600.0),
+        ('private="no-store", max-age=600', 600.0),
+        ("max-age=60", 60.0),
+        ("Public,Max-Age=60;foo", 60.0),
+        ("max-age = 60", 60.0),
+        ('max-age="60"', 60.0),
+        ('max-age="60', 60.0),
+        ("max-age=1, max-age=2", 1.0),
+        ("max-age=2, max-age=1", 2.0),
+        ("s-maxage=600", None),
+        ("x-max-age=600", None),
+        ("max-age", 0.0),
+        ("max-age=", 0.0),
+        ("max-age=-5", 0.0),
+        ("max-age=6.5", 0.0),
+        ("max-age=1e3", 0.0),
+        ("max-age=soon", 0.0),
+        ("max-age=\u0663\u0663", 0.0),
+        ("max-age=" + "0" * 30 + "60", 60.0),
+        ("max-age=" + "9" * 900, MAX_DELTA),
+    ],
+)
+def test_cache_control(header: str | None, seconds: float | None) -> None:
+    """What forbids goes before what grants, the first of several counts, and what cannot be read is stale."""
+    assert max_age(header) == seconds
+
+
+@pytest.mark.parametrize(
+    ("expires", "date", "seconds"),
+    [
+        (AN_HOUR_LATER, AT_NOON, 3600.0),
+        (AN_HOUR_LATER, AN_HOUR_SOONER, 7200.0),
+        (AN_HOUR_LATER, None, 3600.0),
+        (AN_HOUR_LATER, "yesterday", 3600.0),
+        (AN_HOUR_LATER, "", 3600.0),
+        (AT_NOON, AT_NOON, 0.0),
+        (AN_HOUR_SOONER, AT_NOON, 0.0),
+        ("0", AT_NOON, 0.0),
+        ("-1", None, 0.0),
+        ("", None, 0.0),
+        ("never", None, 0.0),
+        ("Saturday, 21-Nov-26 13:00:00 GMT", AT_NOON, 3600.0),
+        ("Sat Nov 21 13:00:00 2026", AT_NOON, 3600.0),
+        ("Sat, 21 Nov 99999 13:00:00 GMT", AT_NOON, 0.0),
+    ],
+)
+def test_expires(expires: str, date: str | None, seconds: float) -> None:
+    """It counts from the answer's own date; where that cannot be read, from now; and without sense it has expired."""
+    assert granted(expires=expires, date=date) == seconds
+
+
+@pytest.mark.parametrize(
+    ("cache_control", "seconds"),
+    [
+        ("max-age=60", 60.0),
+        ("no-cache", 0.0),
+        ("max-age=soon", 0.0),
+        ("private", 3600.0),
+        ("s-maxage=9", 3600.0),
+    ],
+)
+def test_max_age_goes_before_expires(cache_control: str, seconds: float) -> None:
+    """RFC 9111 §5.3: even where it is the shorter, or makes no sense."""
+    assert granted(cache_control, expires=AN_HOUR_LATER, date=AT_NOON) == seconds
+
+
+@pytest.mark.parametrize(
+    ("age", "seconds"),
+    [
+        (None, 3600.0),
+        ("0", 3600.0),
+        (" 600 ", 3000.0),
+        ("600, 60", 3000.0),
+        ("3599", 1.0),
+        ("3600", 0.0),
+        ("9" * 400, 0.0),
+        ("-600", 3600.0),
+        ("600.5", 3600.0),
+        ("old", 3600.0),
+        ("", 3600.0),
+    ],
+)
+def test_age_is_subtracted(age: str | None, seconds: float) -> None:
+    """What lay in a cache on the way has lived already (RFC 9111 §4.2.3); what is no number is passed over (§5.1)."""
+    assert granted("max-age=3600", age=age) == seconds
+    assert granted(expires=AN_HOUR_LATER, date=AT_NOON, age=age) == seconds
+
+
+def test_age_alone_grants_nothing() -> None:
+    """Where nobody says how long, we do, and from the moment we read it."""
+    assert granted(age="100000", date=AT_NOON) is None
+
+
+def test_age_is_subtracted_before_bounds_are_set() -> None:
+    """A year that has lain about for a day is a year but for a day."""
+    seconds = granted("max-age=31536000", age="86400")
+    assert seconds == 364 * DAY
+    assert clamped(seconds) == DAY
+
+
+@given(cache_control=TEXTS, expires=TEXTS, date=TEXTS, age=TEXTS)
+def test_no_headers_raise_or_leave_the_bounds(
+    cache_control: str | None, expires: str | None, date: str | None, age: str | None
+) -> None:
+    """Whatever a server writes."""
+    seconds = granted(cache_control, expires=expires, date=date, age=age)
+    if seconds is not None:
+        assert math.isfinite(seconds)
+        assert 5 * MINUTE <= clamped(seconds) <= DAY
+
+
+@pytest.mark.parametrize("etag", ['"v1"', '""', 'W/"v1"', '"a,b"', '"*"', '"!#~"'])
+def test_etag_is_sent_back(etag: str) -> None:
+    """Weak or not: a weak comparison is all that If-None-Match makes (RFC 9110 §13.1.2)."""
+    assert Validators(etag, None).conditions() == {"If-None-Match": etag}
+
+
+@pytest.mark.parametrize(
+    "etag",
+    [
+        "*",
+        "v1",
+        "",
+        '"v1',
+        'w/"v1"',
+        '"a", *',
+        '"a"b"',
+        '"a b"',
+        '"a\r\nX-Evil: 1"',
+        '"a\n"',
+        '"a"\n',
+        '"a\0"',
+        '"\x7f"',
+        '"\xe9"',
+        '"\udce9"',
+        f'"{"a" * MAX_VALIDATOR}"',
+    ],
+)
+def test_etag_that_is_none_is_not_sent(etag: str) -> None:
+    """``*`` would match whatever there is, and a line end would be a header of the server's own choice."""
+    assert Validators(etag, None).conditions() == {}
+
+
+def test_date_is_sent_back_as_it_came() -> None:
+    """Servers compare it as text (RFC 9110 §13.1.3)."""
+    assert Validators(None, AT_NOON).conditions() == {"If-Modified-Since": AT_NOON}
+    assert Validators('"v1"', AT_NOON).conditions() == {
+        "If-None-Match": '"v1"',
+        "If-Modified-Since": AT_NOON,
+    }
+
+
+@pytest.mark.parametrize(
+    "date",
+    ["", "yesterday", "0", f"{AT_NOON}\r\nX-Evil: 1", f"{AT_NOON}\n", f"{AT_NOON}{' ' * MAX_VALIDATOR}"],
+)
+def test_date_that_is_none_is_not_sent(date: str) -> None:
+    """No server could make anything of it, or too much."""
+    assert Validators(None, date).conditions() == {}
+
+
+@given(etag=TEXTS, date=TEXTS)
+def test_no_validator_breaks_a_header(etag: str | None, date: str | None) -> None:
+    """What is sent is printable ASCII of bounded length."""
+    for value in Validators(etag, date).conditions().values():
+        assert value.isascii()
+        assert value.isprintable()
+        assert len(value) <= MAX_VALIDATOR
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "expected"),
+    [
+        (('"a"', None), ('"a"', None), True),
+        (('W/"a"', None), ('"a"', None), True),
+        (('"a"', None), ('W/"a"', None), True),
+        (('"a"', None), ('"b"', None), False),
+        (('"a"', None), (None, None), True),
+        ((None, AT_NOON), (None, AT_NOON), True),
+        ((None, AT_NOON), (None, AN_HOUR_LATER), False),
+        (('"a"', AT_NOON), ('"a"', AN_HOUR_LATER), True),
+        (('"a"', AT_NOON), (None, AN_HOUR_LATER), False),
+        ((None, AT_NOON), ('"a"', None), True),
+    ],
+)
+def test_whether_a_304_is_about_our_copy(
+    ours: tuple[str | None, str | None], theirs: tuple[str | None, str | None], *, expected: bool
+) -> None:
+    """RFC 9111 §4.3.4: it names ours, or none."""
+    assert Validators(*ours).may_be_of_one_copy_with(Validators(*theirs)) is expected
+
+
+def test_new_validators_replace_old_ones() -> None:
+    """What a 304 leaves out stays."""
+    old = Validators('W/"a"', AT_NOON)
+    assert old.renewed_by(Validators('"a"', None)) == Validators('"a"', AT_NOON)
+    assert old.renewed_by(Validators(None, None)) == old
+
+
+@pytest.mark.parametrize(
+    ("text", "at"), [(AT_NOON, NOON), ("Sat, 21 Nov 2026 13:00:00 +0100", NOON), ("x", None)]
+)
+def test_dates(text: str, at: float | None) -> None:
+    """In any form that dates of HTTP had."""
+    assert http_date(text) == at
