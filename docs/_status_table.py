@@ -30,7 +30,8 @@ NOTES = f"""
   the first origin.
 - 304 to a request that bore the ETag or Last-Modified of the copy we have, at the URL it was read from, is as if that
   copy had been sent again: its life begins anew, by the headers of the 304. A 304 nobody asked for is a redirect to
-  nowhere. A 304 that names another copy, and a 412, have the question put once more without conditions.
+  nowhere. A 304 that names another copy, or cannot be read, and a 412, have the question put once more without
+  conditions.
 - From three quarters of its life on, whatever the site has answered is asked for again by whoever asks about it; he is
   not kept waiting. If that comes to a row of the last kind, what is known stays as it is to its end, and is asked for
   again after 1 min, doubling to 1 h.

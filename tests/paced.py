@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Fetcher,
         HostOverride,
         PaceKeyPolicy,
+        Recheck,
         RobotGateError,
         RobotsRecord,
         StatusPolicy,
@@ -66,6 +67,7 @@ class Options(TypedDict, total=False):
     max_wait: float | None
     max_block: float
     status_policy: StatusPolicy
+    recheck: Recheck | None
 
 
 class UnwritableStore(MemoryStore):

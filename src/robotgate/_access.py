@@ -61,6 +61,8 @@ class Failure:
     """Whether the host could not be reached at all: no connection, no name, no first line of an answer in time."""
     is_non_public: bool = False
     """Whether it was not asked because its name resolves to no public address."""
+    is_garbled: bool = False
+    """Whether what came is no HTTP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,10 +257,11 @@ def _lifetime(
     )
     if granted is not None:
         return clamped(granted)
-    if answer.status == NOT_MODIFIED and previous is not None and previous.outcome is Outcome.SUCCESS:
-        # What a 304 leaves out is as it was (RFC 9111 §3.2).
-        return clamped(previous.fresh_until_at - previous.checked_at)
-    return MAX_LIFETIME
+    if answer.status != NOT_MODIFIED or previous is None or previous.outcome is not Outcome.SUCCESS:
+        return MAX_LIFETIME
+    # What a 304 leaves out is as it was (RFC 9111 §3.2).
+    read_at = now if previous.fetched_at is None else previous.fetched_at
+    return clamped(previous.fresh_until_at - read_at)
 
 
 def retry_delay(failures: int, *, retry_after: float | None, jitter: float) -> float:

@@ -84,7 +84,8 @@ class AiohttpFetcher:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             # A host that begins to answer is there, however the rest goes.
             is_outage = not has_begun and outage_of(error, host=host) is not None
-            return Failure(cause_of(error, timeout), is_outage=is_outage)
+            is_garbled = isinstance(error, aiohttp.ClientResponseError)
+            return Failure(cause_of(error, timeout), is_outage=is_outage, is_garbled=is_garbled)
 
 
 def _anonymous(wanted: Mapping[str, str]) -> ClientMiddlewareType:

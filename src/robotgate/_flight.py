@@ -11,7 +11,7 @@ import asyncio
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from robotgate._errors import GateClosedError
+from robotgate._errors import GateClosedError, RobotGateError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterator
@@ -98,6 +98,14 @@ class Flight:
     def _land(self, task: asyncio.Task[Site]) -> None:
         self._on_landing()
         error = GateClosedError() if task.cancelled() else task.exception()
+        if error is not None and not self._callers and not isinstance(error, RobotGateError):
+            # A mistake in somebody's program, which he would not hear of.
+            context = {
+                "message": f"{task.get_name()} could not be asked for",
+                "exception": error,
+                "task": task,
+            }
+            task.get_loop().call_exception_handler(context)
         for answer in self._callers:
             if answer.done():
                 continue

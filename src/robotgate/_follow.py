@@ -46,9 +46,12 @@ def conditions(known: RobotsRecord | None, url: str) -> Mapping[str, str]:
 def is_beside_the_point(known: RobotsRecord, answer: Answer | Failure) -> bool:
     """Whether an answer to a request with `conditions` is none to its question, which is then put without them.
 
-    That is a 304 that confirms some other copy (RFC 9111 §4.3.4), and a 412, which is no answer to these conditions.
+    That is a 304 that confirms some other copy (RFC 9111 §4.3.4), or has a body, which aiohttp takes for the beginning of
+    another answer; and a 412, which is no answer to these conditions.
     """
-    if isinstance(answer, Failure) or answer.status not in (NOT_MODIFIED, PRECONDITION_FAILED):
+    if isinstance(answer, Failure):
+        return answer.is_garbled
+    if answer.status not in (NOT_MODIFIED, PRECONDITION_FAILED):
         return False
     ours = Validators(known.etag, known.last_modified)
     confirmed = Validators(answer.etag, answer.last_modified)

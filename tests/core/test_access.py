@@ -348,6 +348,13 @@ def test_what_a_304_leaves_out_is_as_it_was(cache_control: str | None, lifetime:
     assert record.fresh_until_at == DAY + lifetime
 
 
+def test_attempts_in_vain_meanwhile_do_not_shorten_the_former_life() -> None:
+    """It is counted from when the copy was read."""
+    known = settled(Outcome.SUCCESS, cache_control="max-age=7200")
+    early = settled(Outcome.FAILURE, previous=known, now=1.5 * HOUR)
+    assert confirmed(early, Answer(status=304), now=1.75 * HOUR).fresh_until_at == 3.75 * HOUR
+
+
 def test_a_304_after_failures_knows_no_former_life() -> None:
     """What a failure was put off by is no life of a copy."""
     failing = settled(Outcome.FAILURE, previous=settled(Outcome.SUCCESS), now=DAY)
@@ -384,6 +391,7 @@ def test_conditions_are_for_the_copy_and_the_url_it_was_read_from() -> None:
         (Answer(status=404), False),
         (Answer(status=503), False),
         (Failure("reset"), False),
+        (Failure("Bad status line", is_garbled=True), True),
     ],
 )
 def test_answers_beside_the_point(answer: Answer | Failure, *, expected: bool) -> None:
@@ -402,7 +410,7 @@ ANSWERED: Final = (
 
 @pytest.mark.parametrize("outcome", ANSWERED)
 def test_failure_before_the_end_changes_nothing_yet(outcome: Outcome) -> None:
-    """What the site said holds to its end, though it be asked in vain meanwhile; then it is a failure like any other."""
+    """What the site said holds to its end, though it be asked in vain meanwhile; then that is a failure like any."""
     known = settled(outcome)
     early = settled(Outcome.FAILURE, previous=known, now=20 * HOUR)
     again = settled(Outcome.FAILURE, previous=early, now=21 * HOUR)

@@ -1,0 +1,322 @@
+"""ETag, Last-Modified and 304 at real servers: a copy that is only confirmed, and servers that lie about it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Final
+
+import aiohttp
+import pytest
+from aiohttp import web as aioweb
+from tests.gate.servers import LOOPBACK
+from tests.waiting import until
+
+from robotgate import AccessResult, Reason, RobotGate, SystemClock
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.conftest import OpenGate
+    from tests.gate.servers import Web
+
+ROBOTS: Final = "http://site.example/robots.txt"
+ELSEWHERE: Final = "http://elsewhere.example/rules"
+PAGE: Final = "http://site.example/page"
+PRIVATE: Final = "http://site.example/private"
+RULES: Final = "User-agent: *\nDisallow: /private"
+DATE: Final = "Sat, 21 Nov 2026 00:00:00 GMT"
+DAY: Final = 86_400.0
+
+
+class LaterClock(SystemClock):
+    """The system's clock, put on by so many seconds."""
+
+    offset = 0.0
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        return super().now() + self.offset
+
+
+class File:
+    """A file as honest servers serve it, with whatever validators it has."""
+
+    def __init__(self, body: str, *, etag: str | None = None, last_modified: str | None = None) -> None:
+        self.body = body
+        self.etag = etag
+        self.last_modified = last_modified
+        self.more: dict[str, str] = {}
+        self.statuses: list[int] = []
+
+    async def answer(self, request: aioweb.Request) -> aioweb.StreamResponse:
+        """The file, or that it is the one the client has (RFC 9110 §13.2.2)."""
+        headers = {"ETag": self.etag, "Last-Modified": self.last_modified}
+        given = {name: value for name, value in headers.items() if value is not None} | self.more
+        asked, since = request.headers.get("If-None-Match"), request.headers.get("If-Modified-Since")
+        if asked is not None:
+            is_known = self.etag is not None and asked.removeprefix("W/") == self.etag.removeprefix("W/")
+        else:
+            is_known = since is not None and since == self.last_modified
+        status = 304 if is_known else 200
+        self.statuses.append(status)
+        return aioweb.Response(status=status, body=None if is_known else self.body.encode(), headers=given)
+
+
+def asked_with(web: Web, url: str) -> list[tuple[str | None, str | None]]:
+    """The conditions of each request for a URL."""
+    return [
+        (visit.headers.get("If-None-Match"), visit.headers.get("If-Modified-Since"))
+        for visit in web.visits
+        if visit.url == url
+    ]
+
+
+@pytest.mark.parametrize(
+    ("etag", "last_modified"),
+    [('"v1"', None), ('W/"v1"', None), (None, DATE), ('"v1"', DATE), ('"' + "x" * 190 + '"', None)],
+)
+async def test_copy_is_confirmed(
+    web: Web, open_gate: OpenGate, etag: str | None, last_modified: str | None
+) -> None:
+    """The second request has the copy's validators, its answer no body, and the rules are as before."""
+    file = File(RULES, etag=etag, last_modified=last_modified)
+    web.handle(ROBOTS, file.answer)
+    clock = LaterClock()
+    gate = await open_gate(clock=clock)
+    before = await gate.check(PRIVATE)
+    clock.offset = DAY + 1
+    file.more = {"Cache-Control": "max-age=7200"}
+    after = await gate.check(PRIVATE)
+    assert file.statuses == [200, 304]
+    assert asked_with(web, ROBOTS) == [(None, None), (etag, last_modified)]
+    assert (after.allowed, after.rule, after.access) == (False, before.rule, AccessResult.SUCCESSFUL)
+    assert (after.status, after.stale, after.cause) == (304, False, None)
+    assert before.fetched_at is not None
+    assert after.fetched_at is not None
+    assert after.fresh_until_at is not None
+    assert after.fetched_at - before.fetched_at >= DAY
+    assert after.fresh_until_at - after.fetched_at == pytest.approx(7200)
+    assert (await gate.check(PAGE)).allowed
+
+
+async def test_changed_file_is_read(web: Web, open_gate: OpenGate) -> None:
+    """An unsatisfied condition costs nothing: the answer is the new file."""
+    file = File(RULES, etag='"v1"')
+    web.handle(ROBOTS, file.answer)
+    clock = LaterClock()
+    gate = await open_gate(clock=clock)
+    assert not await gate.allowed(PRIVATE)
+    file.body, file.etag = "", '"v2"'
+    for number in (1, 2):
+        clock.offset = number * (DAY + 1)
+        assert await gate.allowed(PRIVATE)
+    assert file.statuses == [200, 200, 304]
+    assert asked_with(web, ROBOTS) == [(None, None), ('"v1"', None), ('"v2"', None)]
+
+
+async def test_copy_behind_redirects_is_confirmed_where_it_was_read(web: Web, open_gate: OpenGate) -> None:
+    """Only its own URL is asked about it; the way there is asked as ever, and may be another today."""
+    file = File(RULES, etag='"v1"')
+    web.handle(ELSEWHERE, file.answer)
+    web.redirect(ROBOTS, ELSEWHERE)
+    clock = LaterClock()
+    gate = await open_gate(clock=clock)
+    assert not await gate.allowed(PRIVATE)
+    web.redirect(ROBOTS, "http://between.example/r")
+    web.redirect("http://between.example/r", ELSEWHERE)
+    clock.offset = DAY + 1
+    verdict = await gate.check(PRIVATE)
+    assert (verdict.allowed, verdict.status, verdict.robots_url) == (False, 304, ELSEWHERE)
+    assert verdict.redirects == (ROBOTS, "http://between.example/r")
+    assert asked_with(web, ROBOTS) == [(None, None)] * 2
+    assert asked_with(web, "http://between.example/r") == [(None, None)]
+    assert asked_with(web, ELSEWHERE) == [(None, None), ('"v1"', None)]
+
+
+async def test_file_that_has_moved_is_read_without_conditions(web: Web, open_gate: OpenGate) -> None:
+    """Another URL's file with the same ETag is another file."""
+    old, new = File(RULES, etag='"v1"'), File("", etag='"v1"')
+    web.handle(ROBOTS, old.answer)
+    web.handle(ELSEWHERE, new.answer)
+    clock = LaterClock()
+    gate = await open_gate(clock=clock)
+    assert not await gate.allowed(PRIVATE)
+    web.redirect(ROBOTS, ELSEWHERE)
+    clock.offset = DAY + 1
+    assert await gate.allowed(PRIVATE)
+    assert asked_with(web, ELSEWHERE) == [(None, None)]
+    assert new.statuses == [200]
+
+
+async def test_liar_that_says_304_unasked_has_no_file(web: Web, open_gate: OpenGate) -> None:
+    """Nothing was asked that it could be the answer to."""
+    clock = LaterClock()
+    gate = await open_gate(clock=clock)
+    web.serve(ROBOTS, RULES)
+    assert not await gate.allowed(PRIVATE)
+    web.serve(ROBOTS, status=304, headers={"ETag": '"v1"'})
+    clock.offset = DAY + 1
+    verdict = await gate.check(PRIVATE)
+    assert (verdict.allowed, verdict.reason) == (True, Reason.ROBOTS_TXT_UNAVAILABLE)
+    assert asked_with(web, ROBOTS) == [(None, None)] * 2
+
+
+async def test_304_about_another_copy_is_not_believed(web: Web, open_gate: OpenGate) -> None:
+    """It would have us keep the old rules under the new ETag for ever; the file is read instead."""
+    file = File(RULES, etag='"v1"')
+    web.handle(ROBOTS, file.answer)
+    clock = LaterClock()
+    gate = await open_gate(clock=clock)
+    assert not await gate.allowed(PRIVATE)
+    file.body, file.etag = "", '"v2"'
+
+    async def muddled(request: aioweb.Request) -> aioweb.StreamResponse:
+        if "If-None-Match" in request.headers:
+            return aioweb.Response(status=304, headers={"ETag": '"v2"'})
+        return await file.answer(request)
+
+    web.handle(ROBOTS, muddled)
+    clock.offset = DAY + 1
+    assert await gate.allowed(PRIVATE)
+    assert asked_with(web, ROBOTS) == [(None, None), ('"v1"', None), (None, None)]
+
+
+async def test_server_that_refuses_conditions_is_asked_without(web: Web, open_gate: OpenGate) -> None:
+    """A 412 opens nothing."""
+    clock = LaterClock()
+    gate = await open_gate(clock=clock)
+
+    async def fussy(request: aioweb.Request) -> aioweb.StreamResponse:
+        if "If-None-Match" in request.headers:
+            return aioweb.Response(status=412)
+        return aioweb.Response(text=RULES, headers={"ETag": '"v1"'})
+
+    web.handle(ROBOTS, fussy)
+    for number in range(2):
+        clock.offset = number * (DAY + 1)
+        assert not await gate.allowed(PRIVATE)
+    assert asked_with(web, ROBOTS) == [(None, None), ('"v1"', None), (None, None)]
+
+
+@pytest.mark.parametrize("etag", ["*", "v1", '"v1', '"' + "x" * 4000 + '"', '"\xe9"'])
+async def test_validators_that_are_none_are_not_sent(web: Web, open_gate: OpenGate, etag: str) -> None:
+    """What could be misread, or is of no bounded length, stays here."""
+    clock = LaterClock()
+    gate = await open_gate(clock=clock)
+    web.serve(ROBOTS, RULES, headers={"ETag": etag, "Last-Modified": "the other day"})
+    for number in range(2):
+        clock.offset = number * (DAY + 1)
+        assert not await gate.allowed(PRIVATE)
+    assert asked_with(web, ROBOTS) == [(None, None)] * 2
+
+
+async def test_conditions_of_the_session_are_not_ours(web: Web) -> None:
+    """What a session sends with every request is about other copies: it would have us told 304 for nothing."""
+    session = aiohttp.ClientSession(
+        connector=web.connector(), headers={"If-None-Match": '"v1"', "If-Modified-Since": DATE}
+    )
+    web.handle(ROBOTS, File(RULES, etag='"v1"').answer)
+    async with session, RobotGate("ExampleBot/1.0", contact="bot@example.org", session=session) as gate:
+        assert not await gate.allowed(PRIVATE)
+    assert asked_with(web, ROBOTS) == [(None, None)]
+
+
+async def test_lines_of_cache_control_are_one(web: Web, gate: RobotGate) -> None:
+    """The second line forbids what the first grants (RFC 9110 §5.3)."""
+
+    async def answer(_: aioweb.Request) -> aioweb.StreamResponse:
+        response = aioweb.Response(text=RULES)
+        response.headers.add("Cache-Control", "max-age=7200")
+        response.headers.add("Cache-Control", "no-cache")
+        return response
+
+    web.handle(ROBOTS, answer)
+    verdict = await gate.check(PAGE)
+    assert verdict.fetched_at is not None
+    assert verdict.fresh_until_at == pytest.approx(verdict.fetched_at + 300)
+
+
+async def test_expires_and_age_count(web: Web, gate: RobotGate) -> None:
+    """An hour by its own clock, of which it has spent the half in a cache."""
+    headers = {"Date": DATE, "Expires": "Sat, 21 Nov 2026 01:00:00 GMT", "Age": "1800"}
+    web.serve(ROBOTS, RULES, headers=headers)
+    verdict = await gate.check(PAGE)
+    assert verdict.fetched_at is not None
+    assert verdict.fresh_until_at == pytest.approx(verdict.fetched_at + 1800)
+
+
+async def test_refresh_behind_everybodys_back(web: Web, open_gate: OpenGate) -> None:
+    """Many ask at once of rules past three quarters of their life: all are answered, and one request is sent."""
+    file = File(RULES, etag='"v1"')
+    web.handle(ROBOTS, file.answer)
+    clock = LaterClock()
+    gate = await open_gate(clock=clock)
+    assert not await gate.allowed(PRIVATE)
+    clock.offset = 0.86 * DAY
+    assert await asyncio.gather(*(gate.allowed(PRIVATE) for _ in range(1000))) == [False] * 1000
+    assert file.statuses == [200]
+    await until(lambda: (gate.host(PAGE).fresh_until_at or 0) > clock.now() + DAY - 60)
+    assert file.statuses == [200, 304]
+
+
+async def test_many_ask_when_the_rules_have_ended(web: Web, open_gate: OpenGate) -> None:
+    """One conditional request serves them all."""
+    file = File(RULES, etag='"v1"')
+    web.handle(ROBOTS, file.answer)
+    clock = LaterClock()
+    gate = await open_gate(clock=clock)
+    assert not await gate.allowed(PRIVATE)
+    clock.offset = DAY + 1
+    assert await asyncio.gather(*(gate.allowed(PRIVATE) for _ in range(1000))) == [False] * 1000
+    assert file.statuses == [200, 304]
+
+
+Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@asynccontextmanager
+async def listening(talk: Talk) -> AsyncIterator[str]:
+    """A server of raw octets, and its URL."""
+    server = await asyncio.start_server(talk, LOOPBACK, 0)
+    async with server:
+        yield f"http://{LOOPBACK}:{server.sockets[0].getsockname()[1]}"
+
+
+@pytest.mark.parametrize("length", [b"", b"Content-Length: 26\r\n"])
+async def test_304_with_a_body_leaves_the_rules_as_they_are(length: bytes) -> None:
+    """The octets behind it are none of the file, nor of the next answer; where aiohttp cannot tell, we ask plainly."""
+    requests: list[bytes] = []
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                requests.append(head)
+                if b"If-None-Match" in head:
+                    writer.write(
+                        b"HTTP/1.1 304 Not Modified\r\n" + length + b"\r\nUser-agent: *\nDisallow: /\n"
+                    )
+                elif head.startswith(b"GET /robots.txt "):
+                    body = RULES.encode()
+                    writer.write(
+                        b'HTTP/1.1 200 OK\r\nETag: "v1"\r\nContent-Length: %d\r\n\r\n' % len(body) + body
+                    )
+                else:
+                    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\na page")
+        writer.close()
+
+    clock = LaterClock()
+    async with (
+        listening(talk) as site,
+        RobotGate(
+            "ExampleBot/1.0", contact="bot@example.org", delay=0.0, allow_private_addresses=True, clock=clock
+        ) as gate,
+    ):
+        assert await gate.allowed(f"{site}/page")
+        clock.offset = DAY + 1
+        verdict = await gate.check(f"{site}/private")
+        assert (verdict.allowed, verdict.stale, verdict.rule is not None) == (False, False, True)
+        assert (await gate.fetch(f"{site}/page")).text == "a page"
+    assert len(requests) in (3, 4)
