@@ -46,7 +46,7 @@ def conditions(known: RobotsRecord | None, url: str) -> Mapping[str, str]:
 def is_beside_the_point(known: RobotsRecord, answer: Answer | Failure) -> bool:
     """Whether an answer to a request with `conditions` is none to its question, which is then put without them.
 
-    That is a 304 that confirms some other copy (RFC 9111 §4.3.4), or has a body, which aiohttp takes for the beginning of
+    That is a 304 that confirms some other copy (RFC 9111 §4.3.4), or has a body, which aiohttp takes for the start of
     another answer; and a 412, which is no answer to these conditions.
     """
     if isinstance(answer, Failure):

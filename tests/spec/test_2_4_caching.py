@@ -1,0 +1,79 @@
+"""RFC 9309 §2.4: for how long a robots.txt is kept."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Final
+
+import pytest
+
+from robotgate._access import Answer, Ending, Failure, RobotsRecord, Standing, settle, standing
+from robotgate._follow import conditions, follow
+from robotgate._status import Outcome, StatusPolicy, outcome_of
+from robotgate._urls import Origin
+
+ORIGIN: Final = Origin("https", "www.example.com", 443)
+URL: Final = "https://www.example.com/robots.txt"
+BODY: Final = b"User-agent: *\nDisallow: /private\n"
+HOUR: Final = 3600.0
+DAY: Final = 24 * HOUR
+A_YEAR: Final = "max-age=31536000, immutable"
+NEXT_CENTURY: Final = "Fri, 01 Jan 2100 00:00:00 GMT"
+
+
+def read(answer: Answer, *, at: float = 0.0) -> RobotsRecord:
+    """What is kept of an answer."""
+    return settle(ORIGIN, Ending(outcome_of(answer.status), answer, URL), previous=None, now=at, jitter=0.0)
+
+
+def failed(previous: RobotsRecord, *, at: float) -> RobotsRecord:
+    """What is kept after the server could not be reached."""
+    ending = Ending(Outcome.FAILURE, Failure("connection refused"), URL)
+    return settle(ORIGIN, ending, previous=previous, now=at, jitter=0.0)
+
+
+@pytest.mark.parametrize(
+    ("cache_control", "expires", "age"),
+    list(product((None, A_YEAR, "public"), (None, NEXT_CENTURY), (None, "60", "-1"))),
+)
+@pytest.mark.parametrize("status", [200, 206, 301, 304, 401, 403, 404, 410, 451])
+def test_nothing_is_used_for_more_than_24_hours(
+    status: int, cache_control: str | None, expires: str | None, age: str | None
+) -> None:
+    """Whatever the server says of it (SHOULD NOT)."""
+    answer = Answer(status=status, body=BODY, cache_control=cache_control, expires=expires, age=age)
+    assert read(answer).fresh_until_at <= DAY
+
+
+def test_a_confirmed_copy_is_used_for_no_more_than_24_hours_either() -> None:
+    """It is asked about each day."""
+    known = read(Answer(status=200, body=BODY, etag='"v1"'))
+    step = follow(URL, (), Answer(status=304, cache_control=A_YEAR), is_conditional=True)
+    assert isinstance(step, Ending)
+    assert settle(ORIGIN, step, previous=known, now=DAY, jitter=0.0).fresh_until_at == 2 * DAY
+
+
+@pytest.mark.parametrize("policy", StatusPolicy)
+def test_unless_the_file_is_unreachable(policy: StatusPolicy) -> None:
+    """Then the cached version goes on, for as long as §2.3.1.4 has it."""
+    known = read(Answer(status=200, body=BODY))
+    for day in (1, 2, 29):
+        known = failed(known, at=day * DAY)
+        assert standing(known, policy, day * DAY) is Standing.STALE_RULES
+        assert known.body == BODY
+
+
+def test_a_server_may_use_cache_control() -> None:
+    """Standard cache control, as RFC 9111 has it (MAY): a shorter life than a day is kept."""
+    for answer, life in (
+        (Answer(status=200, cache_control="max-age=7200"), 2 * HOUR),
+        (Answer(status=200, expires="Thu, 01 Jan 1970 03:00:00 GMT"), 3 * HOUR),
+        (Answer(status=200, cache_control="max-age=7200", age="3600"), HOUR),
+    ):
+        assert read(answer).fresh_until_at == life
+
+
+def test_a_cached_version_may_be_confirmed() -> None:
+    """Standard cache control includes asking whether there is another (RFC 9111 §4.3)."""
+    known = read(Answer(status=200, body=BODY, etag='W/"v1"'))
+    assert conditions(known, URL) == {"If-None-Match": 'W/"v1"'}
