@@ -16,6 +16,7 @@ from robotgate._status import (
     MAX_LIFETIME,
     MAX_RETRY_AFTER,
     MAX_RETRY_DELAY,
+    MAX_SKEW,
     MAX_STALE_AGE,
     MIN_RETRY_DELAY,
     NOT_MODIFIED,
@@ -48,7 +49,9 @@ class Answer:
     last_modified: str | None = None
     expires: str | None = None
     date: str | None = None
+    """When the server says it answered."""
     age: str | None = None
+    """Seconds it has spent in caches, as they tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +164,20 @@ def settle(
     return record
 
 
+def is_fresh(record: RobotsRecord, now: float) -> bool:
+    """Whether nobody need be asked again yet. What was learnt in the future, by a clock that was wrong, has no end that
+    means anything.
+    """
+    return now < record.fresh_until_at and record.checked_at <= now + MAX_SKEW
+
+
+def later(one: RobotsRecord | None, other: RobotsRecord | None) -> RobotsRecord | None:
+    """The record of the later attempt: a store may have let go of what memory still has."""
+    if one is None or other is None:
+        return one or other
+    return other if other.checked_at > one.checked_at else one
+
+
 def is_answered(record: RobotsRecord) -> bool:
     """Whether the record tells what the site wants, and not that it could not be asked."""
     return STATUS_TABLE[record.outcome].access is not AccessResult.UNREACHABLE
@@ -208,7 +225,7 @@ def _outlives(previous: RobotsRecord, ending: Ending, now: float) -> bool:
     """Whether what was known has not come to its end yet, and the attempt tells nothing in its place."""
     row = STATUS_TABLE[ending.outcome]
     tells_nothing = row.lifetime is Lifetime.RETRY and row.keeps_copy
-    return tells_nothing and is_answered(previous) and now < previous.fresh_until_at
+    return tells_nothing and is_answered(previous) and is_fresh(previous, now)
 
 
 def _with_copy(

@@ -15,6 +15,8 @@ from robotgate._access import (
     Standing,
     cause_of,
     is_answered,
+    is_fresh,
+    later,
     retry_delay,
     settle,
 )
@@ -253,7 +255,7 @@ class RobotsKeeper:
         """
         before = self._record_of(origin)
         async with self._store.lease(origin):
-            record = _later(await self._store.load_record(origin), before)
+            record = later(await self._store.load_record(origin), before)
             if record is not None and self._is_good_enough(record, known):
                 return self.learn(record)
             ending = await self._reader.read(origin, flight, record)
@@ -288,7 +290,7 @@ class RobotsKeeper:
     def _is_good_enough(self, record: RobotsRecord, known: RobotsRecord | None) -> bool:
         """Whether nobody need be asked: it is fresh, and of a later attempt than what is not good enough any more."""
         is_news = known is None or record.checked_at > known.checked_at
-        return is_news and self._clock.now() < record.fresh_until_at and self._holds(record)
+        return is_news and is_fresh(record, self._clock.now()) and self._holds(record)
 
     def _traffic(self, origin: Origin) -> Traffic:
         """What has been asked of an origin's host, and read from it."""
@@ -326,10 +328,3 @@ class RobotsKeeper:
                 stale=site.standing is Standing.STALE_RULES,
             )
         )
-
-
-def _later(one: RobotsRecord | None, other: RobotsRecord | None) -> RobotsRecord | None:
-    """The record of the later attempt: a store may have let go of what memory still has."""
-    if one is None or other is None:
-        return one or other
-    return other if other.checked_at > one.checked_at else one

@@ -27,6 +27,8 @@ MAX_REDIRECTS: Final = 5
 MIN_LIFETIME: Final = 5 * MINUTE
 MAX_LIFETIME: Final = DAY
 """RFC 9309 §2.4: a copy should not be used for longer than 24 hours."""
+MAX_SKEW: Final = 5 * MINUTE
+"""By how much clocks that share a store may differ."""
 MAX_STALE_AGE: Final = 30 * DAY
 """RFC 9309 §2.3.1.4 gives thirty days as its example of a long time."""
 GOOGLE_PATIENCE: Final = 12 * HOUR

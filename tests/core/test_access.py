@@ -15,6 +15,8 @@ from robotgate._access import (
     Failure,
     RobotsRecord,
     Standing,
+    is_fresh,
+    later,
     retry_delay,
     settle,
     standing,
@@ -440,6 +442,25 @@ def test_failure_that_is_asked_again_too_soon_lives_no_longer(outcome: Outcome) 
     """What was no answer of the site's is not held up by another."""
     record = settled(Outcome.FAILURE, previous=settled(outcome, now=0.0), now=1.0)
     assert (record.outcome, record.checked_at) == (Outcome.FAILURE, 1.0)
+
+
+def test_record_of_the_future_is_not_fresh() -> None:
+    """It was written by a clock that was wrong, and would hold for as many years; small differences are none."""
+    known = settled(Outcome.SUCCESS, now=10_000 * DAY)
+    assert not is_fresh(known, DAY)
+    assert is_fresh(known, 10_000 * DAY - 5 * MINUTE)
+    assert not is_fresh(known, 10_000 * DAY - 5 * MINUTE - 1)
+    assert not is_fresh(known, 10_001 * DAY)
+    failing = settled(Outcome.FAILURE, previous=known, now=DAY)
+    assert (failing.outcome, failing.fresh_until_at) == (Outcome.FAILURE, DAY + MINUTE)
+    assert failing.body == BODY
+
+
+def test_record_of_the_later_attempt_is_the_one_to_go_by() -> None:
+    """Whichever of memory and store has it."""
+    old, new = settled(Outcome.SUCCESS), settled(Outcome.MISSING, now=1.0)
+    assert later(old, new) is later(new, old) is later(None, new) is later(new, None) is new
+    assert later(None, None) is None
 
 
 def test_failure_without_an_answer_has_its_cause() -> None:

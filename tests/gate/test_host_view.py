@@ -10,7 +10,7 @@ import pytest
 from tests.gate.servers import silent
 from yarl import URL
 
-from robotgate import AccessResult, HostAccess, MemoryStore, OptionError, Reason
+from robotgate import AccessResult, HostAccess, MemoryStore, OptionError, Reason, SystemClock
 
 if TYPE_CHECKING:
     from tests.conftest import OpenGate
@@ -24,12 +24,23 @@ PAGE = f"{SITE}/page"
 RULES = "User-agent: *\nDisallow: /private"
 
 
+class LaterClock(SystemClock):
+    """The system's clock, put on by so many seconds."""
+
+    offset = 0.0
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        return super().now() + self.offset
+
+
 async def test_unknown_host(web: Web, gate: RobotGate) -> None:
     """Nothing is known, and nothing is asked."""
     view = gate.host(PAGE)
     assert (view.host, view.access, view.checked_at) == ("site.example", None, None)
     assert (view.visits, view.bytes_read, view.failures, view.waiting, view.open_turns) == (0, 0, 0, 0, 0)
     assert (view.last_visit_at, view.blocked_until_at) == (None, None)
+    assert (view.fresh_until_at, view.stale) == (None, False)
     assert gate.wait_time(PAGE) == 0
     assert gate.allowed_nowait(PAGE) is None
     assert web.visits == []
@@ -72,6 +83,27 @@ async def test_access_without_a_file(web: Web, gate: RobotGate, status: int, acc
     web.serve(ROBOTS, status=status)
     await gate.allowed(PAGE)
     assert gate.host(PAGE).access is access
+
+
+async def test_freshness(web: Web, open_gate: OpenGate) -> None:
+    """Until when what is known holds, and whether it is only the last good copy."""
+    clock = LaterClock()
+    gate = await open_gate(clock=clock)
+    web.serve(ROBOTS, RULES, headers={"Cache-Control": "max-age=7200"})
+    await gate.allowed(PAGE)
+    view = gate.host(PAGE)
+    assert view.checked_at is not None
+    assert view.fresh_until_at == pytest.approx(view.checked_at + 7200)
+    assert (view.stale, "stale" in str(view)) == (False, False)
+    web.serve(ROBOTS, status=500)
+    clock.offset = 7201
+    await gate.allowed(PAGE)
+    view = gate.host(PAGE)
+    assert view.checked_at is not None
+    assert view.fresh_until_at is not None
+    assert 60 <= view.fresh_until_at - view.checked_at <= 75
+    assert (view.access, view.stale) == (HostAccess.CONTROLLED, True)
+    assert f"{SITE}: controlled by stale rules, " in str(view)
 
 
 async def test_access_is_the_origins_and_pace_is_the_hosts(gate: RobotGate) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
 import pytest
@@ -103,6 +104,15 @@ class UnreadableStore(MemoryStore):
         if self.is_lost:
             raise StoreError("the disk is gone: bring it back")
         return await super().load_record(origin)
+
+
+class ForgetfulStore(MemoryStore):
+    """Has no room for records."""
+
+    async def load_record(self, origin: Origin) -> RobotsRecord | None:
+        """None."""
+        del origin
+        return None  # It is what the store has, not the lack of an answer.
 
 
 @pytest.mark.parametrize("door", ["allowed_nowait", "allowed", "check", "robots"])
@@ -454,6 +464,42 @@ async def test_next_run_asks_what_the_last_one_knew_about() -> None:
         await asyncio.sleep(2.0)
         assert gate.host(URL).fresh_until_at == 2 * DAY - 9
     assert (later.asked_at, later.conditions) == ([DAY - 10], [('"v1"', None)])
+
+
+async def test_record_of_the_future_is_asked_for_again() -> None:
+    """The clock of the last run was years ahead: what it wrote down would hold as long. The copy is only confirmed."""
+    store = MemoryStore()
+    site = Site(store=store)
+    async with site.gate as gate:
+        await sleep_until(1000 * DAY)
+        await gate.allowed(URL)
+        record = await gate.robots(URL)
+    later = Site(UNCHANGED, store=store)
+    await store.save_record(
+        replace(record, checked_at=5000 * DAY, fetched_at=5000 * DAY, fresh_until_at=5001 * DAY)
+    )
+    await asyncio.sleep(HOUR)
+    async with later.gate as gate:
+        assert await gate.allowed(URL) is False
+        assert gate.host(URL).fresh_until_at == 1001 * DAY + HOUR
+    assert (later.asked_at, later.conditions) == ([1000 * DAY + HOUR], [('"v1"', None)])
+
+
+async def test_store_that_has_let_go_of_a_record() -> None:
+    """What memory has is not forgotten with it: the copy is asked about, and holds should nobody answer."""
+    store = ForgetfulStore()
+    site = Site(store=store)
+    async with site.gate as gate:
+        await gate.allowed(URL)
+        site.becomes(DEAD)
+        await sleep_until(DAY)
+        verdict = await gate.check(URL)
+        assert (verdict.allowed, verdict.stale) == (False, True)
+        site.becomes(UNCHANGED)
+        await asyncio.sleep(80.0)
+        verdict = await gate.check(URL)
+        assert (verdict.allowed, verdict.stale) == (False, False)
+    assert site.conditions == [(None, None), ('"v1"', None), ('"v1"', None)]
 
 
 async def test_what_the_caller_teaches_meanwhile_holds() -> None:
