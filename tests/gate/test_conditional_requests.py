@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Final
 import aiohttp
 import pytest
 from aiohttp import web as aioweb
+from tests.clocks import LaterClock
 from tests.gate.servers import LOOPBACK
 from tests.waiting import until
 
-from robotgate import AccessResult, Reason, RobotGate, SystemClock
+from robotgate import AccessResult, Reason, RobotGate
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -28,16 +29,6 @@ PRIVATE: Final = "http://site.example/private"
 RULES: Final = "User-agent: *\nDisallow: /private"
 DATE: Final = "Sat, 21 Nov 2026 00:00:00 GMT"
 DAY: Final = 86_400.0
-
-
-class LaterClock(SystemClock):
-    """The system's clock, put on by so many seconds."""
-
-    offset = 0.0
-
-    def now(self) -> float:
-        """Seconds since the epoch."""
-        return super().now() + self.offset
 
 
 class File:

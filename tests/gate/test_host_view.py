@@ -7,10 +7,11 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.clocks import LaterClock
 from tests.gate.servers import silent
 from yarl import URL
 
-from robotgate import AccessResult, HostAccess, MemoryStore, OptionError, Reason, SystemClock
+from robotgate import AccessResult, HostAccess, MemoryStore, OptionError, Reason
 
 if TYPE_CHECKING:
     from tests.conftest import OpenGate
@@ -22,16 +23,6 @@ SITE = "http://site.example"
 ROBOTS = f"{SITE}/robots.txt"
 PAGE = f"{SITE}/page"
 RULES = "User-agent: *\nDisallow: /private"
-
-
-class LaterClock(SystemClock):
-    """The system's clock, put on by so many seconds."""
-
-    offset = 0.0
-
-    def now(self) -> float:
-        """Seconds since the epoch."""
-        return super().now() + self.offset
 
 
 async def test_unknown_host(web: Web, gate: RobotGate) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.clocks import LaterClock
 from tests.gate.servers import cut_off, hang_up, silent
 
 from robotgate import (
@@ -37,16 +38,6 @@ RULES = "User-agent: *\nDisallow: /private"
 OPEN_STATUSES = (404, 410, 400, 402, 405, 406, 408, 409, 418, 421, 451, 499, 300, 304, 305, 306)
 FORBIDDEN_STATUSES = (401, 403)
 UNREACHABLE_STATUSES = (429, 500, 501, 502, 503, 504, 520, 599)
-
-
-class LaterClock(SystemClock):
-    """The system's clock, put on by so many seconds."""
-
-    offset = 0.0
-
-    def now(self) -> float:
-        """Seconds since the epoch."""
-        return super().now() + self.offset
 
 
 @pytest.mark.parametrize("status", [200, 201, 203, 206, 299])

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
 import pytest
+from tests.clocks import LaterClock
 from tests.paced import DAY, HOUR, MINUTE, ROBOTS, SITE, UnwritableStore, listen, make_gate, now, sleep_until
 from tests.paced import visit as visited_at
 from tests.waiting import settle
@@ -26,7 +27,6 @@ from robotgate import (
     StatusPolicy,
     StoreError,
     StoreLost,
-    SystemClock,
 )
 from robotgate._recheck import refresh_at
 from robotgate.testing import ScriptedFetcher
@@ -471,7 +471,7 @@ async def test_record_of_the_future_is_asked_for_again() -> None:
     store = MemoryStore()
     site = Site(store=store)
     async with site.gate as gate:
-        await sleep_until(1000 * DAY)
+        await sleep_until(10 * DAY)
         await gate.allowed(URL)
         record = await gate.robots(URL)
     later = Site(UNCHANGED, store=store)
@@ -481,8 +481,8 @@ async def test_record_of_the_future_is_asked_for_again() -> None:
     await asyncio.sleep(HOUR)
     async with later.gate as gate:
         assert await gate.allowed(URL) is False
-        assert gate.host(URL).fresh_until_at == 1001 * DAY + HOUR
-    assert (later.asked_at, later.conditions) == ([1000 * DAY + HOUR], [('"v1"', None)])
+        assert gate.host(URL).fresh_until_at == 11 * DAY + HOUR
+    assert (later.asked_at, later.conditions) == ([10 * DAY + HOUR], [('"v1"', None)])
 
 
 async def test_store_that_has_let_go_of_a_record() -> None:
@@ -676,16 +676,6 @@ async def test_page_that_waits_is_judged_by_the_new_rules() -> None:
 
 def test_question_from_outside_of_the_loop_is_answered() -> None:
     """It has always been; it starts nothing, for there is nothing to start it in."""
-
-    class LaterClock(SystemClock):
-        """The system's clock, put on."""
-
-        offset = 0.0
-
-        def now(self) -> float:
-            """Seconds since the epoch."""
-            return super().now() + self.offset
-
     clock = LaterClock()
     gate = RobotGate("ExampleBot/1.0", contact="bot@example.org", clock=clock)
     with asyncio.Runner() as runner:
