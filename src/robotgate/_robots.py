@@ -189,7 +189,7 @@ class RobotsKeeper:
             site = replace(site, since=known.since)
         self._table.put(site.key, site)
         self._lanes.ask(site.origin, NOTHING_ASKED if site.delay_is_refused else site.asked)
-        return site
+        return self._change(site)
 
     def judge_anew(self, pattern: HostPattern) -> None:
         """Hold sites to options that were changed while running; what was fetched stays."""

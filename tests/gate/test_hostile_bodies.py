@@ -7,6 +7,7 @@ import gzip
 import time
 import tracemalloc
 import zlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -248,7 +249,8 @@ async def test_endless_body_of_another_status_is_not_read(
     outcome = await AiohttpFetcher(session, SystemClock()).fetch(
         ROBOTS, headers={}, max_bytes=MAX_BYTES, timeout=5
     )
-    assert outcome == Answer(status=status)
+    assert isinstance(outcome, Answer)
+    assert replace(outcome, date=None) == Answer(status=status)
 
 
 @pytest.mark.skipif(

@@ -83,9 +83,24 @@ def test_fetcher_goes_by_no_gate() -> None:
 
 async def test_answer_has_what_matters(web: Web, transport: httpx.AsyncHTTPTransport, robots: str) -> None:
     """Body, validators and lifetimes; asked for as ours, and by nobody else's headers."""
-    web.serve(robots, RULES, headers={"ETag": '"1"', "Cache-Control": "max-age=600", "Last-Modified": "then"})
+    headers = {
+        "ETag": '"1"',
+        "Cache-Control": "max-age=600",
+        "Last-Modified": "then",
+        "Expires": "0",
+        "Date": "now",
+        "Age": "7",
+    }
+    web.serve(robots, RULES, headers=headers)
     assert await answer(transport, robots) == Answer(
-        status=200, body=RULES, cache_control="max-age=600", etag='"1"', last_modified="then"
+        status=200,
+        body=RULES,
+        cache_control="max-age=600",
+        etag='"1"',
+        last_modified="then",
+        expires="0",
+        date="now",
+        age="7",
     )
     sent = web.visit(robots).headers
     assert set(sent) == {"Host", "Accept", "Accept-Encoding", "User-Agent"}
