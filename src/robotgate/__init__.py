@@ -6,6 +6,7 @@ The floors, lowest first. A module imports only modules that stand before it; a 
     1 core: _decode _normal _lines _pace _parse _wildcards _match _rules _classic _compile _robotstxt
     1 core: _redirect _status _freshness _access _follow _checks _recheck _quota _hours _spacing _pacing _circuit
     1 core: _host_pattern _overrides _pace_key _site _options _identity _events
+    1 core: _jsonl_fields _jsonl
     1 lint: _lint_table _lint_lines _lint_findings _lint_fields _lint_values _lint_rules _lint
     2 seams: _ports
     3 adapters: _clock _alarm _resolver _names _public _sockets _outage _robots_proxy _fetch _listeners
