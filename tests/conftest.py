@@ -25,7 +25,7 @@ class GateOptions(TypedDict, total=False):
     """The options of a gate, but for who it is."""
 
     session: aiohttp.ClientSession | None
-    store: Store | None
+    store: Store | str | Path | None
     delay: float
     concurrency_per_host: int
     concurrency: int

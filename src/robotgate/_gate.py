@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import AsyncExitStack
 from datetime import datetime
 from enum import Enum
 from functools import partial
@@ -31,12 +32,12 @@ from robotgate._options import MAX_FETCH_BYTES, MAX_HOSTS, Options
 from robotgate._overrides import Overrides
 from robotgate._pace_key import PaceKey
 from robotgate._page import RequestOptions, page_request
-from robotgate._ports import Clock, Fetcher, Store
+from robotgate._ports import Clock, Fetcher
 from robotgate._ready import DEFAULT_AHEAD
 from robotgate._robotstxt import RobotsTxt
 from robotgate._status import StatusPolicy
+from robotgate._store_option import given_store, own_store
 from robotgate._turn import PendingTurn
-from robotgate.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Iterable, Mapping, MutableMapping
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from robotgate._ready import ReadyTurns
     from robotgate._recheck import Recheck
     from robotgate._site import Site
+    from robotgate._store_option import StoreOption
     from robotgate._turn import Turn
     from robotgate._verdict import Verdict
 
@@ -79,7 +81,9 @@ class RobotGate:
             headers, cookies, credentials and middlewares; what is under way is bounded by its connector's limit. Where
             its class is derived from aiohttp's, only the connector and `trust_env` serve robots.txt. What names resolve
             to is looked at if its connector is a `PublicConnector`. docs/doors.md tells what else the choice decides.
-        store: where rules and host state are remembered; by default in memory. Gates of one event loop may share one:
+        store: where rules and host state are remembered; by default in memory. The path of a file, as ``"cache.db"`` or
+            a `pathlib.Path`, is a `SQLiteStore` of the gate's own: opened and closed with it, and a restart goes on
+            where it ended. A store that was passed in stays yours to close, and gates of one event loop may share it:
             see `MemoryStore` for what they then share.
         delay: seconds between the end of one response of a host and the next request to it, at least. What a site
             asks for can only make it longer.
@@ -128,7 +132,7 @@ class RobotGate:
         contact: str,
         token: str | None = None,
         session: aiohttp.ClientSession | None = None,
-        store: Store | None = None,
+        store: StoreOption = None,
         delay: float = 1.0,
         rate: tuple[int, float] | None = None,
         total_rate: tuple[int, float] | None = None,
@@ -178,12 +182,12 @@ class RobotGate:
             middleware_timeout=middleware_timeout,
         )
         check_part("session", session, aiohttp.ClientSession)
-        check_part("store", store, Store)
         check_part("clock", clock, Clock)
         check_part("fetcher", fetcher, Fetcher)
         self._session = session
-        self._store: Store = MemoryStore() if store is None else store
         self._clock: Clock = SystemClock() if clock is None else clock
+        self._own_store = own_store(store, clock=self._clock)
+        self._store = self._own_store or given_store(store)
         self._now = self._clock.now
         self._fetcher = fetcher
         self._listeners = Listeners()
@@ -192,23 +196,31 @@ class RobotGate:
             self._begin, self._identity, timeout=self._options.middleware_timeout
         )
         self._engine: Engine | None = None
+        self._is_entered = False
         self._is_closed = False
         self._sites: dict[str, Site] = {}
 
     async def __aenter__(self) -> Self:
-        if self._engine is not None or self._is_closed:
+        if self._is_entered or self._is_closed:
             raise GateClosedError("a gate is opened once; make another")
-        self._engine = Engine(
-            identity=self._identity,
-            options=self._options,
-            session=self._session,
-            store=self._store,
-            clock=self._clock,
-            fetcher=self._fetcher,
-            listeners=self._listeners,
-            overrides=self._overrides,
-            middleware=self._middleware,
-        )
+        self._is_entered = True
+        async with AsyncExitStack() as stack:
+            if self._own_store is not None:
+                stack.push_async_callback(self._own_store.aclose)
+                await self._own_store.open()
+            self._engine = Engine(
+                identity=self._identity,
+                options=self._options,
+                session=self._session,
+                store=self._store,
+                clock=self._clock,
+                fetcher=self._fetcher,
+                listeners=self._listeners,
+                overrides=self._overrides,
+                middleware=self._middleware,
+            )
+            # From here on, `aclose` closes the store.
+            stack.pop_all()
         self._sites = self._engine.keeper.sites
         return self
 
@@ -223,12 +235,21 @@ class RobotGate:
     async def aclose(self) -> None:
         """Cancel what runs and wait for it; whoever waits for a turn or for rules gets `GateClosedError`.
 
-        A session that was passed in stays open, and so does a store. Closing twice is closing once.
+        A session that was passed in stays open, and so does a store; one that the gate made of a path is closed last.
+        Closing twice is closing once.
+
+        Raises:
+            StoreError: what the gate's own store was still to write could not be written.
         """
         engine, self._engine = self._engine, None
         self._is_closed = True
-        if engine is not None:
+        if engine is None:
+            return
+        try:
             await engine.aclose()
+        finally:
+            if self._own_store is not None:
+                await self._own_store.aclose()
 
     async def allowed(self, url: str | URL) -> bool:
         """Whether a URL may be fetched. May ask for the site's robots.txt; never waits for a page's turn.

@@ -156,7 +156,7 @@ def test_what_is_no_count_is_refused(make: Callable[..., object], name: str, val
         ("overrides", {"example.org": {"delay": 5}}),
         ("session", "http://site.example"),
         ("session", 1),
-        ("store", "cache.db"),
+        ("store", ""),
         ("store", "redis://localhost"),
         ("store", b"cache.db"),
         ("store", 1),
