@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import pytest
 from aiohttp import web
+from platformdirs import user_cache_path
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
 CONTACT: Final = "bot@example.org"
 ROBOTS: Final = "User-agent: *\nDisallow: /private/\n"
@@ -93,6 +95,17 @@ class _Module:
         out, err = await process.communicate(stdin)
         assert process.returncode is not None
         return Result(process.returncode, out.decode(), err.decode())
+
+
+@pytest.fixture(autouse=True)
+def cache_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the commands take the user's cache directory to be: never the real one, here or in another process."""
+    directory = tmp_path / "user-cache"
+    for name in ("XDG_CACHE_HOME", "HOME", "LOCALAPPDATA"):
+        monkeypatch.setenv(name, str(directory))
+    if not user_cache_path().is_relative_to(directory):
+        pytest.skip("this system's cache directory cannot be moved")
+    return user_cache_path("robotgate", appauthor=False)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.cli.conftest import Program
 
 
-@pytest.mark.parametrize("missing", ["click", "rich"])
+@pytest.mark.parametrize("missing", ["click", "platformdirs", "rich"])
 def test_without_the_extra_it_says_what_to_install(missing: str) -> None:
     """One clear line and status 2, no traceback."""
     code = f"import sys; sys.modules[{missing!r}] = None; from robotgate.cli import main; main()"

@@ -1,4 +1,4 @@
-"""The command line: ``robotgate fetch``, ``robotgate check``, ``robotgate lint`` and ``robotgate demo``.
+"""The command line: ``robotgate fetch``, ``check``, ``lint``, ``cache`` and ``demo``.
 
 Needs the extra ``robotgate[cli]``; nothing else in the package imports from here.
 """
@@ -9,7 +9,7 @@ import sys
 from importlib.util import find_spec
 from typing import Final
 
-EXTRA: Final = ("click", "rich")
+EXTRA: Final = ("click", "platformdirs", "rich")
 
 
 def main() -> None:

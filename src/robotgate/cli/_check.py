@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from codecs import BOM_UTF8
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 from robotgate import InvalidURLError, Reason, RobotGateError, RobotsTxt, Verdict
 from robotgate._robotstxt import product_token
 from robotgate.cli._rows import in_our_words
+from robotgate.cli._text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,6 +51,8 @@ class Finding:
     """The deciding line, what stands around it, and the User-agent line above that makes it ours."""
     problem: str | None = None
     """Why there is no verdict."""
+    kept_since: float | None = None
+    """When the robots.txt was asked for, if that was before this run (wall clock)."""
 
 
 def check_file(body: bytes, urls: Iterable[str], agent: str) -> list[Finding]:
@@ -66,17 +70,21 @@ def check_file(body: bytes, urls: Iterable[str], agent: str) -> list[Finding]:
 
 async def check_online(gate: RobotGate, urls: Iterable[str], agent: str) -> list[Finding]:
     """Check URLs against their sites' robots.txt, in the order given."""
+    began_at = time.time()
     async with gate:
-        return await asyncio.gather(*(_check(gate, url, agent) for url in urls))
+        return await asyncio.gather(*(_check(gate, url, agent, began_at) for url in urls))
 
 
-async def _check(gate: RobotGate, url: str, agent: str) -> Finding:
+async def _check(gate: RobotGate, url: str, agent: str, began_at: float) -> Finding:
     try:
         verdict = await gate.check(url)
         record = await gate.robots(url)
     except RobotGateError as error:
         return Finding(url=url, exit=Exit.NO_ANSWER, problem=in_our_words(error))
-    return _finding(verdict, record.body, agent)
+    finding = _finding(verdict, record.body, agent)
+    if record.checked_at >= began_at:
+        return finding
+    return replace(finding, kept_since=record.fetched_at or record.checked_at)
 
 
 def _finding(verdict: Verdict, body: bytes, agent: str) -> Finding:
@@ -130,5 +138,4 @@ def _names(line: bytes, token: str) -> bool:
 
 
 def _printable(line: bytes) -> str:
-    text = line.decode(errors="backslashreplace").expandtabs(4).strip()
-    return "".join(letter if letter.isprintable() else f"\\u{ord(letter):04x}" for letter in text)
+    return printable(line.decode(errors="backslashreplace").expandtabs(4).strip())

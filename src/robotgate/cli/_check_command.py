@@ -20,9 +20,12 @@ from robotgate.cli._common import (
     token_option,
     usage_errors,
 )
+from robotgate.cli._store import opened, store_of, store_options, store_problems
 
 if TYPE_CHECKING:
     from typing import BinaryIO
+
+    from robotgate import Store
 
 
 @click.command()
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     "--robots", type=click.File("rb"), help="Check against this file, offline; - is standard input."
 )
 @private_option
+@store_options
 def check(
     *,
     urls: tuple[str, ...],
@@ -44,10 +48,13 @@ def check(
     token: str | None,
     robots: BinaryIO | None,
     allow_private_addresses: bool,
+    store_path: str | None,
+    no_store: bool,
 ) -> None:
     """Tell whether URLs may be fetched, and show the line of robots.txt that decides.
 
-    With --robots, a URL may also be a path that begins with /.
+    A robots.txt is asked for once and kept until it expires: `robotgate cache` shows what is kept. With --robots, a
+    URL may also be a path that begins with /.
 
     Exit status: 0 when all are allowed, 1 when any is disallowed, 2 when there is no answer for any (an invalid URL,
     a robots.txt that cannot be read) or for wrong usage.
@@ -59,10 +66,15 @@ def check(
         raise click.UsageError("Give --contact (or set ROBOTGATE_CONTACT), or a file with --robots.")
     else:
         with usage_errors():
+            store = store_of(store_path, no_store=no_store)
             gate = RobotGate(
-                agent, contact=contact, token=token, allow_private_addresses=allow_private_addresses
+                agent,
+                contact=contact,
+                token=token,
+                allow_private_addresses=allow_private_addresses,
+                store=store,
             )
-        findings = _ask(gate, urls, name)
+        findings = _ask(gate, store, urls, name)
     show(console(), findings)
     raise SystemExit(max(finding.exit for finding in findings))
 
@@ -74,8 +86,13 @@ def _read(robots: BinaryIO) -> bytes:
         raise click.UsageError(f"cannot read {robots.name}: {error.strerror}") from error
 
 
-def _ask(gate: RobotGate, urls: tuple[str, ...], agent: str) -> list[Finding]:
+def _ask(gate: RobotGate, store: Store, urls: tuple[str, ...], agent: str) -> list[Finding]:
+    async def ask() -> list[Finding]:
+        async with opened(store):
+            return await check_online(gate, urls, agent)
+
     try:
-        return asyncio.run(check_online(gate, urls, agent))
+        with store_problems():
+            return asyncio.run(ask())
     except KeyboardInterrupt:
         raise SystemExit(INTERRUPTED) from None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from rich.text import Text
 
 from robotgate.cli._check import Exit, Finding
 from robotgate.cli._rows import with_our_options
+from robotgate.cli._text import moment, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,7 +39,8 @@ def _paragraph(finding: Finding) -> list[Text]:
     if finding.verdict is None:
         return [answer, Text(f"  {finding.problem}")]
     paragraph = [answer, Text(f"  {_reason(finding.verdict)}")]
-    return paragraph + [Text(f"  {remark}", style="dim") for remark in _remarks(finding.verdict)]
+    remarks = _remarks(finding.verdict, finding.kept_since)
+    return paragraph + [Text(f"  {printable(remark)}", style="dim") for remark in remarks]
 
 
 def _reason(verdict: Verdict) -> str:
@@ -47,15 +48,16 @@ def _reason(verdict: Verdict) -> str:
         whose = ", ".join(verdict.group)
         return f"{verdict.reason.value}, line {verdict.rule.line}, in the group of {whose}"
     cause = f": {with_our_options(verdict.cause)}" if verdict.cause else ""
-    return verdict.reason.value + cause
+    # What is kept may have been brought here from anywhere.
+    return printable(verdict.reason.value + cause)
 
 
-def _remarks(verdict: Verdict) -> list[str]:
+def _remarks(verdict: Verdict, kept_since: float | None) -> list[str]:
     remarks = []
     if verdict.robots_url is not None:
         status = f", status {verdict.status}" if verdict.status is not None else ""
-        read = f", read {_moment(verdict.fetched_at)}" if verdict.fetched_at is not None else ""
-        remarks.append(f"{verdict.robots_url}{status}{read}{', stale' if verdict.stale else ''}")
+        stale = ", stale" if verdict.stale else ""
+        remarks.append(f"{verdict.robots_url}{status}{_read(verdict, kept_since)}{stale}")
     remarks += [f"redirected from {url}" for url in verdict.redirects]
     if verdict.opposing is not None:
         remarks.append(f"against line {verdict.opposing.line}: {verdict.opposing}")
@@ -65,6 +67,12 @@ def _remarks(verdict: Verdict) -> list[str]:
     if verdict.retry_after is not None:
         remarks.append(f"asked again in {verdict.retry_after:.0f} s at the earliest")
     return remarks
+
+
+def _read(verdict: Verdict, kept_since: float | None) -> str:
+    if kept_since is not None:
+        return f", kept since {moment(kept_since)}"
+    return "" if verdict.fetched_at is None else f", read {moment(verdict.fetched_at)}"
 
 
 def _excerpt(lines: Iterable[Line]) -> list[Text]:
@@ -78,7 +86,3 @@ def _excerpt(lines: Iterable[Line]) -> list[Text]:
         excerpt.append(Text.assemble(f"  {mark} ", (f"{line.number:>5}", "dim"), "  ", (line.text, style)))
         last = line.number
     return excerpt
-
-
-def _moment(instant: float) -> str:
-    return datetime.fromtimestamp(instant, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

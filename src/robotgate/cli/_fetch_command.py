@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 from pathlib import Path
-from typing import Final, TypedDict, Unpack
+from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
 import click
 
@@ -25,6 +25,10 @@ from robotgate.cli._fetch import Crawl
 from robotgate.cli._input import count_urls
 from robotgate.cli._progress import summary
 from robotgate.cli._rows import OutputError, RowWriter
+from robotgate.cli._store import opened, store_of, store_options, store_problems
+
+if TYPE_CHECKING:
+    from robotgate import Store
 
 BROKEN_PIPE: Final = 141
 """What a shell sees of a program that writes to a closed pipe."""
@@ -89,6 +93,7 @@ class GateOptions(TypedDict):
     type=click.FloatRange(0, min_open=True),
 )
 @private_option
+@store_options
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 def fetch(
     *,
@@ -97,13 +102,16 @@ def fetch(
     output: str,
     timeout: float,
     quiet: bool,
+    store_path: str | None,
+    no_store: bool,
     **options: Unpack[GateOptions],
 ) -> None:
     """Fetch URLs politely and write one row of JSON for each.
 
     A row's outcome is fetched (whatever the status), blocked (by robots.txt), unavailable (the host is down, or
     asked us to stay away), too_soon (see --max-wait), invalid or failed. Rows come in the order in which the URLs
-    are done, each written at once. In a file, blank lines and lines that begin with # are passed over.
+    are done, each written at once. In a file, blank lines and lines that begin with # are passed over. What is learnt
+    of hosts is remembered: see `robotgate cache`.
 
     Exit status: 0 when every URL was fetched or blocked, 1 when any was not, 2 for wrong usage, 130 after Ctrl-C,
     141 when nobody reads the rows any longer.
@@ -114,19 +122,25 @@ def fetch(
         raise click.UsageError("-o would overwrite the URLs of -i.")
     rows = click.File("w", encoding="utf-8", lazy=False).convert(output, None, click.get_current_context())
     with usage_errors():
-        gate = RobotGate(**options)
+        store = store_of(store_path, no_store=no_store)
+        gate = RobotGate(**options, store=store)
     crawl = Crawl(gate, RowWriter(rows), timeout=timeout)
-    _run(crawl, urls, source, quiet=quiet)
+    _run(crawl, store, urls, source, quiet=quiet)
     if not quiet:
         say(summary(crawl.tally))
     raise SystemExit(1 if crawl.tally.failed else 0)
 
 
-def _run(crawl: Crawl, urls: tuple[str, ...], source: str | None, *, quiet: bool) -> None:
+def _run(crawl: Crawl, store: Store, urls: tuple[str, ...], source: str | None, *, quiet: bool) -> None:
     progress_console = None if quiet else console(stderr=True)
+
+    async def run(descriptor: int | None) -> None:
+        async with opened(store):
+            await crawl.run(urls, descriptor, progress_console)
+
     try:
-        descriptor = _open(source)
-        asyncio.run(crawl.run(urls, descriptor, progress_console))
+        with store_problems():
+            asyncio.run(run(_open(source)))
     except KeyboardInterrupt:
         say(f"interrupted: {summary(crawl.tally)}; {_undone(crawl, urls, source)} not done")
         raise SystemExit(INTERRUPTED) from None

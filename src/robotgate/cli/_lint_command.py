@@ -20,9 +20,12 @@ from robotgate.cli._common import (
 )
 from robotgate.cli._lint import Report, lint_file, lint_online
 from robotgate.cli._lint_show import rows, show
+from robotgate.cli._store import opened, store_of, store_options, store_problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from robotgate import Store
 
 
 @click.command()
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 )
 @token_option
 @private_option
+@store_options
 def lint(
     *,
     sources: tuple[str, ...],
@@ -42,10 +46,13 @@ def lint(
     contact: str | None,
     token: str | None,
     allow_private_addresses: bool,
+    store_path: str | None,
+    no_store: bool,
 ) -> None:
     """Find what is wrong with robots.txt files, line by line, and what to write instead.
 
-    A FILE of - is standard input. Of a URL, its site's /robots.txt is read, no more of it than crawlers read.
+    A FILE of - is standard input. Of a URL, its site's /robots.txt is read, no more of it than crawlers read:
+    the copy that is kept, if it has not expired.
 
     Exit status: 0 when no file has errors (warnings are none), 1 when any has, 2 when any cannot be read, or for
     wrong usage.
@@ -56,10 +63,15 @@ def lint(
         if contact is None:
             raise click.UsageError("Give --contact (or set ROBOTGATE_CONTACT) to read a site's robots.txt.")
         with usage_errors():
+            store = store_of(store_path, no_store=no_store)
             gate = RobotGate(
-                agent, contact=contact, token=token, allow_private_addresses=allow_private_addresses
+                agent,
+                contact=contact,
+                token=token,
+                allow_private_addresses=allow_private_addresses,
+                store=store,
             )
-        online = dict(zip(urls, _ask(gate, urls), strict=True))
+        online = dict(zip(urls, _ask(gate, store, urls), strict=True))
     reports = [online[source] if source in online else _read(source) for source in sources]
     if as_json:
         for line in _json(reports):
@@ -81,9 +93,14 @@ def _read(source: str) -> Report:
         return Report(source=source, problem=f"cannot be read: {error.strerror}")
 
 
-def _ask(gate: RobotGate, urls: list[str]) -> list[Report]:
+def _ask(gate: RobotGate, store: Store, urls: list[str]) -> list[Report]:
+    async def ask() -> list[Report]:
+        async with opened(store):
+            return await lint_online(gate, urls)
+
     try:
-        return asyncio.run(lint_online(gate, urls))
+        with store_problems():
+            return asyncio.run(ask())
     except KeyboardInterrupt:
         raise SystemExit(INTERRUPTED) from None
 

@@ -1,0 +1,100 @@
+"""Where the commands remember: the user's own file, one that they are told, or nowhere."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+
+import click
+from platformdirs import user_cache_path
+
+from robotgate import MemoryStore, OptionError, SQLiteStore, StoreError, WhenLost
+from robotgate._store_option import own_store
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from pathlib import Path
+
+    from robotgate import Store
+
+P = ParamSpec("P")
+R = TypeVar("R")
+FILE_NAME: Final = "cache.db"
+
+store_option = click.option(
+    "--store",
+    "store_path",
+    metavar="PATH",
+    help="The file that robots.txt and pace are remembered in, instead of the one in your cache directory.",
+)
+_no_store_option = click.option("--no-store", is_flag=True, help="Know nothing, and remember nothing.")
+
+
+class StoreProblem(click.ClickException):
+    """The store cannot be used; the message names the file and the remedy."""
+
+    exit_code = 2
+
+
+def store_options(command: Callable[P, R]) -> Callable[P, R]:
+    """The options by which a command that visits sites is told its store."""
+    return store_option(_no_store_option(command))
+
+
+def default_path() -> Path:
+    """The file in the user's cache directory."""
+    return user_cache_path("robotgate", appauthor=False) / FILE_NAME
+
+
+def store_of(store_path: str | None, *, no_store: bool) -> Store:
+    """The store that the options stand for; nothing is opened yet.
+
+    The user's own file is not asked for: where it cannot be used, memory alone has to do. A file that was asked for
+    has to be used.
+    """
+    if no_store and store_path is not None:
+        raise click.UsageError("Give --store or --no-store, not both.")
+    if no_store:
+        return MemoryStore()
+    if store_path is not None:
+        return file_store(store_path)
+    path = default_path()
+    # Without it the store is not opened either, and says why.
+    with suppress(OSError):
+        path.parent.parent.mkdir(parents=True, exist_ok=True)
+    return SQLiteStore(path, when_lost=WhenLost.MEMORY)
+
+
+def file_store(path: str) -> SQLiteStore:
+    """The store in a file that was asked for; nothing is opened yet."""
+    try:
+        store = own_store(path)
+    except OptionError as error:
+        raise click.UsageError(str(error)) from error
+    if store is None:
+        raise AssertionError(path)
+    return store
+
+
+@asynccontextmanager
+async def opened(store: Store) -> AsyncIterator[None]:
+    """Open a store that can be opened, and close it at the end.
+
+    Raises:
+        StoreError: it cannot be opened, or not be written to at its end.
+    """
+    try:
+        if isinstance(store, SQLiteStore):
+            await store.open()
+        yield
+    finally:
+        await store.aclose()
+
+
+@contextmanager
+def store_problems() -> Iterator[None]:
+    """Tell of a store that fails as of wrong usage: in one line, with status 2."""
+    try:
+        yield
+    except StoreError as error:
+        raise StoreProblem(str(error)) from error
