@@ -222,7 +222,7 @@ class Engine:
         return HostView(
             origin=origin.text,
             host=pace_key,
-            access=None if site is None else _access(site),
+            access=None if site is None else access_of(site),
             checked_at=None if record is None else record.checked_at,
             fresh_until_at=None if site is None or record is None else site.fresh_until_at,
             stale=site is not None and site.standing is Standing.STALE_RULES,
@@ -242,7 +242,8 @@ class Engine:
         )
 
 
-def _access(site: Site) -> HostAccess:
+def access_of(site: Site) -> HostAccess:
+    """How far a site lets us in."""
     if site.standing is Standing.CLOSED or site.delay_is_refused:
         return HostAccess.EXCLUDED
     if site.rules.disallows_nothing:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import sys
+import time
 from collections import Counter
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -58,13 +59,18 @@ class LocalSite:
     base: str = ""
     asked: Counter[str] = field(default_factory=Counter)
     """Requests by path."""
+    asked_at: list[float] = field(default_factory=list)
+    """When each came (monotonic clock)."""
+    robots: str = ROBOTS
+    robots_status: int = 200
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request."""
         self.asked[request.path] += 1
+        self.asked_at.append(time.monotonic())
         match request.path:
             case "/robots.txt":
-                return web.Response(text=ROBOTS)
+                return web.Response(text=self.robots, status=self.robots_status)
             case "/hang":
                 await asyncio.Event().wait()
             case "/trap":

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import click
 
 from robotgate import RobotGate
-from robotgate.cli._check import Finding, check_file, check_online
+from robotgate.cli._check import check_file, check_online
 from robotgate.cli._check_show import show
 from robotgate.cli._common import (
     CONTACT_HELP,
-    INTERRUPTED,
     MAX_BYTES_READ,
     agent_option,
     console,
@@ -20,12 +18,10 @@ from robotgate.cli._common import (
     token_option,
     usage_errors,
 )
-from robotgate.cli._store import opened, store_of, store_options, store_problems
+from robotgate.cli._store import run_with, store_of, store_options
 
 if TYPE_CHECKING:
     from typing import BinaryIO
-
-    from robotgate import Store
 
 
 @click.command()
@@ -74,7 +70,7 @@ def check(
                 allow_private_addresses=allow_private_addresses,
                 store=store,
             )
-        findings = _ask(gate, store, urls, name)
+        findings = run_with(store, check_online(gate, urls, name))
     show(console(), findings)
     raise SystemExit(max(finding.exit for finding in findings))
 
@@ -84,15 +80,3 @@ def _read(robots: BinaryIO) -> bytes:
         return robots.read(MAX_BYTES_READ)
     except OSError as error:
         raise click.UsageError(f"cannot read {robots.name}: {error.strerror}") from error
-
-
-def _ask(gate: RobotGate, store: Store, urls: tuple[str, ...], agent: str) -> list[Finding]:
-    async def ask() -> list[Finding]:
-        async with opened(store):
-            return await check_online(gate, urls, agent)
-
-    try:
-        with store_problems():
-            return asyncio.run(ask())
-    except KeyboardInterrupt:
-        raise SystemExit(INTERRUPTED) from None

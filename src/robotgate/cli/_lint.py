@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from robotgate import Outcome, RobotGateError, Severity, lint
 from robotgate.cli._common import MAX_BYTES_READ
 from robotgate.cli._rows import in_our_words, with_our_options
+from robotgate.cli._text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -72,4 +73,5 @@ async def _lint_site(gate: RobotGate, url: str) -> Report:
 def _problem(record: RobotsRecord) -> str:
     status = "" if record.status is None else f", status {record.status}"
     cause = "" if record.cause is None else f": {with_our_options(record.cause)}"
-    return f"{record.robots_url or record.origin.robots_url} cannot be read{status}{cause}"
+    # What is kept may have been brought here from anywhere.
+    return printable(f"{record.robots_url or record.origin.robots_url} cannot be read{status}{cause}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,6 @@ import click
 from robotgate import RobotGate
 from robotgate.cli._common import (
     CONTACT_HELP,
-    INTERRUPTED,
     agent_option,
     console,
     private_option,
@@ -20,12 +18,10 @@ from robotgate.cli._common import (
 )
 from robotgate.cli._lint import Report, lint_file, lint_online
 from robotgate.cli._lint_show import rows, show
-from robotgate.cli._store import opened, store_of, store_options, store_problems
+from robotgate.cli._store import run_with, store_of, store_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from robotgate import Store
 
 
 @click.command()
@@ -71,7 +67,7 @@ def lint(
                 allow_private_addresses=allow_private_addresses,
                 store=store,
             )
-        online = dict(zip(urls, _ask(gate, store, urls), strict=True))
+        online = dict(zip(urls, run_with(store, lint_online(gate, urls)), strict=True))
     reports = [online[source] if source in online else _read(source) for source in sources]
     if as_json:
         for line in _json(reports):
@@ -91,18 +87,6 @@ def _read(source: str) -> Report:
             return lint_file(source, file)
     except OSError as error:
         return Report(source=source, problem=f"cannot be read: {error.strerror}")
-
-
-def _ask(gate: RobotGate, store: Store, urls: list[str]) -> list[Report]:
-    async def ask() -> list[Report]:
-        async with opened(store):
-            return await lint_online(gate, urls)
-
-    try:
-        with store_problems():
-            return asyncio.run(ask())
-    except KeyboardInterrupt:
-        raise SystemExit(INTERRUPTED) from None
 
 
 def _json(reports: list[Report]) -> Iterator[str]:

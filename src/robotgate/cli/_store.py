@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager, contextmanager, suppress
+import asyncio
+import os
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 import click
 from platformdirs import user_cache_path
 
-from robotgate import MemoryStore, OptionError, SQLiteStore, StoreError, WhenLost
+from robotgate import MemoryStore, OptionError, SQLiteStore, StoreError, SystemClock, WhenLost
 from robotgate._store_option import own_store
+from robotgate.cli._common import INTERRUPTED
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
     from pathlib import Path
 
     from robotgate import Store
@@ -59,21 +62,32 @@ def store_of(store_path: str | None, *, no_store: bool) -> Store:
     if store_path is not None:
         return file_store(store_path)
     path = default_path()
-    # Without it the store is not opened either, and says why.
-    with suppress(OSError):
-        path.parent.parent.mkdir(parents=True, exist_ok=True)
+    _make_room(path)
     return SQLiteStore(path, when_lost=WhenLost.MEMORY)
 
 
 def file_store(path: str) -> SQLiteStore:
     """The store in a file that was asked for; nothing is opened yet."""
     try:
-        store = own_store(path)
+        store = own_store(path, clock=SystemClock())
     except OptionError as error:
         raise click.UsageError(str(error)) from error
     if store is None:
         raise AssertionError(path)
     return store
+
+
+def any_store(store_path: str | None) -> SQLiteStore:
+    """The store in the file that was asked for, else in the user's own, which then has to be used as well."""
+    if store_path is None:
+        _make_room(default_path())
+    return file_store(store_path or str(default_path()))
+
+
+def _make_room(path: Path) -> None:
+    # Without it the store is not opened either, and says why.
+    with suppress(OSError):
+        path.parent.parent.mkdir(parents=True, exist_ok=True)
 
 
 @asynccontextmanager
@@ -98,3 +112,50 @@ def store_problems() -> Iterator[None]:
         yield
     except StoreError as error:
         raise StoreProblem(str(error)) from error
+
+
+def existing_store(store_path: str | None) -> SQLiteStore:
+    """The store that is there: looking for one makes none."""
+    store = any_store(store_path)
+    if not os.path.lexists(store.path):
+        raise StoreProblem(
+            f"{store.path}: there is no store yet. robotgate fetch, check, lint and cache refresh make one when they"
+            " visit a site, and robotgate cache import when it takes one in"
+        )
+    return store
+
+
+def run_with(store: Store, work: Coroutine[object, object, R]) -> R:
+    """Do some work with the store open; Ctrl-C, and a store that fails, end the program as they should."""
+
+    async def run() -> R:
+        # Of a store that does not open, nobody would ever wait for the work.
+        with closing(work):
+            async with opened(store):
+                return await work
+
+    with interruptible(), store_problems():
+        return asyncio.run(run())
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Let Ctrl-C end the program without a traceback."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise SystemExit(INTERRUPTED) from None
+
+
+@contextmanager
+def open_in(runner: asyncio.Runner, store: SQLiteStore) -> Iterator[None]:
+    """Keep the store open between the runs of a loop.
+
+    Raises:
+        StoreError: as `opened`.
+    """
+    try:
+        runner.run(store.open())
+        yield
+    finally:
+        runner.run(store.aclose())

@@ -1,0 +1,265 @@
+"""``robotgate cache export`` and ``import``: all that is known, from one store to another, and no line on trust."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import stat
+import sys
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.cli.test_cache import keep, record, run
+
+from robotgate import HostState, Origin, Outcome, RobotsRecord, SQLiteStore
+from robotgate._jsonl import HostEntry, host_line, record_line
+from robotgate._jsonl_fields import MAX_LINE_BYTES
+from robotgate.cli._cache_transfer import BATCH
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import Program
+
+HOST = "a.example"
+ORIGIN = Origin("https", HOST, 443)
+
+
+def load(path: Path) -> tuple[RobotsRecord | None, HostState | None]:
+    """What a store knows of the one origin and its host."""
+
+    async def ask() -> tuple[RobotsRecord | None, HostState | None]:
+        store = SQLiteStore(path)
+        known = await store.load_record(ORIGIN), await store.load_host(HOST)
+        await store.aclose()
+        return known
+
+    return asyncio.run(ask())
+
+
+def write(tmp_path: Path, *lines: bytes | str) -> str:
+    """A file of lines."""
+    file = tmp_path / "lines.jsonl"
+    file.write_bytes(b"".join((line.encode() if isinstance(line, str) else line) + b"\n" for line in lines))
+    return str(file)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where there is no store yet."""
+    return tmp_path / "cache.db"
+
+
+async def test_a_line_that_is_refused_changes_nothing(program: Program, path: Path, tmp_path: Path) -> None:
+    """Each is told of by its number and its reason, without its controls; the others are taken in; status 1."""
+    good, host = record_line(record(f"https://{HOST}")), host_line(HostEntry(HOST, HostState(visits=3)))
+    future = time.time() + 100_000
+    source = write(
+        tmp_path,
+        "nonsense \x1b[2J",
+        good.replace('"status": 200', '"status": "\\u001b[2J"'),
+        b"\xff",
+        "",
+        b"x" * (3 * MAX_LINE_BYTES),
+        host.replace('"visits": 3', '"visits": NaN'),
+        good.replace('"version": 1', '"version": 2'),
+        record_line(replace(record("https://b.example"), checked_at=future)),
+        host_line(HostEntry("b.example", HostState(last_visit_at=future))),
+        good,
+        host,
+        "{",
+    )
+
+    ended = await program("cache", "import", source, "--store", str(path))
+
+    assert ended.status == 1
+    assert ended.out == ""
+    assert ended.err.splitlines() == [
+        "line 1: not JSON (Expecting value, column 1)",
+        "line 2, 'status': '\\x1b[2J' is no whole number from 0 to 999",
+        "line 3: not UTF-8",
+        f"line 5: longer than {MAX_LINE_BYTES} octets",
+        "line 6, 'visits': nan is no whole number from 0 to 9223372036854775807",
+        "line 7, 'version': not 1, the only one known here",
+        "line 8, 'checked_at': in the future: one of two clocks is wrong",
+        "line 9, 'last_visit_at': in the future: one of two clocks is wrong",
+        "line 12: not JSON (Expecting property name enclosed in double quotes, column 2)",
+        "took in 1 robots.txt and the pace of 1 host; 0 known as new or newer, 9 lines refused",
+    ]
+    listed = await program("cache", "ls", "--json", "--store", str(path))
+    assert [(row["name"], row["visits"]) for row in listed.rows] == [(f"https://{HOST}", 3)]
+
+
+def test_many_refused_lines_are_counted(path: Path, tmp_path: Path) -> None:
+    """A file of anything else does not flood the screen."""
+    status, out = run(path, "import", write(tmp_path, *["nonsense"] * 5000))
+
+    assert status == 1
+    assert len(out.splitlines()) == 101
+    assert out.endswith("5,000 lines refused\n")
+
+
+def test_all_that_is_known_comes_back(path: Path, tmp_path: Path) -> None:
+    """Whatever the record or the state: exported, imported into another store, exported again, it is the same."""
+    keep(
+        path,
+        [
+            record(
+                f"https://{HOST}",
+                etag='"\udcff"',
+                last_modified="x",
+                redirects=("http://b.example/robots.txt",),
+            ),
+            record("http://[2001:db8::1]:81", body=b"\xff\x00\xfe" * 1000),
+            record(
+                "http://c.example",
+                outcome=Outcome.FAILURE,
+                status=None,
+                cause="no answer\nin time \u202e",
+                failures=7,
+                failing_since_at=5.25,
+                body=b"",
+                fetched_at=None,
+            ),
+        ],
+        a_example=HostState(
+            last_visit_at=1.1, next_allowed_at=2.2, visits=2**40, bytes_read=2**60, latency=0.1
+        ),
+        b_example=HostState(blocked_at=1.0, blocked_until_at=time.time() + 9e4, failures=3),
+        **{"d:\udc80 ü\x00\n": HostState(visits=1)},
+    )
+    one, other = tmp_path / "one.jsonl", tmp_path / "other.jsonl"
+
+    assert run(path, "export", str(one)) == (0, "")
+    status, out = run(tmp_path / "second.db", "import", str(one))
+    assert run(tmp_path / "second.db", "export", str(other)) == (0, "")
+
+    assert (status, out) == (
+        0,
+        "took in 3 robots.txt and the pace of 3 hosts; 0 known as new or newer, 0 lines refused\n",
+    )
+    assert one.read_bytes() == other.read_bytes()
+    assert len(one.read_bytes().splitlines()) == 6
+
+
+async def test_from_one_program_to_another(program: Program, path: Path, tmp_path: Path) -> None:
+    """Through a pipe, without a file in between."""
+    await asyncio.to_thread(keep, path, [record(f"https://{HOST}")])
+
+    exported = await program("cache", "export", "--store", str(path))
+    imported = await program(
+        "cache", "import", "-", "--store", str(tmp_path / "other.db"), stdin=exported.out.encode()
+    )
+
+    assert (exported.status, exported.err, imported.status, imported.out) == (0, "", 0, "")
+    assert [row["kind"] for row in exported.rows] == ["record"]
+    listed = await program("cache", "ls", "--json", "--store", str(tmp_path / "other.db"))
+    assert [row["name"] for row in listed.rows] == [f"https://{HOST}"]
+
+
+@pytest.mark.parametrize("is_newer", [True, False])
+def test_the_newer_record_counts(path: Path, tmp_path: Path, is_newer: bool) -> None:  # noqa: FBT001
+    """Whichever side it is on."""
+    ours, theirs = record(f"https://{HOST}"), record(f"https://{HOST}", body=b"")
+    theirs = replace(theirs, checked_at=ours.checked_at + (10 if is_newer else -10))
+    keep(path, [ours])
+
+    status, out = run(path, "import", write(tmp_path, record_line(theirs)))
+
+    assert status == 0
+    assert ("1 known as new or newer" in out) == (not is_newer)
+    assert load(path)[0] == (theirs if is_newer else ours)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_no_wait_gets_shorter(path: Path, tmp_path: Path, is_first: bool) -> None:  # noqa: FBT001
+    """Of two states, each instant is the later one, whichever comes first."""
+    now = float(int(time.time()))
+    one = HostState(last_visit_at=now - 1, next_allowed_at=now + 100, blocked_until_at=now + 5, visits=3)
+    other = HostState(last_visit_at=now - 9, next_allowed_at=now + 10, blocked_until_at=now + 50, visits=8)
+    ours, theirs = (one, other) if is_first else (other, one)
+    keep(path, a_example=ours)
+
+    assert run(path, "import", write(tmp_path, host_line(HostEntry(HOST, theirs))))[0] == 0
+
+    state = load(path)[1]
+    assert state is not None
+    assert state.next_allowed_at >= now + 100
+    assert state.blocked_until_at >= now + 50
+    assert (state.last_visit_at, state.visits) == (now - 1, 8)
+
+
+def test_a_file_may_tell_of_one_thing_twice(path: Path, tmp_path: Path) -> None:
+    """The newest record and the longest wait count, in whatever order they come."""
+    old, new = record(f"https://{HOST}", checked_at=5.0), record(f"https://{HOST}", checked_at=9.0, body=b"")
+    short, long = (HostEntry(HOST, HostState(next_allowed_at=at, visits=1)) for at in (50.0, 90.0))
+    lines = [record_line(one) for one in (old, new, old)] + [host_line(one) for one in (short, long, short)]
+
+    status, out = run(path, "import", write(tmp_path, *lines))
+
+    assert (status, out) == (
+        0,
+        "took in 1 robots.txt and the pace of 1 host; 2 known as new or newer, 0 lines refused\n",
+    )
+    assert load(path) == (new, long.state)
+
+
+def test_an_import_into_nothing_makes_a_store(path: Path, tmp_path: Path) -> None:
+    """An empty file does, too."""
+    assert run(path, "import", write(tmp_path))[0] == 0
+    assert run(path, "ls")[0] == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX's")
+def test_an_export_is_for_its_owner_alone(path: Path, tmp_path: Path) -> None:
+    """Where one has been is nobody else's business."""
+    keep(path, [record(f"https://{HOST}")])
+    target = tmp_path / "lines.jsonl"
+
+    run(path, "export", str(target))
+
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    assert json.loads(target.read_text(encoding="ascii"))["origin"] == f"https://{HOST}"
+
+
+def test_an_export_that_fails_leaves_the_last_one(path: Path, tmp_path: Path) -> None:
+    """A file takes its name when it is complete."""
+    target = tmp_path / "lines.jsonl"
+    target.write_text("the last one", encoding="ascii")
+    path.write_bytes(b"no store" * 1000)
+
+    assert run(path, "export", str(target))[0] == 2
+
+    assert target.read_text(encoding="ascii") == "the last one"
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["cache.db", "lines.jsonl"]
+
+
+def test_an_export_to_nowhere_is_an_error(path: Path, tmp_path: Path) -> None:
+    """Naming the file."""
+    keep(path, [record(f"https://{HOST}")])
+
+    status, out = run(path, "export", str(tmp_path / "no" / "lines.jsonl"))
+
+    assert status == 2
+    assert "lines.jsonl: No such file or directory" in out
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGINT cannot be sent to another process there")
+async def test_ctrl_c_while_waiting_for_lines(program: Program, path: Path) -> None:
+    """What was taken in stays; the status is a shell's 130, and there is no traceback."""
+    process = await program.start("cache", "import", "--store", str(path))
+    assert process.stdin is not None
+    assert process.stderr is not None
+    lines = "nonsense\n" + f"{record_line(record(f'https://{HOST}'))}\n" * BATCH
+    process.stdin.write(lines.encode())
+    # What is wrong with a batch is told when it has been taken in.
+    assert (await process.stderr.readline()).startswith(b"line 1: ")
+
+    process.send_signal(signal.SIGINT)
+    _, err = await process.communicate()
+
+    assert (process.returncode, err) == (130, b"")
+    assert (await asyncio.to_thread(load, path))[0] is not None
