@@ -261,6 +261,7 @@ class SQLiteStore:
         self._bind_only()
         self._is_closed = True
         atexit.unregister(self._at_exit)
+        was_lost = self._behind.lost is not None
         batch = self._behind.close()
         if not (self._database.is_started or batch.hosts or batch.records):
             return
@@ -273,7 +274,9 @@ class SQLiteStore:
             return
         if not isinstance(error, StoreError) or self._when_lost is WhenLost.RAISE:
             raise error
-        _logger.warning("%s. What was learnt since is lost", error)
+        # Who has been warned that memory has to do knows as much.
+        level = logging.INFO if was_lost else logging.WARNING
+        _logger.log(level, "%s. What was learnt since is lost", error)
 
     def _bind(self) -> None:
         """See that the store can be used here."""
