@@ -36,10 +36,24 @@ async def test_it_runs_as_a_module(program: Program) -> None:
     assert ended.out.startswith("robotgate, version ")
 
 
-@pytest.mark.parametrize("command", ["fetch", "check", "lint", "demo"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("fetch", "check", "lint", "demo"),
+        *(
+            "cache ls",
+            "cache show",
+            "cache refresh",
+            "cache forget",
+            "cache prune",
+            "cache export",
+            "cache import",
+        ),
+    ],
+)
 def test_every_command_tells_its_exit_status(command: str) -> None:
     """A script that calls it needs to know."""
-    ended = CliRunner().invoke(robotgate, [command, "--help"])
+    ended = CliRunner().invoke(robotgate, [*command.split(), "--help"])
 
     assert ended.exit_code == 0
     assert "Exit status: 0" in ended.output

@@ -1,0 +1,122 @@
+"""docs/cache.md keeps its word: its program runs, its commands exist, and its fields are those that are written."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shlex
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Final, TypeAlias, cast
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from click.testing import CliRunner
+from tests.test_readme import ROOT, blocks
+
+from robotgate import HostState, Origin, Outcome, RobotsRecord, SQLiteStore
+from robotgate._jsonl import HostEntry, host_line, record_line
+from robotgate.cli._commands import robotgate
+from robotgate.cli._store import default_path
+from robotgate.stores.sqlite import MAX_AGE, MAX_BYTES
+
+PAGE: Final = (ROOT / "docs" / "cache.md").read_text(encoding="utf-8")
+(PROGRAM,) = blocks(PAGE, "python")
+COMMANDS: Final = [line.removeprefix("$ ") for text in blocks(PAGE, "console") for line in text.splitlines()]
+NAME: Final = re.compile(r"`(\w+)`")
+RECORD: Final = RobotsRecord(
+    origin=Origin("https", "example.org", 443), outcome=Outcome.SUCCESS, checked_at=1.0, fresh_until_at=2.0
+)
+
+Main: TypeAlias = Callable[..., Coroutine[object, object, None]]
+
+
+async def test_program_remembers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Run twice, it asks for robots.txt once, and the pages are a delay apart."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "cache"}
+    exec(compile(PROGRAM, "<docs/cache.md>", "exec"), names)
+    main = cast("Main", names["main"])
+    asked: list[tuple[str, float]] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append((request.path, asyncio.get_running_loop().time()))
+        return web.Response(text="" if request.path == "/robots.txt" else "hello")
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", answer)
+    async with TestServer(app) as site:
+        for page in ("/1", "/2"):
+            await main(str(site.make_url(page)), allow_private_addresses=True, delay=0.5)
+
+    assert [path for path, _ in asked] == ["/robots.txt", "/1", "/2"]
+    assert asked[2][1] - asked[1][1] >= 0.5
+    first, second = capsys.readouterr().out.splitlines()
+    assert "2 visits" in first
+    assert "3 visits" in second
+    assert (tmp_path / "cache.db").exists()
+
+
+def test_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each as it stands there, one after the other; but for the one that asks a site, which is only known to exist."""
+    monkeypatch.chdir(tmp_path)
+    store = tmp_path / "cache.db"
+    asyncio.run(_keep(store))
+
+    for command in COMMANDS:
+        program, *arguments = shlex.split(command)
+        if "refresh" in arguments:
+            arguments = ["cache", "refresh", "--help"]
+        else:
+            arguments += ["--store", str(store)]
+        ended = CliRunner().invoke(robotgate, arguments)
+        assert program == "robotgate"
+        assert ended.exit_code == 0, ended.output
+
+
+def test_every_command_is_told_of() -> None:
+    """Those that the program has, in the order in which one wants them."""
+    ended = CliRunner().invoke(robotgate, ["cache", "--help"])
+    listed = re.findall(r"^  (\w+)  ", ended.output.partition("Commands:")[2], re.MULTILINE)
+
+    assert sorted(listed) == sorted(command.split()[2] for command in COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [("record", record_line(RECORD)), ("host", host_line(HostEntry("example.org", HostState())))],
+)
+def test_fields_are_those_that_are_written(kind: str, line: str) -> None:
+    """All of them, and no other."""
+    table = PAGE.partition(f"| field of a {kind} |")[2].partition("\n\n")[0]
+    told = {name for row in table.splitlines()[2:] for name in NAME.findall(row.split("|")[1])}
+
+    assert told - {"body_base64"} == set(json.loads(line))
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the page has another place for this system")
+def test_place_is_the_one_that_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the environment, or below the home directory."""
+    monkeypatch.setenv("HOME", "/home/somebody")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    assert default_path() == Path("/home/somebody/.cache/robotgate/cache.db")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/var/cache/somebody")
+    assert default_path() == Path("/var/cache/somebody/robotgate/cache.db")
+    assert "$XDG_CACHE_HOME/robotgate/cache.db" in PAGE
+    assert "~/.cache/robotgate/cache.db" in PAGE
+
+
+def test_bounds_are_the_stores() -> None:
+    """The figures that the page gives."""
+    assert f"{MAX_BYTES // 2**30} GiB and {MAX_AGE / 86_400:.0f} days" in PAGE
+
+
+async def _keep(path: Path) -> None:
+    store = SQLiteStore(path)
+    await store.save_record(RECORD)
+    await store.aclose()
