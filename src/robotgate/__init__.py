@@ -13,7 +13,7 @@ The floors, lowest first. A module imports only modules that stand before it; a 
     3 adapters: stores._lease stores.memory stores._faults stores._files stores._schema stores._database
     3 adapters: stores._processes stores._rows stores._tables stores._prune stores._hosts stores._together
     3 adapters: stores._write_behind stores._upkeep stores.sqlite stores _store_option
-    4 engine: _losses _eviction _bound _waiters _member _pacer _queue _admission _health _lane _lanes
+    4 engine: _losses _eviction _bound _waiters _member _unshared _pacer _queue _admission _health _lane _lanes
     4 engine: _flight _attempts _robots_reader _robots _turn _judged _turns _ready _credentials _page _holds
     4 engine: _middleware _open_page _fetching _engine _gate
     5 edges: _virtual _check_store testing integrations cli

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from robotgate import _circuit, _pacing
@@ -32,14 +33,17 @@ if TYPE_CHECKING:
     from robotgate._member import Member
     from robotgate._overrides import HostOptions
     from robotgate._pacing import HostState
-    from robotgate._ports import Clock, Store
+    from robotgate._ports import Clock
     from robotgate._spacing import Asked
+    from robotgate._unshared import Visits
     from robotgate._urls import Origin
 
 LEAST_SWEEP: Final = 64
 """Members; among more, those that nobody needs are let go of when they have become twice as many."""
 IDLE_LINGER: Final = 10.0
 """Seconds an idle lane is kept, though its politeness is served: making one costs more than keeping it."""
+STORE_PATIENCE: Final = 1.0
+"""Seconds that a store which others share may take to answer, though the caller would wait no longer."""
 LIMITER_PATIENCE: Final = 0.001
 """Seconds between looks at a limiter that has no token though the instant has come."""
 
@@ -90,7 +94,7 @@ class Lane:
         max_slots: int | None,
         arrivals: Iterator[int],
         clock: Clock,
-        store: Store,
+        store: Visits,
         listeners: Listeners,
         losses: Losses,
         on_idle: Callable[[Lane], None],
@@ -241,7 +245,7 @@ class Lane:
     def try_admit(self, origin: Origin, *, bound: Bound, now: float) -> Admission | None:
         """A page's turn, where it is plain that it is to be had now; None where `admit` has to look closer."""
         member = self.members.get(origin.text)
-        if member is None or self._is_closed or not self._is_idle:
+        if member is None or self._is_closed or not self._is_idle or self._pacer.is_shared:
             return None
         self._pacer.recall()
         if not self._pacer.is_plainly_due(member, now=now):
@@ -282,9 +286,10 @@ class Lane:
                 self._give_back()
                 raise
             now = self._clock.now()
-            if self._pacer.start_at(member, ahead=terms.ahead, now=now) - now <= CLOCK_GRAIN:
+            is_due = self._pacer.start_at(member, ahead=terms.ahead, now=now) - now <= CLOCK_GRAIN
+            if is_due and await self._is_ours(member, terms, place, deadline_at):
                 return await self._begin(member, terms, place)
-            # A block, the end of the hours, or another gate's visit, came between.
+            # A block, the end of the hours, or another gate's or process's visit, came between.
             place.release()
             self._give_back()
             if terms.interest is not None:
@@ -334,7 +339,7 @@ class Lane:
                 bytes_read=admission.bytes_read,
                 latency=admission.latency,
             )
-            self._pacer.remember(state)
+            self._pacer.end(state)
         finally:
             if self._queue.is_deserted and self._starter is None:
                 self._linger(now)
@@ -467,6 +472,46 @@ class Lane:
             raise
         finally:
             self._starter = None
+
+    async def _is_ours(self, member: Member, terms: Terms, place: Place, deadline_at: float | None) -> bool:
+        """Whether all who share the store leave us the start; the lane's grant is held while they are asked."""
+        if not self._pacer.is_shared:
+            return True
+        now, before = self._clock.now(), self._pacer.state
+        left = None if deadline_at is None else max(deadline_at - now, STORE_PATIENCE)
+        try:
+            async with asyncio.timeout(left):
+                is_reserved = await self._pacer.reserve(slots=self._slots, now=now)
+            return is_reserved and self._is_still_due(member, terms, before)
+        except TimeoutError as error:
+            place.release()
+            self._give_back()
+            raise self._too_soon(member) from error
+        except (asyncio.CancelledError, StoreError, UnwantedError):
+            place.release()
+            self._give_back()
+            raise
+
+    def _is_still_due(self, member: Member, terms: Terms, before: HostState) -> bool:
+        """Whether what was reserved may still begin; else it is given back.
+
+        Args:
+            before: what was known of the host without the reservation.
+
+        Raises:
+            UnwantedError: nobody wants it.
+        """
+        self._pacer.recall()
+        now = self._clock.now()
+        state = replace(before, blocked_until_at=self._pacer.state.blocked_until_at)
+        start_at = member.start_at(state, spacing=self._pacer.spacing, ahead=terms.ahead, now=now)
+        is_wanted = terms.interest is None or terms.interest.claim()
+        if is_wanted and start_at - now <= CLOCK_GRAIN and not self._is_closed:
+            return True
+        self._pacer.give_back()
+        if not is_wanted:
+            raise UnwantedError(terms.arrival)
+        return False
 
     async def _begin(self, member: Member, terms: Terms, place: Place) -> Admission:
         now = self._clock.now()

@@ -14,6 +14,7 @@ from robotgate._member import Member, spacing_of
 from robotgate._overrides import HostBlocks
 from robotgate._pacing import HostState
 from robotgate._spacing import NOTHING_ASKED
+from robotgate._unshared import visits_of
 from robotgate._urls import ROBOTS_PATH
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class Lanes:
         self._max_slots = max_slots
         self._clock = clock
         self._store = store
+        self._visits = visits_of(store)
         self._listeners = listeners
         self._losses = losses
         self._blocks = HostBlocks()
@@ -102,7 +104,7 @@ class Lanes:
                 max_slots=self._max_slots,
                 arrivals=self._arrivals,
                 clock=self._clock,
-                store=self._store,
+                store=self._visits,
                 listeners=self._listeners,
                 losses=self._losses,
                 on_idle=self._drop,

@@ -17,15 +17,17 @@ from robotgate._pacing import CLOCK_GRAIN
 from robotgate._spacing import UNSPACED
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from robotgate._errors import HostUnavailableError
     from robotgate._losses import Losses
     from robotgate._member import Member
     from robotgate._pacing import HostState
-    from robotgate._ports import Store
     from robotgate._quota import Rate
+    from robotgate._unshared import Visits
 
+LEAST_RETRY: Final = 0.001
+"""Seconds after which a store is asked again that says no and names no later instant."""
 LIMITER_SLACK: Final = 1e-6
 """The share by which the limiter's period is shorter than the delay: the rounding of its leak must not hold back a
 start that the instant allows."""
@@ -45,6 +47,7 @@ class Pacer:
         "_members",
         "_pace_key",
         "_rates",
+        "_reserved",
         "_starts",
         "_store",
         "heeds_latency",
@@ -58,7 +61,7 @@ class Pacer:
         *,
         state: HostState,
         members: Collection[Member],
-        store: Store,
+        store: Visits,
         losses: Losses,
     ) -> None:
         self.state = state
@@ -67,6 +70,7 @@ class Pacer:
         self._members = members
         self._store = store
         self._losses = losses
+        self._reserved: HostState | None = None
         self._limiter: AsyncLimiter | None = None
         self.heeds_latency = False
         """Whether the delay grows with the time that responses take."""
@@ -142,9 +146,66 @@ class Pacer:
         Raises:
             StoreError: as `begin`.
         """
-        self.remember(_pacing.begun(self.state, now=now, spacing=self.spacing))
+        reserved, self._reserved = self._reserved, None
+        if reserved is None:
+            state = _pacing.begun(self.state, now=now, spacing=self.spacing)
+        else:
+            # It is counted; but its instants are those of the question, and the answer took a while.
+            state = _pacing.sent(_pacing.merged(self.state, reserved), now=now, spacing=self.spacing)
+        self._keep(state, self._store.begin_visit)
         if self._starts is not None:
             self._starts.append(now)
+
+    def end(self, state: HostState) -> None:
+        """A request is over, and this is what is known by then.
+
+        Raises:
+            StoreError: as `remember`.
+        """
+        self._keep(state, self._store.end_visit)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether others may be at the host of whom this process does not know: a start is then to be reserved."""
+        return self._store.is_shared
+
+    async def reserve(self, *, slots: int, now: float) -> bool:
+        """Ask all who share the store for the next start. If the answer is no, the state tells when to ask again.
+
+        What was reserved either begins, or is given back.
+
+        Raises:
+            StoreError: nobody knows.
+        """
+        delay = self.spacing.delay_at(now)
+        state = _pacing.begun(self.state, now=now, spacing=self.spacing)
+        try:
+            known = await self._store.reserve(
+                self._pace_key, state=state, now=now, slots=slots, delay=delay
+            )
+        except StoreError as error:
+            self._losses.begin(Task.REMEMBER, error)
+            raise
+        if known is None:
+            self._reserved = state
+            return True
+        self.state = _pacing.merged(self.state, known)
+        if self.earliest_start_at(now=now) - now <= CLOCK_GRAIN:
+            self.state = replace(self.state, next_allowed_at=now + LEAST_RETRY)
+        return False
+
+    def give_back(self) -> None:
+        """What was reserved will not begin. The delay behind it stays: others may have been told of it.
+
+        Raises:
+            StoreError: as `remember`.
+        """
+        reserved, self._reserved = self._reserved, None
+        if reserved is None:
+            return
+        self.recall_if_possible()
+        state = _pacing.merged(self.state, reserved)
+        self.end(replace(state, visits=state.visits - 1))
 
     def recall(self) -> None:
         """Take in what others, who share the store, have learnt of the host.
@@ -181,11 +242,15 @@ class Pacer:
         """
         if state is self.state:
             return
+        self._keep(state, self._store.remember_host)
+
+    def _keep(self, state: HostState, tell: Callable[[str, HostState], None]) -> None:
+        """Go on from a state, and tell the store of it."""
         self.state = state
         if self.heeds_latency:
             self._space()
         try:
-            self._store.remember_host(self._pace_key, state)
+            tell(self._pace_key, state)
         except StoreError as error:
             self._losses.begin(Task.REMEMBER, error)
             raise

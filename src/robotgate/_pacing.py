@@ -70,6 +70,11 @@ def begun(state: HostState, *, now: float, spacing: Spacing) -> HostState:
     return _visited(state, now, spacing, visits=1, bytes_read=0, latency=state.latency)
 
 
+def sent(state: HostState, *, now: float, spacing: Spacing) -> HostState:
+    """The state once a request is sent that `begun` was told of before: nothing changes but the instants."""
+    return _visited(state, now, spacing, visits=0, bytes_read=0, latency=state.latency)
+
+
 def ended(
     state: HostState,
     *,

@@ -89,7 +89,7 @@ class SharedStore(Store, Protocol):
     async def reserve(
         self, pace_key: str, *, state: HostState, now: float, slots: int, delay: float
     ) -> HostState | None:
-        """Take one of a host's slots, if it is due as far as all processes know.
+        """Take one of a host's slots, if it is due as far as all processes know. Cancelled, it leaves nothing taken.
 
         Args:
             state: what will be known of the host once the request is sent.
@@ -97,8 +97,9 @@ class SharedStore(Store, Protocol):
             delay: seconds between visits.
 
         Returns:
-            None when the request may be sent now: `end_visit` gives the slot back. Else what all processes know of the
-            host together, by which it is worth asking again at `next_allowed_at`.
+            None when the request may be sent now: `begin_visit` says that it is, `end_visit` gives the slot back, with
+            or without. Else what all processes know of the host together, by which it is worth asking again at
+            `next_allowed_at`.
 
         Raises:
             StoreError: nobody knows; the request must not be sent.
@@ -106,11 +107,15 @@ class SharedStore(Store, Protocol):
         ...
 
     def begin_visit(self, pace_key: str, state: HostState) -> None:
-        """As `remember_host`, of a request that is sent without a reservation while nobody else was there."""
+        """As `remember_host`, of a request that is sent: one that was reserved, or without while nobody else was there.
+
+        One that was reserved is counted in `state` as it was then; what is news is when it is sent. Where this raises,
+        it is not sent, and takes no slot.
+        """
         ...
 
     def end_visit(self, pace_key: str, state: HostState) -> None:
-        """As `remember_host`, of a request that has ended, reserved or not."""
+        """As `remember_host`, of a request that has ended, or that was reserved and will not be sent after all."""
         ...
 
 

@@ -1,0 +1,54 @@
+"""A store that nobody else uses, in the terms of one that others do: lanes know but one kind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from robotgate._ports import SharedStore
+
+if TYPE_CHECKING:
+    from robotgate._pacing import HostState
+    from robotgate._ports import Store
+
+
+class Visits(Protocol):
+    """The part of a `SharedStore` that a lane needs."""
+
+    @property
+    def is_shared(self) -> bool: ...
+
+    def recall_host(self, pace_key: str, /) -> HostState | None: ...
+
+    def remember_host(self, pace_key: str, state: HostState, /) -> None: ...
+
+    async def reserve(
+        self, pace_key: str, *, state: HostState, now: float, slots: int, delay: float
+    ) -> HostState | None: ...
+
+    def begin_visit(self, pace_key: str, state: HostState, /) -> None: ...
+
+    def end_visit(self, pace_key: str, state: HostState, /) -> None: ...
+
+
+class Unshared:
+    """The host states of a `Store`, of which nothing has to be reserved."""
+
+    __slots__ = ("_store", "begin_visit", "end_visit", "recall_host", "remember_host")
+
+    is_shared = False
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        # What is called for every request goes straight to the store.
+        self.recall_host = store.recall_host
+        self.remember_host = self.begin_visit = self.end_visit = store.remember_host
+
+    async def reserve(
+        self, pace_key: str, *, state: HostState, now: float, slots: int, delay: float
+    ) -> HostState | None:
+        """Yes: who asks knows all that there is to know."""
+
+
+def visits_of(store: Store) -> Visits:
+    """What a store is told of visits, whichever kind it is."""
+    return store if isinstance(store, SharedStore) else Unshared(store)
