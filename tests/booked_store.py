@@ -11,6 +11,8 @@ from robotgate import HostState, MemoryStore, StoreError
 from robotgate._pacing import CLOCK_GRAIN, merged
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
     from robotgate import Origin, RobotsRecord
 
 POLL: Final = 0.25
@@ -68,7 +70,7 @@ class BookedStore(MemoryStore):
                 book.reserved[pace_key] -= 1
                 book.hosts[pace_key] = known
             raise
-        super().remember_host(pace_key, book.hosts.get(pace_key, HostState()))
+        await self.load_host(pace_key)
         return None if again_at is None else replace(known, next_allowed_at=again_at)
 
     def begin_visit(self, pace_key: str, state: HostState) -> None:
@@ -86,13 +88,21 @@ class BookedStore(MemoryStore):
 
     def remember_host(self, pace_key: str, state: HostState) -> None:
         """Everybody hears of it."""
+        known, before = self.book.hosts.get(pace_key, HostState()), self.recall_host(pace_key) or HostState()
+        visits = known.visits + state.visits - before.visits
+        self.book.hosts[pace_key] = replace(merged(known, state), visits=visits)
         super().remember_host(pace_key, state)
-        known = self.book.hosts.get(pace_key, HostState())
-        self.book.hosts[pace_key] = replace(merged(known, state), visits=state.visits)
 
     async def load_host(self, pace_key: str) -> HostState | None:
         """What all know."""
-        return self.book.hosts.get(pace_key)
+        known = self.book.hosts.get(pace_key)
+        if known is not None:
+            super().remember_host(pace_key, known)
+        return known
+
+    def lease(self, origin: Origin) -> AbstractAsyncContextManager[None]:
+        """One lease for all."""
+        return self.book.records.lease(origin)
 
     async def load_record(self, origin: Origin) -> RobotsRecord | None:
         """What all know."""
