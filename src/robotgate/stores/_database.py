@@ -158,8 +158,12 @@ class Database:
 
     def _work(self) -> None:
         while True:
+            left = self._idle_at - monotonic()
+            if left <= -IDLE_PAUSE:
+                # However much is to do, others have to see that we live.
+                self._rest()
             try:
-                job = self._jobs.get(timeout=max(self._idle_at - monotonic(), 0.0))
+                job = self._jobs.get(timeout=max(left, 0.0))
             except Empty:
                 self._rest()
                 continue

@@ -1,38 +1,126 @@
-"""Who has the file open. Whoever is still entered when he is gone did not write all that he knew."""
+"""Who has the file open: signs of life, those who are gone, and who knows of whom.
+
+A process that comes writes itself down, and waits until everybody who lives has written that he knows of it; with that,
+and in the same transaction, each writes all that only he knew. From then on all of them share the file.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 import uuid
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from robotgate.stores import _booking
+from robotgate.stores._tables import read_fact, write_fact
 
 if TYPE_CHECKING:
     import sqlite3
 
+PATIENCE: Final = 10.0
+"""Seconds without a sign of life after which a process is taken for gone."""
+CLOCK_NOISE: Final = 0.001
+"""Seconds by which two readings of one clock may differ."""
+EPOCH: Final = "epoch"
+"""The name of the instant at which the file's clock has the monotonic clock begin."""
+
 
 @dataclass(frozen=True, slots=True)
-class Me:
-    """This store, as the others know it."""
+class Census:
+    """Who was there at a sign of life."""
 
-    started_at: float
-    id: str = field(default_factory=lambda: uuid.uuid4().hex)
-    pid: int = field(default_factory=os.getpid)
+    others: frozenset[str]
+    """All who live but us."""
+    strangers: frozenset[str]
+    """Those of them of whom we have not written that we know of them."""
+    unaware: frozenset[str]
+    """Those of them who have not written that they know of us."""
+    may_have_lost: bool
+    """Whether somebody is gone who did not leave, and had not written all that he knew."""
 
-
-def bury(connection: sqlite3.Connection, me: Me) -> bool:
-    """Strike out those who are gone. Returns whether there were any."""
-    return connection.execute("DELETE FROM processes WHERE id <> ?", (me.id,)).rowcount > 0
-
-
-def enter(connection: sqlite3.Connection, me: Me, *, now: float) -> None:
-    """Enter, or tell that we are still there."""
-    connection.execute(
-        "INSERT INTO processes VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET seen_at = excluded.seen_at",
-        (me.id, me.pid, me.started_at, now),
-    )
+    @property
+    def is_settled(self) -> bool:
+        """Whether everybody knows of everybody."""
+        return not self.strangers and not self.unaware
 
 
-def leave(connection: sqlite3.Connection, me: Me) -> None:
-    """Say that nothing was lost."""
-    connection.execute("DELETE FROM processes WHERE id = ?", (me.id,))
+class Presence:
+    """We, as the others see us. Used on the database's thread, but for `id` and `beat_at`."""
+
+    def __init__(self, *, started_at: float) -> None:
+        self.id = uuid.uuid4().hex
+        self.beat_at = 0.0
+        """When we last gave a sign of life (monotonic)."""
+        self.shift: float | None = None
+        """Seconds by which our clock is ahead of the file's: that of whoever was there first."""
+        self._started_at = started_at
+        self._place = _place()
+
+    def attend(self, connection: sqlite3.Connection, *, now: float) -> Census:
+        """Give a sign of life, strike out who is gone, and see who is there."""
+        beat_at = monotonic()
+        rows = connection.execute(
+            "SELECT id, pid, beat_at, place FROM processes WHERE id <> ?", (self.id,)
+        ).fetchall()
+        gone = {row[0] for row in rows if self._is_gone(*row[1:], at=beat_at)}
+        others = frozenset(row[0] for row in rows if row[0] not in gone)
+        if self.shift is None:
+            self.shift = _shift(connection, epoch=now - beat_at, is_first=not others)
+        known, aware = self._acquainted(connection)
+        for process in gone:
+            _booking.depart(connection, process, now=now - self.shift)
+        connection.execute(
+            "INSERT INTO processes VALUES (?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT DO UPDATE SET seen_at = excluded.seen_at, beat_at = excluded.beat_at",
+            (self.id, os.getpid(), self._started_at, now, beat_at, self._place),
+        )
+        self.beat_at = beat_at
+        return Census(others, others - known, others - aware, may_have_lost=bool(gone - aware))
+
+    def _acquainted(self, connection: sqlite3.Connection) -> tuple[set[str], set[str]]:
+        """Whom we know, and who knows us, as far as that is written."""
+        pairs = connection.execute(
+            "SELECT process, knows FROM acquaintances WHERE process = ? OR knows = ?", (self.id, self.id)
+        ).fetchall()
+        known = {knows for process, knows in pairs if process == self.id}
+        return known, {process for process, knows in pairs if knows == self.id}
+
+    def _is_gone(self, pid: int, beat_at: float, place: str, *, at: float) -> bool:
+        # The monotonic clock is the machine's; it begins anew when that does.
+        if not -1.0 <= at - beat_at <= PATIENCE:
+            return True
+        return place != "" and place == self._place and not _runs(pid)
+
+
+def _shift(connection: sqlite3.Connection, *, epoch: float, is_first: bool) -> float:
+    known = None if is_first else read_fact(connection, EPOCH)
+    if known is None:
+        write_fact(connection, EPOCH, epoch)
+        return 0.0
+    return epoch - known if abs(epoch - known) > CLOCK_NOISE else 0.0
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _place() -> str:
+    """Where a process number means something; empty where that cannot be told: containers may share a file."""
+    if sys.platform == "darwin":
+        return "darwin"
+    if sys.platform != "linux":
+        return ""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
+    except OSError:
+        return ""

@@ -62,12 +62,37 @@ CREATE TABLE processes (
     id TEXT NOT NULL PRIMARY KEY,
     pid INTEGER NOT NULL,
     started_at REAL NOT NULL,
-    seen_at REAL NOT NULL
+    seen_at REAL NOT NULL,
+    beat_at REAL NOT NULL,
+    place TEXT NOT NULL
 ) WITHOUT ROWID
 """
 """Who has the file open: whoever is gone and still stands here has not written all that he knew."""
 _FACTS: Final = "CREATE TABLE facts (name TEXT NOT NULL PRIMARY KEY, value REAL NOT NULL) WITHOUT ROWID"
-MIGRATIONS: Final = ((_HOSTS, _RECORDS, _PROCESSES, _FACTS),)
+_BOOKING: Final = (
+    """
+    CREATE TABLE acquaintances (
+        process TEXT NOT NULL,
+        knows TEXT NOT NULL,
+        PRIMARY KEY (process, knows)
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE open_turns (
+        process TEXT NOT NULL,
+        serial INTEGER NOT NULL,
+        pace_key NOT NULL,
+        reserved_at REAL NOT NULL,
+        began_at REAL,
+        delay REAL NOT NULL,
+        PRIMARY KEY (process, serial)
+    ) WITHOUT ROWID
+    """,
+    "CREATE INDEX open_turns_by_pace_key ON open_turns (pace_key)",
+    "CREATE TABLE leases (origin TEXT NOT NULL PRIMARY KEY, process TEXT NOT NULL) WITHOUT ROWID",
+)
+"""What processes that have the file open write down for each other; of who is gone, nothing stays."""
+MIGRATIONS: Final = ((_HOSTS, _RECORDS, _PROCESSES, _FACTS, *_BOOKING),)
 """What makes each version of the one before; the first, of an empty file."""
 
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Final
 
-from robotgate.stores import _processes, _tables
+from robotgate.stores import _tables
+from robotgate.stores._processes import Presence
 from robotgate.stores._prune import Pruning, used_bytes
 from robotgate.stores._write_behind import Opened
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Callable
 
     from robotgate._ports import Clock
+    from robotgate.stores._processes import Census
 
 HEARTBEAT: Final = 1.0
 """Seconds between two signs of life."""
@@ -29,10 +32,17 @@ PRUNED_AT: Final = "pruned_at"
 
 
 class Upkeep:
-    """Keeps the file in order while nothing else is to do."""
+    """Keeps the file in order while nothing else is to do.
 
-    def __init__(self, *, clock: Clock, max_bytes: int, max_age: float) -> None:
-        self.me = _processes.Me(clock.now())
+    Args:
+        tell: called with who is there, whenever that was looked at without being asked.
+    """
+
+    def __init__(
+        self, *, clock: Clock, max_bytes: int, max_age: float, tell: Callable[[Census], None]
+    ) -> None:
+        self.presence = Presence(started_at=clock.now())
+        self._tell = tell
         self.opened: Opened | None = None
         self._file: float | None = None
         self._clock = clock
@@ -53,7 +63,10 @@ class Upkeep:
         # Of a file that was deleted, the next may have the number with the system as well.
         is_other = is_other or self._file not in (None, file)
         self._file = file
-        if _processes.bury(connection, self.me) or is_other:
+        if is_other:
+            self.presence.shift = None
+        census = self.presence.attend(connection, now=now)
+        if census.may_have_lost or is_other:
             assumed_at = now
         if assumed_at is not None:
             # A clock that was set back makes no visit later than now.
@@ -61,14 +74,23 @@ class Upkeep:
             _tables.write_fact(connection, ASSUMED_VISIT_AT, assumed_at)
         if _tables.read_fact(connection, PRUNED_AT) is None:
             _tables.write_fact(connection, PRUNED_AT, now)
-        _processes.enter(connection, self.me, now=now)
         files = 1 if self.opened is None else self.opened.files + is_other
         self.opened = Opened(assumed_at, files)
+        self._tell(census)
+
+    def attend(self, connection: sqlite3.Connection) -> Census:
+        """Give a sign of life, and see who is there."""
+        now = self._clock.now()
+        census = self.presence.attend(connection, now=now)
+        if census.may_have_lost and self.opened is not None:
+            _tables.write_fact(connection, ASSUMED_VISIT_AT, now)
+            self.opened = Opened(now, self.opened.files)
+        return census
 
     def idle(self, connection: sqlite3.Connection) -> float:
         """Give a sign of life, and prune a little if it is time. Returns the seconds until the next time."""
+        self._tell(self.attend(connection))
         now = self._clock.now()
-        _processes.enter(connection, self.me, now=now)
         pruning, self._pruning = self._pruning, None
         if pruning is None and self._is_due(connection, now):
             pruning = self.pruning(now)

@@ -15,10 +15,12 @@ from robotgate import _pacing
 from robotgate._checks import check_choice, check_seconds, check_whole
 from robotgate._clock import SystemClock
 from robotgate._errors import OptionError, StoreError
-from robotgate.stores import _processes, _tables
+from robotgate.stores import _booking, _tables
 from robotgate.stores._database import Database
 from robotgate.stores._faults import WhenLost, fault
 from robotgate.stores._lease import Lease
+from robotgate.stores._shared_lease import SharedLease
+from robotgate.stores._sharing import Sharing
 from robotgate.stores._together import Together
 from robotgate.stores._upkeep import Upkeep
 from robotgate.stores._write_behind import Batch, WriteBehind
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from robotgate._ports import Clock, Pruned
     from robotgate._urls import Origin
     from robotgate.stores._lease import Lock
+    from robotgate.stores._ledger import News
+    from robotgate.stores._processes import Census
 
 MAX_BYTES: Final = 2**30
 LEAST_MAX_BYTES: Final = 2**20
@@ -81,13 +85,25 @@ class SQLiteStore:
         check_seconds("max_age", max_age)
         check_choice("when_lost", when_lost, WhenLost)
         self._clock = _SharedClock(clock if clock is not None else SystemClock())
-        self._upkeep = Upkeep(clock=self._clock, max_bytes=max_bytes, max_age=max_age)
+        self._upkeep = Upkeep(
+            clock=self._clock,
+            max_bytes=max_bytes,
+            max_age=max_age,
+            tell=self._tell,
+        )
         self._database = Database(self.path, opening=self._upkeep.opening, idle=self._upkeep.idle)
         self._behind = WriteBehind(
             self._database,
             write=self._write,
             opened=lambda: self._upkeep.opened,
             when_lost=when_lost,
+            clock=self._clock,
+        )
+        self._sharing = Sharing(
+            database=self._database,
+            behind=self._behind,
+            presence=self._upkeep.presence,
+            attend=self._upkeep.attend,
             clock=self._clock,
         )
         self._when_lost = when_lost
@@ -139,8 +155,9 @@ class SQLiteStore:
         await self._behind.save(record)
 
     def lease(self, origin: Origin) -> AbstractAsyncContextManager[None]:
-        """The sole right to fetch this origin's robots.txt."""
-        return Lease(self._leases, origin)
+        """The sole right to fetch this origin's robots.txt, among all processes that use the file."""
+        self._bind()
+        return SharedLease(Lease(self._leases, origin), self._sharing, origin)
 
     async def load_host(self, pace_key: str) -> HostState | None:
         """The host's state, from memory or from the file.
@@ -178,7 +195,41 @@ class SQLiteStore:
         Raises:
             StoreError: the file cannot be written, and memory is not enough; or the store was closed.
         """
-        self._behind.remember(pace_key, state)
+        self._sharing.remember(pace_key, state)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether another process uses the file now, or may: turns are then reserved."""
+        return self._sharing.is_shared
+
+    async def reserve(
+        self, pace_key: str, *, state: HostState, now: float, slots: int, delay: float
+    ) -> HostState | None:
+        """Take one of a host's slots, if it is due as far as all processes know. Cancelled, it leaves nothing taken.
+
+        Who has just opened the file waits here until everybody else knows of him: a second at most.
+
+        Raises:
+            StoreError: the file cannot be written, and memory is not enough.
+        """
+        self._bind()
+        return await self._sharing.reserve(pace_key, state=state, now=now, slots=slots, delay=delay)
+
+    def begin_visit(self, pace_key: str, state: HostState) -> None:
+        """As `remember_host`, of a request that is sent.
+
+        Raises:
+            StoreError: as `remember_host`.
+        """
+        self._sharing.begin(pace_key, state)
+
+    def end_visit(self, pace_key: str, state: HostState) -> None:
+        """As `remember_host`, of a request that has ended, or will not be sent after all.
+
+        Raises:
+            StoreError: as `remember_host`.
+        """
+        self._sharing.end(pace_key, state)
 
     async def records(self) -> AsyncIterator[RobotsRecord]:
         """All records, by host, port and scheme.
@@ -262,10 +313,10 @@ class SQLiteStore:
         self._is_closed = True
         atexit.unregister(self._at_exit)
         was_lost = self._behind.lost is not None
-        batch = self._behind.close()
+        news, batch = self._sharing.close(), self._behind.close()
         if not (self._database.is_started or batch.hosts or batch.records):
             return
-        self._closing = self._database.end(partial(self._leave, batch))
+        self._closing = self._database.end(partial(self._leave, batch, news))
         self._closing.add_done_callback(self._closed)
         # Whoever is cancelled here ends nothing but his own waiting.
         await asyncio.wait({self._closing})
@@ -296,6 +347,7 @@ class SQLiteStore:
                 self._hosts, self._records = Together(self._read_hosts), Together(self._read_records)
                 self._leases = {}
             self._loop = loop
+            self._sharing.bind(loop)
 
     def _lose(self, error: StoreError) -> None:
         self._behind.lose(error)
@@ -307,8 +359,15 @@ class SQLiteStore:
         await self._behind.settle()
 
     def _read_hosts(self, pace_keys: Collection[str]) -> asyncio.Future[dict[str, tuple[HostState, bool]]]:
-        work = partial(_tables.read_hosts, pace_keys=pace_keys, now=self._clock.now())
-        return self._database.submit(work, begin="BEGIN")
+        return self._database.submit(partial(self._hosts_read, tuple(pace_keys)), begin="BEGIN")
+
+    def _hosts_read(
+        self, pace_keys: Collection[str], connection: sqlite3.Connection
+    ) -> dict[str, tuple[HostState, bool]]:
+        # By the time it is read, not by that at which it was asked for: what was written since is of no later clock.
+        shift = self._upkeep.presence.shift or 0.0
+        found = _tables.read_hosts(connection, pace_keys, now=self._clock.now() - shift)
+        return {key: (_booking.shifted(state, shift), is_back) for key, (state, is_back) in found.items()}
 
     def _read_records(self, origins: Collection[Origin]) -> asyncio.Future[dict[Origin, RobotsRecord]]:
         work = partial(_tables.read_records, origins=origins, now=self._clock.now())
@@ -316,27 +375,38 @@ class SQLiteStore:
 
     def _write(self, connection: sqlite3.Connection, batch: Batch) -> Mapping[str, HostState]:
         """Write a batch. Returns what the file knew of hosts that were guessed."""
+        census = self._upkeep.attend(connection)
+        self._sharing.tell(census)
+        shift = self._upkeep.presence.shift or 0.0
         now = batch.at
-        found = _tables.read_hosts(connection, batch.guessed, now=now)
-        known = {pace_key: state for pace_key, (state, _) in found.items()}
+        known = {key: state for key, (state, _) in self._hosts_read(batch.guessed, connection).items()}
         hosts = dict(batch.hosts)
         for pace_key in hosts.keys() & known.keys():
             hosts[pace_key] = _pacing.merged(known[pace_key], hosts[pace_key])
-        _tables.write_hosts(connection, hosts.items(), now=now)
+        if census.others or shift:
+            shifted = {pace_key: _booking.shifted(state, -shift) for pace_key, state in hosts.items()}
+            # By the time it is written: what others have written since is of no later clock.
+            _booking.write_merged(connection, shifted, now=self._clock.now() - shift)
+        else:
+            _tables.write_hosts(connection, hosts.items(), now=now)
         _tables.write_records(connection, batch.records.values(), now=now)
-        _processes.enter(connection, self._upkeep.me, now=now)
         return known
 
-    def _leave(self, batch: Batch, connection: sqlite3.Connection) -> None:
+    def _tell(self, census: Census) -> None:
+        self._sharing.tell(census)
+
+    def _leave(self, batch: Batch, news: News, connection: sqlite3.Connection) -> None:
         self._write(connection, batch)
-        _processes.leave(connection, self._upkeep.me)
+        self._sharing.write(connection, news)
+        presence = self._upkeep.presence
+        _booking.depart(connection, presence.id, now=self._clock.now() - (presence.shift or 0.0))
 
     def _closed(self, closing: asyncio.Future[None]) -> None:
         self._behind.closed(closing.exception())
 
     def _at_exit(self) -> None:
         """The interpreter ends, and nobody closed us."""
-        self._database.end_now(partial(self._leave, self._behind.close()))
+        self._database.end_now(partial(self._leave, self._behind.close(), self._sharing.close()))
 
     def __repr__(self) -> str:
         return f"<SQLiteStore {str(self.path)!r}>"

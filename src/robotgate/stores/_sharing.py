@@ -1,0 +1,388 @@
+"""Several processes on one file: while there are others, turns and leases are booked in it, and nothing is put off.
+
+Who is alone asks nobody. Who comes waits until all who were there know of him, which takes them a second at most: with
+their word they write all that only they knew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from robotgate._errors import StoreError
+from robotgate._pacing import HostState
+from robotgate.stores import _booking
+from robotgate.stores._booking import Question
+from robotgate.stores._ledger import Ledger, News
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Collection, Mapping
+    from typing import TypeVar
+
+    from robotgate._ports import Clock
+    from robotgate.stores._booking import Answer, Turn
+    from robotgate.stores._database import Database
+    from robotgate.stores._processes import Census, Presence
+    from robotgate.stores._write_behind import WriteBehind
+
+    T = TypeVar("T")
+
+STALE: Final = 5.0
+"""Seconds after our last sign of life from which on we may be taken for gone soon: we ask before we go on."""
+POLL: Final = 0.05
+"""Seconds between two looks whether everybody knows of us, or whether a lease is free."""
+
+
+class Sharing:
+    """What of a store concerns other processes.
+
+    Args:
+        attend: gives a sign of life, in a transaction.
+    """
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        behind: WriteBehind,
+        presence: Presence,
+        attend: Callable[[sqlite3.Connection], Census],
+        clock: Clock,
+    ) -> None:
+        self._database = database
+        self._behind = behind
+        self._presence = presence
+        self._attend = attend
+        self._clock = clock
+        self._ledger = Ledger()
+        self._leases: set[str] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._settling = asyncio.Lock()
+        self._is_alone = False
+        self._is_settled = False
+        self._is_returning = False
+        self._under_way = 0
+        """Transactions of which we do not know yet what came of them."""
+        self._is_sending = False
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether there are others, or may be."""
+        return not self._is_alone or monotonic() - self._presence.beat_at > STALE
+
+    def bind(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Go on in an event loop; in the one before, nothing is under way any more."""
+        if self._loop is not None:
+            self._ledger.abandon(self._behind.memory.states)
+            for origin in self._leases:
+                self._ledger.news.leases.add(origin)
+            self._leases = set()
+        self._loop = loop
+        self._settling = asyncio.Lock()
+        self._under_way, self._is_sending, self._is_returning = 0, False, False
+
+    def tell(self, census: Census) -> None:
+        """Tell the event loop who was there; on the database's thread."""
+        if self._loop is not None:
+            # A loop that was closed meanwhile has nobody to tell.
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._take_in, census)
+
+    def remember(self, pace_key: str, state: HostState) -> None:
+        """Take in a host's state.
+
+        Raises:
+            StoreError: as `WriteBehind.remember`.
+        """
+        if self._is_alone:
+            self._behind.remember(pace_key, state)
+        else:
+            self._publish(pace_key, state)
+
+    def begin(self, pace_key: str, state: HostState) -> None:
+        """Take in that a request is sent.
+
+        Raises:
+            StoreError: as `WriteBehind.remember`; it must not be sent.
+        """
+        turn, was_reserved = self._ledger.begin(pace_key, state)
+        try:
+            if self._is_alone:
+                self._behind.remember(pace_key, state)
+            else:
+                self._publish(pace_key, state, turns={turn.serial: turn}, visits=0 if was_reserved else 1)
+        except StoreError:
+            ended = self._ledger.end(pace_key, is_unused=False)
+            if ended is not None and ended[1]:
+                self._ledger.note(pace_key, state, turns={ended[0]: None})
+            raise
+
+    def end(self, pace_key: str, state: HostState) -> None:
+        """Take in that a request has ended, or will not be sent.
+
+        Raises:
+            StoreError: as `WriteBehind.remember`.
+        """
+        known = self._behind.memory.states.get(pace_key)
+        is_unused = known is not None and state.visits < known.visits
+        ended = self._ledger.end(pace_key, is_unused=is_unused)
+        turns: dict[int, Turn | None] = {} if ended is None or not ended[1] else {ended[0]: None}
+        if not self._is_alone:
+            self._publish(pace_key, state, turns=turns, visits=-1 if is_unused else 0)
+            return
+        if turns:
+            self._ledger.note(pace_key, state, turns=turns)
+            self._send_soon()
+        self._behind.remember(pace_key, state)
+
+    async def reserve(
+        self, pace_key: str, *, state: HostState, now: float, slots: int, delay: float
+    ) -> HostState | None:
+        """As `SharedStore.reserve`."""
+        ahead = now - monotonic()
+        while True:
+            turn = self._ledger.turn(pace_key, at=ahead + monotonic(), delay=delay)
+            question = Question(turn, state, slots)
+            if self._behind.lost is not None:
+                self._behind.check()
+                return self._by_ourselves(turn, slots)
+            try:
+                await self._settled()
+                answer = await self._ask(question)
+            except StoreError as error:
+                self._lose(error)
+                return self._by_ourselves(turn, slots)
+            if answer is None:
+                continue
+            known = self._behind.memory.learn(pace_key, answer.state)
+            if answer.again_at is not None:
+                return replace(known, next_allowed_at=max(known.next_allowed_at, answer.again_at))
+            if monotonic() + ahead - turn.reserved_at < STALE:
+                self._ledger.reserve(turn, is_booked=True)
+                return None
+            # We may have been taken for gone since.
+            self._undo(turn)
+
+    async def take_lease(self, origin: str) -> None:
+        """Wait for an origin's lease among all processes; among our own tasks it is ours.
+
+        Raises:
+            StoreError: nobody knows, and memory is not enough.
+        """
+        try:
+            while not self._is_alone:
+                await self._settled()
+                if await self._try_lease(origin):
+                    break
+                await asyncio.sleep(POLL)
+        except StoreError as error:
+            self._lose(error)
+        self._leases.add(origin)
+
+    def leave_lease(self, origin: str) -> None:
+        """Give an origin's lease back."""
+        self._leases.discard(origin)
+        self._ledger.news.leases.add(origin)
+        self._send_soon()
+
+    def close(self) -> News:
+        """What is to be written last."""
+        return self._ledger.take_news()
+
+    def write(self, connection: sqlite3.Connection, news: News) -> None:
+        """Write what others are to hear of."""
+        shift, process = self._presence.shift or 0.0, self._presence.id
+        _booking.write_changes(
+            connection, news.hosts, process=process, now=self._clock.now() - shift, shift=shift
+        )
+        for origin in news.leases:
+            _booking.leave_lease(connection, origin, process=process)
+
+    def _take_in(self, census: Census) -> None:
+        if census.strangers:
+            self._is_alone = False
+            self._greet(census.strangers)
+        self._is_settled = census.is_settled
+        if not census.others and not self._is_alone:
+            self._return(census)
+        if self._ledger.news:
+            self._send_soon()
+
+    def _greet(self, strangers: Collection[str]) -> None:
+        """Let them know all that only we know; from here on we ask, as they do."""
+        if self._database.is_ended:
+            return
+        turns = {turn.serial: turn for turn in self._ledger.book_all()}
+        states, leases = dict(self._behind.memory.pending), list(self._leases)
+
+        def greet(connection: sqlite3.Connection) -> Census:
+            shift, process = self._presence.shift or 0.0, self._presence.id
+            shifted = {key: _booking.shifted(state, -shift) for key, state in states.items()}
+            _booking.write_merged(connection, shifted, now=self._clock.now() - shift)
+            _booking.write_turns(connection, turns, process=process, shift=shift)
+            for origin in leases:
+                _booking.take_lease(connection, origin, process=process)
+            _booking.acquaint(connection, strangers, process=process)
+            return self._attend(connection)
+
+        self._run(greet, then=self._take_in)
+
+    def _return(self, census: Census) -> None:
+        """Nobody else is there any more: once we know all that they have written, we ask nobody."""
+        if self._is_returning or self._ledger.news or self._under_way or self._presence.shift:
+            # There will be another sign of life.
+            return
+        pace_keys = list(self._behind.memory.states)
+        if not pace_keys:
+            self._is_alone = True
+            return
+
+        def look(connection: sqlite3.Connection) -> tuple[Census, Mapping[str, HostState]]:
+            return self._attend(connection), _booking.read(connection, pace_keys, now=self._clock.now())
+
+        self._is_returning = True
+        looked = self._run(look, then=self._looked)
+        looked.add_done_callback(self._has_returned)
+
+    def _looked(self, found: tuple[Census, Mapping[str, HostState]]) -> None:
+        census, states = found
+        if census.others or self._ledger.news or self._under_way:
+            return
+        for pace_key, state in states.items():
+            self._behind.memory.learn(pace_key, state)
+        self._is_alone = True
+
+    def _has_returned(self, _: object) -> None:
+        self._is_returning = False
+
+    async def _settled(self) -> None:
+        """Wait until everybody knows of everybody."""
+        async with self._settling:
+            while not self._is_settled:
+                census = await self._run(self._attend)
+                self._take_in(census)
+                if not census.is_settled:
+                    await asyncio.sleep(POLL)
+
+    async def _ask(self, question: Question) -> Answer | None:
+        """What all know of a host; None when somebody has come of whom we do not know all."""
+        news = self._ledger.take_news()
+
+        def ask(connection: sqlite3.Connection) -> tuple[Census, Answer | None]:
+            self.write(connection, news)
+            census = self._attend(connection)
+            if not census.is_settled:
+                return census, None
+            shift = self._presence.shift or 0.0
+            now = self._clock.now() - shift
+            return census, _booking.reserve(
+                connection, question, process=self._presence.id, now=now, shift=shift
+            )
+
+        asked = self._run(ask, news=news)
+        try:
+            census, answer = await asyncio.shield(asked)
+        except asyncio.CancelledError:
+            question.is_abandoned = True
+            self._undo(question.turn)
+            raise
+        if not census.is_settled:
+            self._take_in(census)
+        return answer
+
+    def _undo(self, turn: Turn) -> None:
+        if self._database.is_ended:
+            return
+
+        def undo(connection: sqlite3.Connection) -> None:
+            now = self._clock.now() - (self._presence.shift or 0.0)
+            _booking.undo(connection, turn, process=self._presence.id, now=now)
+
+        self._run(undo)
+
+    async def _try_lease(self, origin: str) -> bool:
+        self._send()
+
+        def take(connection: sqlite3.Connection) -> bool:
+            self._attend(connection)
+            return _booking.take_lease(connection, origin, process=self._presence.id)
+
+        try:
+            return await asyncio.shield(self._run(take))
+        except asyncio.CancelledError:
+            self.leave_lease(origin)
+            raise
+
+    def _by_ourselves(self, turn: Turn, slots: int) -> HostState | None:
+        """The answer while the file is lost and memory is enough."""
+        known = self._behind.memory.states.get(turn.pace_key, HostState())
+        if self._ledger.under_way(turn.pace_key) >= slots:
+            again_at = turn.reserved_at + max(turn.delay, POLL)
+            return replace(known, next_allowed_at=max(known.next_allowed_at, again_at))
+        self._ledger.reserve(turn, is_booked=False)
+        return None
+
+    def _publish(
+        self, pace_key: str, state: HostState, *, turns: dict[int, Turn | None] | None = None, visits: int = 0
+    ) -> None:
+        states = self._behind.memory.states
+        before = states.get(pace_key)
+        states[pace_key] = state
+        bytes_read = 0 if before is None else state.bytes_read - before.bytes_read
+        self._ledger.note(pace_key, state, visits=visits, bytes_read=bytes_read, turns=turns)
+        self._send_soon()
+        self._behind.check()
+
+    def _send_soon(self) -> None:
+        if not self._is_sending and self._loop is not None:
+            self._is_sending = True
+            self._loop.call_soon(self._send)
+
+    def _send(self) -> None:
+        self._is_sending = False
+        if not self._ledger.news or self._database.is_ended:
+            return
+        news = self._ledger.take_news()
+        self._run(partial(self._written, news), then=self._has_written, news=news)
+
+    def _has_written(self, _: None) -> None:
+        self._behind.evict()
+
+    def _written(self, news: News, connection: sqlite3.Connection) -> None:
+        self.write(connection, news)
+
+    def _run(
+        self,
+        work: Callable[[sqlite3.Connection], T],
+        *,
+        then: Callable[[T], None] | None = None,
+        news: News | None = None,
+    ) -> asyncio.Future[T]:
+        """Do this on the database's thread; what news it fails to write is written later."""
+        self._under_way += 1
+        future = self._database.submit(work)
+        future.add_done_callback(partial(self._ran, then, news))
+        return future
+
+    def _ran(self, then: Callable[[T], None] | None, news: News | None, future: asyncio.Future[T]) -> None:
+        self._under_way -= 1
+        if future.cancelled():
+            return
+        error = future.exception()
+        if isinstance(error, StoreError):
+            if news:
+                self._ledger.news.put_back(news)
+            self._behind.lose(error)
+        elif error is not None:
+            raise error
+        elif then is not None:
+            then(future.result())
+
+    def _lose(self, error: StoreError) -> None:
+        self._behind.lose(error)
+        self._behind.check()
