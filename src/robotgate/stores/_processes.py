@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 PATIENCE: Final = 10.0
 """Seconds without a sign of life after which a process is taken for gone."""
+LEAST_BEAT: Final = 0.25
+"""Seconds within which a second sign of life would tell nobody anything."""
 CLOCK_NOISE: Final = 0.001
 """Seconds by which two readings of one clock may differ."""
 EPOCH: Final = "epoch"
@@ -61,23 +63,24 @@ class Presence:
 
     def attend(self, connection: sqlite3.Connection, *, now: float) -> Census:
         """Give a sign of life, strike out who is gone, and see who is there."""
-        beat_at = monotonic()
-        rows = connection.execute(
-            "SELECT id, pid, beat_at, place FROM processes WHERE id <> ?", (self.id,)
-        ).fetchall()
-        gone = {row[0] for row in rows if self._is_gone(*row[1:], at=beat_at)}
-        others = frozenset(row[0] for row in rows if row[0] not in gone)
+        at = monotonic()
+        rows = {
+            row[0]: row[1:] for row in connection.execute("SELECT id, pid, beat_at, place FROM processes")
+        }
+        mine = rows.pop(self.id, None)
+        gone = {process for process, row in rows.items() if self._is_gone(*row, at=at)}
+        others = frozenset(rows.keys() - gone)
         if self.shift is None:
-            self.shift = _shift(connection, epoch=now - beat_at, is_first=not others)
-        known, aware = self._acquainted(connection)
+            self.shift = _shift(connection, epoch=now - at, is_first=not others)
+        known, aware = self._acquainted(connection) if rows else (set(), set())
         for process in gone:
             _booking.depart(connection, process, now=now - self.shift)
-        connection.execute(
-            "INSERT INTO processes VALUES (?, ?, ?, ?, ?, ?)"
-            " ON CONFLICT DO UPDATE SET seen_at = excluded.seen_at, beat_at = excluded.beat_at",
-            (self.id, os.getpid(), self._started_at, now, beat_at, self._place),
-        )
-        self.beat_at = beat_at
+        if mine is None or at - mine[1] >= LEAST_BEAT:
+            connection.execute(
+                "REPLACE INTO processes VALUES (?, ?, ?, ?, ?, ?)",
+                (self.id, os.getpid(), self._started_at, now, at, self._place),
+            )
+            self.beat_at = at
         return Census(others, others - known, others - aware, may_have_lost=bool(gone - aware))
 
     def _acquainted(self, connection: sqlite3.Connection) -> tuple[set[str], set[str]]:

@@ -204,6 +204,8 @@ class Sharing:
             _booking.leave_lease(connection, origin, process=process)
 
     def _take_in(self, census: Census) -> None:
+        if self._database.is_ended:
+            return
         if census.strangers:
             self._is_alone = False
             self._greet(census.strangers)
@@ -215,8 +217,6 @@ class Sharing:
 
     def _greet(self, strangers: Collection[str]) -> None:
         """Let them know all that only we know; from here on we ask, as they do."""
-        if self._database.is_ended:
-            return
         turns = {turn.serial: turn for turn in self._ledger.book_all()}
         states, leases = dict(self._behind.memory.pending), list(self._leases)
 

@@ -22,7 +22,7 @@ from robotgate.stores._lease import Lease
 from robotgate.stores._shared_lease import SharedLease
 from robotgate.stores._sharing import Sharing
 from robotgate.stores._together import Together
-from robotgate.stores._upkeep import Upkeep
+from robotgate.stores._upkeep import HEARTBEAT, Upkeep
 from robotgate.stores._write_behind import Batch, WriteBehind
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class SQLiteStore:
             max_age=max_age,
             tell=self._tell,
         )
-        self._database = Database(self.path, opening=self._upkeep.opening, idle=self._upkeep.idle)
+        self._database = Database(self.path, opening=self._upkeep.opening, idle=self._idle)
         self._behind = WriteBehind(
             self._database,
             write=self._write,
@@ -391,6 +391,12 @@ class SQLiteStore:
             _tables.write_hosts(connection, hosts.items(), now=now)
         _tables.write_records(connection, batch.records.values(), now=now)
         return known
+
+    def _idle(self, connection: sqlite3.Connection) -> float:
+        if self._loop is not None and self._loop.is_closed():
+            # Nobody here would answer those who come: let them take us for gone, which we are until somebody asks.
+            return HEARTBEAT
+        return self._upkeep.idle(connection)
 
     def _tell(self, census: Census) -> None:
         self._sharing.tell(census)
