@@ -5,6 +5,7 @@ Each function works within a transaction of its caller, on the database's thread
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -57,6 +58,8 @@ class Question:
     state: HostState
     """What is known once it has."""
     slots: int
+    assumed_visit_at: float | None = None
+    """When the host is taken to have been visited, though nobody knows."""
     is_abandoned: bool = False
     """Whether nobody waits for the answer any more."""
 
@@ -85,7 +88,7 @@ def shifted(state: HostState, seconds: float) -> HostState:
 
 def write_merged(connection: sqlite3.Connection, states: Mapping[str, HostState], *, now: float) -> None:
     """Write states together with what others have written."""
-    known = read(connection, states, now=now)
+    known = read(connection, states)
     merged = {key: _pacing.merged(known[key], state) for key, state in states.items()}
     write_hosts(connection, merged.items(), now=now)
 
@@ -94,7 +97,7 @@ def write_changes(
     connection: sqlite3.Connection, changes: Mapping[str, Change], *, process: str, now: float, shift: float
 ) -> None:
     """Write what has become of hosts."""
-    known = read(connection, changes, now=now)
+    known = read(connection, changes)
     states = {}
     for pace_key, change in changes.items():
         before = known[pace_key]
@@ -127,7 +130,7 @@ def reserve(
 ) -> Answer:
     """Book a turn, if its host is due and has a slot."""
     turn = question.turn
-    known = read(connection, [turn.pace_key], now=now)[turn.pace_key]
+    known = read(connection, [turn.pace_key])[turn.pace_key]
     again_at = _again_at(connection, known, question, now=turn.reserved_at - shift)
     if again_at is not None:
         return Answer(shifted(known, shift), again_at + shift)
@@ -145,7 +148,7 @@ def undo(connection: sqlite3.Connection, turn: Turn, *, process: str, now: float
         "DELETE FROM open_turns WHERE process = ? AND serial = ?", (process, turn.serial)
     )
     if booked.rowcount > 0:
-        known = read(connection, [turn.pace_key], now=now)[turn.pace_key]
+        known = read(connection, [turn.pace_key])[turn.pace_key]
         state = replace(known, visits=max(known.visits - 1, 0))
         write_hosts(connection, [(turn.pace_key, state)], now=now)
 
@@ -192,10 +195,10 @@ def depart(connection: sqlite3.Connection, process: str, *, now: float) -> None:
     connection.execute("DELETE FROM processes WHERE id = ?", (process,))
 
 
-def read(connection: sqlite3.Connection, pace_keys: Iterable[str], *, now: float) -> dict[str, HostState]:
-    """What the file knows of each of these hosts."""
+def read(connection: sqlite3.Connection, pace_keys: Iterable[str]) -> dict[str, HostState]:
+    """What the file knows of each of these hosts, by the clock of those who are there."""
     keys = list(pace_keys)
-    found = read_hosts(connection, keys, now=now)
+    found = read_hosts(connection, keys, now=math.inf)
     return {key: found[key][0] if key in found else HostState() for key in keys}
 
 
@@ -207,6 +210,8 @@ def _again_at(
     due_at = max(known.next_allowed_at, known.blocked_until_at)
     if known.last_visit_at is not None:
         due_at = max(due_at, known.last_visit_at + delay)
+    if question.assumed_visit_at is not None:
+        due_at = max(due_at, question.assumed_visit_at + delay)
     turns = connection.execute(
         "SELECT reserved_at, began_at FROM open_turns WHERE pace_key = ?", (text(question.turn.pace_key),)
     ).fetchall()

@@ -26,6 +26,8 @@ LEAST_BEAT: Final = 0.25
 """Seconds within which a second sign of life would tell nobody anything."""
 CLOCK_NOISE: Final = 0.001
 """Seconds by which two readings of one clock may differ."""
+_given_up: Final[set[str]] = set()
+"""Stores of this process that could not write that they left."""
 EPOCH: Final = "epoch"
 """The name of the instant at which the file's clock has the monotonic clock begin."""
 
@@ -58,8 +60,14 @@ class Presence:
         """When we last gave a sign of life (monotonic)."""
         self.shift: float | None = None
         """Seconds by which our clock is ahead of the file's: that of whoever was there first."""
+        self.has_company = False
+        """Whether others were there at the last sign of life."""
         self._started_at = started_at
         self._place = _place()
+
+    def give_up(self) -> None:
+        """We are gone, and could not write so: whoever comes after us in this process knows."""
+        _given_up.add(self.id)
 
     def attend(self, connection: sqlite3.Connection, *, now: float) -> Census:
         """Give a sign of life, strike out who is gone, and see who is there."""
@@ -68,7 +76,7 @@ class Presence:
             row[0]: row[1:] for row in connection.execute("SELECT id, pid, beat_at, place FROM processes")
         }
         mine = rows.pop(self.id, None)
-        gone = {process for process, row in rows.items() if self._is_gone(*row, at=at)}
+        gone = {id_ for id_, row in rows.items() if id_ in _given_up or self._is_gone(*row, at=at)}
         others = frozenset(rows.keys() - gone)
         if self.shift is None:
             self.shift = _shift(connection, epoch=now - at, is_first=not others)
@@ -81,6 +89,7 @@ class Presence:
                 (self.id, os.getpid(), self._started_at, now, at, self._place),
             )
             self.beat_at = at
+        self.has_company = bool(others)
         return Census(others, others - known, others - aware, may_have_lost=bool(gone - aware))
 
     def _acquainted(self, connection: sqlite3.Connection) -> tuple[set[str], set[str]]:

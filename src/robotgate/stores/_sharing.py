@@ -43,6 +43,7 @@ class Sharing:
 
     Args:
         attend: gives a sign of life, in a transaction.
+        assumed_visit_at: when every host is taken to have been visited, since something may have been lost then.
     """
 
     def __init__(
@@ -52,18 +53,23 @@ class Sharing:
         behind: WriteBehind,
         presence: Presence,
         attend: Callable[[sqlite3.Connection], Census],
+        assumed_visit_at: Callable[[], float | None],
         clock: Clock,
     ) -> None:
         self._database = database
         self._behind = behind
         self._presence = presence
         self._attend = attend
+        self._assumed_visit_at = assumed_visit_at
         self._clock = clock
         self._ledger = Ledger()
         self._leases: set[str] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._settling = asyncio.Lock()
         self._is_alone = False
+        """Whether we know that nobody else is there."""
+        self._has_company = False
+        """Whether somebody was since we last knew that: whatever we do is written at once."""
         self._is_settled = False
         self._is_returning = False
         self._under_way = 0
@@ -99,10 +105,10 @@ class Sharing:
         Raises:
             StoreError: as `WriteBehind.remember`.
         """
-        if self._is_alone:
-            self._behind.remember(pace_key, state)
-        else:
+        if self._has_company:
             self._publish(pace_key, state)
+        else:
+            self._behind.remember(pace_key, state)
 
     def begin(self, pace_key: str, state: HostState) -> None:
         """Take in that a request is sent.
@@ -112,10 +118,10 @@ class Sharing:
         """
         turn, was_reserved = self._ledger.begin(pace_key, state)
         try:
-            if self._is_alone:
-                self._behind.remember(pace_key, state)
-            else:
+            if self._has_company:
                 self._publish(pace_key, state, turns={turn.serial: turn}, visits=0 if was_reserved else 1)
+            else:
+                self._behind.remember(pace_key, state)
         except StoreError:
             ended = self._ledger.end(pace_key, is_unused=False)
             if ended is not None and ended[1]:
@@ -132,7 +138,7 @@ class Sharing:
         is_unused = known is not None and state.visits < known.visits
         ended = self._ledger.end(pace_key, is_unused=is_unused)
         turns: dict[int, Turn | None] = {} if ended is None or not ended[1] else {ended[0]: None}
-        if not self._is_alone:
+        if self._has_company:
             self._publish(pace_key, state, turns=turns, visits=-1 if is_unused else 0)
             return
         if turns:
@@ -206,12 +212,13 @@ class Sharing:
     def _take_in(self, census: Census) -> None:
         if self._database.is_ended:
             return
+        self._behind.notice()
         if census.strangers:
-            self._is_alone = False
+            self._is_alone, self._has_company = False, True
             self._greet(census.strangers)
         self._is_settled = census.is_settled
         if not census.others and not self._is_alone:
-            self._return(census)
+            self._return()
         if self._ledger.news:
             self._send_soon()
 
@@ -232,18 +239,18 @@ class Sharing:
 
         self._run(greet, then=self._take_in)
 
-    def _return(self, census: Census) -> None:
+    def _return(self) -> None:
         """Nobody else is there any more: once we know all that they have written, we ask nobody."""
+        if not self._has_company and not self._presence.shift:
+            self._is_alone = True
+            return
         if self._is_returning or self._ledger.news or self._under_way or self._presence.shift:
             # There will be another sign of life.
             return
         pace_keys = list(self._behind.memory.states)
-        if not pace_keys:
-            self._is_alone = True
-            return
 
         def look(connection: sqlite3.Connection) -> tuple[Census, Mapping[str, HostState]]:
-            return self._attend(connection), _booking.read(connection, pace_keys, now=self._clock.now())
+            return self._attend(connection), _booking.read(connection, pace_keys)
 
         self._is_returning = True
         looked = self._run(look, then=self._looked)
@@ -255,7 +262,7 @@ class Sharing:
             return
         for pace_key, state in states.items():
             self._behind.memory.learn(pace_key, state)
-        self._is_alone = True
+        self._is_alone, self._has_company = True, False
 
     def _has_returned(self, _: object) -> None:
         self._is_returning = False
@@ -280,6 +287,7 @@ class Sharing:
                 return census, None
             shift = self._presence.shift or 0.0
             now = self._clock.now() - shift
+            question.assumed_visit_at = self._assumed_visit_at()
             return census, _booking.reserve(
                 connection, question, process=self._presence.id, now=now, shift=shift
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import logging
+import math
 import os
 from contextlib import suppress
 from functools import partial
@@ -104,6 +105,7 @@ class SQLiteStore:
             behind=self._behind,
             presence=self._upkeep.presence,
             attend=self._upkeep.attend,
+            assumed_visit_at=self._assumed_visit_at,
             clock=self._clock,
         )
         self._when_lost = when_lost
@@ -323,6 +325,7 @@ class SQLiteStore:
         error = self._closing.exception()
         if error is None:
             return
+        self._upkeep.presence.give_up()
         if not isinstance(error, StoreError) or self._when_lost is WhenLost.RAISE:
             raise error
         # Who has been warned that memory has to do knows as much.
@@ -364,9 +367,11 @@ class SQLiteStore:
     def _hosts_read(
         self, pace_keys: Collection[str], connection: sqlite3.Connection
     ) -> dict[str, tuple[HostState, bool]]:
-        # By the time it is read, not by that at which it was asked for: what was written since is of no later clock.
-        shift = self._upkeep.presence.shift or 0.0
-        found = _tables.read_hosts(connection, pace_keys, now=self._clock.now() - shift)
+        presence = self._upkeep.presence
+        shift = presence.shift or 0.0
+        # What others have written a moment ago comes from no clock that was set back.
+        now = math.inf if presence.has_company else self._clock.now()
+        found = _tables.read_hosts(connection, pace_keys, now=now)
         return {key: (_booking.shifted(state, shift), is_back) for key, (state, is_back) in found.items()}
 
     def _read_records(self, origins: Collection[Origin]) -> asyncio.Future[dict[Origin, RobotsRecord]]:
@@ -397,6 +402,10 @@ class SQLiteStore:
             # Nobody here would answer those who come: let them take us for gone, which we are until somebody asks.
             return HEARTBEAT
         return self._upkeep.idle(connection)
+
+    def _assumed_visit_at(self) -> float | None:
+        opened = self._upkeep.opened
+        return None if opened is None else opened.assumed_visit_at
 
     def _tell(self, census: Census) -> None:
         self._sharing.tell(census)
