@@ -116,12 +116,7 @@ async def test_delay_is_served_after_a_crash(path: Path) -> None:
 
 async def test_clock_set_back_after_a_crash(path: Path) -> None:
     """The visit that is assumed does not move into the future with it."""
-    store = SQLiteStore(path, clock=HandClock(NOW))
-    await store.open()
-    await store._database.run(
-        lambda connection: connection.execute("UPDATE processes SET id = 'gone', beat_at = beat_at - 60")
-    )
-    await store.aclose()
+    assert run(path, "os._exit(3)").returncode == 3
     after = SQLiteStore(path, clock=HandClock(NOW + 1))
     assert await after.load_host("unknown.example") == HostState(last_visit_at=NOW + 1)
     await after.aclose()

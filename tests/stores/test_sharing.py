@@ -1,0 +1,472 @@
+"""Two stores on one file, as two processes would have them: what one does, the other knows."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from contextlib import asynccontextmanager, closing
+from dataclasses import replace
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from tests.waiting import until
+
+from robotgate import HostState, Origin, SQLiteStore, StoreError, SystemClock, WhenLost
+from robotgate._ports import SharedStore
+from robotgate.stores import _processes, _sharing
+from robotgate.testing import check_store
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from robotgate import RobotsRecord
+
+HOST: Final = "a.example"
+ORIGIN: Final = Origin("http", HOST, 80)
+DELAY: Final = 100.0
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where there is no file yet."""
+    return tmp_path / "cache.db"
+
+
+@asynccontextmanager
+async def opened(path: Path) -> AsyncIterator[SQLiteStore]:
+    """A store that is open."""
+    store = SQLiteStore(path)
+    await store.open()
+    yield store
+    await store.aclose()
+
+
+@asynccontextmanager
+async def two(path: Path) -> AsyncIterator[tuple[SQLiteStore, SQLiteStore]]:
+    """Two that know of each other."""
+    async with opened(path) as one, opened(path) as other:
+        await until(lambda: one.is_shared and other.is_shared)
+        yield one, other
+
+
+def now() -> float:
+    """What a gate's clock says."""
+    return SystemClock().now()
+
+
+async def ask(
+    store: SQLiteStore, *, slots: int = 1, delay: float = DELAY, at: float | None = None
+) -> HostState | None:
+    """Reserve a turn, as a lane does."""
+    at = now() if at is None else at
+    known = store.recall_host(HOST) or HostState()
+    state = replace(known, last_visit_at=at, next_allowed_at=at + delay, visits=known.visits + 1)
+    return await store.reserve(HOST, state=state, now=at, slots=slots, delay=delay)
+
+
+def begin(store: SQLiteStore, *, delay: float = DELAY, ahead: float = 0.0) -> HostState:
+    """Send what was reserved, by a clock that is so far ahead."""
+    at = now() + ahead
+    state = replace(store.recall_host(HOST) or HostState(), last_visit_at=at, next_allowed_at=at + delay)
+    store.begin_visit(HOST, state)
+    return state
+
+
+def end(store: SQLiteStore, *, delay: float = DELAY, bytes_read: int = 0) -> HostState:
+    """End it."""
+    at, known = now(), store.recall_host(HOST) or HostState()
+    state = replace(
+        known, last_visit_at=at, next_allowed_at=at + delay, bytes_read=known.bytes_read + bytes_read
+    )
+    store.end_visit(HOST, state)
+    return state
+
+
+def rows(path: Path, query: str) -> list[tuple[object, ...]]:
+    """What is in the file."""
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute(query).fetchall()
+
+
+async def test_alone_nothing_is_shared(path: Path) -> None:
+    """One process asks nobody, from its first visit on."""
+    async with opened(path) as store:
+        assert isinstance(store, SharedStore)
+        assert not store.is_shared
+
+
+async def test_company_comes_and_goes(path: Path) -> None:
+    """Both share while both are there; whoever is left is alone again, and knows what the other did."""
+    async with opened(path) as one:
+        one.remember_host(HOST, HostState(visits=3))
+        async with opened(path) as other:
+            assert other.is_shared
+            await until(lambda: one.is_shared)
+            assert await ask(other) is None
+            begin(other)
+            ended = end(other, bytes_read=5)
+        await until(lambda: not one.is_shared)
+        assert one.recall_host(HOST) == replace(ended, visits=4, bytes_read=5)
+        assert rows(path, "SELECT * FROM open_turns") == []
+        assert rows(path, "SELECT * FROM acquaintances") == []
+
+
+async def test_first_turn_waits_until_the_others_have_told_what_they_know(path: Path) -> None:
+    """What one had under way, and had not yet written, before anybody else came."""
+    async with opened(path) as one:
+        began = replace(HostState(), last_visit_at=now(), next_allowed_at=now() + DELAY, visits=1)
+        one.begin_visit(HOST, began)
+        async with opened(path) as other:
+            asked_at = monotonic()
+            known = await ask(other)
+            assert monotonic() - asked_at < 2.5
+            assert known is not None
+            assert known.visits == 1
+            assert known.next_allowed_at >= began.next_allowed_at
+            end(one)
+
+
+async def test_one_slot_is_one_between_them(path: Path) -> None:
+    """The other is told that it could end now; once it has, from when on."""
+    async with two(path) as (one, other):
+        assert await ask(one) is None
+        begin(one)
+        at = now() + 1000
+        known = await ask(other, at=at)
+        assert known is not None
+        assert known.next_allowed_at == pytest.approx(at + DELAY, abs=0.5)
+        ended = end(one)
+        known = await until_known(other, ended)
+        assert known.next_allowed_at == ended.next_allowed_at
+        assert await ask(other, at=now() + DELAY + 1) is None
+
+
+async def until_known(store: SQLiteStore, ended: HostState) -> HostState:
+    """What a store says of a host once it has heard of an end."""
+    async with asyncio.timeout(10):
+        while True:
+            known = await ask(store)
+            assert known is not None
+            if known.last_visit_at == ended.last_visit_at:
+                return known
+            await asyncio.sleep(0.001)
+
+
+async def test_slots_are_counted_over_all(path: Path) -> None:
+    """Without a delay only the slots bound; one that is given back is to be had."""
+    async with two(path) as (one, other):
+        for store in (one, other, one):
+            assert await ask(store, slots=3, delay=0.0) is None
+            begin(store, delay=0.0)
+        asked_at = now()
+        known = await ask(other, slots=3, delay=0.0, at=asked_at)
+        assert known is not None
+        assert asked_at < known.next_allowed_at <= asked_at + 1.0
+        end(one, delay=0.0)
+        await until_asked(other)
+        assert rows(path, "SELECT count(*) FROM open_turns") == [(3,)]
+
+
+async def until_asked(store: SQLiteStore) -> None:
+    """Have a slot, as soon as there is one."""
+    async with asyncio.timeout(10):
+        while (known := await ask(store, slots=3, delay=0.0)) is not None:  # noqa: ASYNC110 - of another process
+            await asyncio.sleep(known.next_allowed_at - now())
+
+
+async def test_reserved_and_not_yet_sent_counts_as_sent_now(path: Path) -> None:
+    """With slots to spare the delay counts from the send, which the other has not heard of yet."""
+    async with two(path) as (one, other):
+        assert await ask(one, slots=5) is None
+        at = now() + 1000
+        known = await ask(other, slots=5, at=at)
+        assert known is not None
+        assert known.next_allowed_at == pytest.approx(at + DELAY, abs=0.5)
+        begin(one)
+        await until_begun(path)
+        assert await ask(other, slots=5, at=at) is None
+
+
+async def until_begun(path: Path) -> None:
+    """Wait until the file has heard of a send."""
+    await until(lambda: rows(path, "SELECT began_at FROM open_turns") != [(None,)])
+
+
+async def test_block_is_written_at_once(path: Path) -> None:
+    """The other is told at its next question."""
+    async with two(path) as (one, other):
+        until_at = now() + 500
+        one.remember_host(HOST, HostState(blocked_until_at=until_at, failures=1))
+        known = None
+        async with asyncio.timeout(10):
+            while known is None or not known.failures:
+                known = await ask(other, delay=0.0)
+                if known is None:
+                    begin(other, delay=0.0)
+                    end(other, delay=0.0)
+        assert known.blocked_until_at == until_at
+
+
+async def test_counts_of_both_add_up(path: Path) -> None:
+    """Visits and bytes, whoever made them."""
+    async with two(path) as (one, other):
+        for store in (one, other, one, other, other):
+            assert await ask(store, slots=9, delay=0.0) is None
+            begin(store, delay=0.0)
+        for store in (one, other, one, other, other):
+            end(store, delay=0.0, bytes_read=10)
+    async with opened(path) as after:
+        state = await after.load_host(HOST)
+        assert state is not None
+        assert (state.visits, state.bytes_read) == (5, 50)
+
+
+@pytest.mark.parametrize("turns", range(4))
+async def test_cancelled_question_leaves_nothing_taken(path: Path, turns: int) -> None:
+    """At whatever moment: no slot, and no visit."""
+    async with two(path) as (one, other):
+        asking = asyncio.create_task(ask(one))
+        for _ in range(turns):
+            await asyncio.sleep(0.0003 * turns)
+        asking.cancel()
+        await asyncio.wait({asking})
+        if not asking.cancelled():
+            end_unused(one)
+        await until(lambda: not rows(path, "SELECT * FROM open_turns"))
+        assert await ask(other, at=now() + DELAY + 1) is None
+        state = other.recall_host(HOST)
+        assert state is not None
+        assert state.visits == 1
+
+
+def end_unused(store: SQLiteStore) -> None:
+    """Give back what was reserved and is not sent, as a lane does."""
+    known = store.recall_host(HOST)
+    assert known is not None
+    store.end_visit(HOST, replace(known, visits=known.visits - 1))
+
+
+async def test_what_was_reserved_and_is_not_sent_is_no_visit(path: Path) -> None:
+    """Its slot is free again; the delay behind it stays."""
+    async with two(path) as (one, other):
+        assert await ask(one) is None
+        end_unused(one)
+        await until(lambda: not rows(path, "SELECT * FROM open_turns"))
+        known = await ask(other)
+        assert known is not None
+        assert (known.visits, known.next_allowed_at > now()) == (0, True)
+
+
+async def test_lease_is_one_for_both(path: Path) -> None:
+    """Whoever waits has it once it is given back; other origins are nobody's business."""
+    async with two(path) as (one, other):
+        async with one.lease(ORIGIN):
+            waiting = asyncio.create_task(take(other))
+            await take(other, Origin("http", "b.example", 80))
+            await asyncio.sleep(0.2)
+            assert not waiting.done()
+        async with asyncio.timeout(10):
+            await waiting
+        await until(lambda: not rows(path, "SELECT * FROM leases"))
+
+
+async def take(store: SQLiteStore, origin: Origin = ORIGIN) -> None:
+    """Have the lease for a moment."""
+    async with store.lease(origin):
+        pass
+
+
+async def test_lease_that_was_taken_alone_binds_who_comes(path: Path) -> None:
+    """It is told of with all else that only one knew."""
+    async with opened(path) as one:
+        async with one.lease(ORIGIN), opened(path) as other:
+            waiting = asyncio.create_task(take(other))
+            await until(lambda: one.is_shared)
+            await asyncio.sleep(0.2)
+            assert not waiting.done()
+            waiting.cancel()
+            await asyncio.wait({waiting})
+        assert waiting.cancelled()
+
+
+async def test_gone_process_leaves_its_turns_as_visits_and_its_leases_to_others(path: Path) -> None:
+    """Found dead: what it had under way has ended by then, and the delay is left from there."""
+    async with opened(path) as one:
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute(
+                "INSERT INTO processes SELECT 'gone', pid, 0, 0, ?, place FROM processes",
+                (monotonic() - _processes.PATIENCE + 3.0,),
+            )
+            connection.execute(
+                "INSERT INTO acquaintances SELECT 'gone', id FROM processes WHERE id <> 'gone'"
+            )
+            connection.execute("INSERT INTO open_turns VALUES ('gone', 1, ?, 1, 1, 50)", (HOST,))
+            connection.execute("INSERT INTO leases VALUES (?, 'gone')", (ORIGIN.text,))
+        await until(lambda: one.is_shared)
+        asked_at = now()
+        async with asyncio.timeout(10):
+            await take(one)
+        known = await ask(one, delay=1.0)
+        assert known is not None
+        assert known.last_visit_at is not None
+        assert asked_at < known.last_visit_at <= now()
+        assert known.next_allowed_at == pytest.approx(known.last_visit_at + 50)
+        assert rows(path, "SELECT count(*) FROM processes") == [(1,)]
+
+
+async def test_struck_out_by_mistake_comes_back(path: Path) -> None:
+    """Whoever was taken for gone writes down again what it has under way, before it goes on."""
+    async with two(path) as (one, other):
+        assert await ask(one) is None
+        begin(one)
+        await until_begun(path)
+        name = one._upkeep.presence.id
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute("DELETE FROM processes WHERE id = ?", (name,))
+            connection.execute("DELETE FROM acquaintances")
+            connection.execute("DELETE FROM open_turns")
+        assert await ask(one, slots=2, delay=0.0, at=now() + DELAY + 1) is None
+        assert rows(path, "SELECT count(*) FROM open_turns") == [(2,)]
+        assert await ask(other, slots=2, at=now() + 9 * DELAY) is not None
+
+
+async def test_who_was_away_for_long_asks_first(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that was suspended may have been taken for gone: nothing is done on its own word."""
+    async with opened(path) as store:
+        assert not store.is_shared
+        monkeypatch.setattr(_sharing, "STALE", -1.0)
+        assert store.is_shared
+
+
+async def test_clocks_that_differ_shorten_no_wait(path: Path) -> None:
+    """The machine's clock was set between the starts: each is told of the other's instants on its own."""
+
+    class Shifted(SystemClock):
+        def __init__(self, seconds: float) -> None:
+            super().__init__()
+            self._seconds = seconds
+
+        def now(self) -> float:
+            return super().now() + self._seconds
+
+    for seconds in (3600.0, -3600.0):
+        file = path.with_name(f"{seconds}.db")
+        store = SQLiteStore(file, clock=Shifted(seconds))
+        async with opened(file) as one:
+            try:
+                await store.open()
+                await until(lambda one=one: one.is_shared)  # type: ignore[misc]
+                assert await ask(one) is None
+                began = begin(one)
+                loaded = await store.load_host(HOST)
+                await until_begun(file)
+                known = await ask(store, at=now() + seconds)
+                assert known is not None
+                assert loaded is not None
+                ended = end(one)
+                known = await until_shifted(store, seconds, ended)
+                assert known.next_allowed_at == pytest.approx(ended.next_allowed_at + seconds, abs=0.001)
+                assert ended.next_allowed_at >= began.next_allowed_at
+                # And the other way: who is told of an instant of ours need not wait for an hour.
+                assert await ask(store, at=now() + seconds + DELAY + 1) is None
+                state = begin(store, ahead=seconds)
+                store.end_visit(HOST, replace(state, last_visit_at=now() + seconds + DELAY + 1))
+                answer = await ask(one)
+                assert answer is not None
+                assert answer.next_allowed_at < now() + 3 * DELAY
+            finally:
+                await store.aclose()
+
+
+async def until_shifted(store: SQLiteStore, seconds: float, ended: HostState) -> HostState:
+    """What a store of another clock says once it has heard of an end."""
+    assert ended.last_visit_at is not None
+    async with asyncio.timeout(10):
+        while True:
+            known = await ask(store, at=now() + seconds)
+            assert known is not None
+            assert known.last_visit_at is not None
+            if abs(known.last_visit_at - ended.last_visit_at - seconds) < 0.001:
+                return known
+            await asyncio.sleep(0.001)
+
+
+async def test_lost_file_is_everybodys_error(path: Path) -> None:
+    """Nobody knows whether the host is free, so nobody goes."""
+    async with two(path) as (one, _):
+        lock = sqlite3.connect(path, isolation_level=None)
+        lock.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(StoreError, match="keeps it locked"):
+            await ask(one)
+        lock.execute("ROLLBACK")
+        lock.close()
+        await until(lambda: one._behind.lost is None)
+        assert await ask(one, at=now() + DELAY + 1) is None
+        end_unused(one)
+
+
+async def test_lost_file_in_memory_mode_leaves_us_our_own_pace(path: Path) -> None:
+    """As the option says: on with what this process knows, and its own slots."""
+    careful = SQLiteStore(path)
+    store = SQLiteStore(path, when_lost=WhenLost.MEMORY)
+    await careful.open()
+    await store.open()
+    await until(lambda: store.is_shared and careful.is_shared)
+    lock = sqlite3.connect(path, isolation_level=None)
+    lock.execute("BEGIN EXCLUSIVE")
+    assert await ask(store) is None
+    begin(store)
+    known = await ask(store)
+    assert known is not None
+    end(store)
+    assert await ask(store, at=now() + 2 * DELAY) is None
+    begin(store)
+    end(store)
+    lock.execute("ROLLBACK")
+    lock.close()
+    await store.aclose()
+    await careful.aclose()
+
+
+async def test_shared_file_does_what_a_store_has_to(path: Path) -> None:
+    """All that holds for a store that is alone holds beside another."""
+
+    class Beside(SQLiteStore):
+        other: SQLiteStore
+
+        async def aclose(self) -> None:
+            await super().aclose()
+            await self.other.aclose()
+
+    made = 0
+
+    async def make() -> Beside:
+        nonlocal made
+        made += 1
+        file = path.with_name(f"{made}.db")
+        store, store_beside = Beside(file), SQLiteStore(file)
+        store.other = store_beside
+        await store_beside.open()
+        await store.open()
+        await until(lambda: store.is_shared and store_beside.is_shared)
+        return store
+
+    await check_store(make)
+
+
+async def test_records_are_everybodys(path: Path, record: RobotsRecord) -> None:
+    """What one has saved the other loads."""
+    async with two(path) as (one, other):
+        await one.save_record(record)
+        assert await other.load_record(record.origin) == record
+
+
+@pytest.fixture
+def record() -> RobotsRecord:
+    """Any."""
+    from robotgate._access import RobotsRecord  # noqa: PLC0415
+    from robotgate._status import Outcome  # noqa: PLC0415
+
+    return RobotsRecord(origin=ORIGIN, outcome=Outcome.MISSING, checked_at=1.0, fresh_until_at=2.0)
