@@ -58,8 +58,6 @@ class Question:
     state: HostState
     """What is known once it has."""
     slots: int
-    assumed_visit_at: float | None = None
-    """When the host is taken to have been visited, though nobody knows."""
     is_abandoned: bool = False
     """Whether nobody waits for the answer any more."""
 
@@ -126,12 +124,25 @@ def write_turns(
 
 
 def reserve(
-    connection: sqlite3.Connection, question: Question, *, process: str, now: float, shift: float
+    connection: sqlite3.Connection,
+    question: Question,
+    *,
+    process: str,
+    now: float,
+    shift: float,
+    assumed_visit_at: float | None,
 ) -> Answer:
-    """Book a turn, if its host is due and has a slot."""
+    """Book a turn, if its host is due and has a slot.
+
+    Args:
+        assumed_visit_at: when every host is taken to have been visited, since something may have been lost then.
+    """
     turn = question.turn
     known = read(connection, [turn.pace_key])[turn.pace_key]
-    again_at = _again_at(connection, known, question, now=turn.reserved_at - shift)
+    at = turn.reserved_at - shift
+    again_at = _again_at(connection, known, question, now=at)
+    if assumed_visit_at is not None and assumed_visit_at + turn.delay - at > CLOCK_GRAIN:
+        again_at = max(assumed_visit_at + turn.delay, again_at or 0.0)
     if again_at is not None:
         return Answer(shifted(known, shift), again_at + shift)
     if not question.is_abandoned:
@@ -210,8 +221,6 @@ def _again_at(
     due_at = max(known.next_allowed_at, known.blocked_until_at)
     if known.last_visit_at is not None:
         due_at = max(due_at, known.last_visit_at + delay)
-    if question.assumed_visit_at is not None:
-        due_at = max(due_at, question.assumed_visit_at + delay)
     turns = connection.execute(
         "SELECT reserved_at, began_at FROM open_turns WHERE pace_key = ?", (text(question.turn.pace_key),)
     ).fetchall()

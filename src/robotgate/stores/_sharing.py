@@ -22,7 +22,7 @@ from robotgate.stores._ledger import Ledger, News
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Collection, Mapping
-    from typing import TypeVar
+    from typing import TypeAlias, TypeVar
 
     from robotgate._ports import Clock
     from robotgate.stores._booking import Answer, Turn
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from robotgate.stores._write_behind import WriteBehind
 
     T = TypeVar("T")
+    Asked: TypeAlias = tuple[Question, asyncio.Future[Answer | None]]
 
 STALE: Final = 5.0
 """Seconds after our last sign of life from which on we may be taken for gone soon: we ask before we go on."""
@@ -75,6 +76,8 @@ class Sharing:
         self._under_way = 0
         """Transactions of which we do not know yet what came of them."""
         self._is_sending = False
+        self._is_writing = False
+        self._questions: list[Asked] = []
 
     @property
     def is_shared(self) -> bool:
@@ -90,7 +93,8 @@ class Sharing:
             self._leases = set()
         self._loop = loop
         self._settling = asyncio.Lock()
-        self._under_way, self._is_sending, self._is_returning = 0, False, False
+        self._under_way, self._questions = 0, []
+        self._is_sending = self._is_writing = self._is_returning = False
 
     def tell(self, census: Census) -> None:
         """Tell the event loop who was there; on the database's thread."""
@@ -197,7 +201,9 @@ class Sharing:
         self._send_soon()
 
     def close(self) -> News:
-        """What is to be written last."""
+        """What is to be written last; whoever still asks is told."""
+        questions, self._questions = self._questions, []
+        _fail(questions, self._database.closed())
         return self._ledger.take_news()
 
     def write(self, connection: sqlite3.Connection, news: News) -> None:
@@ -278,30 +284,15 @@ class Sharing:
 
     async def _ask(self, question: Question) -> Answer | None:
         """What all know of a host; None when somebody has come of whom we do not know all."""
-        news = self._ledger.take_news()
-
-        def ask(connection: sqlite3.Connection) -> tuple[Census, Answer | None]:
-            self.write(connection, news)
-            census = self._attend(connection)
-            if not census.is_settled:
-                return census, None
-            shift = self._presence.shift or 0.0
-            now = self._clock.now() - shift
-            question.assumed_visit_at = self._assumed_visit_at()
-            return census, _booking.reserve(
-                connection, question, process=self._presence.id, now=now, shift=shift
-            )
-
-        asked = self._run(ask, news=news)
+        answer: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
+        self._questions.append((question, answer))
+        self._send_soon()
         try:
-            census, answer = await asyncio.shield(asked)
+            return await answer
         except asyncio.CancelledError:
             question.is_abandoned = True
             self._undo(question.turn)
             raise
-        if not census.is_settled:
-            self._take_in(census)
-        return answer
 
     def _undo(self, turn: Turn) -> None:
         if self._database.is_ended:
@@ -314,7 +305,8 @@ class Sharing:
         self._run(undo)
 
     async def _try_lease(self, origin: str) -> bool:
-        self._send()
+        # Given back and wanted again, before the file heard of it.
+        self._ledger.news.leases.discard(origin)
 
         def take(connection: sqlite3.Connection) -> bool:
             self._attend(connection)
@@ -352,17 +344,57 @@ class Sharing:
             self._loop.call_soon(self._send)
 
     def _send(self) -> None:
+        """Write the news and ask the questions that there are: all in one transaction, and one after the other."""
         self._is_sending = False
-        if not self._ledger.news or self._database.is_ended:
+        if self._is_writing or not (self._ledger.news or self._questions):
+            return
+        questions, self._questions = self._questions, []
+        if self._database.is_ended:
+            _fail(questions, self._database.closed())
             return
         news = self._ledger.take_news()
-        self._run(partial(self._written, news), then=self._has_written, news=news)
+        asked = [question for question, _ in questions]
 
-    def _has_written(self, _: None) -> None:
+        def write(connection: sqlite3.Connection) -> tuple[Census, list[Answer | None]]:
+            self.write(connection, news)
+            census = self._attend(connection)
+            return census, self._answers(connection, asked) if census.is_settled else [None] * len(asked)
+
+        self._is_writing = True
+        written = self._run(write, then=self._wrote, news=news)
+        written.add_done_callback(partial(self._has_written, questions))
+
+    def _answers(self, connection: sqlite3.Connection, questions: list[Question]) -> list[Answer | None]:
+        shift, process = self._presence.shift or 0.0, self._presence.id
+        now, assumed_at = self._clock.now() - shift, self._assumed_visit_at()
+        return [
+            _booking.reserve(
+                connection, question, process=process, now=now, shift=shift, assumed_visit_at=assumed_at
+            )
+            for question in questions
+        ]
+
+    def _wrote(self, found: tuple[Census, list[Answer | None]]) -> None:
+        census, _ = found
+        if not census.is_settled:
+            self._take_in(census)
         self._behind.evict()
 
-    def _written(self, news: News, connection: sqlite3.Connection) -> None:
-        self.write(connection, news)
+    def _has_written(
+        self, questions: list[Asked], written: asyncio.Future[tuple[Census, list[Answer | None]]]
+    ) -> None:
+        self._is_writing = False
+        error = written.exception()
+        if error is not None:
+            _fail(questions, error)
+            return
+        _, answers = written.result()
+        for (_, waiting), answer in zip(questions, answers, strict=True):
+            # Whoever was cancelled does not wait any more.
+            if not waiting.done():
+                waiting.set_result(answer)
+        if self._ledger.news or self._questions:
+            self._send_soon()
 
     def _run(
         self,
@@ -384,6 +416,7 @@ class Sharing:
         error = future.exception()
         if isinstance(error, StoreError):
             if news:
+                news.leases -= self._leases
                 self._ledger.news.put_back(news)
             self._behind.lose(error)
         elif error is not None:
@@ -394,3 +427,9 @@ class Sharing:
     def _lose(self, error: StoreError) -> None:
         self._behind.lose(error)
         self._behind.check()
+
+
+def _fail(questions: list[Asked], error: BaseException) -> None:
+    for _, waiting in questions:
+        if not waiting.done():
+            waiting.set_exception(error)
