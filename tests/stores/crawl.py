@@ -1,7 +1,7 @@
 """A small crawler, to be run as a process of its own: every name leads to one port, and the store is a file.
 
-It is told what to do as JSON, its only argument, and says line by line what it does: ``ready``; for each page when its
-turn ``began`` and ``ended``, by its gate's clock, and its status and URL; then ``done``.
+It is told what to do as JSON, its only argument, and says line by line what it does: ``ready``, then for each page its
+status and URL, then ``done``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from robotgate import Event, RobotGate, RobotGateError, SQLiteStore, TurnBegan, TurnEnded
+from robotgate import RobotGate, RobotGateError, SQLiteStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,14 +57,6 @@ def say(what: str) -> None:
     sys.stdout.flush()
 
 
-def tell(event: Event) -> None:
-    """Say when turns begin and end."""
-    if isinstance(event, TurnBegan):
-        say(f"began {event.at!r} {event.url}")
-    elif isinstance(event, TurnEnded):
-        say(f"ended {event.at!r} {event.url}")
-
-
 async def crawl(task: Task) -> None:
     """Fetch all pages."""
     store = SQLiteStore(task.file)
@@ -82,7 +74,6 @@ async def crawl(task: Task) -> None:
         ) as gate,
     ):
         await store.open()
-        gate.subscribe(tell)
         say("ready")
 
         async def fetch(url: str) -> None:

@@ -66,15 +66,6 @@ class Crawler:
         """What became of its pages."""
         return [line.split()[0] for line in self.lines if len(line.split()) == 2]
 
-    def turns(self, host: str) -> list[tuple[float, float]]:
-        """When each of its turns at a host began and ended, robots.txt left out, by the clock that processes share."""
-        told = [line.split() for line in self.lines if line.startswith(("began ", "ended "))]
-        at: dict[str, list[float]] = {}
-        for _, instant, url in told:
-            if f"//{host}/" in url:
-                at.setdefault(url, []).append(float(instant))
-        return [(instants[0], instants[1]) for instants in at.values()]
-
 
 @asynccontextmanager
 async def crawler(task: Task) -> AsyncIterator[Crawler]:
@@ -135,9 +126,6 @@ async def test_contending_processes_keep_the_pace_between_them(
         gaps = web.gaps(host)
         assert len(gaps) == 12
         assert min(gaps) >= delay - TARDY
-        turns = sorted(one.turns(host) + two.turns(host))
-        assert len(turns) == 12
-        assert min(began - ended for (_, ended), (began, _) in pairwise(turns)) >= delay
     store = SQLiteStore(tmp_path / "s.db")
     assert {key: state.visits async for key, state in store.hosts()} == dict.fromkeys(hosts, 13)
     await store.aclose()
