@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypedDict, Unpack
 
 import aiohttp
 import pytest
+from hypothesis import HealthCheck, settings
 from tests.gate.servers import SELF_SIGNED, Web
 
 from robotgate import RobotGate
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from robotgate import Clock, Fetcher, StatusPolicy, Store
+
+# A machine that is busy with other things is no fault of the code.
+settings.register_profile("robotgate", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("robotgate")
 
 AGENT: Final = "ExampleBot/1.0"
 CONTACT: Final = "bot@example.org"

@@ -35,6 +35,7 @@ NOT_PACE: Final = {
     "store",
     "allow_private_addresses",
     "status_policy",
+    "max_hosts",
     "recheck",
     "max_bytes",
     "middleware_timeout",
