@@ -301,6 +301,21 @@ class RobotGate:
         origin, _ = self._running.turns.locate(url)
         return await self._running.keeper.record(origin)
 
+    async def refresh(self, url: str | URL) -> RobotsRecord:
+        """Ask for the robots.txt of a URL's origin again now, however fresh it is; what is then known of it.
+
+        For when a site's owner says that it has changed; without it, rules are renewed as they age. The request takes
+        the host's turn, ahead of its pages, and asks only for what has changed. A failure leaves a copy that is still
+        fresh in use, and `RobotsRecord.failures` tells of it. Whoever asks meanwhile is answered by what was known.
+
+        Raises:
+            HostUnavailableError: `block` wants the host left alone, for longer than `max_block`.
+            NestedTurnError: this task holds the host's turn.
+            InvalidURLError, NonPublicAddressError, GateClosedError, StoreError: as `allowed`.
+        """
+        origin, _ = self._running.turns.locate(url)
+        return await self._running.keeper.renew(origin)
+
     async def sitemaps(self, url: str | URL) -> tuple[str, ...]:
         """The sitemaps that the robots.txt of a URL's origin names, none when there is no file.
 

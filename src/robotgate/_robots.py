@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from dataclasses import dataclass, replace
 from functools import partial
@@ -125,6 +126,27 @@ class RobotsKeeper:
         while (record := site.record) is None:
             site = await self._asked(origin)
         return record
+
+    async def renew(self, origin: Origin) -> RobotsRecord:
+        """What is known of the origin's robots.txt once it has been asked for again, however fresh it is.
+
+        What is under way is waited for, and serves if somebody was asked. A failure leaves a fresh copy as it is, but
+        for `RobotsRecord.failures` and the instant of the attempt.
+
+        Raises:
+            NestedTurnError: asking takes a turn of the host that this task holds.
+            GateClosedError, HostUnavailableError, StoreError: as `site`.
+        """
+        began_at = self._clock.now()
+        while (flight := self._flights.get(origin)) is not None:
+            record = (await flight.join()).record
+            if record is not None and record.checked_at >= began_at:
+                return record
+        if self._is_closed:
+            raise GateClosedError
+        site = await self._take_off(origin, partial(self._refresh, origin, after=math.inf)).join()
+        # It is an operator's own host since a moment ago, if it has no record.
+        return site.record or await self.record(origin)
 
     async def _asked(self, origin: Origin) -> Site:
         flight = self._flights.get(origin)
@@ -249,7 +271,8 @@ class RobotsKeeper:
     async def _renew(self, site: Site, flight: Flight) -> Site:
         """As `_refresh`, of a site that is known: what goes wrong concerns those alone who have come to wait for it."""
         try:
-            return await self._refresh(site.origin, flight, known=site.record)
+            after = -math.inf if site.record is None else site.record.checked_at
+            return await self._refresh(site.origin, flight, after=after)
         except StoreError as error:
             current = self.sites.get(site.key)
             if current is not None and current.record is site.record:
@@ -257,17 +280,17 @@ class RobotsKeeper:
                 self._losses.begin(Task.LOAD, error)
             raise
 
-    async def _refresh(self, origin: Origin, flight: Flight, *, known: RobotsRecord | None = None) -> Site:
+    async def _refresh(self, origin: Origin, flight: Flight, *, after: float = -math.inf) -> Site:
         """Find out about an origin.
 
         Args:
-            known: what is not good enough, though it be fresh.
+            after: what was learnt up to this instant is not good enough, though it be fresh.
         """
         before = self._record_of(origin)
         async with self._store.lease(origin):
             record = later(await self._store.load_record(origin), before)
             self._losses.end(Task.LOAD)
-            if record is not None and self._is_good_enough(record, known):
+            if record is not None and self._is_good_enough(record, after):
                 return self.learn(record)
             ending = await self._reader.read(origin, flight, record)
             now, learnt = self._clock.now(), self.sites.get(origin.text)
@@ -298,10 +321,9 @@ class RobotsKeeper:
         site = self.sites.get(origin.text)
         return None if site is None else site.record
 
-    def _is_good_enough(self, record: RobotsRecord, known: RobotsRecord | None) -> bool:
+    def _is_good_enough(self, record: RobotsRecord, after: float) -> bool:
         """Whether nobody need be asked: it is fresh, and of a later attempt than what is not good enough any more."""
-        is_news = known is None or record.checked_at > known.checked_at
-        return is_news and is_fresh(record, self._clock.now()) and self._holds(record)
+        return record.checked_at > after and is_fresh(record, self._clock.now()) and self._holds(record)
 
     def _traffic(self, origin: Origin) -> Traffic:
         """What has been asked of an origin's host, and read from it."""

@@ -311,3 +311,21 @@ async def test_304_with_a_body_leaves_the_rules_as_they_are(length: bytes) -> No
         assert (verdict.allowed, verdict.stale, verdict.rule is not None) == (False, False, True)
         assert (await gate.fetch(f"{site}/page")).text == "a page"
     assert len(requests) in (3, 4)
+
+
+async def test_refresh_asks_now(web: Web, open_gate: OpenGate) -> None:
+    """What is fresh is confirmed, then changed, then left as it is by a server that fails: three requests."""
+    file = File(RULES, etag='"v1"')
+    web.handle(ROBOTS, file.answer)
+    gate = await open_gate()
+    assert not await gate.allowed(PRIVATE)
+    same = await gate.refresh(PAGE)
+    file.body, file.etag = "User-agent: *\nDisallow: /other", '"v2"'
+    changed = await gate.refresh(PAGE)
+    assert (same.body.decode(), changed.body.decode()) == (RULES, file.body)
+    assert gate.allowed_nowait(PRIVATE)
+    web.serve(ROBOTS, status=500)
+    failed = await gate.refresh(PAGE)
+    assert (failed.body, failed.fresh_until_at, failed.failures) == (changed.body, changed.fresh_until_at, 1)
+    assert gate.allowed_nowait(PRIVATE)
+    assert file.statuses == [200, 304, 200]

@@ -1,0 +1,205 @@
+"""`gate.refresh`: a robots.txt is asked for again now, whatever is fresh."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from tests.paced import DAY, MINUTE, PAGE, ROBOTS, SITE, Options, make_gate, now, visit
+from tests.waiting import settle
+
+from robotgate import (
+    Answer,
+    Failure,
+    GateClosedError,
+    HostOverride,
+    HostUnavailableError,
+    MemoryStore,
+    NestedTurnError,
+    Origin,
+    Outcome,
+    RobotGate,
+)
+from robotgate.testing import ScriptedFetcher
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+ORIGIN: Final = Origin.of(SITE)
+PRIVATE: Final = f"{SITE}/private/page"
+CLOSED: Final = Answer(status=200, body=b"User-agent: *\nDisallow: /private/\n", etag='"v1"')
+OPEN: Final = Answer(status=200, body=b"User-agent: *\nDisallow:\n", etag='"v2"')
+BROKEN: Final = Answer(status=500)
+DEAD: Final = Failure("no answer")
+
+
+class Site:
+    """A site whose robots.txt the test can change, and a gate before it."""
+
+    def __init__(self, *, takes: float = 0.0, **options: Unpack[Options]) -> None:
+        self.answers: dict[str, Answer | Failure] = {ROBOTS: CLOSED}
+        self.fetcher = ScriptedFetcher(self.answers, otherwise=Answer(status=404), latency=takes)
+        self.store = MemoryStore()
+        self.gate: RobotGate = make_gate(self.fetcher, **Options(store=self.store) | options)
+
+    @property
+    def asked_at(self) -> list[float]:
+        """When its robots.txt was asked for."""
+        return [at for at, url in self.fetcher.requests if url == ROBOTS]
+
+
+async def test_what_is_fresh_is_asked_for_again() -> None:
+    """The new rules hold at once, and for the store; the request asks only for what has changed."""
+    site = Site()
+    async with site.gate as gate:
+        assert not await gate.allowed(PRIVATE)
+        await asyncio.sleep(MINUTE)
+        site.answers[ROBOTS] = OPEN
+        record = await gate.refresh(PAGE)
+        assert (record.body, record.checked_at) == (OPEN.body, MINUTE)
+        assert gate.allowed_nowait(PRIVATE)
+        assert await site.store.load_record(ORIGIN) == record
+    assert site.asked_at == [0.0, MINUTE]
+    assert site.fetcher.headers[-1]["If-None-Match"] == '"v1"'
+
+
+async def test_what_nobody_knows_is_asked_for() -> None:
+    """Once, as by `robots`."""
+    site = Site()
+    async with site.gate as gate:
+        assert (await gate.refresh(PAGE)).body == CLOSED.body
+    assert site.asked_at == [0.0]
+
+
+async def test_what_the_store_alone_knows_is_asked_for_again() -> None:
+    """A gate that begins anew does not take the store's word; a 304 confirms the copy there."""
+    first, later = Site(), Site()
+    async with first.gate as gate:
+        await gate.allowed(PAGE)
+    await asyncio.sleep(MINUTE)
+    known = await first.store.load_record(ORIGIN)
+    assert known is not None
+    await later.store.save_record(known)
+    later.answers[ROBOTS] = Answer(status=304)
+    async with later.gate as gate:
+        record = await gate.refresh(PAGE)
+    assert (record.body, record.fetched_at, later.asked_at) == (CLOSED.body, MINUTE, [MINUTE])
+
+
+@pytest.mark.parametrize("failure", [BROKEN, DEAD])
+async def test_failure_leaves_a_fresh_copy(failure: Answer | Failure) -> None:
+    """Neither the rules nor their end is worse for having been asked for; the record tells of the attempt."""
+    site = Site()
+    async with site.gate as gate:
+        before = await gate.robots(PAGE)
+        await asyncio.sleep(MINUTE)
+        site.answers[ROBOTS] = failure
+        after = await gate.refresh(PAGE)
+        verdict = await gate.check(PRIVATE)
+    assert (after.outcome, after.fresh_until_at, after.fetched_at) == (Outcome.SUCCESS, DAY, 0.0)
+    assert (before.failures, after.failures, after.checked_at) == (0, 1, MINUTE)
+    assert not verdict.stale
+    assert not verdict.allowed
+    assert await site.store.load_record(ORIGIN) == after
+
+
+async def test_it_comes_in_the_hosts_turn_and_ahead_of_pages() -> None:
+    """The host's delay holds for it; the page that waited already goes after it."""
+    site = Site(delay=10.0)
+    async with site.gate as gate:
+        await visit(gate)
+        page = asyncio.create_task(visit(gate))
+        await settle()
+        record = await gate.refresh(PAGE)
+        assert (record.checked_at, await page) == (20.0, 30.0)
+
+
+async def test_whoever_asks_meanwhile_is_answered_by_what_is_known() -> None:
+    """The refresh makes nobody wait but its caller."""
+    site = Site(takes=5.0)
+    async with site.gate as gate:
+        await gate.allowed(PAGE)
+        refreshing = asyncio.create_task(gate.refresh(PAGE))
+        await settle()
+        asked_at = now()
+        assert not await gate.allowed(PRIVATE)
+        assert now() == asked_at
+        await refreshing
+
+
+async def test_callers_who_come_together_ask_once() -> None:
+    """Two refreshes, and one beside a first question that is on its way: it is asked once, and all have its answer."""
+    site = Site(takes=5.0)
+    async with site.gate as gate:
+        *records, is_allowed = await asyncio.gather(
+            gate.refresh(PAGE), gate.refresh(PAGE), gate.allowed(PAGE)
+        )
+        assert records[0] is records[1]
+        assert is_allowed
+        await asyncio.gather(gate.refresh(PAGE), gate.refresh(PAGE))
+    assert len(site.asked_at) == 2
+
+
+async def test_a_look_into_the_store_is_not_enough() -> None:
+    """What is under way is waited for; when it has asked nobody, somebody is asked, once for all who wait."""
+    first, later = Site(), Site()
+    async with first.gate as gate:
+        known = await gate.robots(PAGE)
+    await later.store.save_record(known)
+    await asyncio.sleep(MINUTE)
+    async with later.gate as gate:
+        await asyncio.gather(gate.allowed(PAGE), gate.refresh(PAGE), gate.refresh(PAGE))
+    assert later.asked_at == [MINUTE]
+
+
+async def test_a_host_that_is_not_there_leaves_a_fresh_copy() -> None:
+    """Who refreshes while a host wants to be left alone gets no worse rules for it, and sends nothing."""
+    site = Site()
+    async with site.gate as gate:
+        async with gate.turn(PAGE) as turn:
+            turn.report(status=503, headers={"Retry-After": "3600"})
+        record = await gate.refresh(PAGE)
+        assert (record.outcome, record.fresh_until_at) == (Outcome.SUCCESS, DAY)
+        assert gate.allowed_nowait(PRIVATE) is False
+    assert site.asked_at == [0.0]
+
+
+async def test_who_holds_the_turn_is_told() -> None:
+    """Here old rules are no answer: they are what the caller does not want."""
+    site = Site()
+    async with site.gate as gate, gate.turn(PAGE):
+        with pytest.raises(NestedTurnError):
+            await gate.refresh(PAGE)
+
+
+async def test_operators_block_is_obeyed() -> None:
+    """Nothing is sent, and nothing is forgotten."""
+    site = Site()
+    async with site.gate as gate:
+        await gate.allowed(PAGE)
+        gate.block("a.example")
+        with pytest.raises(HostUnavailableError):
+            await gate.refresh(PAGE)
+        assert gate.allowed_nowait(PRIVATE) is False
+    assert site.asked_at == [0.0]
+
+
+async def test_host_of_the_operators_own_is_asked_too() -> None:
+    """Somebody wants to see its file, as by `robots`; it is obeyed no more than before."""
+    site = Site(overrides={"a.example": HostOverride(ignore_robots=True)})
+    async with site.gate as gate:
+        assert (await gate.refresh(PAGE)).body == CLOSED.body
+        assert await gate.allowed(PRIVATE)
+
+
+async def test_closing_ends_the_wait() -> None:
+    """And a gate that is closed asks nobody."""
+    site = Site(takes=5.0)
+    async with site.gate as gate:
+        refreshing = asyncio.create_task(gate.refresh(PAGE))
+        await settle()
+    with pytest.raises(GateClosedError):
+        await refreshing
+    with pytest.raises(GateClosedError):
+        await site.gate.refresh(PAGE)
