@@ -446,6 +446,9 @@ class RobotGate:
     def wait_time(self, url: str | URL) -> float:
         """Seconds until the host of a URL can have its next turn, at the least; 0 when it is due.
 
+        This is what memory tells. What a store in a file knows of the host is in memory once its rules were asked for,
+        by `allowed` or any other door, or a turn; until then it is taken to be due.
+
         Raises:
             InvalidURLError, NonPublicAddressError, GateClosedError: as `allowed`.
         """
@@ -472,8 +475,12 @@ class RobotGate:
     def host(self, url: str | URL) -> HostView:
         """What is remembered of the host of a URL.
 
+        As `wait_time`, it tells of what is in memory: of a host whose rules nobody has asked for since the gate was
+        opened, that is nothing.
+
         Raises:
             InvalidURLError, NonPublicAddressError, GateClosedError: as `allowed`.
+            StoreError: the store could not tell.
         """
         return self._running.view(*self._running.turns.locate(url))
 
@@ -482,6 +489,7 @@ class RobotGate:
 
         Raises:
             GateClosedError: the gate is not open.
+            StoreError: as `host`.
         """
         return self._running.views()
 

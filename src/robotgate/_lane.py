@@ -140,9 +140,13 @@ class Lane:
         is_probed = member is not None and member.is_probed(self._clock.now())
         return self.open_turns < self._slots and self._queue.is_empty and not is_probed
 
-    @property
-    def state(self) -> HostState:
-        """What is remembered of the host."""
+    def recall(self) -> HostState:
+        """What is remembered of the host, here and by others who share the store.
+
+        Raises:
+            StoreError: the store could not tell.
+        """
+        self._pacer.recall()
         return self._pacer.state
 
     @property

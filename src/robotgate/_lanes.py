@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -130,6 +131,19 @@ class Lanes:
             members[origin.text].asked = asked
             self._forget(pace_key)
 
+    async def load(self, origin: Origin) -> None:
+        """Have at hand what the store knows of an origin's host, for those who look before anybody comes for a turn.
+
+        Where it fails, nobody knows; who comes for a turn will hear of it.
+
+        Raises:
+            GateClosedError: the gate was closed.
+        """
+        pace_key = self.pace_key(origin, ROBOTS_PATH)
+        if pace_key not in self._lanes:
+            with suppress(StoreError):
+                await self._load(pace_key)
+
     def can_spare(self, origin: Origin) -> bool:
         """Whether what an origin asks may be forgotten now: nobody comes or waits for it, and it binds no wait.
 
@@ -170,8 +184,13 @@ class Lanes:
         return left if left > _pacing.CLOCK_GRAIN else 0.0
 
     def is_shut(self, origin: Origin, target: str) -> bool:
-        """Whether nobody would be let through now: the host is blocked, the operator's word is, or nobody is there."""
-        state, member, _ = self.recall(self.pace_key(origin, target), origin)
+        """Whether nobody would be let through now: the host is blocked, the operator's word is, or nobody is there; or
+        the store cannot tell.
+        """
+        try:
+            state, member, _ = self.recall(self.pace_key(origin, target), origin)
+        except StoreError:
+            return True
         return (
             max(state.blocked_until_at, member.blocked_until_at, member.circuit.retry_at) > self._clock.now()
         )
@@ -182,7 +201,9 @@ class Lanes:
         Raises:
             StoreError: the store could not tell.
         """
-        state = self._store.recall_host(pace_key) or HostState()
+        lane = self._lanes.get(pace_key)
+        # A store may have let go of what the lane still knows.
+        state = lane.recall() if lane is not None else self._store.recall_host(pace_key) or HostState()
         members = self._members.get(pace_key, {})
         member = members.get(origin.text) or self._new_member(origin)
         return state, member, spacing_of({member, *members.values()}, state)

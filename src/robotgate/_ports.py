@@ -41,8 +41,8 @@ class Fetcher(Protocol):
 class Store(Protocol):
     """Remembers robots.txt records and host state, for one gate or for several that share it.
 
-    Whatever goes wrong is raised as `StoreError`, naming the cause and the remedy. `recall_host` has to do without
-    failing. `remember_host` takes every state in, and raises where it cannot be kept: a visit then does not begin.
+    Whatever goes wrong is raised as `StoreError`, naming the cause and the remedy. `remember_host` takes every state
+    in, and raises where it cannot be kept: a visit then does not begin. Nor does it where `recall_host` raises.
     """
 
     async def load_record(self, origin: Origin) -> RobotsRecord | None:
@@ -65,7 +65,10 @@ class Store(Protocol):
         ...
 
     def recall_host(self, pace_key: str) -> HostState | None:
-        """What this process knows of a host, without asking anyone."""
+        """What this process knows of a host, without asking anyone.
+
+        What `load_host` has answered is known from then on, until it is one host too many.
+        """
         ...
 
     def remember_host(self, pace_key: str, state: HostState) -> None:

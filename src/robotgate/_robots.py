@@ -191,6 +191,8 @@ class RobotsKeeper:
         if site is None or (record := site.record) is None or recheck is None:
             return
         traffic = self._traffic(origin)
+        if traffic is None:
+            return
         if site.since is None:
             # Nobody has looked since the rules were taken in, so this visit is the first that counts.
             site = self._change(
@@ -291,7 +293,9 @@ class RobotsKeeper:
             record = later(await self._store.load_record(origin), before)
             self._losses.end(Task.LOAD)
             if record is not None and self._is_good_enough(record, after):
-                return self.learn(record)
+                site = self.learn(record)
+                await self._lanes.load(origin)
+                return site
             ending = await self._reader.read(origin, flight, record)
             now, learnt = self._clock.now(), self.sites.get(origin.text)
             if learnt is not None and learnt.record is not before and now < learnt.fresh_until_at:
@@ -325,9 +329,12 @@ class RobotsKeeper:
         """Whether nobody need be asked: it is fresh, and of a later attempt than what is not good enough any more."""
         return record.checked_at > after and is_fresh(record, self._clock.now()) and self._holds(record)
 
-    def _traffic(self, origin: Origin) -> Traffic:
-        """What has been asked of an origin's host, and read from it."""
-        state, _, _ = self._lanes.recall(self._lanes.pace_key(origin, ROBOTS_PATH), origin)
+    def _traffic(self, origin: Origin) -> Traffic | None:
+        """What has been asked of an origin's host, and read from it; None while the store cannot tell."""
+        try:
+            state, _, _ = self._lanes.recall(self._lanes.pace_key(origin, ROBOTS_PATH), origin)
+        except StoreError:
+            return None
         return Traffic(state.visits, state.bytes_read)
 
     def _holds(self, record: RobotsRecord) -> bool:

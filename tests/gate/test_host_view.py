@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.clocks import LaterClock
 from tests.gate.servers import silent
+from tests.waiting import until
 from yarl import URL
 
-from robotgate import AccessResult, HostAccess, MemoryStore, OptionError, Reason
+from robotgate import AccessResult, HostAccess, MemoryStore, OptionError, Reason, SQLiteStore
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.conftest import OpenGate
     from tests.gate.servers import Web
 
@@ -292,3 +295,37 @@ async def test_instant_that_is_none_is_refused(gate: RobotGate, instant: object)
     """By name."""
     with pytest.raises(OptionError, match="fresh_until"):
         gate.learn(PAGE, b"", fresh_until=instant)  # type: ignore[arg-type]
+
+
+async def test_what_an_earlier_gate_learnt_is_told_before_any_turn(
+    web: Web, open_gate: OpenGate, tmp_path: Path
+) -> None:
+    """After a restart a host that is blocked is no host that is due, to whoever has asked for its rules alone."""
+    web.serve(PAGE, status=429, headers={"Retry-After": "200"})
+    gate = await open_gate(store=tmp_path / "cache.db")
+    await gate.fetch(PAGE)
+    before = gate.host(PAGE)
+    await gate.aclose()
+    gate = await open_gate(store=tmp_path / "cache.db")
+    assert await gate.allowed(PAGE)
+    after = gate.host(PAGE)
+    assert gate.wait_time(PAGE) > 190
+    assert after.blocked_until_at == before.blocked_until_at is not None
+    assert (after.visits, after.failures) == (2, 1)
+    assert [view.visits for view in gate.hosts()] == [2]
+    assert web.urls == [ROBOTS, PAGE]
+
+
+async def test_host_that_the_store_has_let_go_of_is_known_by_its_lane(
+    open_gate: OpenGate, tmp_path: Path
+) -> None:
+    """The store in a file bounds its memory; what the gate itself still knows it tells all the same."""
+    store = SQLiteStore(tmp_path / "cache.db", max_hosts=1)
+    gate = await open_gate(store=store)
+    pages = [f"http://{number}.example/page" for number in range(4)]
+    for page in pages:
+        await gate.fetch(page)
+    await until(lambda: sum(store.recall_host(f"{number}.example") is not None for number in range(4)) == 1)
+    assert [gate.host(page).visits for page in pages] == [2, 2, 2, 2]
+    await gate.aclose()
+    await store.aclose()

@@ -18,7 +18,7 @@ from robotgate import HostState, OptionError, Origin, SQLiteStore, StoreError, W
 from robotgate._check_store import check_store
 from robotgate._ports import Catalogue, Pruned
 from robotgate._virtual import VirtualClock, VirtualTimeLoop
-from robotgate.stores import _hosts, _write_behind
+from robotgate.stores import _write_behind
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -202,10 +202,9 @@ async def test_cancelled_question_harms_nobody(path: Path) -> None:
     await store.aclose()
 
 
-async def test_memory_is_bounded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_memory_is_bounded(path: Path) -> None:
     """Hosts whose wait is over leave memory once they are written, and are known all the same; others stay."""
-    monkeypatch.setattr(_hosts, "MAX_HOSTS", 100)
-    store = SQLiteStore(path, clock=HandClock())
+    store = SQLiteStore(path, max_hosts=100, clock=HandClock())
     waiting = {f"waiting{number}.example": replace(STATE, visits=number) for number in range(50)}
     for number in range(1000):
         store.remember_host(f"{number}.example", HostState(next_allowed_at=NOW, visits=number))
@@ -226,9 +225,8 @@ async def test_memory_is_bounded_by_reading_too(path: Path, monkeypatch: pytest.
     for number in range(1000):
         store.remember_host(f"{number}.example", HostState(visits=number))
     await store.aclose()
-    monkeypatch.setattr(_hosts, "MAX_HOSTS", 100)
     monkeypatch.setattr(_write_behind, "LEARNT_AT_A_TIME", 50)
-    store = SQLiteStore(path, clock=HandClock())
+    store = SQLiteStore(path, max_hosts=100, clock=HandClock())
     for number in range(1000):
         assert await store.load_host(f"{number}.example") == HostState(visits=number)
         assert len(store._behind.memory.states) <= 150

@@ -399,7 +399,7 @@ async def test_same_fault_warns_once(carefree: SQLiteStore, caplog: pytest.LogCa
 
 async def test_memory_alone_is_bounded_too(carefree: SQLiteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a file, hosts that nobody waits for any more go, and so do the oldest records."""
-    monkeypatch.setattr("robotgate.stores._hosts.MAX_HOSTS", 50)
+    carefree._behind.memory.max_hosts = 50
     monkeypatch.setattr(_write_behind, "MAX_LOST_RECORDS", 5)
     with locked(carefree.path):
         await carefree.load_host("unknown.example")

@@ -17,15 +17,14 @@ BLOCKED = HostState(blocked_until_at=NOW + 1)
 
 
 @pytest.fixture
-def memory(monkeypatch: pytest.MonkeyPatch) -> HostMemory:
+def memory() -> HostMemory:
     """As many hosts as may stay, the oldest of each kind, and one too many of each kind."""
-    memory = HostMemory()
+    memory = HostMemory(max_hosts=3)
     for kind, state in (("served", SERVED), ("waiting", WAITING), ("blocked", BLOCKED)):
         for place in ("written", "writing", "pending"):
             memory.remember(f"{kind}-{place}", state)
             if place != "pending":
                 del memory.pending[f"{kind}-{place}"]
-    monkeypatch.setattr(_hosts, "MAX_HOSTS", 3)
     return memory
 
 
@@ -51,12 +50,12 @@ def test_without_a_file_unwritten_ones_leave_too(memory: HostMemory) -> None:
     assert "served-pending" not in memory.pending
 
 
-def test_no_more_leave_than_are_too_many(memory: HostMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_leave_than_are_too_many(memory: HostMemory) -> None:
     """The oldest go first."""
-    monkeypatch.setattr(_hosts, "MAX_HOSTS", len(KINDS))
+    memory.max_hosts = len(KINDS)
     memory.evict(now=NOW + 1)
     assert memory.states.keys() == KINDS
-    monkeypatch.setattr(_hosts, "MAX_HOSTS", len(KINDS) - 2)
+    memory.max_hosts = len(KINDS) - 2
     memory.pending.clear()
     memory.evict(now=NOW + 1)
     assert memory.states.keys() == KINDS - {"served-written", "served-writing"}

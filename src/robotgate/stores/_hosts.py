@@ -11,16 +11,19 @@ if TYPE_CHECKING:
 
     from robotgate._pacing import HostState
 
-MAX_HOSTS: Final = 10_000
-"""In memory. Those whose wait is unserved, or which are not yet written, may be more."""
 _LOOKED_AT: Final = 4_000
 """At a time: the loop is not kept for long."""
 
 
 class HostMemory:
-    """What this process knows of hosts. All of it is used in the event loop alone."""
+    """What this process knows of hosts. All of it is used in the event loop alone.
 
-    def __init__(self) -> None:
+    Args:
+        max_hosts: how many are kept. Those whose wait is unserved, or which are not yet written, may be more.
+    """
+
+    def __init__(self, *, max_hosts: int) -> None:
+        self.max_hosts = max_hosts
         self.states: dict[str, HostState] = {}
         self.pending: dict[str, HostState] = {}
         """Not written, nor about to be."""
@@ -56,7 +59,7 @@ class HostMemory:
             keep: hosts that are being written.
             pending_too: there is no file to take them: what nobody waits for any more goes all the same.
         """
-        too_many = len(self.states) - MAX_HOSTS
+        too_many = len(self.states) - self.max_hosts
         if too_many <= 0:
             return
         oldest = [key for key, _ in zip(self.states, range(_LOOKED_AT), strict=False)]

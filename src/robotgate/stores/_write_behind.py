@@ -73,10 +73,11 @@ class WriteBehind:
         *,
         write: Callable[[sqlite3.Connection, Batch], Mapping[str, HostState]],
         opened: Callable[[], Opened | None],
+        max_hosts: int,
         when_lost: WhenLost,
         clock: Clock,
     ) -> None:
-        self.memory = HostMemory()
+        self.memory = HostMemory(max_hosts=max_hosts)
         self.records: dict[Origin, RobotsRecord] = {}
         """Not written, nor about to be."""
         self.assumed: HostState | None = None

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 MAX_BYTES: Final = 2**30
 LEAST_MAX_BYTES: Final = 2**20
 MAX_AGE: Final = 90 * 24 * 3600.0
+MAX_HOSTS: Final = 100_000
 PAGE: Final = 500
 """Rows read at a time where all are asked for."""
 
@@ -65,6 +66,8 @@ class SQLiteStore:
         max_bytes: of the file, in bytes, 1 MiB at least; what was written longest ago goes first. Hosts whose wait is
             unserved stay all the same.
         max_age: in seconds; what was written longer ago goes, once a day.
+        max_hosts: how many hosts are kept in this process's memory; the oldest go first, and are read from the file
+            again when they are wanted. Hosts whose wait is unserved, or which are not written yet, stay all the same.
         when_lost: what to do once the file can neither be read nor written. It is tried again every second.
         clock: tells the time, as the gate's own does.
 
@@ -78,12 +81,14 @@ class SQLiteStore:
         *,
         max_bytes: int = MAX_BYTES,
         max_age: float = MAX_AGE,
+        max_hosts: int = MAX_HOSTS,
         when_lost: WhenLost = WhenLost.RAISE,
         clock: Clock | None = None,
     ) -> None:
         self.path = _path_of(path)
         check_whole("max_bytes", max_bytes, least=LEAST_MAX_BYTES)
         check_seconds("max_age", max_age)
+        check_whole("max_hosts", max_hosts, least=1)
         check_choice("when_lost", when_lost, WhenLost)
         self._clock = _SharedClock(clock if clock is not None else SystemClock())
         self._upkeep = Upkeep(
@@ -97,6 +102,7 @@ class SQLiteStore:
             self._database,
             write=self._write,
             opened=lambda: self._upkeep.opened,
+            max_hosts=max_hosts,
             when_lost=when_lost,
             clock=self._clock,
         )

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.failing import FailingStore
 from tests.paced import (
+    HOUR,
     OTHER,
     PAGE,
     REFUSED,
+    SITE,
     asks,
     everywhere,
     kinds,
@@ -34,6 +36,8 @@ from robotgate import (
     GateClosedError,
     HostBlocked,
     HostUnavailableError,
+    Origin,
+    Recheck,
     StoreError,
     StoreLost,
     TooSoonError,
@@ -230,6 +234,51 @@ async def test_what_cannot_be_recalled_is_not_made_up() -> None:
         assert gate.wait_time(OTHER) == 0.0
         with pytest.raises(StoreError, match="recall_host"):
             gate.host(PAGE)
+
+
+async def test_rules_that_are_due_are_put_off_while_nobody_knows_of_blocks() -> None:
+    """Whoever asks is answered as ever by rules that are fresh; their renewal comes once the store can tell again."""
+    store = FailingStore()
+    fetcher = scripted({SITE: asks("Disallow: /private")})
+    async with make_gate(fetcher, store=store) as gate:
+        await gate.allowed(PAGE)
+        await asyncio.sleep(23 * HOUR)
+        store.fails = {"recall_host"}
+        assert gate.allowed_nowait(PAGE) is True
+        assert await gate.allowed(f"{SITE}/private") is False
+        await settle()
+        assert store.failed == ["recall_host"]
+        assert len(fetcher.requests) == 1
+        store.recover()
+        await asyncio.sleep(HOUR / 2)
+        assert gate.allowed_nowait(PAGE) is True
+        await settle()
+        assert len(fetcher.requests) == 2
+
+
+async def test_end_of_a_turn_is_none_of_rechecks_business() -> None:
+    """Visits that cannot be counted call for nothing, and raise nothing; the next that can are counted."""
+    store = FailingStore()
+    fetcher = scripted()
+    async with make_gate(fetcher, store=store, recheck=Recheck(visits=1)) as gate:
+        async with gate.turn(PAGE):
+            store.fails = {"recall_host"}
+        assert "recall_host" in store.failed
+        store.recover()
+        await visit(gate)
+        await visit(gate)
+    assert len(fetcher.requests) == 2
+
+
+async def test_what_was_read_is_kept_though_nobody_counts() -> None:
+    """A store that begins to fail at counting while a robots.txt is on its way has it saved all the same."""
+    store = FailingStore()
+    async with make_gate(everywhere(b"", latency=1.0), store=store, recheck=Recheck(visits=1)) as gate:
+        asking = asyncio.create_task(gate.allowed(PAGE))
+        await asyncio.sleep(0.5)
+        store.fails = {"recall_host"}
+        assert await asking
+        assert await store.load_record(Origin.of(PAGE)) is not None
 
 
 async def test_loss_is_told_once() -> None:
