@@ -63,7 +63,7 @@ from robotgate._overrides import NO_RATE, HostOverride
 from robotgate._pace_key import PaceKey, PaceKeyPolicy
 from robotgate._pacing import HostState
 from robotgate._parse import Group, Record
-from robotgate._ports import Clock, Fetcher, Store
+from robotgate._ports import Catalogue, Clock, Fetcher, Pruned, SharedStore, Store
 from robotgate._public import PublicConnector
 from robotgate._ready import ReadyTurns
 from robotgate._recheck import Recheck
@@ -86,6 +86,7 @@ __all__ = [
     "AccessResult",
     "Answer",
     "BlockCause",
+    "Catalogue",
     "CleanParam",
     "Clock",
     "Decision",
@@ -115,6 +116,7 @@ __all__ = [
     "Outcome",
     "PaceKey",
     "PaceKeyPolicy",
+    "Pruned",
     "PublicConnector",
     "ReadyTurns",
     "Reason",
@@ -133,6 +135,7 @@ __all__ = [
     "Rules",
     "SQLiteStore",
     "Severity",
+    "SharedStore",
     "StatusPolicy",
     "Store",
     "StoreError",

@@ -33,9 +33,8 @@ if TYPE_CHECKING:
     from robotgate._member import Member
     from robotgate._overrides import HostOptions
     from robotgate._pacing import HostState
-    from robotgate._ports import Clock
+    from robotgate._ports import Clock, Visits
     from robotgate._spacing import Asked
-    from robotgate._unshared import Visits
     from robotgate._urls import Origin
 
 LEAST_SWEEP: Final = 64
@@ -43,7 +42,7 @@ LEAST_SWEEP: Final = 64
 IDLE_LINGER: Final = 10.0
 """Seconds an idle lane is kept, though its politeness is served: making one costs more than keeping it."""
 STORE_PATIENCE: Final = 1.0
-"""Seconds that a store which others share may take to answer, though the caller would wait no longer."""
+"""Seconds that a store may take to answer, though the caller would wait no longer."""
 LIMITER_PATIENCE: Final = 0.001
 """Seconds between looks at a limiter that has no token though the instant has come."""
 
@@ -291,7 +290,9 @@ class Lane:
                 raise
             now = self._clock.now()
             is_due = self._pacer.start_at(member, ahead=terms.ahead, now=now) - now <= CLOCK_GRAIN
-            if is_due and await self._is_ours(member, terms, place, deadline_at):
+            if is_due and (
+                not self._pacer.is_shared or await self._is_ours(member, terms, place, deadline_at)
+            ):
                 return await self._begin(member, terms, place)
             # A block, the end of the hours, or another gate's or process's visit, came between.
             place.release()
@@ -479,8 +480,6 @@ class Lane:
 
     async def _is_ours(self, member: Member, terms: Terms, place: Place, deadline_at: float | None) -> bool:
         """Whether all who share the store leave us the start; the lane's grant is held while they are asked."""
-        if not self._pacer.is_shared:
-            return True
         now, before = self._clock.now(), self._pacer.state
         left = None if deadline_at is None else max(deadline_at - now, STORE_PATIENCE)
         try:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from robotgate._losses import Losses
     from robotgate._member import Member
     from robotgate._pacing import HostState
+    from robotgate._ports import Visits
     from robotgate._quota import Rate
-    from robotgate._unshared import Visits
 
 LEAST_RETRY: Final = 0.001
 """Seconds after which a store is asked again that says no and names no later instant."""
@@ -180,9 +180,7 @@ class Pacer:
         delay = self.spacing.delay_at(now)
         state = _pacing.begun(self.state, now=now, spacing=self.spacing)
         try:
-            known = await self._store.reserve(
-                self._pace_key, state=state, now=now, slots=slots, delay=delay
-            )
+            known = await self._store.reserve(self._pace_key, state=state, now=now, slots=slots, delay=delay)
         except StoreError as error:
             self._losses.begin(Task.REMEMBER, error)
             raise

@@ -80,13 +80,20 @@ class Store(Protocol):
         ...
 
 
-@runtime_checkable
-class SharedStore(Store, Protocol):
-    """A store that other processes may use at the same time: what is under way is booked in it."""
+class Visits(Protocol):
+    """What a lane needs of a store: host states, and which requests are under way."""
 
     @property
     def is_shared(self) -> bool:
-        """Whether another process uses it now, or may: turns are then reserved."""
+        """Whether another process uses the store now, or may: turns are then reserved."""
+        ...
+
+    def recall_host(self, pace_key: str) -> HostState | None:
+        """As `Store.recall_host`."""
+        ...
+
+    def remember_host(self, pace_key: str, state: HostState) -> None:
+        """As `Store.remember_host`."""
         ...
 
     async def reserve(
@@ -96,13 +103,14 @@ class SharedStore(Store, Protocol):
 
         Args:
             state: what will be known of the host once the request is sent.
+            now: the gate's time, in seconds since the epoch, at which the host has to be due.
             slots: how many requests may be under way at the host; with one, the delay counts from its end.
             delay: seconds between visits.
 
         Returns:
-            None when the request may be sent now: `begin_visit` says that it is, `end_visit` gives the slot back, with
-            or without. Else what all processes know of the host together, by which it is worth asking again at
-            `next_allowed_at`.
+            None when a slot was taken and the request may be sent now. `begin_visit` tells that it is. `end_visit`
+            gives the slot back, whether or not it was. Else what all processes know of the host together, by which it
+            is worth asking again at `next_allowed_at`.
 
         Raises:
             StoreError: nobody knows; the request must not be sent.
@@ -110,16 +118,35 @@ class SharedStore(Store, Protocol):
         ...
 
     def begin_visit(self, pace_key: str, state: HostState) -> None:
-        """As `remember_host`, of a request that is sent: one that was reserved, or without while nobody else was there.
+        """A request is sent now. Either it was reserved, or `is_shared` was False when it was admitted.
 
-        One that was reserved is counted in `state` as it was then; what is news is when it is sent. Where this raises,
-        it is not sent, and takes no slot.
+        Args:
+            state: as for `remember_host`. A request that was reserved is among its visits already: only the instants
+                are news.
+
+        Raises:
+            StoreError: the state cannot be kept. The request is not sent, and takes no slot.
         """
         ...
 
     def end_visit(self, pace_key: str, state: HostState) -> None:
-        """As `remember_host`, of a request that has ended, or that was reserved and will not be sent after all."""
+        """A request has ended, or was reserved and will not be sent after all: its slot is free.
+
+        Args:
+            state: as for `remember_host`.
+
+        Raises:
+            StoreError: the state cannot be kept.
+        """
         ...
+
+
+@runtime_checkable
+class SharedStore(Store, Visits, Protocol):
+    """A store that other processes may use at the same time: what is under way is booked in it.
+
+    What its `lease` gives is the sole right among all of them.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +162,7 @@ class Catalogue(Store, Protocol):
     """A store whose contents can be listed and weeded, however many there are."""
 
     def records(self) -> AsyncIterator[RobotsRecord]:
-        """All records, by origin."""
+        """All records, by host, then port, then scheme."""
         ...
 
     def hosts(self) -> AsyncIterator[tuple[str, HostState]]:

@@ -19,6 +19,7 @@ from robotgate._errors import (
 )
 from robotgate._events import TurnBegan, TurnEnded, TurnRefused, VerdictRefused
 from robotgate._judged import Judged
+from robotgate._lane import STORE_PATIENCE
 from robotgate._normal import is_sent_as_written
 from robotgate._pacing import MIN_RETRY_AFTER
 from robotgate._robots_reader import ROBOTS_TIMEOUT
@@ -43,9 +44,6 @@ if TYPE_CHECKING:
 
 MAX_LOCATED: Final = 10_000
 """Origins whose spelling is remembered: reading a URL takes longer than most of what is done with it."""
-
-STORE_TIMEOUT: Final = 1.0
-"""Seconds that a store has to tell of a host, however little patience somebody has."""
 
 
 class Turns:
@@ -265,7 +263,7 @@ class Turns:
         """A lane that is made of what the store knows, which may take its time to tell."""
         left = self._left(wish)
         with suppress(TimeoutError):
-            async with asyncio.timeout(None if left is None else max(left, STORE_TIMEOUT)):
+            async with asyncio.timeout(None if left is None else max(left, STORE_PATIENCE)):
                 return await self._lanes.lane(pace_key)
         raise TooSoonError(wish.origin.host, MIN_RETRY_AFTER)
 

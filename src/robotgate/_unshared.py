@@ -2,32 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from robotgate._ports import SharedStore
 
 if TYPE_CHECKING:
     from robotgate._pacing import HostState
-    from robotgate._ports import Store
-
-
-class Visits(Protocol):
-    """The part of a `SharedStore` that a lane needs."""
-
-    @property
-    def is_shared(self) -> bool: ...
-
-    def recall_host(self, pace_key: str, /) -> HostState | None: ...
-
-    def remember_host(self, pace_key: str, state: HostState, /) -> None: ...
-
-    async def reserve(
-        self, pace_key: str, *, state: HostState, now: float, slots: int, delay: float
-    ) -> HostState | None: ...
-
-    def begin_visit(self, pace_key: str, state: HostState, /) -> None: ...
-
-    def end_visit(self, pace_key: str, state: HostState, /) -> None: ...
+    from robotgate._ports import Store, Visits
 
 
 class Unshared:
