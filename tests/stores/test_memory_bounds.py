@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from dataclasses import replace
 from typing import Final
 
 import pytest
@@ -210,3 +211,19 @@ async def test_pruning_goes_by_the_hour_it_is_told() -> None:
     assert {number for number in range(5000) if number % 10 == 0} <= set(left)
     assert min(number for number in left if number % 10) > 4000
     assert await store.prune(now=NOW + 3600.0) == Pruned(records=0, hosts=0)
+
+
+async def test_records_come_by_host_then_port_then_scheme() -> None:
+    """As of any `Catalogue`: whoever lists hosts and records side by side relies on it."""
+    origins = [
+        Origin("http", "a.example", 80),
+        Origin("https", "a.example", 443),
+        Origin("http", "a.example", 8080),
+        Origin("https", "a.example", 8080),
+        Origin("http", "b.example", 80),
+        Origin("https", "b.example", 443),
+    ]
+    store = MemoryStore()
+    for place in reversed(origins):
+        await store.save_record(replace(record(0), origin=place))
+    assert [found.origin async for found in store.records()] == origins

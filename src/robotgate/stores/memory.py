@@ -40,6 +40,8 @@ class MemoryStore:
     may not be visited yet, that was visited within the last ten minutes, or whose blocks are not forgiven. What time it
     is by then, the visits themselves tell.
 
+    What they take is bounded by their number alone: a robots.txt is kept whole, and may have 500 KiB.
+
     Args:
         max_hosts: how many records are kept, and how many hosts but for those that may not go.
 
@@ -92,8 +94,8 @@ class MemoryStore:
         """Nothing to let go of: what is remembered serves the next gate."""
 
     async def records(self) -> AsyncIterator[RobotsRecord]:
-        """All records, by origin; those that come or go meanwhile may be among them or not."""
-        for record in sorted(self._records.values(), key=lambda record: record.origin.text):
+        """All records, by host, then port, then scheme; those that come or go meanwhile may be among them or not."""
+        for record in sorted(self._records.values(), key=_place):
             yield record
 
     async def hosts(self) -> AsyncIterator[tuple[str, HostState]]:
@@ -137,6 +139,10 @@ class MemoryStore:
 
     def __repr__(self) -> str:
         return f"<MemoryStore records={len(self._records)} hosts={len(self._hosts)}>"
+
+
+def _place(record: RobotsRecord) -> tuple[str, int, str]:
+    return record.origin.host, record.origin.port, record.origin.scheme
 
 
 def _is_recent(state: HostState, *, now: float) -> bool:
