@@ -83,8 +83,10 @@ class RobotGate:
             to is looked at if its connector is a `PublicConnector`. docs/doors.md tells what else the choice decides.
         store: where rules and host state are remembered; by default in memory. The path of a file, as ``"cache.db"`` or
             a `pathlib.Path`, is a `SQLiteStore` of the gate's own: opened and closed with it, and a restart goes on
-            where it ended. A store that was passed in stays yours to close, and gates of one event loop may share it:
-            see `MemoryStore` for what they then share.
+            where it ended. It raises once the file cannot be used; to choose otherwise by `when_lost`, or any other
+            option, pass a `SQLiteStore`. Two gates of one process that are given the same path are two processes to
+            each other: pass both one store instead. A store that was passed in stays yours to close, and gates of one
+            event loop may share it: see `MemoryStore` for what they then share.
         delay: seconds between the end of one response of a host and the next request to it, at least. What a site
             asks for can only make it longer.
         rate: a quota for each host, as ``(600, 3600)``: at most so many requests in any so many seconds.
@@ -114,7 +116,8 @@ class RobotGate:
         max_bytes: the longest body that an awaited `fetch` reads.
         max_hosts: of how many hosts, or origins, rules and pace are kept in this process's memory. Beyond it the
             oldest go first, to be had from `store` again when they are wanted; never one that is waited for or visited,
-            that cannot be reached just now, or that may not be visited yet.
+            that cannot be reached just now, or that may not be visited yet. It bounds a store of the gate's own, too:
+            what one in memory lets go of is asked for again.
         middleware_timeout: seconds, the total timeout of the requests that go through `middleware`, within which a
             turn has to come; as in aiohttp, 0 and None are none. An aiohttp that tells the timeout of each request,
             as its development branch does, needs no such word: what it tells counts in place of this.
@@ -186,8 +189,8 @@ class RobotGate:
         check_part("fetcher", fetcher, Fetcher)
         self._session = session
         self._clock: Clock = SystemClock() if clock is None else clock
-        self._own_store = own_store(store, clock=self._clock)
-        self._store = self._own_store or given_store(store)
+        self._own_store = own_store(store, clock=self._clock, max_hosts=max_hosts)
+        self._store = self._own_store or given_store(store, max_hosts=max_hosts)
         self._now = self._clock.now
         self._fetcher = fetcher
         self._listeners = Listeners()

@@ -7,6 +7,7 @@ import re
 from typing import Final, TypeAlias
 
 from robotgate._errors import OptionError
+from robotgate._options import MAX_HOSTS
 from robotgate._ports import Clock, Store
 from robotgate.stores.memory import MemoryStore
 from robotgate.stores.sqlite import SQLiteStore
@@ -18,11 +19,12 @@ _SERVERS: Final = frozenset({"redis", "rediss", "valkey", "valkeys", "unix"})
 """The schemes by which clients of Redis and Valkey are told where their server is."""
 
 
-def own_store(store: StoreOption, *, clock: Clock) -> SQLiteStore | None:
+def own_store(store: StoreOption, *, clock: Clock, max_hosts: int = MAX_HOSTS) -> SQLiteStore | None:
     """The store that a path stands for; None where none was given. Nothing is opened yet.
 
     Args:
         clock: the gate's, by which both then tell the same time.
+        max_hosts: how many hosts it keeps in memory.
 
     Raises:
         OptionError: it can be no path of a file.
@@ -37,17 +39,20 @@ def own_store(store: StoreOption, *, clock: Clock) -> SQLiteStore | None:
     scheme = _SCHEME.match(path)
     if scheme is not None:
         raise OptionError(f"store={_without_secrets(path)!r}: {_why_no_url(scheme['scheme'].lower())}")
-    return SQLiteStore(path, clock=clock)
+    return SQLiteStore(path, clock=clock, max_hosts=max_hosts)
 
 
-def given_store(store: StoreOption) -> Store:
+def given_store(store: StoreOption, *, max_hosts: int) -> Store:
     """The store that was given, or one in memory.
+
+    Args:
+        max_hosts: how many hosts one in memory keeps.
 
     Raises:
         OptionError: it is none.
     """
     if store is None:
-        return MemoryStore()
+        return MemoryStore(max_hosts=max_hosts)
     if isinstance(store, Store) and not isinstance(store, type):
         return store
     raise OptionError(f"store={store!r}: give a Store, or the path of a file for a SQLiteStore")

@@ -149,3 +149,10 @@ async def _ended(threads: int) -> None:
         if thread.name.startswith("robotgate cache"):
             thread.join(10)
     assert threading.active_count() <= threads
+
+
+def test_the_gates_bound_is_that_of_its_own_store(tmp_path: Path) -> None:
+    """`max_hosts` bounds what either keeps in memory; the file has the rest."""
+    gate = RobotGate(AGENT, contact=CONTACT, store=tmp_path / "cache.db", max_hosts=5)
+    assert gate._own_store is not None
+    assert gate._own_store._behind.memory.max_hosts == 5

@@ -60,6 +60,7 @@ async def test_passes_the_suite_with_one_file(path: Path) -> None:
         {"path": b"bytes"},
         {"max_bytes": 2**20 - 1},
         {"max_bytes": 1e9},
+        {"max_hosts": 0},
         {"max_age": -1},
         {"max_age": float("nan")},
         {"when_lost": "memory"},

@@ -31,7 +31,14 @@ from tests.paced import (
 )
 from tests.waiting import settle
 
-from robotgate import Answer, DisallowedError, HostUnavailableError, MemoryStore, PaceKey, TooSoonError
+from robotgate import (
+    Answer,
+    DisallowedError,
+    HostUnavailableError,
+    MemoryStore,
+    PaceKey,
+    TooSoonError,
+)
 
 if TYPE_CHECKING:
     from robotgate import RobotGate, Turn
@@ -72,7 +79,7 @@ def robots_requests(fetcher: ScriptedFetcher) -> Counter[str]:
 async def test_host_that_comes_again_is_known_from_the_store() -> None:
     """Its rules were let go of; they are loaded, not asked for again."""
     fetcher = everywhere(PRIVATE)
-    async with make_gate(fetcher, max_hosts=5) as gate:
+    async with make_gate(fetcher, store=MemoryStore(), max_hosts=5) as gate:
         await visit(gate)
         await sleep_until(MINUTE)
         await crowd_out(gate)
@@ -87,7 +94,7 @@ async def test_host_that_comes_again_is_known_from_the_store() -> None:
 async def test_crawl_delay_that_is_not_served_is_kept() -> None:
     """A host that asked for half a minute keeps it, however many others come meanwhile; then it may go."""
     fetcher = scripted({"http://a.example": asks("Crawl-delay: 30")}, otherwise=Answer(status=404))
-    async with make_gate(fetcher, max_hosts=3) as gate:
+    async with make_gate(fetcher, store=MemoryStore(), max_hosts=3) as gate:
         assert await visit(gate) == 30.0
         await crowd_out(gate)
         assert gate.allowed_nowait(PAGE) is True
@@ -122,7 +129,7 @@ async def test_crawl_delay_binds_the_host_while_it_is_visited() -> None:
 @pytest.mark.parametrize("retry_after", [20.0, HOUR])
 async def test_block_is_kept(retry_after: float) -> None:
     """Who asked us to stay away is left alone, though nobody asks for him any more."""
-    async with make_gate(max_hosts=2, max_block=MINUTE) as gate:
+    async with make_gate(store=MemoryStore(), max_hosts=2, max_block=MINUTE) as gate:
         async with gate.turn(PAGE) as turn:
             turn.report(status=503, headers={"Retry-After": str(retry_after)})
         until_at = now() + retry_after
@@ -167,7 +174,7 @@ async def test_open_circuit_is_kept() -> None:
 
 async def test_quota_is_kept() -> None:
     """Three an hour are three an hour, whoever comes in between."""
-    async with make_gate(max_hosts=2, rate=(3, HOUR)) as gate:
+    async with make_gate(store=MemoryStore(), max_hosts=2, rate=(3, HOUR)) as gate:
         starts = [await visit(gate) for _ in range(2)]
         for number in range(20):
             await visit(gate, NOBODY.format(number))
@@ -379,7 +386,7 @@ async def test_ten_thousand_hosts_through_a_gate_of_a_hundred() -> None:
     chance = random.Random(6)
     hosts = list(range(count)) + chance.choices(range(count), k=count // 5)
     chance.shuffle(hosts)
-    async with make_gate(fetcher, max_hosts=limit, concurrency=50) as gate:
+    async with make_gate(fetcher, store=MemoryStore(), max_hosts=limit, concurrency=50) as gate:
         crowd = Crowd(gate, limit=limit, places=50)
         await asyncio.gather(*(crowd.visit(host) for host in hosts))
         await asyncio.sleep(HOUR)
@@ -445,3 +452,14 @@ async def test_law_of_the_pace_holds_whoever_is_let_go_of(seed: int) -> None:
         law.pass_to(now())
         assert law.violations == []
     assert fetcher.requests == []
+
+
+async def test_memory_is_bounded_as_a_whole() -> None:
+    """A store that nobody passed in keeps no more than the gate: whoever has gone is asked again."""
+    fetcher = everywhere(PRIVATE)
+    async with make_gate(fetcher, max_hosts=5) as gate:
+        await gate.allowed(PAGE)
+        await crowd_out(gate)
+        await gate.allowed(PAGE)
+    assert len(robots_requests(fetcher)) == 1
+    assert robots_requests(fetcher).total() == 2
