@@ -42,7 +42,8 @@ class HostView:
     """Turns refused because the rules of the URL's origin disallow the URL."""
     bytes_read: int
     last_visit_at: float | None
-    """When the last response ended, or the last request began if that came later."""
+    """When the last response ended, or the last request began if that came later; or is taken to have, as of every host
+    after a crash."""
     next_allowed_at: float
     """The next turn comes no sooner."""
     blocked_until_at: float | None

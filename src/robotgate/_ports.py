@@ -169,6 +169,14 @@ class Catalogue(Store, Protocol):
         """All hosts with their states, by pace key."""
         ...
 
+    async def origins_of(self, host: str) -> list[Origin]:
+        """The origins of one host of which there is a record, by port and scheme."""
+        ...
+
+    async def host(self, pace_key: str) -> HostState | None:
+        """What was written down of a host, and nothing that is merely taken to have happened, as after a crash."""
+        ...
+
     async def forget_record(self, origin: Origin) -> bool:
         """Let go of an origin's record. Returns whether there was one."""
         ...

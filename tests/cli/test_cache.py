@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -58,6 +59,28 @@ def keep(path: Path, records: Iterable[RobotsRecord] = (), **hosts: HostState) -
         await store.aclose()
 
     asyncio.run(save())
+
+
+CRASH: Final = """
+import asyncio, os, sys
+from robotgate import HostState, SQLiteStore
+
+async def main():
+    store = SQLiteStore(sys.argv[1])
+    await store.open()
+    store.remember_host("a.example", HostState(last_visit_at=1.0, next_allowed_at=2.0, visits=7))
+    async for _ in store.hosts():
+        os._exit(9)
+
+asyncio.run(main())
+"""
+
+
+def crash(path: Path) -> float:
+    """Have a process that uses the store end at once, when it has written of ``a.example``. Returns when that was."""
+    ended = subprocess.run([sys.executable, "-c", CRASH, str(path)], check=False)
+    assert ended.returncode == 9
+    return time.time()
 
 
 def run(path: Path, command: str, *arguments: str) -> tuple[int, str]:
@@ -126,6 +149,27 @@ def test_an_unknown_host_is_said_to_be_unknown(path: Path, command: str) -> None
     status, out = run(path, command, "b.example")
 
     assert (status, out.strip()) == (1, "nothing is remembered of b.example")
+
+
+@pytest.mark.parametrize("command", ["show", "forget"])
+def test_a_crash_makes_no_host_known(path: Path, command: str) -> None:
+    """Every host is taken to have been visited then; of those that nobody met, nothing is remembered all the same."""
+    crash(path)
+
+    status, out = run(path, command, "b.example")
+
+    assert (status, out.strip()) == (1, "nothing is remembered of b.example")
+
+
+def test_what_is_shown_is_what_is_written(path: Path) -> None:
+    """Not when the host is taken to have been visited, since a crash may have lost it."""
+    crash(path)
+
+    status, out = run(path, "show", "a.example")
+
+    assert status == 0
+    assert "1970-01-01 00:00:01 UTC" in out
+    assert out.count("pace of") == 1
 
 
 def test_the_list_has_every_origin_and_every_host(path: Path) -> None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.cli.test_cache import keep, record, run
+from tests.cli.test_cache import crash, keep, record, run
 
 from robotgate import HostState, Origin, Outcome, RobotsRecord, SQLiteStore
 from robotgate._jsonl import HostEntry, host_line, record_line
@@ -190,6 +190,28 @@ def test_no_wait_gets_shorter(path: Path, tmp_path: Path, is_first: bool) -> Non
     assert state.next_allowed_at >= now + 100
     assert state.blocked_until_at >= now + 50
     assert (state.last_visit_at, state.visits) == (now - 1, 8)
+
+
+def test_an_import_writes_no_crash_of_ours_down(path: Path, tmp_path: Path) -> None:
+    """What comes in is kept as it came; that a crash here may have lost a visit is another thing."""
+    crash(path)
+
+    line = host_line(HostEntry("b.example", HostState(last_visit_at=5.0, visits=2)))
+    assert run(path, "import", write(tmp_path, line))[0] == 0
+
+    rows = [json.loads(row) for row in run(path, "ls", "--json")[1].splitlines()]
+    assert [(row["name"], row["last_visit_at"]) for row in rows] == [("a.example", 1.0), ("b.example", 5.0)]
+
+
+def test_an_export_tells_of_a_crash(path: Path, tmp_path: Path) -> None:
+    """Of every host in it: elsewhere it is due no sooner than here."""
+    crashed_at = crash(path)
+
+    run(path, "export", str(tmp_path / "lines.jsonl"))
+
+    told = json.loads((tmp_path / "lines.jsonl").read_text(encoding="ascii"))
+    assert (told["pace_key"], told["visits"]) == ("a.example", 7)
+    assert crashed_at <= told["last_visit_at"] <= time.time()
 
 
 def test_a_file_may_tell_of_one_thing_twice(path: Path, tmp_path: Path) -> None:

@@ -61,18 +61,19 @@ class Named:
     async def records(self, store: Catalogue) -> list[RobotsRecord]:
         """What is kept of the origins that are meant."""
         if self.scheme is None:
-            # On which ports a host is known, only its records tell.
-            return [record async for record in store.records() if self.matches(record.origin)]
-        record = await store.load_record(self.first_origin)
-        return [] if record is None else [record]
+            origins = [origin for origin in await store.origins_of(self.host) if self.matches(origin)]
+        else:
+            origins = [self.first_origin]
+        found = [await store.load_record(origin) for origin in origins]
+        return [record for record in found if record is not None]
 
     async def states(
         self, store: Catalogue, records: list[RobotsRecord]
     ) -> AsyncIterator[tuple[str, HostState]]:
-        """What is kept of the host's pace, and of its origins' where each has its own; by pace key."""
+        """What is written of the host's pace, and of its origins' where each has its own; by pace key."""
         origins = [record.origin for record in records] or [self.first_origin]
         for pace_key in dict.fromkeys([self.host, *map(str, origins)]):
-            state = await store.load_host(pace_key)
+            state = await store.host(pace_key)
             if state is not None:
                 yield pace_key, state
 

@@ -58,11 +58,14 @@ class Taken:
 
 
 async def exported(store: Catalogue) -> AsyncIterator[str]:
-    """All that a store knows, as lines without their ends."""
+    """All that a store knows, as lines without their ends.
+
+    What is taken to have happened, as after a crash, is told as well: elsewhere nobody would know to wait for it.
+    """
     async for record in store.records():
         yield record_line(record)
     async for pace_key, state in store.hosts():
-        yield host_line(HostEntry(pace_key, state))
+        yield host_line(HostEntry(pace_key, _both(store.recall_host(pace_key), state)))
 
 
 @contextmanager
@@ -150,7 +153,8 @@ async def _take_records(store: Catalogue, records: Collection[RobotsRecord], tak
 
 
 async def _take_hosts(store: Catalogue, hosts: Mapping[str, HostState], taken: Taken) -> None:
-    known = await asyncio.gather(*map(store.load_host, hosts))
+    # What is merely taken to have happened here stays so, and is not written of every host that comes in.
+    known = await asyncio.gather(*map(store.host, hosts))
     for (pace_key, state), other in zip(hosts.items(), known, strict=True):
         store.remember_host(pace_key, _both(other, state))
     taken.hosts += len(hosts)

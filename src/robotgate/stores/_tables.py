@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from robotgate import _pacing
 from robotgate._pacing import HostState
+from robotgate._urls import Origin
 from robotgate.stores._rows import (
     HOST_COLUMNS,
     RECORD_COLUMNS,
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from robotgate._access import RobotsRecord
-    from robotgate._urls import Origin
 
 Place: TypeAlias = tuple[Value, ...]
 """Host, port and scheme, by which records are in order."""
@@ -51,6 +51,7 @@ _RECORDS_AFTER: Final = (
     f"SELECT {RECORD_COLUMNS} FROM records WHERE (host, port, scheme) > (?, ?, ?) "  # noqa: S608
     "ORDER BY host, port, scheme LIMIT ?"
 )
+_ORIGINS: Final = "SELECT port, scheme FROM records WHERE host = ? ORDER BY port, scheme"
 
 
 def write_hosts(
@@ -114,6 +115,16 @@ def records_after(
     rows = connection.execute(_RECORDS_AFTER, (*after, limit)).fetchall()
     records = [record for row in rows if (record := _record(row, now)) is not None]
     return records, tuple(rows[-1][:3]) if rows else None
+
+
+def origins_of(connection: sqlite3.Connection, host: str) -> list[Origin]:
+    """The origins of one host of which there is a record, by port and scheme."""
+    rows = connection.execute(_ORIGINS, (text(host),)).fetchall()
+    return [
+        Origin(scheme, host, port)
+        for port, scheme in rows
+        if isinstance(port, int) and isinstance(scheme, str)
+    ]
 
 
 def forget_record(connection: sqlite3.Connection, origin: Origin) -> bool:

@@ -103,6 +103,15 @@ class MemoryStore:
         for pace_key, state in sorted(self._hosts.items(), key=lambda host: host[0]):
             yield pace_key, state
 
+    async def origins_of(self, host: str) -> list[Origin]:
+        """The origins of one host of which there is a record, by port and scheme."""
+        found = [origin for origin in self._records if origin.host == host]
+        return sorted(found, key=lambda origin: (origin.port, origin.scheme))
+
+    async def host(self, pace_key: str) -> HostState | None:
+        """The host's state, if it was ever visited."""
+        return self._hosts.get(pace_key)
+
     async def forget_record(self, origin: Origin) -> bool:
         """Let go of an origin's record. Returns whether there was one."""
         return self._records.pop(origin, None) is not None

@@ -269,6 +269,25 @@ class SQLiteStore:
                 yield pace_key, self._behind.memory.states.get(pace_key, state)
             last = page[-1][0]
 
+    async def origins_of(self, host: str) -> list[Origin]:
+        """The origins of one host of which there is a record, by port and scheme.
+
+        Raises:
+            StoreError: the file cannot be read.
+        """
+        await self._caught_up()
+        return await self._database.read(partial(_tables.origins_of, host=host))
+
+    async def host(self, pace_key: str) -> HostState | None:
+        """What the file has of a host, and nothing that is merely taken to have happened, as after a crash.
+
+        Raises:
+            StoreError: the file cannot be read.
+        """
+        await self._caught_up()
+        found = await self._hosts.get(pace_key)
+        return None if found is None else found[0]
+
     async def forget_record(self, origin: Origin) -> bool:
         """Let go of an origin's record. Returns whether there was one.
 
