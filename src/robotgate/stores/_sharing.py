@@ -109,9 +109,11 @@ class Sharing:
         Raises:
             StoreError: as `WriteBehind.remember`.
         """
-        if self._has_company:
+        if self._has_company and pace_key in self._behind.memory.states:
             self._publish(pace_key, state)
         else:
+            # With company too, where it comes from elsewhere, as by an import: what it counts is news as a whole, and
+            # is put together with what the file knows.
             self._behind.remember(pace_key, state)
 
     def begin(self, pace_key: str, state: HostState) -> None:
