@@ -447,6 +447,24 @@ async def test_refreshing_what_fails_says_so(program: Program, path: Path) -> No
     assert "http://127.0.0.1:1  excluded" in shown.out
 
 
+async def test_refreshing_makes_a_good_copy_no_worse(program: Program, site: LocalSite, path: Path) -> None:
+    """A server that fails just then is told of; the copy is as fresh as it was, and still the rules."""
+    store = ("--store", str(path))
+    assert (await program(*REFRESH, *store, site.base)).status == 0
+    (before,) = (await program("cache", "ls", "--json", *store)).rows
+    site.robots_status = 500
+
+    ended = await program(*REFRESH, *store, site.base)
+
+    assert ended.status == 1
+    assert ended.out == f"{site.base}  failed: HTTP status 500; what was known still holds\n"
+    (after,) = (await program("cache", "ls", "--json", *store)).rows
+    assert (after["outcome"], after["fresh_until_at"]) == ("success", before["fresh_until_at"])
+    checked = await program("check", *REFRESH[2:], *store, f"{site.base}/private/1")
+    assert (checked.status, "stale" in checked.out) == (1, False)
+    assert site.asked == {"/robots.txt": 2}
+
+
 async def test_a_refresh_that_may_not_be_leaves_all_as_it_was(program: Program, path: Path) -> None:
     """Here, because the address is private: the copy is as fresh as before."""
     kept = record("http://127.0.0.1:1")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from robotgate import RobotGateError, StatusPolicy
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from robotgate._site import Site
     from robotgate.cli._cache_host import Named
 
-_UNREACHABLE: Final = AccessResult.UNREACHABLE
 _AS_A_GATE_HAS_IT: Final = HostOptions(
     delay=1.0,
     rate=None,
@@ -122,30 +121,33 @@ async def listed(store: Catalogue, *, token: str, now: float) -> AsyncIterator[L
 async def refresh(gate: RobotGate, store: Catalogue, named: Named) -> AsyncIterator[Refreshed]:
     """Ask again for every robots.txt that is meant, each in its host's turn; for one that nobody knows, too."""
     records = await named.records(store)
-    for origin in [record.origin for record in records] or [named.first_origin]:
-        yield await _refresh(gate, store, origin)
+    known = {record.origin: record for record in records}
+    for origin in known or [named.first_origin]:
+        yield await _refresh(gate, origin, known.get(origin))
 
 
-async def _refresh(gate: RobotGate, store: Catalogue, origin: Origin) -> Refreshed:
-    known = await store.load_record(origin)
-    expired = None if known is None else replace(known, fresh_until_at=0.0)
-    if expired is not None:
-        # The gate asks for what has expired, and only if it has changed since.
-        await store.save_record(expired)
+async def _refresh(gate: RobotGate, origin: Origin, known: RobotsRecord | None) -> Refreshed:
     try:
-        record = await gate.robots(origin.robots_url)
+        record = await gate.refresh(origin.robots_url)
     except RobotGateError as error:
         return Refreshed(origin, f"not asked: {in_our_words(error)}", is_failure=True)
-    finally:
-        if known is not None and await store.load_record(origin) == expired:
-            await store.save_record(known)
-    return Refreshed(origin, _news(known, record), STATUS_TABLE[record.outcome].access is _UNREACHABLE)
+    return Refreshed(origin, _news(known, record), is_failure=_has_failed(record))
+
+
+def _has_failed(record: RobotsRecord) -> bool:
+    """Whether the last attempt did; what was known may be good enough all the same."""
+    return record.failures > 0 or _is_unreachable(record)
+
+
+def _is_unreachable(record: RobotsRecord) -> bool:
+    return STATUS_TABLE[record.outcome].access is AccessResult.UNREACHABLE
 
 
 def _news(known: RobotsRecord | None, record: RobotsRecord) -> str:
     status = "no answer" if record.status is None else f"status {record.status}"
-    if STATUS_TABLE[record.outcome].access is _UNREACHABLE:
-        return f"failed: {printable(with_our_options(record.cause or status))}"
+    if _has_failed(record):
+        holds = "" if _is_unreachable(record) else "; what was known still holds"
+        return f"failed: {printable(with_our_options(record.cause or status))}{holds}"
     if known is None:
         return f"read, {status}"
     is_same = (known.outcome, known.body) == (record.outcome, record.body)
