@@ -17,7 +17,7 @@ from robotgate._events import BlockCause, HostBlocked, HostRecovered
 from robotgate._eviction import Eviction
 from robotgate._fetch import AiohttpFetcher
 from robotgate._fetching import PageFetcher
-from robotgate._host import HostAccess, HostView
+from robotgate._host import HostView
 from robotgate._lanes import Lanes
 from robotgate._losses import Losses, Task
 from robotgate._names import RememberingResolver
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from robotgate._overrides import HostOverride, Overrides
     from robotgate._ports import Clock, Fetcher, Store
     from robotgate._ready import Urls
-    from robotgate._site import Site
     from robotgate._urls import Origin
 
 
@@ -222,7 +221,7 @@ class Engine:
         return HostView(
             origin=origin.text,
             host=pace_key,
-            access=None if site is None else access_of(site),
+            access=None if site is None else site.access,
             checked_at=None if record is None else record.checked_at,
             fresh_until_at=None if site is None or record is None else site.fresh_until_at,
             stale=site is not None and site.standing is Standing.STALE_RULES,
@@ -240,15 +239,6 @@ class Engine:
             waiting=0 if lane is None else lane.waiting,
             open_turns=0 if lane is None else lane.open_turns,
         )
-
-
-def access_of(site: Site) -> HostAccess:
-    """How far a site lets us in."""
-    if site.standing is Standing.CLOSED or site.delay_is_refused:
-        return HostAccess.EXCLUDED
-    if site.rules.disallows_nothing:
-        return HostAccess.OPEN
-    return HostAccess.EXCLUDED if site.rules.disallows_everything else HostAccess.CONTROLLED
 
 
 def _robots_session(session: aiohttp.ClientSession) -> aiohttp.ClientSession:

@@ -34,18 +34,18 @@ MAX_HOSTS: Final = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What an operator can set; `RobotGate` documents each."""
+    """What an operator can set; `RobotGate` documents each, and has the same defaults."""
 
-    delay: float
-    concurrency_per_host: int
-    concurrency: int
-    max_delay: float
-    max_wait: float | None
-    max_block: float
-    robots_concurrency: int
-    allow_private_addresses: bool
-    status_policy: StatusPolicy
-    max_bytes: int
+    delay: float = 1.0
+    concurrency_per_host: int = 1
+    concurrency: int = 256
+    max_delay: float = 60.0
+    max_wait: float | None = None
+    max_block: float = 300.0
+    robots_concurrency: int = 256
+    allow_private_addresses: bool = False
+    status_policy: StatusPolicy = StatusPolicy.DEFAULT
+    max_bytes: int = MAX_FETCH_BYTES
     max_hosts: int = MAX_HOSTS
     middleware_timeout: float | None = None
     rate: tuple[int, float] | None = None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from robotgate._access import Standing, standing, standing_until_at
 from robotgate._compile import compile_rules
+from robotgate._host import HostAccess
 from robotgate._hours import DAY, joined
 from robotgate._recheck import refresh_at
 from robotgate._rules import ALLOW_ALL, DENY_ALL, Rules
@@ -84,6 +85,15 @@ class Site:
             max_delay=self.max_delay if self.delay_is_refused else None,
             retry_after=max(0.0, self.fresh_until_at - now) if self.is_unreachable else None,
         )
+
+    @property
+    def access(self) -> HostAccess:
+        """How far the site lets us in."""
+        if self.standing is Standing.CLOSED or self.delay_is_refused:
+            return HostAccess.EXCLUDED
+        if self.rules.disallows_nothing:
+            return HostAccess.OPEN
+        return HostAccess.EXCLUDED if self.rules.disallows_everything else HostAccess.CONTROLLED
 
     @property
     def is_unreachable(self) -> bool:

@@ -345,6 +345,30 @@ def test_forgetting_lets_go_of_all_origins(path: Path) -> None:
     assert run(path, "show", "b.example")[0] == 0
 
 
+async def test_forgetting_beside_a_crawler_tells_of_it(program: Program, path: Path) -> None:
+    """It goes by what it has in memory; who is alone is told nothing."""
+    await asyncio.to_thread(keep, path, [record("https://a.example"), record("https://b.example")])
+    crawler = SQLiteStore(path)
+    await crawler.open()
+
+    beside = await program("cache", "forget", "a.example", "--store", str(path))
+    await crawler.aclose()
+    alone = await program("cache", "forget", "b.example", "--store", str(path))
+
+    assert (beside.status, beside.out) == (0, "forgot the robots.txt of https://a.example\n")
+    assert beside.err == (
+        "another process uses this store: what it has in memory it goes by, and may write again\n"
+    )
+    assert (alone.status, alone.out, alone.err) == (0, "forgot the robots.txt of https://b.example\n", "")
+
+
+def test_the_age_that_prunes_is_told_in_days() -> None:
+    """Nobody reads millions of seconds."""
+    ended = CliRunner().invoke(robotgate, ["cache", "prune", "--help"])
+
+    assert "(90 days)" in " ".join(ended.output.split())
+
+
 @pytest.mark.parametrize("wait", ["next_allowed_at", "blocked_until_at"])
 def test_forgetting_keeps_an_unserved_wait(path: Path, wait: str) -> None:
     """Forgetting a host must not let it be visited sooner; unless that is what is asked for."""

@@ -17,6 +17,7 @@ from tests.cli.test_cache import crash, keep, record, run
 from robotgate import HostState, Origin, Outcome, RobotsRecord, SQLiteStore
 from robotgate._jsonl import HostEntry, host_line, record_line
 from robotgate._jsonl_fields import MAX_LINE_BYTES
+from robotgate._status import MAX_SKEW
 from robotgate.cli._cache_transfer import BATCH
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ def path(tmp_path: Path) -> Path:
 async def test_a_line_that_is_refused_changes_nothing(program: Program, path: Path, tmp_path: Path) -> None:
     """Each is told of by its number and its reason, without its controls; the others are taken in; status 1."""
     good, host = record_line(record(f"https://{HOST}")), host_line(HostEntry(HOST, HostState(visits=3)))
-    future = time.time() + 100_000
+    # A gate believes no record that is dated further ahead.
+    future = time.time() + MAX_SKEW + 60
     source = write(
         tmp_path,
         "nonsense \x1b[2J",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
+import inspect
 import math
 import warnings
 from typing import TYPE_CHECKING, Final
@@ -20,6 +22,7 @@ from robotgate import (
     StatusPolicy,
     TokenWarning,
 )
+from robotgate._options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -339,3 +342,11 @@ async def test_instant_that_is_none_is_refused(gate: RobotGate, instant: object)
     with pytest.raises(OptionError, match=r"^fresh_until="):
         learn(PAGE, b"", fresh_until=instant)
     assert gate.allowed_nowait(PAGE) is None
+
+
+def test_defaults_are_said_alike() -> None:
+    """By the gate, which documents them, and by what it makes of them, which serves where there is no gate."""
+    told = inspect.signature(RobotGate).parameters
+    for field in dataclasses.fields(Options):
+        default: object = told[field.name].default
+        assert getattr(Options(), field.name) == default, field.name

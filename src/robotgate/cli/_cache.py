@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from robotgate import RobotGateError, StatusPolicy
-from robotgate._engine import access_of
-from robotgate._overrides import HostOptions
+from robotgate import RobotGateError
+from robotgate._options import Options
 from robotgate._site import site_of
 from robotgate._status import STATUS_TABLE
 from robotgate._verdict import AccessResult
@@ -22,18 +21,7 @@ if TYPE_CHECKING:
     from robotgate._site import Site
     from robotgate.cli._cache_host import Named
 
-_AS_A_GATE_HAS_IT: Final = HostOptions(
-    delay=1.0,
-    rate=None,
-    concurrency=1,
-    max_delay=60.0,
-    max_block=300.0,
-    latency_factor=0.0,
-    obey_crawl_delay=True,
-    obey_visit_time=False,
-    status_policy=StatusPolicy.DEFAULT,
-    ignore_robots=False,
-)
+_AS_A_GATE_HAS_IT: Final = Options().host_options()
 """The options of a gate that was told none: by these it is said how far a site lets a crawler in."""
 
 
@@ -112,7 +100,7 @@ async def listed(store: Catalogue, *, token: str, now: float) -> AsyncIterator[L
         host = record.origin.host
         async for pace_key, state in hosts.pass_by(host):
             yield Listed(pace_key, None, None, state)
-        access = access_of(site_for(record, token=token, now=now))
+        access = site_for(record, token=token, now=now).access
         yield Listed(record.origin.text, record, access, hosts.meet(host))
     async for pace_key, state in hosts.pass_by(None):
         yield Listed(pace_key, None, None, state)

@@ -163,22 +163,33 @@ def refresh_(
 def forget_(*, named: Named, store_path: str | None, pace: bool) -> None:
     """Let go of what is remembered of a host: its robots.txt is asked for again when it is needed next.
 
-    Its pace goes too, but not where that would let the host be visited sooner than it was promised.
+    Its pace goes too, but not where that would let the host be visited sooner than it was promised. A crawler that runs
+    on the same file goes by what it has in its own memory, and may write that again.
 
     Exit status: 0, 1 when nothing is remembered, or 2 when the store cannot be used.
     """
     store = existing_store(store_path)
-    gone = run_with(store, forget(store, named, now=time.time(), even_paces=pace))
+
+    async def run() -> tuple[Forgotten, bool]:
+        gone = await forget(store, named, now=time.time(), even_paces=pace)
+        return gone, store.is_shared
+
+    gone, is_shared = run_with(store, run())
     if not (gone.origins or gone.paces or gone.waits):
         _nothing_known(named)
     _tell_forgotten(gone)
+    if is_shared and (gone.origins or gone.paces):
+        say("another process uses this store: what it has in memory it goes by, and may write again")
 
 
 @cache.command()
 @store_option
 @click.option("--max-bytes", default=MAX_BYTES, show_default=True, help="How large the file may be.")
 @click.option(
-    "--max-age", default=MAX_AGE, show_default=True, help="Seconds after which what was written goes."
+    "--max-age",
+    default=MAX_AGE,
+    show_default=f"{MAX_AGE / 86_400:.0f} days",
+    help="Seconds after which what was written goes.",
 )
 def prune(*, store_path: str | None, max_bytes: int, max_age: float) -> None:
     """Let go of what is old, as a store does by itself now and then; no wait is cut short.

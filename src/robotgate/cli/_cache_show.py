@@ -9,7 +9,6 @@ import click
 from rich.text import Text
 
 from robotgate import HostAccess, Outcome, RobotsTxt
-from robotgate._engine import access_of
 from robotgate.cli._cache import due_at, site_for
 from robotgate.cli._rows import with_our_options
 from robotgate.cli._text import moment, printable, span
@@ -101,7 +100,7 @@ def row(item: Listed) -> str:
 
 def show_record(console: Console, record: RobotsRecord, *, token: str, now: float) -> None:
     """All that is kept of an origin's robots.txt, and what it means for a product token."""
-    access = access_of(site_for(record, token=token, now=now))
+    access = site_for(record, token=token, now=now).access
     heading = Text.assemble((record.origin.text, "bold"), "  ", (access.value, _STYLES[access]))
     _show(console, heading, _record_facts(record, token, now))
 

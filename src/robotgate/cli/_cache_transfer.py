@@ -15,6 +15,7 @@ from robotgate import RobotsRecord
 from robotgate._jsonl import HostEntry, LineError, host_line, read_line, record_line
 from robotgate._jsonl_fields import MAX_LINE_BYTES
 from robotgate._pacing import merged
+from robotgate._status import MAX_SKEW
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Iterator, Mapping
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 BATCH: Final = 500
 """Lines that are read at a time."""
-MAX_CLOCK_SKEW: Final = 24 * 3600.0
-"""Seconds; what was written further in the future was written by a clock that is wrong, or by somebody who lies."""
 MAX_COMPLAINTS: Final = 100
 """Refused lines that are told of one by one; the others are counted."""
 
@@ -138,7 +137,7 @@ def _entry(line: bytes, number: int, now: float) -> Entry:
     told: object = entry if isinstance(entry, RobotsRecord) else entry.state
     for name in _PAST[type(entry)]:
         at: float | None = getattr(told, name)
-        if at is not None and at > now + MAX_CLOCK_SKEW:
+        if at is not None and at > now + MAX_SKEW:
             raise LineError(number, "in the future: one of two clocks is wrong", name)
     return entry
 

@@ -6,9 +6,9 @@ import math
 from datetime import UTC, datetime
 from typing import Final
 
+from robotgate._jsonl_fields import MAX_AMOUNT
+
 _UNITS: Final = ((86_400, "d"), (3600, "h"), (60, "m"))
-_END_OF_TIME: Final = 253_402_300_799.0
-"""The last second of the year 9999: no calendar goes further."""
 
 
 def printable(text: str) -> str:
@@ -22,7 +22,7 @@ def _spelt_out(letter: str) -> str:
 
 def moment(instant: float) -> str:
     """An instant, to the second."""
-    if instant >= _END_OF_TIME:
+    if instant >= MAX_AMOUNT:
         return "the end of time"
     return datetime.fromtimestamp(instant, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
@@ -31,5 +31,5 @@ def span(seconds: float) -> str:
     """A duration in its largest unit, as ``12s``, ``4m``, ``23h`` or ``30d``."""
     for size, unit in _UNITS:
         if seconds >= size:
-            return f"{seconds // size:.0f}{unit}" if seconds < _END_OF_TIME - 1e10 else "ever"
+            return f"{seconds // size:.0f}{unit}" if seconds < MAX_AMOUNT - 1e10 else "ever"
     return f"{max(math.ceil(seconds), 0)}s"
