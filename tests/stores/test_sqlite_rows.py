@@ -25,7 +25,7 @@ TEXTS: Final = st.text(st.characters(), max_size=50)
 """With lone surrogates, as headers have them where they are no UTF-8, and with NUL."""
 STATES: Final = st.builds(
     HostState,
-    last_visit_at=st.none() | INSTANTS,
+    last_visit_at=st.none() | st.floats(allow_nan=False, allow_infinity=False),
     next_allowed_at=INSTANTS,
     blocked_at=INSTANTS,
     blocked_until_at=INSTANTS,
@@ -120,6 +120,7 @@ def test_counts_beyond_sqlite_stay_at_its_largest() -> None:
         ("host", 7),
         ("failures", "many"),
         ("checked_at", "yesterday"),
+        ("saved_at", float("inf")),
     ],
 )
 def test_record_that_nobody_wrote_is_fetched_again(

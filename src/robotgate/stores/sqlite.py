@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import atexit
 import logging
-import math
 import os
 from contextlib import suppress
 from functools import partial
@@ -369,10 +368,14 @@ class SQLiteStore:
     ) -> dict[str, tuple[HostState, bool]]:
         presence = self._upkeep.presence
         shift = presence.shift or 0.0
-        # What others have written a moment ago comes from no clock that was set back.
-        now = math.inf if presence.has_company else self._clock.now()
-        found = _tables.read_hosts(connection, pace_keys, now=now)
-        return {key: (_booking.shifted(state, shift), is_back) for key, (state, is_back) in found.items()}
+        found = _tables.read_hosts(
+            connection,
+            pace_keys,
+            now=self._clock.now() - shift,
+            # What others have written a moment ago comes from no clock that was set back.
+            trusts_clock=presence.has_company,
+        )
+        return {key: (_pacing.moved(state, shift), is_back) for key, (state, is_back) in found.items()}
 
     def _read_records(self, origins: Collection[Origin]) -> asyncio.Future[dict[Origin, RobotsRecord]]:
         work = partial(_tables.read_records, origins=origins, now=self._clock.now())
@@ -389,9 +392,9 @@ class SQLiteStore:
         for pace_key in hosts.keys() & known.keys():
             hosts[pace_key] = _pacing.merged(known[pace_key], hosts[pace_key])
         if census.others or shift:
-            shifted = {pace_key: _booking.shifted(state, -shift) for pace_key, state in hosts.items()}
+            moved = {pace_key: _pacing.moved(state, -shift) for pace_key, state in hosts.items()}
             # By the time it is written: what others have written since is of no later clock.
-            _booking.write_merged(connection, shifted, now=self._clock.now() - shift)
+            _booking.write_merged(connection, moved, now=self._clock.now() - shift)
         else:
             _tables.write_hosts(connection, hosts.items(), now=now)
         _tables.write_records(connection, batch.records.values(), now=now)
