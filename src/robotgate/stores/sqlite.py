@@ -6,9 +6,9 @@ import asyncio
 import atexit
 import logging
 import os
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from robotgate import _pacing
@@ -339,6 +339,7 @@ class SQLiteStore:
     def _bind_only(self) -> None:
         """See that the store is used in one event loop at a time."""
         loop = asyncio.get_running_loop()
+        self._clock.read()
         if loop is not self._loop:
             if self._loop is None:
                 atexit.register(self._at_exit)
@@ -431,18 +432,36 @@ class SQLiteStore:
 
 
 class _SharedClock:
-    """A clock that can be read on the database's thread too: there one of an event loop stands at its last reading."""
+    """A clock that is told on the database's thread too: there its last reading in the event loop goes on by itself.
+
+    A clock may count as its event loop does, or bear one thread alone; the thread never asks it.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._read_at = 0.0
+        self._reading: tuple[float, float] | None = None
+        """What it told, and when that was (monotonic)."""
 
     def now(self) -> float:
         """Seconds since the epoch."""
-        # One that counts as its event loop does tells this where there is none.
-        with suppress(RuntimeError):
-            self._read_at = self._clock.now()
-        return self._read_at
+        if self._reading is None or _is_in_event_loop():
+            return self.read()
+        told, at = self._reading
+        return told + (monotonic() - at)
+
+    def read(self) -> float:
+        """Ask the clock itself; in the event loop."""
+        told = self._clock.now()
+        self._reading = told, monotonic()
+        return told
+
+
+def _is_in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _path_of(path: str | os.PathLike[str]) -> Path:
