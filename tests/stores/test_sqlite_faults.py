@@ -440,6 +440,7 @@ async def test_file_that_never_was(tmp_path: Path, caplog: pytest.LogCaptureFixt
     store.remember_host(HOST, STATE)
     await store.aclose()
     assert [entry.levelname for entry in caplog.records] == ["WARNING", "INFO"]
+    assert "memory alone until it can be used again" in caplog.text
     assert "What was learnt since is lost" in caplog.text
 
 
