@@ -5,20 +5,19 @@ from __future__ import annotations
 import asyncio
 import atexit
 import logging
-import os
 from functools import partial
-from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from robotgate import _pacing
 from robotgate._checks import check_choice, check_seconds, check_whole
 from robotgate._clock import SystemClock
-from robotgate._errors import OptionError, StoreError
+from robotgate._errors import StoreError
 from robotgate.stores import _booking, _tables
 from robotgate.stores._database import Database
 from robotgate.stores._faults import WhenLost, fault
 from robotgate.stores._lease import Lease
+from robotgate.stores._path import file_path
 from robotgate.stores._shared_lease import SharedLease
 from robotgate.stores._sharing import Sharing
 from robotgate.stores._together import Together
@@ -26,6 +25,7 @@ from robotgate.stores._upkeep import HEARTBEAT, Upkeep
 from robotgate.stores._write_behind import Batch, WriteBehind
 
 if TYPE_CHECKING:
+    import os
     import sqlite3
     from collections.abc import AsyncIterator, Collection, Mapping
     from contextlib import AbstractAsyncContextManager
@@ -80,7 +80,7 @@ class SQLiteStore:
         when_lost: WhenLost = WhenLost.RAISE,
         clock: Clock | None = None,
     ) -> None:
-        self.path = _path_of(path)
+        self.path = file_path(path, option="path")
         check_whole("max_bytes", max_bytes, least=LEAST_MAX_BYTES)
         check_seconds("max_age", max_age)
         check_choice("when_lost", when_lost, WhenLost)
@@ -462,14 +462,6 @@ def _is_in_event_loop() -> bool:
     except RuntimeError:
         return False
     return True
-
-
-def _path_of(path: str | os.PathLike[str]) -> Path:
-    given: object = os.fspath(path) if isinstance(path, os.PathLike) else path
-    if not isinstance(given, str) or not given or given == ":memory:" or "\0" in given:
-        raise OptionError(f"path={path!r}: give the name of a file; MemoryStore does without")
-    # As it is now: the program may go to another directory later. Links stay, to be refused.
-    return Path(given).absolute()
 
 
 def _nothing(connection: sqlite3.Connection) -> None:
