@@ -6,7 +6,7 @@ import random
 import sqlite3
 import zlib
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Final
 
@@ -58,6 +58,17 @@ def database() -> sqlite3.Connection:
     connection = sqlite3.connect(":memory:", isolation_level=None)
     _schema.migrate(connection, Path("memory"))
     return connection
+
+
+def test_columns_name_every_field() -> None:
+    """A field that is added to a value, and not to its row, would be forgotten with the process."""
+    hosts, records = set(_rows.HOST_COLUMNS.split(", ")), set(_rows.RECORD_COLUMNS.split(", "))
+    assert hosts == {field.name for field in fields(HostState)} | {"saved_at"}
+    named = {field.name for field in fields(RobotsRecord)} - {"origin"}
+    assert records == named | {"host", "port", "scheme"} | {"saved_at", "body_bytes"}
+    with closing(database()) as connection:
+        for table, columns in (("hosts", hosts | {"pace_key"}), ("records", records | {"id"})):
+            assert {row[1] for row in connection.execute(f"PRAGMA table_info({table})")} == columns
 
 
 @given(TEXTS, STATES)
