@@ -161,12 +161,19 @@ def restored(state: HostState, *, saved_at: float, now: float) -> HostState:
     ahead = saved_at - now
     if ahead <= 0:
         return state
+    return moved(state, -ahead)
+
+
+def moved(state: HostState, seconds: float) -> HostState:
+    """A state as a clock tells it that is so many seconds ahead. What never was stays so."""
+    if not seconds:
+        return state
     return replace(
         state,
-        last_visit_at=None if state.last_visit_at is None else state.last_visit_at - ahead,
-        next_allowed_at=max(state.next_allowed_at - ahead, 0.0),
-        blocked_at=max(state.blocked_at - ahead, 0.0),
-        blocked_until_at=max(state.blocked_until_at - ahead, 0.0),
+        last_visit_at=None if state.last_visit_at is None else state.last_visit_at + seconds,
+        next_allowed_at=state.next_allowed_at and state.next_allowed_at + seconds,
+        blocked_at=state.blocked_at and state.blocked_at + seconds,
+        blocked_until_at=state.blocked_until_at and state.blocked_until_at + seconds,
     )
 
 

@@ -30,7 +30,7 @@ ROBOTS = f"{SITE}/robots.txt"
         (1, "path of a file"),
         (SQLiteStore, "path of a file"),
         (os.fsdecode, "path of a file"),
-        (":memory:", "leave the option out"),
+        (":memory:", "MemoryStore remembers without"),
         ("redis://localhost", "no store in Redis"),
         ("REDISS://localhost", "no store in Redis"),
         ("valkey://localhost/0", "no store in Redis"),
@@ -43,6 +43,22 @@ def test_what_is_no_path_is_refused_at_once(store: object, remedy: str) -> None:
     """By the name of the option, with what to give instead, and before anything is opened."""
     with pytest.raises(OptionError, match=rf"store=.*{remedy}"):
         RobotGate(AGENT, contact=CONTACT, store=store)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("path", ["", "cache\0.db", ":memory:", "redis://localhost", "sqlite:///cache.db"])
+def test_a_store_and_a_gate_refuse_the_same(path: str) -> None:
+    """In the same words, each by the name of its own option."""
+    with pytest.raises(OptionError) as by_store:
+        SQLiteStore(path)
+    with pytest.raises(OptionError) as by_gate:
+        RobotGate(AGENT, contact=CONTACT, store=path)
+    assert str(by_gate.value) == str(by_store.value).replace("path=", "store=", 1)
+
+
+def test_a_path_of_one_letter_is_a_drive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not a scheme."""
+    monkeypatch.chdir(tmp_path)
+    assert SQLiteStore("c://cache.db").path.name == "cache.db"
 
 
 def test_a_refusal_tells_no_password() -> None:

@@ -296,7 +296,7 @@ async def test_gone_process_leaves_its_turns_as_visits_and_its_leases_to_others(
     async with opened(path) as one:
         with closing(sqlite3.connect(path)) as connection, connection:
             connection.execute(
-                "INSERT INTO processes SELECT 'gone', pid, 0, 0, ?, place FROM processes",
+                "INSERT INTO processes SELECT 'gone', pid, ?, place FROM processes",
                 (monotonic() - _processes.PATIENCE + 3.0,),
             )
             connection.execute(

@@ -58,6 +58,7 @@ async def test_passes_the_suite_with_one_file(path: Path) -> None:
         {"path": ":memory:"},
         {"path": "a\0b"},
         {"path": b"bytes"},
+        {"path": "sqlite://cache.db"},
         {"max_bytes": 2**20 - 1},
         {"max_bytes": 1e9},
         {"max_hosts": 0},

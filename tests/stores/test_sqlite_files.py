@@ -131,6 +131,17 @@ async def test_refuses_a_directory_where_everybody_may_exchange_files(tmp_path: 
     await store.aclose()
 
 
+async def test_directory_of_a_group_will_do(tmp_path: Path) -> None:
+    """Under a umask of 002, which is usual where each user has a group of his own, every directory is one."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o775)
+    store = SQLiteStore(shared / "cache.db")
+    await store.open()
+    assert modes(shared)["cache.db"] == 0o600
+    await store.aclose()
+
+
 async def test_makes_one_directory_but_no_path(tmp_path: Path) -> None:
     """A whole path that is missing is rather a mistake, or a disk that is not there."""
     await refused(tmp_path / "no" / "such" / "cache.db", "see that its directory exists")

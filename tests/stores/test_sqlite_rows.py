@@ -6,7 +6,7 @@ import random
 import sqlite3
 import zlib
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +25,7 @@ TEXTS: Final = st.text(st.characters(), max_size=50)
 """With lone surrogates, as headers have them where they are no UTF-8, and with NUL."""
 STATES: Final = st.builds(
     HostState,
-    last_visit_at=st.none() | INSTANTS,
+    last_visit_at=st.none() | st.floats(allow_nan=False, allow_infinity=False),
     next_allowed_at=INSTANTS,
     blocked_at=INSTANTS,
     blocked_until_at=INSTANTS,
@@ -58,6 +58,17 @@ def database() -> sqlite3.Connection:
     connection = sqlite3.connect(":memory:", isolation_level=None)
     _schema.migrate(connection, Path("memory"))
     return connection
+
+
+def test_columns_name_every_field() -> None:
+    """A field that is added to a value, and not to its row, would be forgotten with the process."""
+    hosts, records = set(_rows.HOST_COLUMNS.split(", ")), set(_rows.RECORD_COLUMNS.split(", "))
+    assert hosts == {field.name for field in fields(HostState)} | {"saved_at"}
+    named = {field.name for field in fields(RobotsRecord)} - {"origin"}
+    assert records == named | {"host", "port", "scheme"} | {"saved_at", "body_bytes"}
+    with closing(database()) as connection:
+        for table, columns in (("hosts", hosts | {"pace_key"}), ("records", records | {"id"})):
+            assert {row[1] for row in connection.execute(f"PRAGMA table_info({table})")} == columns
 
 
 @given(TEXTS, STATES)
@@ -120,6 +131,7 @@ def test_counts_beyond_sqlite_stay_at_its_largest() -> None:
         ("host", 7),
         ("failures", "many"),
         ("checked_at", "yesterday"),
+        ("saved_at", float("inf")),
     ],
 )
 def test_record_that_nobody_wrote_is_fetched_again(

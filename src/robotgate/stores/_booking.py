@@ -5,7 +5,6 @@ Each function works within a transaction of its caller, on the database's thread
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -71,22 +70,9 @@ class Answer:
     """When it is worth asking again; None when the turn is booked."""
 
 
-def shifted(state: HostState, seconds: float) -> HostState:
-    """A state as a clock tells it that is so far ahead."""
-    if not seconds:
-        return state
-    return replace(
-        state,
-        last_visit_at=None if state.last_visit_at is None else state.last_visit_at + seconds,
-        next_allowed_at=state.next_allowed_at and state.next_allowed_at + seconds,
-        blocked_at=state.blocked_at and state.blocked_at + seconds,
-        blocked_until_at=state.blocked_until_at and state.blocked_until_at + seconds,
-    )
-
-
 def write_merged(connection: sqlite3.Connection, states: Mapping[str, HostState], *, now: float) -> None:
     """Write states together with what others have written."""
-    known = read(connection, states)
+    known = read(connection, states, now=now)
     merged = {key: _pacing.merged(known[key], state) for key, state in states.items()}
     write_hosts(connection, merged.items(), now=now)
 
@@ -95,12 +81,12 @@ def write_changes(
     connection: sqlite3.Connection, changes: Mapping[str, Change], *, process: str, now: float, shift: float
 ) -> None:
     """Write what has become of hosts."""
-    known = read(connection, changes)
+    known = read(connection, changes, now=now)
     states = {}
     for pace_key, change in changes.items():
         before = known[pace_key]
         states[pace_key] = replace(
-            _pacing.merged(before, shifted(change.state, -shift)),
+            _pacing.merged(before, _pacing.moved(change.state, -shift)),
             visits=max(before.visits + change.visits, 0),
             bytes_read=max(before.bytes_read + change.bytes_read, 0),
         )
@@ -138,19 +124,19 @@ def reserve(
         assumed_visit_at: when every host is taken to have been visited, since something may have been lost then.
     """
     turn = question.turn
-    known = read(connection, [turn.pace_key])[turn.pace_key]
+    known = read(connection, [turn.pace_key], now=now)[turn.pace_key]
     at = turn.reserved_at - shift
     again_at = _again_at(connection, known, question, now=at)
     if assumed_visit_at is not None and assumed_visit_at + turn.delay - at > CLOCK_GRAIN:
         again_at = max(assumed_visit_at + turn.delay, again_at or 0.0)
     if again_at is not None:
-        return Answer(shifted(known, shift), again_at + shift)
+        return Answer(_pacing.moved(known, shift), again_at + shift)
     if not question.is_abandoned:
-        state = _pacing.merged(known, shifted(question.state, -shift))
+        state = _pacing.merged(known, _pacing.moved(question.state, -shift))
         known = replace(state, visits=known.visits + 1, bytes_read=known.bytes_read)
         write_hosts(connection, [(turn.pace_key, known)], now=now)
         write_turns(connection, {turn.serial: turn}, process=process, shift=shift)
-    return Answer(shifted(known, shift), None)
+    return Answer(_pacing.moved(known, shift), None)
 
 
 def undo(connection: sqlite3.Connection, turn: Turn, *, process: str, now: float) -> None:
@@ -159,7 +145,7 @@ def undo(connection: sqlite3.Connection, turn: Turn, *, process: str, now: float
         "DELETE FROM open_turns WHERE process = ? AND serial = ?", (process, turn.serial)
     )
     if booked.rowcount > 0:
-        known = read(connection, [turn.pace_key])[turn.pace_key]
+        known = read(connection, [turn.pace_key], now=now)[turn.pace_key]
         state = replace(known, visits=max(known.visits - 1, 0))
         write_hosts(connection, [(turn.pace_key, state)], now=now)
 
@@ -206,10 +192,14 @@ def depart(connection: sqlite3.Connection, process: str, *, now: float) -> None:
     connection.execute("DELETE FROM processes WHERE id = ?", (process,))
 
 
-def read(connection: sqlite3.Connection, pace_keys: Iterable[str]) -> dict[str, HostState]:
-    """What the file knows of each of these hosts, by the clock of those who are there."""
+def read(connection: sqlite3.Connection, pace_keys: Iterable[str], *, now: float) -> dict[str, HostState]:
+    """What the file knows of each of these hosts, by the clock of those who are there.
+
+    A row that cannot be read is put right at once: read again later, its host would have been visited then.
+    """
     keys = list(pace_keys)
-    found = read_hosts(connection, keys, now=math.inf)
+    found = read_hosts(connection, keys, now=now, trusts_clock=True)
+    write_hosts(connection, [(key, state) for key, (state, is_new) in found.items() if is_new], now=now)
     return {key: found[key][0] if key in found else HostState() for key in keys}
 
 

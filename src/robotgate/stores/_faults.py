@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 from enum import Enum
 from typing import TYPE_CHECKING, Final
@@ -13,12 +14,15 @@ if TYPE_CHECKING:
 
 _PRIMARY_CODE: Final = 0xFF
 """The part of an extended result code that names the kind of failure."""
+_SPACE: Final = "free some space"
+_WRITABLE: Final = "make the file and its directory writable"
+_LOOK: Final = "close other programs that use it, look at the disk, or name another file"
 _CAUSES: Final = {
-    sqlite3.SQLITE_FULL: ("the disk is full", "free some space"),
+    sqlite3.SQLITE_FULL: ("the disk is full", _SPACE),
     sqlite3.SQLITE_IOERR: ("reading or writing failed", "look at the disk"),
-    sqlite3.SQLITE_READONLY: ("it cannot be written", "make the file and its directory writable"),
-    sqlite3.SQLITE_PERM: ("access is refused", "make the file and its directory writable"),
-    sqlite3.SQLITE_AUTH: ("access is refused", "make the file and its directory writable"),
+    sqlite3.SQLITE_READONLY: ("it cannot be written", _WRITABLE),
+    sqlite3.SQLITE_PERM: ("access is refused", _WRITABLE),
+    sqlite3.SQLITE_AUTH: ("access is refused", _WRITABLE),
     sqlite3.SQLITE_CANTOPEN: (
         "it cannot be opened",
         "see that its directory exists and that this user may write there",
@@ -37,8 +41,23 @@ _CAUSES: Final = {
         "it is no SQLite database",
         "name another file, or delete this one if nobody needs it",
     ),
-    sqlite3.SQLITE_TOOBIG: ("a value is too large for SQLite", "report this: nothing we keep should be"),
+    sqlite3.SQLITE_TOOBIG: (
+        "a value is too large for SQLite",
+        "report this to robotgate: it keeps no value so large",
+    ),
 }
+_REMEDIES: Final = {
+    errno.ENOENT: "see that its directory exists",
+    errno.ENOTDIR: "see that its directory exists",
+    errno.ENOSPC: _SPACE,
+    errno.EDQUOT: _SPACE,
+    errno.EROFS: _WRITABLE,
+    errno.EACCES: _WRITABLE,
+    errno.EPERM: _WRITABLE,
+    errno.EMFILE: "let this program open fewer files at once, or more (ulimit -n)",
+    errno.EIO: "look at the disk",
+}
+"""For what the system says where a file is looked at, made or opened."""
 
 
 class WhenLost(Enum):
@@ -58,12 +77,9 @@ def fault(path: Path, cause: str, remedy: str) -> StoreError:
 def explained(path: Path, error: sqlite3.Error | OSError) -> StoreError:
     """The error for what SQLite or the system said of a file."""
     if isinstance(error, OSError):
-        return fault(
-            path,
-            f"it cannot be opened ({error.strerror or error})",
-            "see that its directory exists and that this user may write there",
-        )
+        remedy = _REMEDIES.get(error.errno or 0, _LOOK)
+        return fault(path, f"it cannot be opened ({error.strerror or error})", remedy)
     # An error of the module itself, such as text that is no UTF-8, has no code.
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & _PRIMARY_CODE
-    cause, remedy = _CAUSES.get(code, ("SQLite failed", "look up what it says"))
+    cause, remedy = _CAUSES.get(code, ("SQLite failed", _LOOK))
     return fault(path, f"{cause} ({error})", remedy)

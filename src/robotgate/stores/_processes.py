@@ -54,7 +54,7 @@ class Census:
 class Presence:
     """We, as the others see us. Used on the database's thread, but for `id` and `beat_at`."""
 
-    def __init__(self, *, started_at: float) -> None:
+    def __init__(self) -> None:
         self.id = uuid.uuid4().hex
         self.beat_at = 0.0
         """When we last gave a sign of life (monotonic)."""
@@ -62,7 +62,6 @@ class Presence:
         """Seconds by which our clock is ahead of the file's: that of whoever was there first."""
         self.has_company = False
         """Whether others were there at the last sign of life."""
-        self._started_at = started_at
         self._place = _place()
 
     def give_up(self) -> None:
@@ -85,8 +84,8 @@ class Presence:
             _booking.depart(connection, process, now=now - self.shift)
         if mine is None or at - mine[1] >= LEAST_BEAT:
             connection.execute(
-                "REPLACE INTO processes VALUES (?, ?, ?, ?, ?, ?)",
-                (self.id, os.getpid(), self._started_at, now, at, self._place),
+                "REPLACE INTO processes VALUES (?, ?, ?, ?)",
+                (self.id, os.getpid(), at, self._place),
             )
             self.beat_at = at
         self.has_company = bool(others)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import zlib
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -63,7 +64,7 @@ def host_of(row: Sequence[Value]) -> tuple[HostState, float]:
         latency,
     ) = row
     state = HostState(
-        last_visit_at=_real_or_none(last_visit_at),
+        last_visit_at=None if last_visit_at is None else _finite(last_visit_at),
         next_allowed_at=_real(next_allowed_at),
         blocked_at=_real(blocked_at),
         blocked_until_at=_real(blocked_until_at),
@@ -72,7 +73,7 @@ def host_of(row: Sequence[Value]) -> tuple[HostState, float]:
         bytes_read=_integer(octets),
         latency=_real_or_none(latency),
     )
-    return state, _real(saved_at)
+    return state, _finite(saved_at)
 
 
 def record_row(record: RobotsRecord, *, saved_at: float) -> tuple[Value, ...]:
@@ -126,7 +127,7 @@ def record_of(row: Sequence[Value]) -> tuple[RobotsRecord, float]:
         last_modified=_text_of_or_none(last_modified),
         body=_unpacked(body, _integer(body_bytes)),
     )
-    return record, _real(saved_at)
+    return record, _finite(saved_at)
 
 
 def text(value: str) -> str | bytes:
@@ -168,6 +169,14 @@ def _integer(value: Value) -> int:
 def _real(value: Value) -> float:
     if isinstance(value, float):
         return value
+    raise ValueError(f"no instant: {value!r}")
+
+
+def _finite(value: Value) -> float:
+    """An instant that has been: from one that is never, everything that is counted is never too."""
+    instant = _real(value)
+    if math.isfinite(instant):
+        return instant
     raise ValueError(f"no instant: {value!r}")
 
 

@@ -61,8 +61,6 @@ _PROCESSES: Final = """
 CREATE TABLE processes (
     id TEXT NOT NULL PRIMARY KEY,
     pid INTEGER NOT NULL,
-    started_at REAL NOT NULL,
-    seen_at REAL NOT NULL,
     beat_at REAL NOT NULL,
     place TEXT NOT NULL
 ) WITHOUT ROWID

@@ -13,6 +13,7 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
+from robotgate import _pacing
 from robotgate._errors import StoreError
 from robotgate._pacing import HostState
 from robotgate.stores import _booking
@@ -237,8 +238,8 @@ class Sharing:
 
         def greet(connection: sqlite3.Connection) -> Census:
             shift, process = self._presence.shift or 0.0, self._presence.id
-            shifted = {key: _booking.shifted(state, -shift) for key, state in states.items()}
-            _booking.write_merged(connection, shifted, now=self._clock.now() - shift)
+            moved = {key: _pacing.moved(state, -shift) for key, state in states.items()}
+            _booking.write_merged(connection, moved, now=self._clock.now() - shift)
             _booking.write_turns(connection, turns, process=process, shift=shift)
             for origin in leases:
                 _booking.take_lease(connection, origin, process=process)
@@ -258,7 +259,7 @@ class Sharing:
         pace_keys = list(self._behind.memory.states)
 
         def look(connection: sqlite3.Connection) -> tuple[Census, Mapping[str, HostState]]:
-            return self._attend(connection), _booking.read(connection, pace_keys)
+            return self._attend(connection), _booking.read(connection, pace_keys, now=self._clock.now())
 
         self._is_returning = True
         looked = self._run(look, then=self._looked)

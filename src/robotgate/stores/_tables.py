@@ -66,14 +66,18 @@ def write_hosts(
 
 
 def read_hosts(
-    connection: sqlite3.Connection, pace_keys: Collection[str], *, now: float
+    connection: sqlite3.Connection, pace_keys: Collection[str], *, now: float, trusts_clock: bool = False
 ) -> dict[str, tuple[HostState, bool]]:
-    """What is known of these hosts, each with whether it is to be written again, for the clock was set back since."""
+    """What is known of these hosts, each with whether it is to be written again: its row is not what is known now.
+
+    Args:
+        trusts_clock: what was saved later than now was saved by a clock a little ahead, not by one that was set back.
+    """
     found = {}
     for pace_key in pace_keys:
         row = connection.execute(_READ_HOST, (text(pace_key),)).fetchone()
         if row is not None:
-            found[pace_key] = _host(pace_key, row, now)
+            found[pace_key] = _host(pace_key, row, now, trusts_clock=trusts_clock)
     return found
 
 
@@ -150,12 +154,16 @@ def _place(origin: Origin) -> Place:
     return text(origin.host), origin.port, origin.scheme
 
 
-def _host(pace_key: str, row: Sequence[Value], now: float) -> tuple[HostState, bool]:
+def _host(
+    pace_key: str, row: Sequence[Value], now: float, *, trusts_clock: bool = False
+) -> tuple[HostState, bool]:
     try:
         state, saved_at = host_of(row)
     except ValueError as error:
         _logger.warning("the state of %r cannot be read (%s); it counts as visited now", pace_key, error)
         return HostState(last_visit_at=now), True
+    if trusts_clock:
+        return state, False
     return _pacing.restored(state, saved_at=saved_at, now=now), saved_at > now
 
 

@@ -41,7 +41,7 @@ class Upkeep:
     def __init__(
         self, *, clock: Clock, max_bytes: int, max_age: float, tell: Callable[[Census], None]
     ) -> None:
-        self.presence = Presence(started_at=clock.now())
+        self.presence = Presence()
         self._tell = tell
         self.opened: Opened | None = None
         self._file: float | None = None

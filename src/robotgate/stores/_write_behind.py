@@ -312,7 +312,7 @@ class WriteBehind:
             level = logging.DEBUG
         else:
             self._warned = said, now
-        _logger.log(level, "%s. On with memory alone until then", error)
+        _logger.log(level, "%s. On with memory alone until it can be used again", error)
 
     def _assume(self, opened: Opened) -> None:
         at = opened.assumed_visit_at

@@ -5,21 +5,19 @@ from __future__ import annotations
 import asyncio
 import atexit
 import logging
-import math
-import os
-from contextlib import suppress
 from functools import partial
-from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from robotgate import _pacing
 from robotgate._checks import check_choice, check_seconds, check_whole
 from robotgate._clock import SystemClock
-from robotgate._errors import OptionError, StoreError
+from robotgate._errors import StoreError
 from robotgate.stores import _booking, _tables
 from robotgate.stores._database import Database
 from robotgate.stores._faults import WhenLost, fault
 from robotgate.stores._lease import Lease
+from robotgate.stores._path import file_path
 from robotgate.stores._shared_lease import SharedLease
 from robotgate.stores._sharing import Sharing
 from robotgate.stores._together import Together
@@ -27,6 +25,7 @@ from robotgate.stores._upkeep import HEARTBEAT, Upkeep
 from robotgate.stores._write_behind import Batch, WriteBehind
 
 if TYPE_CHECKING:
+    import os
     import sqlite3
     from collections.abc import AsyncIterator, Collection, Mapping
     from contextlib import AbstractAsyncContextManager
@@ -85,7 +84,7 @@ class SQLiteStore:
         when_lost: WhenLost = WhenLost.RAISE,
         clock: Clock | None = None,
     ) -> None:
-        self.path = _path_of(path)
+        self.path = file_path(path, option="path")
         check_whole("max_bytes", max_bytes, least=LEAST_MAX_BYTES)
         check_seconds("max_age", max_age)
         check_whole("max_hosts", max_hosts, least=1)
@@ -365,6 +364,7 @@ class SQLiteStore:
     def _bind_only(self) -> None:
         """See that the store is used in one event loop at a time."""
         loop = asyncio.get_running_loop()
+        self._clock.read()
         if loop is not self._loop:
             if self._loop is None:
                 atexit.register(self._at_exit)
@@ -394,10 +394,14 @@ class SQLiteStore:
     ) -> dict[str, tuple[HostState, bool]]:
         presence = self._upkeep.presence
         shift = presence.shift or 0.0
-        # What others have written a moment ago comes from no clock that was set back.
-        now = math.inf if presence.has_company else self._clock.now()
-        found = _tables.read_hosts(connection, pace_keys, now=now)
-        return {key: (_booking.shifted(state, shift), is_back) for key, (state, is_back) in found.items()}
+        found = _tables.read_hosts(
+            connection,
+            pace_keys,
+            now=self._clock.now() - shift,
+            # What others have written a moment ago comes from no clock that was set back.
+            trusts_clock=presence.has_company,
+        )
+        return {key: (_pacing.moved(state, shift), is_back) for key, (state, is_back) in found.items()}
 
     def _read_records(self, origins: Collection[Origin]) -> asyncio.Future[dict[Origin, RobotsRecord]]:
         work = partial(_tables.read_records, origins=origins, now=self._clock.now())
@@ -414,9 +418,9 @@ class SQLiteStore:
         for pace_key in hosts.keys() & known.keys():
             hosts[pace_key] = _pacing.merged(known[pace_key], hosts[pace_key])
         if census.others or shift:
-            shifted = {pace_key: _booking.shifted(state, -shift) for pace_key, state in hosts.items()}
+            moved = {pace_key: _pacing.moved(state, -shift) for pace_key, state in hosts.items()}
             # By the time it is written: what others have written since is of no later clock.
-            _booking.write_merged(connection, shifted, now=self._clock.now() - shift)
+            _booking.write_merged(connection, moved, now=self._clock.now() - shift)
         else:
             _tables.write_hosts(connection, hosts.items(), now=now)
         _tables.write_records(connection, batch.records.values(), now=now)
@@ -453,26 +457,36 @@ class SQLiteStore:
 
 
 class _SharedClock:
-    """A clock that can be read on the database's thread too: there one of an event loop stands at its last reading."""
+    """A clock that is told on the database's thread too: there its last reading in the event loop goes on by itself.
+
+    A clock may count as its event loop does, or bear one thread alone; the thread never asks it.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._read_at = 0.0
+        self._reading: tuple[float, float] | None = None
+        """What it told, and when that was (monotonic)."""
 
     def now(self) -> float:
         """Seconds since the epoch."""
-        # One that counts as its event loop does tells this where there is none.
-        with suppress(RuntimeError):
-            self._read_at = self._clock.now()
-        return self._read_at
+        if self._reading is None or _is_in_event_loop():
+            return self.read()
+        told, at = self._reading
+        return told + (monotonic() - at)
+
+    def read(self) -> float:
+        """Ask the clock itself; in the event loop."""
+        told = self._clock.now()
+        self._reading = told, monotonic()
+        return told
 
 
-def _path_of(path: str | os.PathLike[str]) -> Path:
-    given: object = os.fspath(path) if isinstance(path, os.PathLike) else path
-    if not isinstance(given, str) or not given or given == ":memory:" or "\0" in given:
-        raise OptionError(f"path={path!r}: give the name of a file; MemoryStore does without")
-    # As it is now: the program may go to another directory later. Links stay, to be refused.
-    return Path(given).absolute()
+def _is_in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _nothing(connection: sqlite3.Connection) -> None:
