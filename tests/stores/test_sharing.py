@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from tests.waiting import until
 
-from robotgate import HostState, Origin, SQLiteStore, StoreError, SystemClock, WhenLost
+from robotgate import (
+    HostState,
+    Origin,
+    RobotGate,
+    SQLiteStore,
+    StoreError,
+    SystemClock,
+    TooSoonError,
+    WhenLost,
+)
 from robotgate._ports import SharedStore
 from robotgate.stores import _processes, _sharing
 from robotgate.testing import check_store
@@ -314,6 +323,51 @@ async def test_gone_process_leaves_its_turns_as_visits_and_its_leases_to_others(
         assert asked_at < known.last_visit_at <= now()
         assert known.next_allowed_at == pytest.approx(known.last_visit_at + 50)
         assert rows(path, "SELECT count(*) FROM processes") == [(1,)]
+
+
+def enter(path: Path, *, left: float) -> None:
+    """Enter a process that has told us nothing, and will be taken for gone in so many seconds."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(
+            "INSERT INTO processes SELECT 'gone', pid, 0, 0, ?, '' FROM processes",
+            (monotonic() - _processes.PATIENCE + left,),
+        )
+
+
+async def test_hosts_in_memory_count_as_visited_when_another_is_found_dead(path: Path) -> None:
+    """What the dead had not told of may have been at any host, also at those that we know."""
+    async with opened(path) as one:
+        state = HostState(last_visit_at=now(), next_allowed_at=now(), visits=3)
+        one.remember_host(HOST, state)
+        enter(path, left=1.5)
+        await until(lambda: one.is_shared)
+        died_at = now()
+        await until(lambda: not one.is_shared)
+        known = one.recall_host(HOST)
+        assert known is not None
+        assert known.last_visit_at is not None
+        assert known.last_visit_at > died_at
+        assert known.visits == 3
+
+
+def make_gate(store: SQLiteStore) -> RobotGate:
+    """A gate that leaves a second between visits."""
+    return RobotGate("examplebot/1.0", contact="https://example.org/bot", store=store, delay=1.0)
+
+
+async def test_lane_that_is_open_leaves_a_delay_when_another_is_found_dead(path: Path) -> None:
+    """The quickest way to a turn asks nobody, and knows it all the same."""
+    async with opened(path) as store, make_gate(store) as gate:
+        page = f"http://{HOST}/"
+        gate.learn(page, b"User-agent: *\nDisallow:\n")
+        async with gate.turn(page):
+            pass
+        enter(path, left=1.5)
+        await until(lambda: store.is_shared)
+        await until(lambda: not store.is_shared)
+        with pytest.raises(TooSoonError):
+            async with gate.turn(page, max_wait=0.0):
+                pass
 
 
 async def test_struck_out_by_mistake_comes_back(path: Path) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from robotgate import _pacing
+from robotgate._pacing import HostState
 
 if TYPE_CHECKING:
     from collections.abc import Container
-
-    from robotgate._pacing import HostState
 
 MAX_HOSTS: Final = 10_000
 """In memory. Those whose wait is unserved, or which are not yet written, may be more."""
@@ -42,6 +41,13 @@ class HostMemory:
         if pace_key in self.pending:
             self.pending[pace_key] = state
         return state
+
+    def visit_all(self, at: float) -> None:
+        """Take every host that is known to have been visited at this instant, if not later."""
+        visited = HostState(last_visit_at=at)
+        for pace_key, state in list(self.states.items()):
+            if state.last_visit_at is None or state.last_visit_at < at:
+                self.learn(pace_key, visited)
 
     def forget(self, pace_key: str) -> bool:
         """Let go of a host. Returns whether anything was known of it."""

@@ -266,6 +266,8 @@ class Sharing:
         census, states = found
         if census.others or self._ledger.news or self._under_way:
             return
+        # Somebody may have been found dead just now, in the same look.
+        self._behind.notice()
         for pace_key, state in states.items():
             self._behind.memory.learn(pace_key, state)
         self._is_alone, self._has_company = True, False

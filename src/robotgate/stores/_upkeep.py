@@ -75,7 +75,8 @@ class Upkeep:
         if _tables.read_fact(connection, PRUNED_AT) is None:
             _tables.write_fact(connection, PRUNED_AT, now)
         files = 1 if self.opened is None else self.opened.files + is_other
-        self.opened = Opened(assumed_at, files)
+        found_dead_at = None if self.opened is None else self.opened.found_dead_at
+        self.opened = Opened(assumed_at, files, now if census.may_have_lost else found_dead_at)
         self._tell(census)
 
     def attend(self, connection: sqlite3.Connection) -> Census:
@@ -84,7 +85,7 @@ class Upkeep:
         census = self.presence.attend(connection, now=now)
         if census.may_have_lost and self.opened is not None:
             _tables.write_fact(connection, ASSUMED_VISIT_AT, now)
-            self.opened = Opened(now, self.opened.files)
+            self.opened = Opened(now, self.opened.files, found_dead_at=now)
         return census
 
     def idle(self, connection: sqlite3.Connection) -> float:
