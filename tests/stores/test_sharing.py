@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import sys
 from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from time import monotonic
@@ -23,7 +24,7 @@ from robotgate import (
     WhenLost,
 )
 from robotgate._ports import SharedStore
-from robotgate.stores import _processes, _sharing
+from robotgate.stores import _file_clock, _processes, _sharing
 from robotgate.testing import check_store
 
 if TYPE_CHECKING:
@@ -329,7 +330,7 @@ def enter(path: Path, *, left: float) -> None:
     """Enter a process that has told us nothing, and will be taken for gone in so many seconds."""
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(
-            "INSERT INTO processes SELECT 'gone', pid, 0, 0, ?, '' FROM processes",
+            "INSERT INTO processes (id, pid, started_at, seen_at, beat_at, place) VALUES ('gone', 1, 0, 0, ?, '')",
             (monotonic() - _processes.PATIENCE + left,),
         )
 
@@ -394,17 +395,20 @@ async def test_who_was_away_for_long_asks_first(path: Path, monkeypatch: pytest.
         assert store.is_shared
 
 
+class Shifted(SystemClock):
+    """That of a process that started when the machine's clock was off by so much, or had not yet slept so long."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self._seconds = seconds
+
+    def now(self) -> float:
+        """As ever, but for that."""
+        return super().now() + self._seconds
+
+
 async def test_clocks_that_differ_shorten_no_wait(path: Path) -> None:
     """The machine's clock was set between the starts: each is told of the other's instants on its own."""
-
-    class Shifted(SystemClock):
-        def __init__(self, seconds: float) -> None:
-            super().__init__()
-            self._seconds = seconds
-
-        def now(self) -> float:
-            return super().now() + self._seconds
-
     for seconds in (3600.0, -3600.0):
         file = path.with_name(f"{seconds}.db")
         store = SQLiteStore(file, clock=Shifted(seconds))
@@ -432,6 +436,76 @@ async def test_clocks_that_differ_shorten_no_wait(path: Path) -> None:
                 assert answer.next_allowed_at < now() + 3 * DELAY
             finally:
                 await store.aclose()
+
+
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="elsewhere nobody tells one start from another"
+)
+@pytest.mark.parametrize("seconds", [-7200.0, 7200.0])
+async def test_clock_that_was_set_between_two_processes_shortens_no_wait(path: Path, seconds: float) -> None:
+    """Of the same start of the machine: the monotonic clock tells what has passed, also while the machine slept."""
+    store = SQLiteStore(path, clock=Shifted(seconds))
+    at = now() + seconds
+    state = HostState(last_visit_at=at, next_allowed_at=at + 600, blocked_at=at, blocked_until_at=at + 3600)
+    store.remember_host(HOST, state)
+    store.remember_host("never.example", HostState(visits=1))
+    await store.aclose()
+    async with opened(path) as after:
+        loaded = await after.load_host(HOST)
+        assert loaded is not None
+        assert loaded.last_visit_at == pytest.approx(now(), abs=5)
+        assert loaded.next_allowed_at == pytest.approx(now() + 600, abs=5)
+        assert loaded.blocked_at == pytest.approx(now(), abs=5)
+        assert loaded.blocked_until_at == pytest.approx(now() + 3600, abs=5)
+        assert await after.load_host("never.example") == HostState(visits=1)
+        assert not after.is_shared
+
+
+async def test_machine_was_started_anew(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing tells how much time has passed but the wall clock: it is believed."""
+    store = SQLiteStore(path, clock=Shifted(-60.0))
+    at = now() - 60.0
+    store.remember_host(HOST, HostState(last_visit_at=at, next_allowed_at=at + 600))
+    await store.aclose()
+    monkeypatch.setattr(_file_clock, "boot_id", lambda: "another")
+    async with opened(path) as after:
+        loaded = await after.load_host(HOST)
+        assert loaded is not None
+        assert loaded.next_allowed_at == at + 600
+
+
+async def test_assumed_visit_is_told_on_the_clock_of_each(path: Path) -> None:
+    """Somebody dies while two are there whose clocks differ: neither waits for an hour, nor less than the delay."""
+    store = SQLiteStore(path, clock=Shifted(3600.0))
+    async with opened(path) as one:
+        await store.open()
+        enter(path, left=1.5)
+        await until(lambda: len(rows(path, "SELECT * FROM processes")) == 3)
+        await until(lambda: len(rows(path, "SELECT * FROM processes")) == 2)
+        for asking, ahead in ((one, 0.0), (store, 3600.0)):
+            known = await ask(asking, at=now() + ahead)
+            assert known is not None
+            assert known.next_allowed_at == pytest.approx(now() + ahead + DELAY, abs=5)
+        await store.aclose()
+
+
+@pytest.mark.parametrize("seconds", [-3600.0, 3600.0])
+async def test_left_alone_with_another_clock_asks_nobody(path: Path, seconds: float) -> None:
+    """The file's clock becomes that of whoever is left, and what it has under way with it."""
+    store = SQLiteStore(path, clock=Shifted(seconds))
+    async with opened(path) as one:
+        await store.open()
+        await until(lambda: one.is_shared and store.is_shared)
+        assert await ask(store, at=now() + seconds) is None
+        began = begin(store, ahead=seconds)
+        await until_begun(path)
+    await until(lambda: not store.is_shared)
+    [(saved_at, next_allowed_at)] = rows(path, "SELECT saved_at, next_allowed_at FROM hosts")
+    assert saved_at == pytest.approx(now() + seconds, abs=5)
+    assert next_allowed_at == pytest.approx(began.next_allowed_at, abs=0.001)
+    assert rows(path, "SELECT began_at FROM open_turns") == [(pytest.approx(began.last_visit_at, abs=0.001),)]
+    assert store.recall_host(HOST) == began
+    await store.aclose()
 
 
 async def until_shifted(store: SQLiteStore, seconds: float, ended: HostState) -> HostState:

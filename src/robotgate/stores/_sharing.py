@@ -247,10 +247,10 @@ class Sharing:
 
     def _return(self) -> None:
         """Nobody else is there any more: once we know all that they have written, we ask nobody."""
-        if not self._has_company and not self._presence.shift:
+        if not self._has_company:
             self._is_alone = True
             return
-        if self._is_returning or self._ledger.news or self._under_way or self._presence.shift:
+        if self._is_returning or self._ledger.news or self._under_way:
             # There will be another sign of life.
             return
         pace_keys = list(self._behind.memory.states)
@@ -369,6 +369,8 @@ class Sharing:
     def _answers(self, connection: sqlite3.Connection, questions: list[Question]) -> list[Answer | None]:
         shift, process = self._presence.shift or 0.0, self._presence.id
         now, assumed_at = self._clock.now() - shift, self._assumed_visit_at()
+        if assumed_at is not None:
+            assumed_at -= shift
         return [
             _booking.reserve(
                 connection, question, process=process, now=now, shift=shift, assumed_visit_at=assumed_at
