@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import sys
+import threading
 from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from time import monotonic
@@ -25,6 +26,7 @@ from robotgate import (
 )
 from robotgate._ports import SharedStore
 from robotgate.stores import _file_clock, _processes, _sharing
+from robotgate.stores._upkeep import HEARTBEAT
 from robotgate.testing import check_store
 
 if TYPE_CHECKING:
@@ -235,20 +237,33 @@ async def test_counts_of_both_add_up(path: Path) -> None:
 
 @pytest.mark.parametrize("turns", range(4))
 async def test_cancelled_question_leaves_nothing_taken(path: Path, turns: int) -> None:
-    """At whatever moment: no slot, and no visit."""
+    """At whatever moment, from before it is sent to after it was answered: no slot, and no visit."""
     async with two(path) as (one, other):
-        asking = asyncio.create_task(ask(one))
+        assert await ask(other, slots=2) is None
+        end_unused(other)
+        await until(lambda: one._sharing._is_settled and not is_busy(one) and not is_busy(other))
+        asking = asyncio.create_task(ask(one, at=now() + DELAY + 1))
+        await asyncio.sleep(0)
+        assert one._sharing._questions, "it has asked, and nothing was sent"
         for _ in range(turns):
             await asyncio.sleep(0.0003 * turns)
         asking.cancel()
         await asyncio.wait({asking})
         if not asking.cancelled():
+            assert asking.result() is None
             end_unused(one)
-        await until(lambda: not rows(path, "SELECT * FROM open_turns"))
-        assert await ask(other, at=now() + DELAY + 1) is None
+        await until(lambda: not is_busy(one))
+        assert rows(path, "SELECT * FROM open_turns") == []
+        assert await ask(other, at=now() + 2 * (DELAY + 1)) is None
         state = other.recall_host(HOST)
         assert state is not None
         assert state.visits == 1
+
+
+def is_busy(store: SQLiteStore) -> bool:
+    """Whether it has anything to say to the file, or to hear from it."""
+    sharing = store._sharing
+    return bool(sharing._under_way or sharing._questions or sharing._ledger.news)
 
 
 def end_unused(store: SQLiteStore) -> None:
@@ -388,11 +403,20 @@ async def test_struck_out_by_mistake_comes_back(path: Path) -> None:
 
 
 async def test_who_was_away_for_long_asks_first(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that was suspended may have been taken for gone: nothing is done on its own word."""
+    """A process that gave no sign of life may have been taken for gone: until it has, it asks."""
+    monkeypatch.setattr(_sharing, "STALE", 2 * HEARTBEAT)
+    may_go_on = threading.Event()
     async with opened(path) as store:
+        beat_at = store._upkeep.presence.beat_at
+        await until(lambda: store._upkeep.presence.beat_at > beat_at)
         assert not store.is_shared
-        monkeypatch.setattr(_sharing, "STALE", -1.0)
-        assert store.is_shared
+        held = store._database.submit(lambda _: may_go_on.wait(10))
+        beat_at = store._upkeep.presence.beat_at
+        await until(lambda: store.is_shared)
+        assert monotonic() - beat_at >= 2 * HEARTBEAT
+        may_go_on.set()
+        assert await held
+        await until(lambda: not store.is_shared)
 
 
 class Shifted(SystemClock):

@@ -1,7 +1,7 @@
 """Who has the file open: signs of life, those who are gone, and who knows of whom.
 
-A process that comes writes itself down, and waits until everybody who lives has written that he knows of it; with that,
-and in the same transaction, each writes all that only he knew. From then on all of them share the file.
+A process that comes writes itself down, and waits until each of the others that live has written that it knows of the
+newcomer; with that, and in the same transaction, each writes all that only it knew. From then on they share the file.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Presence:
         self._place = _place(boot)
 
     def give_up(self) -> None:
-        """We are gone, and could not write so: whoever comes after us in this process knows."""
+        """We are gone, and could not write so: the stores that this process opens later know."""
         _given_up.add(self.id)
 
     def forget_clock(self) -> None:
