@@ -11,8 +11,8 @@ The floors, lowest first. A module imports only modules that stand before it; a 
     2 seams: _ports
     3 adapters: _clock _alarm _resolver _names _public _sockets _outage _robots_proxy _fetch _listeners
     3 adapters: stores._lease stores.memory stores._path stores._faults stores._files stores._schema stores._database
-    3 adapters: stores._rows stores._tables stores._booking stores._processes stores._prune stores._hosts
-    3 adapters: stores._together stores._write_behind stores._upkeep stores._ledger stores._sharing
+    3 adapters: stores._rows stores._tables stores._booking stores._file_clock stores._processes stores._prune
+    3 adapters: stores._hosts stores._together stores._write_behind stores._upkeep stores._ledger stores._sharing
     3 adapters: stores._shared_lease stores.sqlite
     3 adapters: stores _store_option
     4 engine: _losses _eviction _bound _waiters _member _unshared _pacer _queue _admission _health _lane _lanes

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import sys
+import threading
 from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from time import monotonic
@@ -12,9 +14,19 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from tests.waiting import until
 
-from robotgate import HostState, Origin, SQLiteStore, StoreError, SystemClock, WhenLost
+from robotgate import (
+    HostState,
+    Origin,
+    RobotGate,
+    SQLiteStore,
+    StoreError,
+    SystemClock,
+    TooSoonError,
+    WhenLost,
+)
 from robotgate._ports import SharedStore
-from robotgate.stores import _processes, _sharing
+from robotgate.stores import _file_clock, _processes, _sharing
+from robotgate.stores._upkeep import HEARTBEAT
 from robotgate.testing import check_store
 
 if TYPE_CHECKING:
@@ -225,20 +237,33 @@ async def test_counts_of_both_add_up(path: Path) -> None:
 
 @pytest.mark.parametrize("turns", range(4))
 async def test_cancelled_question_leaves_nothing_taken(path: Path, turns: int) -> None:
-    """At whatever moment: no slot, and no visit."""
+    """At whatever moment, from before it is sent to after it was answered: no slot, and no visit."""
     async with two(path) as (one, other):
-        asking = asyncio.create_task(ask(one))
+        assert await ask(other, slots=2) is None
+        end_unused(other)
+        await until(lambda: one._sharing._is_settled and not is_busy(one) and not is_busy(other))
+        asking = asyncio.create_task(ask(one, at=now() + DELAY + 1))
+        await asyncio.sleep(0)
+        assert one._sharing._questions, "it has asked, and nothing was sent"
         for _ in range(turns):
             await asyncio.sleep(0.0003 * turns)
         asking.cancel()
         await asyncio.wait({asking})
         if not asking.cancelled():
+            assert asking.result() is None
             end_unused(one)
-        await until(lambda: not rows(path, "SELECT * FROM open_turns"))
-        assert await ask(other, at=now() + DELAY + 1) is None
+        await until(lambda: not is_busy(one))
+        assert rows(path, "SELECT * FROM open_turns") == []
+        assert await ask(other, at=now() + 2 * (DELAY + 1)) is None
         state = other.recall_host(HOST)
         assert state is not None
         assert state.visits == 1
+
+
+def is_busy(store: SQLiteStore) -> bool:
+    """Whether it has anything to say to the file, or to hear from it."""
+    sharing = store._sharing
+    return bool(sharing._under_way or sharing._questions or sharing._ledger.news)
 
 
 def end_unused(store: SQLiteStore) -> None:
@@ -316,6 +341,51 @@ async def test_gone_process_leaves_its_turns_as_visits_and_its_leases_to_others(
         assert rows(path, "SELECT count(*) FROM processes") == [(1,)]
 
 
+def enter(path: Path, *, left: float) -> None:
+    """Enter a process that has told us nothing, and will be taken for gone in so many seconds."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(
+            "INSERT INTO processes (id, pid, beat_at, place) VALUES ('gone', 1, ?, '')",
+            (monotonic() - _processes.PATIENCE + left,),
+        )
+
+
+async def test_hosts_in_memory_count_as_visited_when_another_is_found_dead(path: Path) -> None:
+    """What the dead had not told of may have been at any host, also at those that we know."""
+    async with opened(path) as one:
+        state = HostState(last_visit_at=now(), next_allowed_at=now(), visits=3)
+        one.remember_host(HOST, state)
+        enter(path, left=1.5)
+        await until(lambda: one.is_shared)
+        died_at = now()
+        await until(lambda: not one.is_shared)
+        known = one.recall_host(HOST)
+        assert known is not None
+        assert known.last_visit_at is not None
+        assert known.last_visit_at > died_at
+        assert known.visits == 3
+
+
+def make_gate(store: SQLiteStore) -> RobotGate:
+    """A gate that leaves a second between visits."""
+    return RobotGate("examplebot/1.0", contact="https://example.org/bot", store=store, delay=1.0)
+
+
+async def test_lane_that_is_open_leaves_a_delay_when_another_is_found_dead(path: Path) -> None:
+    """The quickest way to a turn asks nobody, and knows it all the same."""
+    async with opened(path) as store, make_gate(store) as gate:
+        page = f"http://{HOST}/"
+        gate.learn(page, b"User-agent: *\nDisallow:\n")
+        async with gate.turn(page):
+            pass
+        enter(path, left=1.5)
+        await until(lambda: store.is_shared)
+        await until(lambda: not store.is_shared)
+        with pytest.raises(TooSoonError):
+            async with gate.turn(page, max_wait=0.0):
+                pass
+
+
 async def test_struck_out_by_mistake_comes_back(path: Path) -> None:
     """Whoever was taken for gone writes down again what it has under way, before it goes on."""
     async with two(path) as (one, other):
@@ -333,24 +403,36 @@ async def test_struck_out_by_mistake_comes_back(path: Path) -> None:
 
 
 async def test_who_was_away_for_long_asks_first(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that was suspended may have been taken for gone: nothing is done on its own word."""
+    """A process that gave no sign of life may have been taken for gone: until it has, it asks."""
+    monkeypatch.setattr(_sharing, "STALE", 2 * HEARTBEAT)
+    may_go_on = threading.Event()
     async with opened(path) as store:
+        beat_at = store._upkeep.presence.beat_at
+        await until(lambda: store._upkeep.presence.beat_at > beat_at)
         assert not store.is_shared
-        monkeypatch.setattr(_sharing, "STALE", -1.0)
-        assert store.is_shared
+        held = store._database.submit(lambda _: may_go_on.wait(10))
+        beat_at = store._upkeep.presence.beat_at
+        await until(lambda: store.is_shared)
+        assert monotonic() - beat_at >= 2 * HEARTBEAT
+        may_go_on.set()
+        assert await held
+        await until(lambda: not store.is_shared)
+
+
+class Shifted(SystemClock):
+    """That of a process that started when the machine's clock was off by so much, or had not yet slept so long."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self._seconds = seconds
+
+    def now(self) -> float:
+        """As ever, but for that."""
+        return super().now() + self._seconds
 
 
 async def test_clocks_that_differ_shorten_no_wait(path: Path) -> None:
     """The machine's clock was set between the starts: each is told of the other's instants on its own."""
-
-    class Shifted(SystemClock):
-        def __init__(self, seconds: float) -> None:
-            super().__init__()
-            self._seconds = seconds
-
-        def now(self) -> float:
-            return super().now() + self._seconds
-
     for seconds in (3600.0, -3600.0):
         file = path.with_name(f"{seconds}.db")
         store = SQLiteStore(file, clock=Shifted(seconds))
@@ -378,6 +460,76 @@ async def test_clocks_that_differ_shorten_no_wait(path: Path) -> None:
                 assert answer.next_allowed_at < now() + 3 * DELAY
             finally:
                 await store.aclose()
+
+
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="elsewhere nobody tells one start from another"
+)
+@pytest.mark.parametrize("seconds", [-7200.0, 7200.0])
+async def test_clock_that_was_set_between_two_processes_shortens_no_wait(path: Path, seconds: float) -> None:
+    """Of the same start of the machine: the monotonic clock tells what has passed, also while the machine slept."""
+    store = SQLiteStore(path, clock=Shifted(seconds))
+    at = now() + seconds
+    state = HostState(last_visit_at=at, next_allowed_at=at + 600, blocked_at=at, blocked_until_at=at + 3600)
+    store.remember_host(HOST, state)
+    store.remember_host("never.example", HostState(visits=1))
+    await store.aclose()
+    async with opened(path) as after:
+        loaded = await after.load_host(HOST)
+        assert loaded is not None
+        assert loaded.last_visit_at == pytest.approx(now(), abs=5)
+        assert loaded.next_allowed_at == pytest.approx(now() + 600, abs=5)
+        assert loaded.blocked_at == pytest.approx(now(), abs=5)
+        assert loaded.blocked_until_at == pytest.approx(now() + 3600, abs=5)
+        assert await after.load_host("never.example") == HostState(visits=1)
+        assert not after.is_shared
+
+
+async def test_machine_was_started_anew(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing tells how much time has passed but the wall clock: it is believed."""
+    store = SQLiteStore(path, clock=Shifted(-60.0))
+    at = now() - 60.0
+    store.remember_host(HOST, HostState(last_visit_at=at, next_allowed_at=at + 600))
+    await store.aclose()
+    monkeypatch.setattr(_file_clock, "boot_id", lambda: "another")
+    async with opened(path) as after:
+        loaded = await after.load_host(HOST)
+        assert loaded is not None
+        assert loaded.next_allowed_at == at + 600
+
+
+async def test_assumed_visit_is_told_on_the_clock_of_each(path: Path) -> None:
+    """Somebody dies while two are there whose clocks differ: neither waits for an hour, nor less than the delay."""
+    store = SQLiteStore(path, clock=Shifted(3600.0))
+    async with opened(path) as one:
+        await store.open()
+        enter(path, left=1.5)
+        await until(lambda: len(rows(path, "SELECT * FROM processes")) == 3)
+        await until(lambda: len(rows(path, "SELECT * FROM processes")) == 2)
+        for asking, ahead in ((one, 0.0), (store, 3600.0)):
+            known = await ask(asking, at=now() + ahead)
+            assert known is not None
+            assert known.next_allowed_at == pytest.approx(now() + ahead + DELAY, abs=5)
+        await store.aclose()
+
+
+@pytest.mark.parametrize("seconds", [-3600.0, 3600.0])
+async def test_left_alone_with_another_clock_asks_nobody(path: Path, seconds: float) -> None:
+    """The file's clock becomes that of whoever is left, and what it has under way with it."""
+    store = SQLiteStore(path, clock=Shifted(seconds))
+    async with opened(path) as one:
+        await store.open()
+        await until(lambda: one.is_shared and store.is_shared)
+        assert await ask(store, at=now() + seconds) is None
+        began = begin(store, ahead=seconds)
+        await until_begun(path)
+    await until(lambda: not store.is_shared)
+    [(saved_at, next_allowed_at)] = rows(path, "SELECT saved_at, next_allowed_at FROM hosts")
+    assert saved_at == pytest.approx(now() + seconds, abs=5)
+    assert next_allowed_at == pytest.approx(began.next_allowed_at, abs=0.001)
+    assert rows(path, "SELECT began_at FROM open_turns") == [(pytest.approx(began.last_visit_at, abs=0.001),)]
+    assert store.recall_host(HOST) == began
+    await store.aclose()
 
 
 async def until_shifted(store: SQLiteStore, seconds: float, ended: HostState) -> HostState:

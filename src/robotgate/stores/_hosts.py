@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from robotgate import _pacing
+from robotgate._pacing import HostState
 
 if TYPE_CHECKING:
     from collections.abc import Container
-
-    from robotgate._pacing import HostState
 
 _LOOKED_AT: Final = 4_000
 """At a time: the loop is not kept for long."""
@@ -45,6 +44,13 @@ class HostMemory:
         if pace_key in self.pending:
             self.pending[pace_key] = state
         return state
+
+    def visit_all(self, at: float) -> None:
+        """Take every host that is known to have been visited at this instant, if not later."""
+        visited = HostState(last_visit_at=at)
+        for pace_key, state in list(self.states.items()):
+            if state.last_visit_at is None or state.last_visit_at < at:
+                self.learn(pace_key, visited)
 
     def forget(self, pace_key: str) -> bool:
         """Let go of a host. Returns whether anything was known of it."""

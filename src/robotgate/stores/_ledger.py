@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from robotgate.stores._booking import Change, Turn
 
@@ -34,11 +34,15 @@ class News:
                 newer.turns = {**change.turns, **newer.turns}
 
 
+Entry: TypeAlias = tuple[int, float, float | None, float]
+"""A turn without its host: serial, when it was reserved, when it began, delay. Made for every visit, seldom read."""
+
+
 class Ledger:
     """Requests under way by host, and the changes that others are to hear of."""
 
     def __init__(self) -> None:
-        self._open: dict[str, list[Turn]] = {}
+        self._open: dict[str, list[Entry]] = {}
         self._booked: set[int] = set()
         self._serials = count(1)
         self.news = News()
@@ -46,7 +50,7 @@ class Ledger:
     @property
     def turns(self) -> list[Turn]:
         """All that is under way, or reserved."""
-        return [turn for turns in self._open.values() for turn in turns]
+        return [_turn(pace_key, entry) for pace_key, entries in self._open.items() for entry in entries]
 
     def under_way(self, pace_key: str) -> int:
         """How many requests are under way at a host, or reserved."""
@@ -58,34 +62,46 @@ class Ledger:
 
     def reserve(self, turn: Turn, *, is_booked: bool) -> None:
         """A turn was reserved."""
-        self._open.setdefault(turn.pace_key, []).append(turn)
+        entry = turn.serial, turn.reserved_at, turn.began_at, turn.delay
+        self._open.setdefault(turn.pace_key, []).append(entry)
         if is_booked:
             self._booked.add(turn.serial)
 
-    def begin(self, pace_key: str, state: HostState) -> tuple[Turn, bool]:
-        """A request is sent. Returns its turn, and whether it was reserved."""
-        turns = self._open.setdefault(pace_key, [])
+    def begin(self, pace_key: str, state: HostState) -> int | None:
+        """A request is sent. Returns the serial of its turn if that was reserved."""
         at = state.last_visit_at or 0.0
-        for place, turn in enumerate(turns):
-            if turn.began_at is None:
-                turns[place] = replace(turn, began_at=at)
-                return turns[place], True
-        turns.append(Turn(next(self._serials), pace_key, at, at, max(state.next_allowed_at - at, 0.0)))
-        return turns[-1], False
+        entries = self._open.get(pace_key)
+        if entries is None:
+            entries = self._open[pace_key] = []
+        for place, (serial, reserved_at, began_at, delay) in enumerate(entries):
+            if began_at is None:
+                entries[place] = serial, reserved_at, at, delay
+                return serial
+        entries.append((next(self._serials), at, at, state.next_allowed_at - at))
+        return None
 
-    def end(self, pace_key: str, *, is_unused: bool) -> tuple[int, bool] | None:
-        """A request has ended, or will not be sent. Returns whose serial, and whether the file knows it."""
-        turns = self._open.get(pace_key)
-        if not turns:
+    def begun(self, pace_key: str, serial: int | None) -> Turn:
+        """The turn of a request that was just sent: this one, or the last."""
+        entries = self._open[pace_key]
+        entry = entries[-1] if serial is None else next(entry for entry in entries if entry[0] == serial)
+        return _turn(pace_key, entry)
+
+    def end(self, pace_key: str, *, is_unused: bool) -> int | None:
+        """A request has ended, or will not be sent. Returns its serial if the file knows it."""
+        entries = self._open.get(pace_key)
+        if entries is None:
             return None
-        # Which of several that are alike has ended makes no difference.
-        fitting = (place for place, turn in enumerate(turns) if (turn.began_at is None) == is_unused)
-        turn = turns.pop(next(fitting, 0))
-        if not turns:
+        if len(entries) == 1:
+            [(serial, *_)] = entries
             del self._open[pace_key]
-        is_booked = turn.serial in self._booked
-        self._booked.discard(turn.serial)
-        return turn.serial, is_booked
+        else:
+            # Which of several that are alike has ended makes no difference.
+            fitting = (place for place, entry in enumerate(entries) if (entry[2] is None) == is_unused)
+            serial = entries.pop(next(fitting, 0))[0]
+        if serial not in self._booked:
+            return None
+        self._booked.remove(serial)
+        return serial
 
     def note(
         self,
@@ -114,7 +130,7 @@ class Ledger:
         return news
 
     def book_all(self) -> list[Turn]:
-        """All that is under way is about to be written."""
+        """All that is under way, which is about to be written."""
         turns = self.turns
         self._booked.update(turn.serial for turn in turns)
         return turns
@@ -125,3 +141,8 @@ class Ledger:
             if turn.serial in self._booked and turn.pace_key in states:
                 self.note(turn.pace_key, states[turn.pace_key], turns={turn.serial: None})
         self._open, self._booked = {}, set()
+
+
+def _turn(pace_key: str, entry: Entry) -> Turn:
+    serial, reserved_at, began_at, delay = entry
+    return Turn(serial, pace_key, reserved_at, began_at, max(delay, 0.0))

@@ -1,7 +1,7 @@
 """Who has the file open: signs of life, those who are gone, and who knows of whom.
 
-A process that comes writes itself down, and waits until everybody who lives has written that he knows of it; with that,
-and in the same transaction, each writes all that only he knew. From then on all of them share the file.
+A process that comes writes itself down, and waits until each of the others that live has written that it knows of the
+newcomer; with that, and in the same transaction, each writes all that only it knew. From then on they share the file.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from robotgate.stores import _booking
-from robotgate.stores._tables import read_fact, write_fact
+from robotgate.stores import _booking, _file_clock
 
 if TYPE_CHECKING:
     import sqlite3
@@ -24,12 +23,8 @@ PATIENCE: Final = 10.0
 """Seconds without a sign of life after which a process is taken for gone."""
 LEAST_BEAT: Final = 0.25
 """Seconds within which a second sign of life would tell nobody anything."""
-CLOCK_NOISE: Final = 0.001
-"""Seconds by which two readings of one clock may differ."""
 _given_up: Final[set[str]] = set()
 """Stores of this process that could not write that they left."""
-EPOCH: Final = "epoch"
-"""The name of the instant at which the file's clock has the monotonic clock begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +38,7 @@ class Census:
     unaware: frozenset[str]
     """Those of them who have not written that they know of us."""
     may_have_lost: bool
-    """Whether somebody is gone who did not leave, and had not written all that he knew."""
+    """Whether a process is gone that did not leave, and may not have written all it knew."""
 
     @property
     def is_settled(self) -> bool:
@@ -52,21 +47,32 @@ class Census:
 
 
 class Presence:
-    """We, as the others see us. Used on the database's thread, but for `id` and `beat_at`."""
+    """We, as the others see us. Used on the database's thread, but for `id` and `beat_at`.
 
-    def __init__(self) -> None:
+    Args:
+        is_steady: whether our clock counts with the machine's monotonic clock: that then tells how much time has passed
+            since those before us. Of another clock, what passes between two processes is its own affair.
+    """
+
+    def __init__(self, *, is_steady: bool) -> None:
         self.id = uuid.uuid4().hex
         self.beat_at = 0.0
         """When we last gave a sign of life (monotonic)."""
         self.shift: float | None = None
-        """Seconds by which our clock is ahead of the file's: that of whoever was there first."""
+        """Seconds by which our clock is ahead of the file's, which is made ours once nobody else is there."""
         self.has_company = False
         """Whether others were there at the last sign of life."""
-        self._place = _place()
+        boot = _file_clock.boot_id()
+        self._boot = boot if is_steady else ""
+        self._place = _place(boot)
 
     def give_up(self) -> None:
-        """We are gone, and could not write so: whoever comes after us in this process knows."""
+        """We are gone, and could not write so: the stores that this process opens later know."""
         _given_up.add(self.id)
+
+    def forget_clock(self) -> None:
+        """See anew how far our clock is ahead of the file's, at the next sign of life."""
+        self.shift = None
 
     def attend(self, connection: sqlite3.Connection, *, now: float) -> Census:
         """Give a sign of life, strike out who is gone, and see who is there."""
@@ -78,10 +84,15 @@ class Presence:
         gone = {id_ for id_, row in rows.items() if id_ in _given_up or self._is_gone(*row, at=at)}
         others = frozenset(rows.keys() - gone)
         if self.shift is None:
-            self.shift = _shift(connection, epoch=now - at, is_first=not others)
+            self.shift = _file_clock.shift_of(
+                connection, epoch=now - at, boot=self._boot, is_first=not others
+            )
         known, aware = self._acquainted(connection) if rows else (set(), set())
         for process in gone:
             _booking.depart(connection, process, now=now - self.shift)
+        if self.shift and not others:
+            _file_clock.move(connection, self.shift, epoch=now - at, boot=self._boot)
+            self.shift = 0.0
         if mine is None or at - mine[1] >= LEAST_BEAT:
             connection.execute(
                 "REPLACE INTO processes VALUES (?, ?, ?, ?)",
@@ -106,14 +117,6 @@ class Presence:
         return place != "" and place == self._place and not _runs(pid)
 
 
-def _shift(connection: sqlite3.Connection, *, epoch: float, is_first: bool) -> float:
-    known = None if is_first else read_fact(connection, EPOCH)
-    if known is None:
-        write_fact(connection, EPOCH, epoch)
-        return 0.0
-    return epoch - known if abs(epoch - known) > CLOCK_NOISE else 0.0
-
-
 def _runs(pid: int) -> bool:
     try:
         os.kill(pid, 0)
@@ -124,14 +127,13 @@ def _runs(pid: int) -> bool:
     return True
 
 
-def _place() -> str:
+def _place(boot: str) -> str:
     """Where a process number means something; empty where that cannot be told: containers may share a file."""
     if sys.platform == "darwin":
         return "darwin"
-    if sys.platform != "linux":
+    if not boot:
         return ""
     try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
     except OSError:
         return ""

@@ -1,7 +1,7 @@
 """Several processes on one file: while there are others, turns and leases are booked in it, and nothing is put off.
 
-Who is alone asks nobody. Who comes waits until all who were there know of him, which takes them a second at most: with
-their word they write all that only they knew.
+A process that is alone asks nobody. One that comes waits until all who were there know of it, which takes them a second
+at most: with their word they write all that only they knew.
 """
 
 from __future__ import annotations
@@ -123,16 +123,17 @@ class Sharing:
         Raises:
             StoreError: as `WriteBehind.remember`; it must not be sent.
         """
-        turn, was_reserved = self._ledger.begin(pace_key, state)
+        serial = self._ledger.begin(pace_key, state)
         try:
-            if self._has_company:
-                self._publish(pace_key, state, turns={turn.serial: turn}, visits=0 if was_reserved else 1)
-            else:
+            if not self._has_company:
                 self._behind.remember(pace_key, state)
+                return
+            turn = self._ledger.begun(pace_key, serial)
+            self._publish(pace_key, state, turns={turn.serial: turn}, visits=1 if serial is None else 0)
         except StoreError:
-            ended = self._ledger.end(pace_key, is_unused=False)
-            if ended is not None and ended[1]:
-                self._ledger.note(pace_key, state, turns={ended[0]: None})
+            booked = self._ledger.end(pace_key, is_unused=False)
+            if booked is not None:
+                self._ledger.note(pace_key, state, turns={booked: None})
             raise
 
     def end(self, pace_key: str, state: HostState) -> None:
@@ -143,13 +144,13 @@ class Sharing:
         """
         known = self._behind.memory.states.get(pace_key)
         is_unused = known is not None and state.visits < known.visits
-        ended = self._ledger.end(pace_key, is_unused=is_unused)
-        turns: dict[int, Turn | None] = {} if ended is None or not ended[1] else {ended[0]: None}
+        booked = self._ledger.end(pace_key, is_unused=is_unused)
         if self._has_company:
+            turns: dict[int, Turn | None] = {} if booked is None else {booked: None}
             self._publish(pace_key, state, turns=turns, visits=-1 if is_unused else 0)
             return
-        if turns:
-            self._ledger.note(pace_key, state, turns=turns)
+        if booked is not None:
+            self._ledger.note(pace_key, state, turns={booked: None})
             self._send_soon()
         self._behind.remember(pace_key, state)
 
@@ -250,10 +251,10 @@ class Sharing:
 
     def _return(self) -> None:
         """Nobody else is there any more: once we know all that they have written, we ask nobody."""
-        if not self._has_company and not self._presence.shift:
+        if not self._has_company:
             self._is_alone = True
             return
-        if self._is_returning or self._ledger.news or self._under_way or self._presence.shift:
+        if self._is_returning or self._ledger.news or self._under_way:
             # There will be another sign of life.
             return
         pace_keys = list(self._behind.memory.states)
@@ -269,6 +270,8 @@ class Sharing:
         census, states = found
         if census.others or self._ledger.news or self._under_way:
             return
+        # Somebody may have been found dead just now, in the same look.
+        self._behind.notice()
         for pace_key, state in states.items():
             self._behind.memory.learn(pace_key, state)
         self._is_alone, self._has_company = True, False
@@ -370,6 +373,8 @@ class Sharing:
     def _answers(self, connection: sqlite3.Connection, questions: list[Question]) -> list[Answer | None]:
         shift, process = self._presence.shift or 0.0, self._presence.id
         now, assumed_at = self._clock.now() - shift, self._assumed_visit_at()
+        if assumed_at is not None:
+            assumed_at -= shift
         return [
             _booking.reserve(
                 connection, question, process=process, now=now, shift=shift, assumed_visit_at=assumed_at

@@ -6,6 +6,7 @@ import random
 from typing import TYPE_CHECKING, Final
 
 from robotgate.stores import _tables
+from robotgate.stores._file_clock import ASSUMED_VISIT_AT, NOISE
 from robotgate.stores._processes import Presence
 from robotgate.stores._prune import Pruning, used_bytes
 from robotgate.stores._write_behind import Opened
@@ -26,7 +27,6 @@ PRUNE_INTERVAL: Final = 24 * 3600.0
 CROWDED_INTERVAL: Final = 60.0
 """Seconds, at least, between two prunings of a file that is too large and cannot be made smaller."""
 
-ASSUMED_VISIT_AT: Final = "assumed_visit_at"
 FILE_NUMBER: Final = "file_number"
 PRUNED_AT: Final = "pruned_at"
 
@@ -35,13 +35,14 @@ class Upkeep:
     """Keeps the file in order while nothing else is to do.
 
     Args:
+        is_steady: whether the clock counts with the machine's monotonic clock.
         tell: called with who is there, whenever that was looked at without being asked.
     """
 
     def __init__(
-        self, *, clock: Clock, max_bytes: int, max_age: float, tell: Callable[[Census], None]
+        self, *, clock: Clock, max_bytes: int, max_age: float, is_steady: bool, tell: Callable[[Census], None]
     ) -> None:
-        self.presence = Presence()
+        self.presence = Presence(is_steady=is_steady)
         self._tell = tell
         self.opened: Opened | None = None
         self._file: float | None = None
@@ -58,33 +59,42 @@ class Upkeep:
         have been, just before the end. That outlives us, for a delay may be longer than we live.
         """
         now = self._clock.now()
-        assumed_at = _tables.read_fact(connection, ASSUMED_VISIT_AT)
         file = self._file_number(connection)
         # Of a file that was deleted, the next may have the number with the system as well.
         is_other = is_other or self._file not in (None, file)
         self._file = file
-        if is_other:
-            self.presence.shift = None
+        # It may be another file, or what the last connection made of it was undone.
+        self.presence.forget_clock()
         census = self.presence.attend(connection, now=now)
+        shift = self.presence.shift or 0.0
+        assumed_at = _tables.read_fact(connection, ASSUMED_VISIT_AT)
         if census.may_have_lost or is_other:
-            assumed_at = now
+            assumed_at = now - shift
         if assumed_at is not None:
             # A clock that was set back makes no visit later than now.
-            assumed_at = min(assumed_at, now)
+            assumed_at = min(assumed_at, now - shift)
             _tables.write_fact(connection, ASSUMED_VISIT_AT, assumed_at)
         if _tables.read_fact(connection, PRUNED_AT) is None:
             _tables.write_fact(connection, PRUNED_AT, now)
         files = 1 if self.opened is None else self.opened.files + is_other
-        self.opened = Opened(assumed_at, files)
+        found_dead_at = None if self.opened is None else self.opened.found_dead_at
+        assumed_at = None if assumed_at is None else assumed_at + shift
+        self.opened = Opened(assumed_at, files, now if census.may_have_lost else found_dead_at)
         self._tell(census)
 
     def attend(self, connection: sqlite3.Connection) -> Census:
         """Give a sign of life, and see who is there."""
         now = self._clock.now()
         census = self.presence.attend(connection, now=now)
-        if census.may_have_lost and self.opened is not None:
-            _tables.write_fact(connection, ASSUMED_VISIT_AT, now)
-            self.opened = Opened(now, self.opened.files)
+        if self.opened is None:
+            return census
+        shift = self.presence.shift or 0.0
+        if census.may_have_lost:
+            _tables.write_fact(connection, ASSUMED_VISIT_AT, now - shift)
+        # Whoever finds somebody dead, all hear of it here.
+        at, known_at = _tables.read_fact(connection, ASSUMED_VISIT_AT), self.opened.assumed_visit_at
+        if at is not None and (known_at is None or at + shift - known_at > NOISE):
+            self.opened = Opened(at + shift, self.opened.files, found_dead_at=at + shift)
         return census
 
     def idle(self, connection: sqlite3.Connection) -> float:
@@ -105,6 +115,8 @@ class Upkeep:
 
     def pruning(self, now: float) -> Pruning:
         """A going through the file with our bounds."""
+        # By whichever clock it is earlier: no host goes whose wait is unserved by its own.
+        now = min(now, now - (self.presence.shift or 0.0))
         return Pruning(now=now, max_bytes=self._max_bytes, max_age=self._max_age)
 
     def _file_number(self, connection: sqlite3.Connection) -> float:

@@ -57,6 +57,8 @@ class Opened:
     """When every host is taken to have been visited, known or not: something may have been lost then."""
     files: int
     """How many files it has been since the store was made: a new one lacks all that was written before."""
+    found_dead_at: float | None = None
+    """When another process was last found dead that may not have written all it knew, if ever."""
 
 
 class WriteBehind:
@@ -217,6 +219,9 @@ class WriteBehind:
         before, self._noticed = self._noticed, opened
         if self.lost is None:
             self._assume(opened)
+        if opened.found_dead_at is not None:
+            # It may have been at hosts that we know as well.
+            self.memory.visit_all(opened.found_dead_at)
         if before is not None and opened.files > before.files:
             self.memory.pending = dict(self.memory.states)
             if self.lost is None and self._writing is None and not self._is_closed:

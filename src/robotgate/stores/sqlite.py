@@ -94,6 +94,7 @@ class SQLiteStore:
             clock=self._clock,
             max_bytes=max_bytes,
             max_age=max_age,
+            is_steady=clock is None or isinstance(clock, SystemClock),
             tell=self._tell,
         )
         self._database = Database(self.path, opening=self._upkeep.opening, idle=self._idle)
