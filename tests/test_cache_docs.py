@@ -7,8 +7,11 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Final, TypeAlias, cast
 
 import pytest
@@ -63,20 +66,48 @@ async def test_program_remembers(
 
 
 def test_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each as it stands there, one after the other; but for the one that asks a site, which is only known to exist."""
+    """Each as it stands there, one after the other; but that the one that asks a site is given one of ours."""
     monkeypatch.chdir(tmp_path)
     store = tmp_path / "cache.db"
     asyncio.run(_keep(store))
 
-    for command in COMMANDS:
-        program, *arguments = shlex.split(command)
-        if "refresh" in arguments:
-            arguments = ["cache", "refresh", "--help"]
-        else:
+    with serving() as (site, asked):
+        for command in COMMANDS:
+            program, *arguments = shlex.split(command)
             arguments += ["--store", str(store)]
-        ended = CliRunner().invoke(robotgate, arguments)
-        assert program == "robotgate"
-        assert ended.exit_code == 0, ended.output
+            if "refresh" in arguments:
+                arguments[arguments.index("https://example.org")] = site
+                arguments.append("--allow-private-addresses")
+            ended = CliRunner().invoke(robotgate, arguments)
+            assert program == "robotgate"
+            assert ended.exit_code == 0, ended.output
+    assert asked == ["/robots.txt"]
+    assert (tmp_path / "sites.jsonl").exists()
+
+
+@contextmanager
+def serving() -> Iterator[tuple[str, list[str]]]:
+    """A site in a thread of its own, as the commands have event loops of their own; and what it was asked for."""
+    asked: list[str] = []
+
+    class Empty(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Nothing to say."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Empty) as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", asked
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def test_every_command_is_told_of() -> None:

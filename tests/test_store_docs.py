@@ -6,9 +6,11 @@ import inspect
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 from tests.test_readme import ROOT, blocks
 
-from robotgate import MemoryStore, RobotGate, SQLiteStore
+from robotgate import MemoryStore, Outcome, RobotGate, SQLiteStore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,15 +20,35 @@ if TYPE_CHECKING:
 PAGE: Final = (ROOT / "docs" / "store.md").read_text(encoding="utf-8")
 (PROGRAM,) = blocks(PAGE, "python")
 
-Main: TypeAlias = Callable[[str], Coroutine[object, object, None]]
+Main: TypeAlias = Callable[..., Coroutine[object, object, None]]
 
 
-async def test_program_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It asks no site; it opens its file, and closes it."""
+async def test_program_remembers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Started again on its file, it knows the rules and counts on; a file that cannot be opened would know neither."""
     names: dict[str, object] = {"__name__": "store"}
     exec(compile(PROGRAM, "<docs/store.md>", "exec"), names)
-    await cast("Main", names["main"])(str(tmp_path / "cache.db"))
-    assert capsys.readouterr().out == "<RobotGate 'ExampleBot' sites=0 lanes=0> 0\n"
+    main = cast("Main", names["main"])
+    path = tmp_path / "cache.db"
+    asked: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(request.path)
+        return web.Response(text="" if request.path == "/robots.txt" else "hello")
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", answer)
+    async with TestServer(app) as site:
+        for page in ("/1", "/2"):
+            await main(str(site.make_url(page)), str(path), allow_private_addresses=True, delay=0.1)
+
+    assert asked == ["/robots.txt", "/1", "/2"]
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("200, 2 visits, rules of ")
+    assert second == first.replace("2 visits", "3 visits")
+    store = SQLiteStore(path)
+    assert [(key, state.visits) async for key, state in store.hosts()] == [("127.0.0.1", 3)]
+    assert [record.outcome async for record in store.records()] == [Outcome.SUCCESS]
+    await store.aclose()
 
 
 def test_bounds_are_those_of_the_code() -> None:

@@ -130,6 +130,20 @@ async def test_disallowed_pages_are_never_asked_for(web: Web, one: str, two: str
     assert "Traceback" not in crawled.log
 
 
+async def test_next_crawl_goes_on_where_the_last_one_ended(
+    web: Web, one: str, crawl: Crawl, tmp_path: Path
+) -> None:
+    """With a store in a file, robots.txt is asked for once, and no page comes sooner for a new process."""
+    options = {"delay": 3.0, "store": str(tmp_path / "cache.db")}
+    last = await crawl(f"{one}/1", ROBOTGATE_OPTIONS=options)
+    following = await crawl(f"{one}/2", ROBOTGATE_OPTIONS=options)
+    assert last.seen + following.seen == [(200, f"{one}/1"), (200, f"{one}/2")]
+    assert web.urls == [f"{one}/robots.txt", f"{one}/1", f"{one}/2"]
+    assert min(web.gaps("one.test")) >= 3 - LATE
+    assert following.told() == {"allowed": 1, "turns": 1}
+    assert "Traceback" not in last.log + following.log
+
+
 @pytest.mark.parametrize("path", ["/private/%2e%2e/ok", "/private/../ok", "/ok/.%2E?x", "/./ok", "/ok/."])
 async def test_path_that_servers_may_read_otherwise_is_refused(
     web: Web, one: str, crawl: Crawl, path: str
