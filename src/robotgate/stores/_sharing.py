@@ -72,6 +72,8 @@ class Sharing:
         self._has_company = False
         """Whether somebody was since we last knew that: whatever we do is written at once."""
         self._is_settled = False
+        self._heard_at = 0.0
+        """Our last sign of life of which the event loop has heard who was there then (monotonic)."""
         self._is_returning = False
         self._under_way = 0
         """Transactions of which we do not know yet what came of them."""
@@ -82,7 +84,7 @@ class Sharing:
     @property
     def is_shared(self) -> bool:
         """Whether there are others, or may be."""
-        return not self._is_alone or monotonic() - self._presence.beat_at > STALE
+        return not self._is_alone or monotonic() - self._heard_at > STALE
 
     def bind(self, loop: asyncio.AbstractEventLoop) -> None:
         """Go on in an event loop; in the one before, nothing is under way any more."""
@@ -185,7 +187,7 @@ class Sharing:
             StoreError: nobody knows, and memory is not enough.
         """
         try:
-            while not self._is_alone:
+            while self.is_shared:
                 await self._settled()
                 if await self._try_lease(origin):
                     break
@@ -219,6 +221,7 @@ class Sharing:
         if self._database.is_ended:
             return
         self._behind.notice()
+        self._heard_at = census.beat_at
         if census.strangers:
             self._is_alone, self._has_company = False, True
             self._greet(census.strangers)
