@@ -14,7 +14,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from robotgate._errors import StoreError
-from robotgate._pacing import HostState
+from robotgate._pacing import CLOCK_GRAIN, HostState
 from robotgate.stores import _booking
 from robotgate.stores._booking import Question
 from robotgate.stores._ledger import Ledger, News
@@ -222,6 +222,9 @@ class Sharing:
             return
         self._behind.notice()
         self._heard_at = census.beat_at
+        if self._behind.lost is None:
+            # Once it is lost nobody can give a sign of life, and all look gone.
+            self._behind.neighbours = len(census.others)
         if census.strangers:
             self._is_alone, self._has_company = False, True
             self._greet(census.strangers)
@@ -327,8 +330,20 @@ class Sharing:
         if self._ledger.under_way(turn.pace_key) >= slots:
             again_at = turn.reserved_at + max(turn.delay, POLL)
             return replace(known, next_allowed_at=max(known.next_allowed_at, again_at))
+        due_at = self._due_by_ourselves(known, turn.delay)
+        if due_at - turn.reserved_at > CLOCK_GRAIN:
+            return replace(known, next_allowed_at=due_at)
         self._ledger.reserve(turn, is_booked=False)
         return None
+
+    def _due_by_ourselves(self, known: HostState, delay: float) -> float:
+        """From when on a host may be visited by us, who know nothing of what the others do there meanwhile.
+
+        Each leaves the delay as often as there are processes: so they keep the mean rate, if not every gap.
+        """
+        if known.last_visit_at is None or not delay:
+            return known.next_allowed_at
+        return max(known.next_allowed_at, known.last_visit_at + delay * (self._behind.neighbours + 1))
 
     def _publish(
         self, pace_key: str, state: HostState, *, turns: dict[int, Turn | None] | None = None, visits: int = 0
