@@ -264,9 +264,12 @@ class RobotsKeeper:
             known: what is not good enough, though it be fresh.
         """
         before = self._record_of(origin)
+        # What somebody has written is there without the lease, for which another process may have to be waited.
+        record = await self._loaded(origin, before)
+        if record is not None and self._is_good_enough(record, known):
+            return self.learn(record)
         async with self._store.lease(origin):
-            record = later(await self._store.load_record(origin), before)
-            self._losses.end(Task.LOAD)
+            record = await self._loaded(origin, before)
             if record is not None and self._is_good_enough(record, known):
                 return self.learn(record)
             ending = await self._reader.read(origin, flight, record)
@@ -280,6 +283,11 @@ class RobotsKeeper:
             self._tell_fetched(site, record, ending)
             await self._save(record)
         return site
+
+    async def _loaded(self, origin: Origin, before: RobotsRecord | None) -> RobotsRecord | None:
+        record = later(await self._store.load_record(origin), before)
+        self._losses.end(Task.LOAD)
+        return record
 
     def _learn_from(self, record: RobotsRecord, ending: Ending) -> Site:
         """Take in what an attempt of our own has come to."""
