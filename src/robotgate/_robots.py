@@ -289,13 +289,14 @@ class RobotsKeeper:
             after: what was learnt up to this instant is not good enough, though it be fresh.
         """
         before = self._record_of(origin)
+        # What somebody has written is there without the lease, for which another process may have to be waited.
+        record = await self._loaded(origin, before)
+        if record is not None and self._is_good_enough(record, after):
+            return await self._learn_loaded(record)
         async with self._store.lease(origin):
-            record = later(await self._store.load_record(origin), before)
-            self._losses.end(Task.LOAD)
+            record = await self._loaded(origin, before)
             if record is not None and self._is_good_enough(record, after):
-                site = self.learn(record)
-                await self._lanes.load(origin)
-                return site
+                return await self._learn_loaded(record)
             ending = await self._reader.read(origin, flight, record)
             now, learnt = self._clock.now(), self.sites.get(origin.text)
             if learnt is not None and learnt.record is not before and now < learnt.fresh_until_at:
@@ -306,6 +307,17 @@ class RobotsKeeper:
             site = self._learn_from(record, ending)
             self._tell_fetched(site, record, ending)
             await self._save(record)
+        return site
+
+    async def _loaded(self, origin: Origin, before: RobotsRecord | None) -> RobotsRecord | None:
+        record = later(await self._store.load_record(origin), before)
+        self._losses.end(Task.LOAD)
+        return record
+
+    async def _learn_loaded(self, record: RobotsRecord) -> Site:
+        """Take in what the store had; what it knows of the host goes with it."""
+        site = self.learn(record)
+        await self._lanes.load(record.origin)
         return site
 
     def _learn_from(self, record: RobotsRecord, ending: Ending) -> Site:

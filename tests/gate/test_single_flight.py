@@ -16,6 +16,7 @@ from robotgate import (
     HostUnavailableError,
     MemoryStore,
     Origin,
+    Outcome,
     Reason,
     RobotsRecord,
     StoreError,
@@ -173,6 +174,20 @@ async def test_failure_of_the_lease_is_shared(web: Web, open_gate: OpenGate) -> 
     assert {type(error) for error in failed} == {StoreError}
     assert store.leases == 1
     assert web.visits == []
+
+
+async def test_fresh_record_needs_no_lease(web: Web, open_gate: OpenGate) -> None:
+    """What another has fetched is read without waiting for anybody: `max_wait` does not bound that."""
+    store, now = FailingLeaseStore(), time.time()
+    page = "http://site.example/page"
+    await store.save_record(
+        RobotsRecord(
+            origin=Origin.of(page), outcome=Outcome.MISSING, checked_at=now, fresh_until_at=now + 3600.0
+        )
+    )
+    gate = await open_gate(store=store)
+    assert await gate.allowed(page)
+    assert (store.leases, web.visits) == (0, [])
 
 
 async def test_slow_hosts_are_asked_side_by_side(web: Web, gate: RobotGate) -> None:

@@ -39,6 +39,8 @@ class Census:
     """Those of them who have not written that they know of us."""
     may_have_lost: bool
     """Whether a process is gone that did not leave, and may not have written all it knew."""
+    beat_at: float = 0.0
+    """Our own sign of life by then (monotonic)."""
 
     @property
     def is_settled(self) -> bool:
@@ -100,7 +102,13 @@ class Presence:
             )
             self.beat_at = at
         self.has_company = bool(others)
-        return Census(others, others - known, others - aware, may_have_lost=bool(gone - aware))
+        return Census(
+            others,
+            others - known,
+            others - aware,
+            may_have_lost=bool(gone - aware),
+            beat_at=self.beat_at,
+        )
 
     def _acquainted(self, connection: sqlite3.Connection) -> tuple[set[str], set[str]]:
         """Whom we know, and who knows us, as far as that is written."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from robotgate import _pacing
 from robotgate._errors import StoreError
-from robotgate._pacing import HostState
+from robotgate._pacing import CLOCK_GRAIN, HostState
 from robotgate.stores import _booking
 from robotgate.stores._booking import Question
 from robotgate.stores._ledger import Ledger, News
@@ -73,6 +73,8 @@ class Sharing:
         self._has_company = False
         """Whether somebody was since we last knew that: whatever we do is written at once."""
         self._is_settled = False
+        self._heard_at = 0.0
+        """Our last sign of life of which the event loop has heard who was there then (monotonic)."""
         self._is_returning = False
         self._under_way = 0
         """Transactions of which we do not know yet what came of them."""
@@ -83,7 +85,7 @@ class Sharing:
     @property
     def is_shared(self) -> bool:
         """Whether there are others, or may be."""
-        return not self._is_alone or monotonic() - self._presence.beat_at > STALE
+        return not self._is_alone or monotonic() - self._heard_at > STALE
 
     def bind(self, loop: asyncio.AbstractEventLoop) -> None:
         """Go on in an event loop; in the one before, nothing is under way any more."""
@@ -189,7 +191,7 @@ class Sharing:
             StoreError: nobody knows, and memory is not enough.
         """
         try:
-            while not self._is_alone:
+            while self.is_shared:
                 await self._settled()
                 if await self._try_lease(origin):
                     break
@@ -223,6 +225,10 @@ class Sharing:
         if self._database.is_ended:
             return
         self._behind.notice()
+        self._heard_at = census.beat_at
+        if self._behind.lost is None:
+            # Once it is lost nobody can give a sign of life, and all look gone.
+            self._behind.neighbours = len(census.others)
         if census.strangers:
             self._is_alone, self._has_company = False, True
             self._greet(census.strangers)
@@ -330,8 +336,20 @@ class Sharing:
         if self._ledger.under_way(turn.pace_key) >= slots:
             again_at = turn.reserved_at + max(turn.delay, POLL)
             return replace(known, next_allowed_at=max(known.next_allowed_at, again_at))
+        due_at = self._due_by_ourselves(known, turn.delay)
+        if due_at - turn.reserved_at > CLOCK_GRAIN:
+            return replace(known, next_allowed_at=due_at)
         self._ledger.reserve(turn, is_booked=False)
         return None
+
+    def _due_by_ourselves(self, known: HostState, delay: float) -> float:
+        """From when on a host may be visited by us, who know nothing of what the others do there meanwhile.
+
+        Each leaves the delay as often as there are processes: so they keep the mean rate, if not every gap.
+        """
+        if known.last_visit_at is None or not delay:
+            return known.next_allowed_at
+        return max(known.next_allowed_at, known.last_visit_at + delay * (self._behind.neighbours + 1))
 
     def _publish(
         self, pace_key: str, state: HostState, *, turns: dict[int, Turn | None] | None = None, visits: int = 0

@@ -85,6 +85,8 @@ class WriteBehind:
         self.assumed: HostState | None = None
         """What is taken to be true of a host of which nothing is known."""
         self.lost: StoreError | None = None
+        self.neighbours = 0
+        """Other processes that had the file open, the last time that it could tell."""
         self._database = database
         self._write = write
         self._opened = opened
@@ -178,7 +180,7 @@ class WriteBehind:
         if self.lost is None:
             self.assumed = HostState(last_visit_at=self._clock.now())
             if self._when_lost is WhenLost.MEMORY:
-                self._warn(error)
+                self._warn(self._with_neighbours(error))
         self.lost = error
         savers, self._savers = self._savers, []
         _settle(savers, None if self._when_lost is WhenLost.MEMORY else error)
@@ -308,6 +310,13 @@ class WriteBehind:
             self.flush()
         elif self.memory.pending or self.records:
             self._alarm.ring_in(FLUSH_DELAY)
+
+    def _with_neighbours(self, error: StoreError) -> StoreError:
+        """The error, and what it means for the pace that others have it as well."""
+        if not self.neighbours:
+            return error
+        many = self.neighbours + 1
+        return StoreError(f"{error}. {many} processes share it: each leaves {many} times a host's delay")
 
     def _warn(self, error: StoreError) -> None:
         """Say it once: a file that fails in one place only is back, and lost again, every other second."""

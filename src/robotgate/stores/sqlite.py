@@ -18,6 +18,7 @@ from robotgate.stores._database import Database
 from robotgate.stores._faults import WhenLost, fault
 from robotgate.stores._lease import Lease
 from robotgate.stores._path import file_path
+from robotgate.stores._pulse import Pulse
 from robotgate.stores._shared_lease import SharedLease
 from robotgate.stores._sharing import Sharing
 from robotgate.stores._together import Together
@@ -119,6 +120,7 @@ class SQLiteStore:
         self._records = Together(self._read_records)
         self._leases: dict[Origin, Lock] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._pulse: Pulse | None = None
         self._closing: asyncio.Future[None] | None = None
         self._is_closed = False
 
@@ -376,6 +378,7 @@ class SQLiteStore:
                 self._hosts, self._records = Together(self._read_hosts), Together(self._read_records)
                 self._leases = {}
             self._loop = loop
+            self._pulse = Pulse(loop)
             self._sharing.bind(loop)
 
     def _lose(self, error: StoreError) -> None:
@@ -428,7 +431,7 @@ class SQLiteStore:
         return known
 
     def _idle(self, connection: sqlite3.Connection) -> float:
-        if self._loop is not None and self._loop.is_closed():
+        if self._pulse is not None and not self._pulse.is_felt():
             # Nobody here would answer those who come: let them take us for gone, which we are until somebody asks.
             return HEARTBEAT
         return self._upkeep.idle(connection)
