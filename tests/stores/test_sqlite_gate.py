@@ -6,10 +6,11 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+import aiohttp
 import pytest
 from tests.waiting import until
 
-from robotgate import HostState, HostUnavailableError, SQLiteStore, StoreError, WhenLost
+from robotgate import HostState, HostUnavailableError, RobotGate, SQLiteStore, StoreError, WhenLost
 from robotgate.stores import _database, _write_behind
 
 if TYPE_CHECKING:
@@ -37,6 +38,24 @@ async def test_restart_fetches_nothing_again_and_keeps_the_delay(
         await store.aclose()
     assert web.urls == [ROBOTS, PAGE, PAGE, PAGE]
     assert min(web.gaps("a.example")) >= DELAY
+
+
+async def test_restart_within_a_crawl_delay(web: Web, tmp_path: Path) -> None:
+    """A crawler of another name finds what the first has left: the file, read by its own name, and the wait it asks."""
+    ours = "User-agent: OneBot\nUser-agent: TwoBot\nDisallow: /private\nCrawl-delay: 0.5\n"
+    web.serve(ROBOTS, f"{ours}\nUser-agent: *\nDisallow: /\n")
+    for agent, is_allowed in (("OneBot/1.0", True), ("ThreeBot/1.0", False), ("TwoBot/2.0", True)):
+        async with (
+            aiohttp.ClientSession(connector=web.connector()) as session,
+            RobotGate(
+                agent, contact="bot@example.org", session=session, store=tmp_path / "cache.db", delay=0
+            ) as gate,
+        ):
+            assert await gate.allowed(PAGE) is is_allowed
+            if is_allowed:
+                await gate.fetch(PAGE)
+    assert web.urls == [ROBOTS, PAGE, PAGE]
+    assert min(web.gaps("a.example")) >= 0.5
 
 
 async def test_block_outlives_the_process(web: Web, open_gate: OpenGate, tmp_path: Path) -> None:
