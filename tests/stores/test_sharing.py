@@ -514,6 +514,28 @@ async def test_assumed_visit_is_told_on_the_clock_of_each(path: Path) -> None:
 
 
 @pytest.mark.parametrize("seconds", [-3600.0, 3600.0])
+async def test_listing_tells_instants_by_our_clock(path: Path, seconds: float) -> None:
+    """One host at a time or all of them, what another has written is told on the clock of who asks."""
+    store = SQLiteStore(path, clock=Shifted(seconds))
+    async with opened(path) as one:
+        await store.open()
+        await until(lambda: one.is_shared)
+        assert await ask(one) is None
+        begin(one)
+        ended = end(one)
+        listed = [state async for _, state in one.hosts()]
+        assert [state.next_allowed_at for state in listed] == [
+            pytest.approx(ended.next_allowed_at, abs=0.001)
+        ]
+        elsewhere = [state async for _, state in store.hosts()]
+        assert [state.next_allowed_at for state in elsewhere] == [
+            pytest.approx(ended.next_allowed_at + seconds, abs=0.001)
+        ]
+        assert elsewhere == [await store.host(HOST)]
+        await store.aclose()
+
+
+@pytest.mark.parametrize("seconds", [-3600.0, 3600.0])
 async def test_left_alone_with_another_clock_asks_nobody(path: Path, seconds: float) -> None:
     """The file's clock becomes that of whoever is left, and what it has under way with it."""
     store = SQLiteStore(path, clock=Shifted(seconds))

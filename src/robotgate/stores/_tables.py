@@ -82,11 +82,19 @@ def read_hosts(
 
 
 def hosts_after(
-    connection: sqlite3.Connection, after: str | None, *, limit: int, now: float
+    connection: sqlite3.Connection,
+    after: str | None,
+    *,
+    limit: int,
+    now: float,
+    trusts_clock: bool = False,
 ) -> list[tuple[str, HostState]]:
-    """The next hosts by pace key; from the first, after none."""
+    """The next hosts by pace key; from the first, after none. `trusts_clock` as for `read_hosts`."""
     rows = connection.execute(_HOSTS_AFTER, (_FIRST if after is None else text(after), limit)).fetchall()
-    return [(key := text_of(pace_key), _host(key, row, now)[0]) for pace_key, *row in rows]
+    return [
+        (key := text_of(pace_key), _host(key, row, now, trusts_clock=trusts_clock)[0])
+        for pace_key, *row in rows
+    ]
 
 
 def forget_host(connection: sqlite3.Connection, pace_key: str) -> bool:

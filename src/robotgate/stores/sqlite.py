@@ -264,9 +264,7 @@ class SQLiteStore:
         """
         last: str | None = None
         await self._caught_up()
-        while page := await self._database.read(
-            partial(_tables.hosts_after, after=last, limit=PAGE, now=self._clock.now())
-        ):
+        while page := await self._database.read(partial(self._hosts_after, last)):
             for pace_key, state in page:
                 yield pace_key, self._behind.memory.states.get(pace_key, state)
             last = page[-1][0]
@@ -406,6 +404,18 @@ class SQLiteStore:
             trusts_clock=presence.has_company,
         )
         return {key: (_pacing.moved(state, shift), is_back) for key, (state, is_back) in found.items()}
+
+    def _hosts_after(self, last: str | None, connection: sqlite3.Connection) -> list[tuple[str, HostState]]:
+        presence = self._upkeep.presence
+        shift = presence.shift or 0.0
+        found = _tables.hosts_after(
+            connection,
+            last,
+            limit=PAGE,
+            now=self._clock.now() - shift,
+            trusts_clock=presence.has_company,
+        )
+        return [(key, _pacing.moved(state, shift)) for key, state in found]
 
     def _read_records(self, origins: Collection[Origin]) -> asyncio.Future[dict[Origin, RobotsRecord]]:
         work = partial(_tables.read_records, origins=origins, now=self._clock.now())
