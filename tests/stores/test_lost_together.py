@@ -11,6 +11,7 @@ import pytest
 from tests.waiting import until
 
 from robotgate import HostState, SQLiteStore, SystemClock, WhenLost
+from robotgate.stores import _database
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,6 +20,12 @@ HOST: Final = "a.example"
 DELAY: Final = 100.0
 GRAIN: Final = 1e-3
 """Seconds; a question's instant is told by another clock than the store's."""
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that stays locked is lost sooner; a sign of life may wait in vain before what is to be written does."""
+    monkeypatch.setattr(_database, "BUSY_TIMEOUT", 0.2)
 
 
 async def ask(store: SQLiteStore, *, at: float, delay: float = DELAY) -> HostState | None:
