@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from robotgate import HostState, MemoryStore, StoreError
+from robotgate import HostState, MemoryStore, Postponed, StoreError
 from robotgate._pacing import CLOCK_GRAIN, merged
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class BookedStore(MemoryStore):
 
     async def reserve(
         self, pace_key: str, *, state: HostState, now: float, slots: int, delay: float
-    ) -> HostState | None:
+    ) -> Postponed | None:
         """Take a slot that is free and due."""
         await asyncio.sleep(self.takes)
         if self.fails:
@@ -68,29 +68,38 @@ class BookedStore(MemoryStore):
         except asyncio.CancelledError:
             if again_at is None:
                 book.reserved[pace_key] -= 1
-                book.hosts[pace_key] = known
+                told = book.hosts[pace_key]
+                book.hosts[pace_key] = replace(told, visits=told.visits - 1)
             raise
-        await self.load_host(pace_key)
-        return None if again_at is None else replace(known, next_allowed_at=again_at)
+        told = await self.load_host(pace_key) or HostState()
+        return None if again_at is None else Postponed(told, again_at)
+
+    def withdraw(self, pace_key: str) -> None:
+        """There is no line: whoever asks first has the slot."""
 
     def begin_visit(self, pace_key: str, state: HostState) -> None:
         """A request is sent."""
-        self.book.reserved[pace_key] -= self.book.reserved[pace_key] > 0
+        was_reserved = self.book.reserved[pace_key] > 0
+        self.book.reserved[pace_key] -= was_reserved
         self.book.under_way[pace_key] += 1
-        self.remember_host(pace_key, state)
+        self._tell(pace_key, state, visits=0 if was_reserved else 1)
 
     def end_visit(self, pace_key: str, state: HostState) -> None:
         """A request has ended, or will not be sent."""
-        taken = self.book.under_way if self.book.under_way[pace_key] else self.book.reserved
+        was_sent = self.book.under_way[pace_key] > 0
+        taken = self.book.under_way if was_sent else self.book.reserved
         assert taken[pace_key]
         taken[pace_key] -= 1
-        self.remember_host(pace_key, state)
+        self._tell(pace_key, state, visits=0 if was_sent else -1)
 
     def remember_host(self, pace_key: str, state: HostState) -> None:
         """Everybody hears of it."""
-        known, before = self.book.hosts.get(pace_key, HostState()), self.recall_host(pace_key) or HostState()
-        visits = known.visits + state.visits - before.visits
-        self.book.hosts[pace_key] = replace(merged(known, state), visits=visits)
+        before = self.recall_host(pace_key) or HostState()
+        self._tell(pace_key, state, visits=state.visits - before.visits)
+
+    def _tell(self, pace_key: str, state: HostState, *, visits: int) -> None:
+        known = self.book.hosts.get(pace_key, HostState())
+        self.book.hosts[pace_key] = replace(merged(known, state), visits=known.visits + visits)
         super().remember_host(pace_key, state)
 
     async def load_host(self, pace_key: str) -> HostState | None:

@@ -47,6 +47,7 @@ PUBLIC: Final = [
     "Outcome",
     "PaceKey",
     "PaceKeyPolicy",
+    "Postponed",
     "Pruned",
     "PublicConnector",
     "ReadyTurns",

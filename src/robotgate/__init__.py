@@ -63,7 +63,7 @@ from robotgate._overrides import NO_RATE, HostOverride
 from robotgate._pace_key import PaceKey, PaceKeyPolicy
 from robotgate._pacing import HostState
 from robotgate._parse import Group, Record
-from robotgate._ports import Catalogue, Clock, Fetcher, Pruned, SharedStore, Store
+from robotgate._ports import Catalogue, Clock, Fetcher, Postponed, Pruned, SharedStore, Store
 from robotgate._public import PublicConnector
 from robotgate._ready import ReadyTurns
 from robotgate._recheck import Recheck
@@ -116,6 +116,7 @@ __all__ = [
     "Outcome",
     "PaceKey",
     "PaceKeyPolicy",
+    "Postponed",
     "Pruned",
     "PublicConnector",
     "ReadyTurns",

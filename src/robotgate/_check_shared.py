@@ -12,7 +12,7 @@ from robotgate._clock import SystemClock
 from robotgate._pacing import CLOCK_GRAIN, HostState
 
 if TYPE_CHECKING:
-    from robotgate._ports import SharedStore
+    from robotgate._ports import Postponed, SharedStore
 
 DELAY: Final = 0.2
 """Seconds between the visits that are tried."""
@@ -31,7 +31,7 @@ class Visitor:
     def _state(self, at: float) -> HostState:
         return HostState(last_visit_at=at, next_allowed_at=at + DELAY, visits=1)
 
-    async def ask(self, pace_key: str) -> HostState | None:
+    async def ask(self, pace_key: str) -> Postponed | None:
         """Ask once for the host's slot."""
         now = self.clock.now()
         return await self.store.reserve(pace_key, state=self._state(now), now=now, slots=1, delay=DELAY)
@@ -77,7 +77,7 @@ async def _check_turns(one: Visitor, two: Visitor) -> None:
     known = await in_time(two.ask(KEY), "reserve: it does not end")
     if known is None:
         raise AssertionError("reserve: the host's one slot is had by two")
-    expect(known.next_allowed_at > asked_at, "reserve: it is worth asking again when it was asked")
+    expect(known.again_at > asked_at, "reserve: it is worth asking again when it was asked")
     expect(one.store.is_shared, "is_shared: it is, since the other has been given an answer")
     expect(two.store.is_shared, "is_shared: it is, since another uses it")
     # So that its end is another instant than its beginning.
@@ -124,7 +124,7 @@ async def _check_blocks(one: Visitor, two: Visitor) -> None:
             known = await two.ask(key)
             if known is None:
                 two.end(key)
-            elif max(known.blocked_until_at, known.next_allowed_at) > now + _BLOCK / 2:
+            elif known.state.blocked_until_at > now + _BLOCK / 2:
                 return
             await asyncio.sleep(_LOOK)
 

@@ -267,6 +267,13 @@ class Lane:
     async def _admit(self, origin: Origin, terms: Terms) -> Admission:
         if self.is_held_by(asyncio.current_task()):
             raise self.nested()
+        try:
+            return await self._admitted(origin, terms)
+        finally:
+            if self._queue.is_empty and not self._is_starting:
+                self._pacer.withdraw()
+
+    async def _admitted(self, origin: Origin, terms: Terms) -> Admission:
         bound = terms.bound
         deadline_at = None if terms.max_wait is None else self._clock.now() + terms.max_wait
         while True:

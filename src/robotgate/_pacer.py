@@ -42,6 +42,7 @@ class Pacer:
     """
 
     __slots__ = (
+        "_again_at",
         "_limiter",
         "_losses",
         "_members",
@@ -71,6 +72,7 @@ class Pacer:
         self._store = store
         self._losses = losses
         self._reserved: HostState | None = None
+        self._again_at: float | None = None
         self._limiter: AsyncLimiter | None = None
         self.heeds_latency = False
         """Whether the delay grows with the time that responses take."""
@@ -93,6 +95,8 @@ class Pacer:
 
     def earliest_start_at(self, *, now: float) -> float:
         """The first instant from now on at which anything may start, as far as time alone tells."""
+        if self._again_at is not None:
+            now = max(now, self._again_at)
         starts = self._starts
         if starts is not None and self._rates:
             now = max(now, *(_quota.due_at(starts, rate) for rate in self._rates))
@@ -110,6 +114,7 @@ class Pacer:
         return (
             self._limiter is None
             and not self._rates
+            and self._again_at is None
             and member.is_plain
             and member.blocked_until_at <= now
             and _pacing.earliest_start_at(self.state, spacing=self.spacing, now=now) <= now
@@ -185,12 +190,17 @@ class Pacer:
             self._losses.begin(Task.REMEMBER, error)
             raise
         if known is None:
-            self._reserved = state
+            self._reserved, self._again_at = state, None
             return True
-        self.state = _pacing.merged(self.state, known)
-        if self.earliest_start_at(now=now) - now <= CLOCK_GRAIN:
-            self.state = replace(self.state, next_allowed_at=now + LEAST_RETRY)
+        self.state = _pacing.merged(self.state, known.state)
+        self._again_at = max(known.again_at, now + LEAST_RETRY)
         return False
+
+    def withdraw(self) -> None:
+        """Nobody waits any more who would ask again."""
+        if self._again_at is not None:
+            self._again_at = None
+            self._store.withdraw(self._pace_key)
 
     def give_back(self) -> None:
         """What was reserved will not begin. The delay behind it stays: others may have been told of it.

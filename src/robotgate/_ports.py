@@ -80,6 +80,17 @@ class Store(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Postponed:
+    """A slot that is not to be had yet."""
+
+    state: HostState
+    """What all processes know of the host together."""
+    again_at: float
+    """When it is worth asking again, by the gate's clock. It may be a place in a line, and is then ours alone: nothing
+    that is known of the host."""
+
+
 class Visits(Protocol):
     """What a lane needs of a store: host states, and which requests are under way."""
 
@@ -98,7 +109,7 @@ class Visits(Protocol):
 
     async def reserve(
         self, pace_key: str, *, state: HostState, now: float, slots: int, delay: float
-    ) -> HostState | None:
+    ) -> Postponed | None:
         """Take one of a host's slots, if it is due as far as all processes know. Cancelled, it leaves nothing taken.
 
         Args:
@@ -109,12 +120,15 @@ class Visits(Protocol):
 
         Returns:
             None when a slot was taken and the request may be sent now. `begin_visit` tells that it is. `end_visit`
-            gives the slot back, whether or not it was. Else what all processes know of the host together, by which it
-            is worth asking again at `next_allowed_at`.
+            gives the slot back, whether or not it was. Else when to ask again; `withdraw` tells that nobody will.
 
         Raises:
             StoreError: nobody knows; the request must not be sent.
         """
+        ...
+
+    def withdraw(self, pace_key: str) -> None:
+        """Nobody here waits for the host any more: what place in a line there was is somebody else's."""
         ...
 
     def begin_visit(self, pace_key: str, state: HostState) -> None:

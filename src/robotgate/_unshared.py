@@ -8,7 +8,7 @@ from robotgate._ports import SharedStore
 
 if TYPE_CHECKING:
     from robotgate._pacing import HostState
-    from robotgate._ports import Store, Visits
+    from robotgate._ports import Postponed, Store, Visits
 
 
 class Unshared:
@@ -26,8 +26,11 @@ class Unshared:
 
     async def reserve(
         self, pace_key: str, *, state: HostState, now: float, slots: int, delay: float
-    ) -> HostState | None:
+    ) -> Postponed | None:
         """Yes: who asks knows all that there is to know."""
+
+    def withdraw(self, pace_key: str) -> None:
+        """There is no line: nobody was ever told to ask again."""
 
 
 def visits_of(store: Store) -> Visits:

@@ -12,7 +12,7 @@ from tests.booked_store import Book, BookedStore
 
 from robotgate import HostState, MemoryStore, Origin, RobotsRecord, SQLiteStore, _check_tools
 from robotgate._check_shared import check_shared
-from robotgate._ports import Pruned, Store
+from robotgate._ports import Postponed, Pruned, Store
 from robotgate.testing import check_store
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ class EverybodysTurn(BookedStore):
 
     async def reserve(
         self, pace_key: str, *, state: HostState, now: float, slots: int, delay: float
-    ) -> HostState | None:
+    ) -> Postponed | None:
         """Yes."""
         return None
 
@@ -221,10 +221,10 @@ class EverybodysTurn(BookedStore):
 class KeepsDelayFromStart(BookedStore):
     """Tells nobody when a visit has ended."""
 
-    def remember_host(self, pace_key: str, state: HostState) -> None:
+    def _tell(self, pace_key: str, state: HostState, *, visits: int) -> None:
         """Only what tells of a beginning."""
         if self.book.under_way[pace_key]:
-            super().remember_host(pace_key, state)
+            super()._tell(pace_key, state, visits=visits)
 
 
 class KeepsBlocks(BookedStore):
@@ -249,7 +249,7 @@ class KeepsTheCancelled(BookedStore):
 
     async def reserve(
         self, pace_key: str, *, state: HostState, now: float, slots: int, delay: float
-    ) -> HostState | None:
+    ) -> Postponed | None:
         """Whether or not anybody waits for the answer."""
         return await asyncio.shield(super().reserve(pace_key, state=state, now=now, slots=slots, delay=delay))
 

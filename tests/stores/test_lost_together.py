@@ -32,7 +32,8 @@ async def ask(store: SQLiteStore, *, at: float, delay: float = DELAY) -> HostSta
     """Reserve a turn at an instant, as a lane does."""
     known = store.recall_host(HOST) or HostState()
     state = replace(known, last_visit_at=at, next_allowed_at=at + delay, visits=known.visits + 1)
-    return await store.reserve(HOST, state=state, now=at, slots=1, delay=delay)
+    later = await store.reserve(HOST, state=state, now=at, slots=1, delay=delay)
+    return None if later is None else replace(later.state, next_allowed_at=later.again_at)
 
 
 def visit(store: SQLiteStore, *, at: float, delay: float = DELAY) -> None:

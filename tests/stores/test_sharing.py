@@ -75,7 +75,8 @@ async def ask(
     at = now() if at is None else at
     known = store.recall_host(HOST) or HostState()
     state = replace(known, last_visit_at=at, next_allowed_at=at + delay, visits=known.visits + 1)
-    return await store.reserve(HOST, state=state, now=at, slots=slots, delay=delay)
+    later = await store.reserve(HOST, state=state, now=at, slots=slots, delay=delay)
+    return None if later is None else replace(later.state, next_allowed_at=later.again_at)
 
 
 def begin(store: SQLiteStore, *, delay: float = DELAY, ahead: float = 0.0) -> HostState:

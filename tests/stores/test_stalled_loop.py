@@ -47,7 +47,8 @@ async def ask(store: SQLiteStore, *, delay: float = DELAY) -> HostState | None:
     known = store.recall_host(HOST) or HostState()
     state = replace(known, last_visit_at=at, next_allowed_at=at + delay, visits=known.visits + 1)
     async with asyncio.timeout(20):
-        return await store.reserve(HOST, state=state, now=at, slots=1, delay=delay)
+        later = await store.reserve(HOST, state=state, now=at, slots=1, delay=delay)
+        return None if later is None else replace(later.state, next_allowed_at=later.again_at)
 
 
 async def come(store: SQLiteStore) -> None:

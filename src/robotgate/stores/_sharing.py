@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Final
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from robotgate import _pacing
 from robotgate._errors import StoreError
 from robotgate._pacing import CLOCK_GRAIN, HostState
+from robotgate._ports import Postponed
 from robotgate.stores import _booking
 from robotgate.stores._booking import Question
 from robotgate.stores._ledger import Ledger, News
@@ -158,7 +158,7 @@ class Sharing:
 
     async def reserve(
         self, pace_key: str, *, state: HostState, now: float, slots: int, delay: float
-    ) -> HostState | None:
+    ) -> Postponed | None:
         """As `SharedStore.reserve`."""
         ahead = now - monotonic()
         while True:
@@ -177,7 +177,7 @@ class Sharing:
                 continue
             known = self._behind.memory.learn(pace_key, answer.state)
             if answer.again_at is not None:
-                return replace(known, next_allowed_at=max(known.next_allowed_at, answer.again_at))
+                return Postponed(known, answer.again_at)
             if monotonic() + ahead - turn.reserved_at < STALE:
                 self._ledger.reserve(turn, is_booked=True)
                 return None
@@ -330,15 +330,15 @@ class Sharing:
             self.leave_lease(origin)
             raise
 
-    def _by_ourselves(self, turn: Turn, slots: int) -> HostState | None:
+    def _by_ourselves(self, turn: Turn, slots: int) -> Postponed | None:
         """The answer while the file is lost and memory is enough."""
         known = self._behind.memory.states.get(turn.pace_key, HostState())
         if self._ledger.under_way(turn.pace_key) >= slots:
             again_at = turn.reserved_at + max(turn.delay, POLL)
-            return replace(known, next_allowed_at=max(known.next_allowed_at, again_at))
+            return Postponed(known, again_at)
         due_at = self._due_by_ourselves(known, turn.delay)
         if due_at - turn.reserved_at > CLOCK_GRAIN:
-            return replace(known, next_allowed_at=due_at)
+            return Postponed(known, due_at)
         self._ledger.reserve(turn, is_booked=False)
         return None
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from robotgate._access import RobotsRecord
     from robotgate._pacing import HostState
-    from robotgate._ports import Clock, Pruned
+    from robotgate._ports import Clock, Postponed, Pruned
     from robotgate._urls import Origin
     from robotgate.stores._lease import Lock
     from robotgate.stores._ledger import News
@@ -214,7 +214,7 @@ class SQLiteStore:
 
     async def reserve(
         self, pace_key: str, *, state: HostState, now: float, slots: int, delay: float
-    ) -> HostState | None:
+    ) -> Postponed | None:
         """Take one of a host's slots, if it is due as far as all processes know. Cancelled, it leaves nothing taken.
 
         Who has just opened the file waits here until everybody else knows of him: a second at most.
@@ -224,6 +224,9 @@ class SQLiteStore:
         """
         self._bind()
         return await self._sharing.reserve(pace_key, state=state, now=now, slots=slots, delay=delay)
+
+    def withdraw(self, pace_key: str) -> None:
+        """Nothing: whoever asks when the host is due has its slot, in whatever order."""
 
     def begin_visit(self, pace_key: str, state: HostState) -> None:
         """As `remember_host`, of a request that is sent.
