@@ -1,0 +1,1 @@
+"""The store in a Redis or Valkey server, which a fleet shares."""

@@ -1,0 +1,70 @@
+"""Under which keys things are kept.
+
+Every key carries a hash tag, that of its bucket, so that all that one operation touches lies in one slot of a cluster.
+A host and an origin have the bucket of their own text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from zlib import crc32
+
+if TYPE_CHECKING:
+    from robotgate._urls import Origin
+
+BUCKETS: Final = 256
+
+
+def bucket_of(name: str) -> int:
+    """The bucket of a pace key, or of an origin as text."""
+    return crc32(_text(name)) % BUCKETS
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The keys of one fleet.
+
+    Args:
+        prefix: before all of them; fleets with different ones know nothing of each other.
+    """
+
+    prefix: str
+
+    def epoch(self, bucket: int) -> bytes:
+        """Since when a bucket has been complete: a hash of the server's run and an instant."""
+        return self._key(bucket, "epoch", "")
+
+    def host(self, pace_key: str) -> bytes:
+        """All that is known of a host, its requests under way, and who waits for it: a hash."""
+        return self._key(bucket_of(pace_key), "host", pace_key)
+
+    def record(self, origin: Origin) -> bytes:
+        """An origin's robots.txt: a hash."""
+        return self._key(bucket_of(origin.text), "robots", origin.text)
+
+    def lease(self, origin: Origin) -> bytes:
+        """Who has the sole right to ask for an origin's robots.txt."""
+        return self._key(bucket_of(origin.text), "lease", origin.text)
+
+    def fleet(self, what: str) -> bytes:
+        """What belongs to the fleet as a whole; in bucket 0."""
+        return self._key(0, what, "")
+
+    def pattern(self, what: str) -> bytes:
+        """A pattern for SCAN that finds all keys of one kind, of this prefix alone."""
+        escaped = "".join(f"\\{char}" if char in r"*?[]\^-" else char for char in self.prefix)
+        return _text(f"{escaped}{{*}}:{what}:*")
+
+    def name_in(self, key: bytes) -> str:
+        """The pace key, or the origin as text, that a key stands for."""
+        _, _, rest = key.removeprefix(_text(self.prefix)).partition(b"}:")
+        return rest.partition(b":")[2].decode("utf-8", "surrogatepass")
+
+    def _key(self, bucket: int, what: str, name: str) -> bytes:
+        return _text(f"{self.prefix}{{{bucket}}}:{what}:{name}")
+
+
+def _text(text: str) -> bytes:
+    """A pace key is whatever the operator's function makes of a URL."""
+    return text.encode("utf-8", "surrogatepass")

