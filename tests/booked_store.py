@@ -58,10 +58,11 @@ class BookedStore(MemoryStore):
             raise StoreError("the disk is full: make room")
         book = self.book
         known = book.hosts.get(pace_key, HostState())
+        booked = known
         again_at = self._again_at(pace_key, known, now=now, slots=slots, delay=delay)
         book.questions.append((now, again_at is None))
         if again_at is None:
-            book.hosts[pace_key] = replace(merged(known, state), visits=known.visits + 1)
+            booked = book.hosts[pace_key] = replace(merged(known, state), visits=known.visits + 1)
             book.reserved[pace_key] += 1
         try:
             await asyncio.sleep(self.takes)
@@ -69,7 +70,8 @@ class BookedStore(MemoryStore):
             if again_at is None:
                 book.reserved[pace_key] -= 1
                 told = book.hosts[pace_key]
-                book.hosts[pace_key] = replace(told, visits=told.visits - 1)
+                # As it was, unless somebody has told of more since.
+                book.hosts[pace_key] = known if told is booked else replace(told, visits=told.visits - 1)
             raise
         told = await self.load_host(pace_key) or HostState()
         return None if again_at is None else Postponed(told, again_at)
