@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, TypedDict, Unpack
 
 import aiohttp
@@ -14,7 +16,6 @@ from robotgate import RobotGate
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from pathlib import Path
 
     from robotgate import Clock, Fetcher, StatusPolicy, Store
 
@@ -24,6 +25,24 @@ settings.load_profile("robotgate")
 
 AGENT: Final = "ExampleBot/1.0"
 CONTACT: Final = "bot@example.org"
+SLOWEST: Final = ("integration", "fleet", "stores", "cli", "gate")
+"""Folders in the order in which their tests begin, those of all others after them."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int | None:
+    """Two processes more than there are cores, for many a test waits: for a pace, or for another process."""
+    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
+        return None
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores + 2
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes long begins first, so that at the end no process has a long file left while the others have none."""
+    ranks = {folder: rank for rank, folder in enumerate(SLOWEST)}
+    tests = Path(__file__).parent
+    items.sort(key=lambda item: ranks.get(item.path.relative_to(tests).parts[0], len(ranks)))
 
 
 class GateOptions(TypedDict, total=False):

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from itertools import count
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+TURNS: Final = 200
+"""Turns of the loop within which whatever needs nothing but the loop has happened."""
+PAUSE: Final = 0.002
+"""Seconds between two looks after that: a thread or a process is awaited, which needs the processor more than we do."""
 
 
 async def until(is_so: Callable[[], bool]) -> None:
@@ -16,8 +23,10 @@ async def until(is_so: Callable[[], bool]) -> None:
         TimeoutError: it never became so.
     """
     async with asyncio.timeout(10):
-        while not is_so():  # noqa: ASYNC110  # What is waited for is the state of others, who set no event.
-            await asyncio.sleep(0)
+        for turn in count():
+            if is_so():
+                return
+            await asyncio.sleep(0 if turn < TURNS else PAUSE)
 
 
 async def settle() -> None:

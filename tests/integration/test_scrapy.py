@@ -144,19 +144,19 @@ async def test_next_crawl_goes_on_where_the_last_one_ended(
     assert "Traceback" not in last.log + following.log
 
 
-@pytest.mark.parametrize("path", ["/private/%2e%2e/ok", "/private/../ok", "/ok/.%2E?x", "/./ok", "/ok/."])
-async def test_path_that_servers_may_read_otherwise_is_refused(
-    web: Web, one: str, crawl: Crawl, path: str
-) -> None:
+async def test_path_that_servers_may_read_otherwise_is_refused(web: Web, one: str, crawl: Crawl) -> None:
     """Scrapy sends dot segments as they are, and servers go where they lead; in a query they lead nowhere."""
-    plain = f"{one}/ok?/../x"
-    web.redirect(f"{one}/moved", f"{one}{path}")
-    crawled = await crawl(f"{one}{path}", f"{one}/moved", plain, ROBOTGATE_OPTIONS={"delay": 0})
-    assert sorted(web.urls) == sorted([f"{one}/robots.txt", f"{one}/moved", plain])
+    paths = ["/private/%2e%2e/ok", "/private/../ok", "/ok/.%2E?x", "/./ok", "/ok/."]
+    dotted, plain = [f"{one}{path}" for path in paths], f"{one}/ok?/../x"
+    moved = [f"{one}/moved/{number}" for number in range(len(paths))]
+    for url, target in zip(moved, dotted, strict=True):
+        web.redirect(url, target)
+    crawled = await crawl(*dotted, *moved, plain, ROBOTGATE_OPTIONS={"delay": 0})
+    assert sorted(web.urls) == sorted([f"{one}/robots.txt", *moved, plain])
     assert {url: kind for url, (kind, _) in crawled.refused.items()} == dict.fromkeys(
-        (f"{one}{path}", f"{one}/moved"), "InvalidURLError"
+        [*dotted, *moved], "InvalidURLError"
     )
-    assert crawled.told()["refused"] == 2
+    assert crawled.told()["refused"] == 2 * len(paths)
 
 
 async def test_delay_holds_from_the_end_of_each_response(web: Web, one: str, crawl: Crawl) -> None:

@@ -25,7 +25,7 @@ from robotgate import (
     WhenLost,
 )
 from robotgate._ports import SharedStore
-from robotgate.stores import _file_clock, _processes, _sharing
+from robotgate.stores import _database, _file_clock, _processes, _sharing
 from robotgate.stores._upkeep import HEARTBEAT
 from robotgate.testing import check_store
 
@@ -568,6 +568,13 @@ async def until_shifted(store: SQLiteStore, seconds: float, ended: HostState) ->
             await asyncio.sleep(0.001)
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that stays locked is lost sooner."""
+    monkeypatch.setattr(_database, "BUSY_TIMEOUT", 0.5)
+
+
+@pytest.mark.usefixtures("impatient")
 async def test_lost_file_is_everybodys_error(path: Path) -> None:
     """Nobody knows whether the host is free, so nobody goes."""
     async with two(path) as (one, _):
@@ -582,6 +589,7 @@ async def test_lost_file_is_everybodys_error(path: Path) -> None:
         end_unused(one)
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_lost_file_in_memory_mode_leaves_us_our_own_pace(path: Path) -> None:
     """As the option says: on with what this process knows, and its own slots."""
     careful = SQLiteStore(path)

@@ -229,7 +229,7 @@ async def test_both_killed_and_restarted(web: Web, tmp_path: Path) -> None:
 async def test_suspended_process_does_not_believe_that_it_is_alone(web: Web, tmp_path: Path) -> None:
     """Taken for gone, and awake again, it asks before it goes on; no gap is short, and nothing is forgotten."""
     file, delay = str(tmp_path / "s.db"), 0.5
-    its, mine = pages("a.example", 20, "its"), pages("a.example", 20, "mine")
+    its, mine = pages("a.example", 6, "its"), pages("a.example", 6, "mine")
     serve(web, its + mine)
     async with AsyncExitStack() as stack:
         sleeper = await stack.enter_async_context(
@@ -242,5 +242,5 @@ async def test_suspended_process_does_not_believe_that_it_is_alone(web: Web, tmp
         sleeper.process.send_signal(signal.SIGCONT)
         await both_done(sleeper, one)
     # What was under way when it was suspended ended whenever it liked; whatever began since keeps the delay.
-    assert sleeper.statuses + one.statuses == ["200"] * 40
+    assert sleeper.statuses + one.statuses == ["200"] * 12
     assert min(web.gaps("a.example")) >= delay - TARDY
