@@ -17,7 +17,7 @@ The floors, lowest first. A module imports only modules that stand before it; a 
     3 adapters: _store_option
     4 engine: _losses _eviction _bound _waiters _member _unshared _pacer _queue _admission _health _lane _lanes
     4 engine: _flight _attempts _robots_reader _robots _turn _judged _turns _ready _credentials _page _holds
-    4 engine: _middleware _open_page _fetching _engine _gate
+    4 engine: _middleware _open_page _fetching _operator _engine _gate
     5 edges: _virtual _check_tools _check_catalogue _check_shared _check_store testing integrations cli
 
 Read `_lines`, `_compile`, `_match`, `_robotstxt`, `_status`, `_spacing` and `_pacing` for what is decided, `_lane`,
@@ -49,6 +49,7 @@ from robotgate._events import (
     HostRecovered,
     RobotsFetched,
     StoreLost,
+    StoreRecovered,
     TurnBegan,
     TurnEnded,
     TurnRefused,
@@ -64,7 +65,17 @@ from robotgate._overrides import NO_RATE, HostOverride
 from robotgate._pace_key import PaceKey, PaceKeyPolicy
 from robotgate._pacing import HostState
 from robotgate._parse import Group, Record
-from robotgate._ports import Catalogue, Clock, Fetcher, Postponed, Pruned, SharedStore, Store
+from robotgate._ports import (
+    Catalogue,
+    Clock,
+    Fetcher,
+    Postponed,
+    Pruned,
+    ReportingStore,
+    SharedBlocks,
+    SharedStore,
+    Store,
+)
 from robotgate._public import PublicConnector
 from robotgate._ready import ReadyTurns
 from robotgate._recheck import Recheck
@@ -124,6 +135,7 @@ __all__ = [
     "Reason",
     "Recheck",
     "Record",
+    "ReportingStore",
     "RequestRate",
     "Response",
     "ResponseTooLargeError",
@@ -137,11 +149,13 @@ __all__ = [
     "Rules",
     "SQLiteStore",
     "Severity",
+    "SharedBlocks",
     "SharedStore",
     "StatusPolicy",
     "Store",
     "StoreError",
     "StoreLost",
+    "StoreRecovered",
     "SystemClock",
     "TokenWarning",
     "TooSoonError",

@@ -532,7 +532,7 @@ class RobotGate:
             raise OptionError(
                 f"until={until!r} has passed: give time.time() and the seconds to come, or lift a block by `unblock`"
             )
-        self._running.block(pattern, until_at)
+        self._running.blocks.block(pattern, until_at)
 
     def unblock(self, pattern: str) -> None:
         """Lift what `block` was told of this very pattern; who waits goes on in his turn.
@@ -541,7 +541,7 @@ class RobotGate:
             GateClosedError: the gate is not open.
             OptionError: the pattern makes no sense.
         """
-        self._running.block(pattern, 0.0)
+        self._running.blocks.block(pattern, 0.0)
 
     def subscribe(self, callback: Callable[[Event], object], *kinds: type[Event]) -> Callable[[], None]:
         """Hear of what happens, as `Event` values: robots.txt fetched, turns, refusals, blocks.
