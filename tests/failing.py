@@ -109,11 +109,14 @@ class FleetMemory(MemoryStore):
         self.told: list[tuple[str, float]] = []
         self.standing: dict[str, float] = {}
         self.callbacks: list[Callable[[str, float], object]] = []
+        self.others: list[FleetMemory] = []
+        """Those of other processes."""
 
     def publish_block(self, pattern: str, until_at: float) -> None:
         """As the protocol has it; who published hears of it as well."""
         self.told.append((pattern, until_at))
-        self.tell(pattern, until_at)
+        for store in (self, *self.others):
+            store.tell(pattern, until_at)
 
     def subscribe_blocks(self, callback: Callable[[str, float], object]) -> Callable[[], None]:
         """As the protocol has it."""

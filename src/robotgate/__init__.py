@@ -18,7 +18,7 @@ The floors, lowest first. A module imports only modules that stand before it; a 
     4 engine: _losses _eviction _bound _waiters _member _unshared _pacer _queue _admission _health _lane _lanes
     4 engine: _flight _attempts _robots_reader _robots _turn _judged _turns _ready _credentials _page _holds
     4 engine: _middleware _open_page _fetching _operator _engine _gate
-    5 edges: _virtual _check_tools _check_catalogue _check_shared _check_store testing integrations cli
+    5 edges: _virtual _check_tools _check_catalogue _check_shared _check_fleet _check_store testing integrations cli
 
 Read `_lines`, `_compile`, `_match`, `_robotstxt`, `_status`, `_spacing` and `_pacing` for what is decided, `_lane`,
 `_robots`, `_turns` and `_fetching` for what is done.

@@ -518,10 +518,16 @@ class RobotGate:
         Requests under way are not broken off. Whoever waits, or comes, waits for the end up to `max_block`; beyond it
         he gets `HostUnavailableError` at once.
 
+        It holds at this gate from now on. A store that is a fleet's (`SharedBlocks`, as `RedisStore` is) passes it on:
+        to the other gates of the process at once, to those of other processes within two seconds, and to those that
+        open later. While its server cannot be reached it is kept, and told as soon as it is back. With any other store
+        each gate has its own blocks.
+
         Args:
             pattern: ``example.org``, ``*.example.org`` for the hosts below it, or ``*``.
             until: an instant to come, in seconds since the epoch or as an aware `datetime`; by default, until
-                `unblock`. Where several patterns name a host, the latest holds.
+                `unblock`. Where several patterns name a host, the latest holds. Of one pattern, what was said last
+                does, at whichever gate.
 
         Raises:
             GateClosedError: the gate is not open.
@@ -535,7 +541,7 @@ class RobotGate:
         self._running.blocks.block(pattern, until_at)
 
     def unblock(self, pattern: str) -> None:
-        """Lift what `block` was told of this very pattern; who waits goes on in his turn.
+        """Lift what `block` was told of this very pattern, at whichever gate of a fleet; who waits goes on in his turn.
 
         Raises:
             GateClosedError: the gate is not open.
