@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from robotgate.stores.redis._wire import BEAT, Flag
 
 if TYPE_CHECKING:
-    from robotgate.stores.redis._calls import Calls
+    from robotgate.stores.redis._turn_calls import TurnCalls
 
 PAUSE: Final = 1.0
 """Seconds between two signs of life."""
@@ -26,7 +26,7 @@ class Heartbeat:
         server: its name, for the log.
     """
 
-    def __init__(self, calls: Calls, *, server: str) -> None:
+    def __init__(self, calls: TurnCalls, *, server: str) -> None:
         self.workers = 1
         """How many there were when the server was last heard of, we among them."""
         self._calls = calls

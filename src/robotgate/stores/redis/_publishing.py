@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from robotgate._pacing import HostState
     from robotgate._ports import Clock
     from robotgate.stores._hosts import HostMemory
-    from robotgate.stores.redis._calls import Calls
+    from robotgate.stores.redis._turn_calls import TurnCalls
     from robotgate.stores.redis._open_turns import OpenTurn, OpenTurns
 
 READINGS: Final = 3
@@ -39,7 +39,7 @@ class Publishing:
     """
 
     def __init__(
-        self, calls: Calls, *, turns: OpenTurns, memory: HostMemory, clock: Clock, lease: float
+        self, calls: TurnCalls, *, turns: OpenTurns, memory: HostMemory, clock: Clock, lease: float
     ) -> None:
         self._calls = calls
         self._turns = turns

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from robotgate._ports import Postponed
 from robotgate.stores._hosts import HostMemory
-from robotgate.stores.redis._calls import Calls
+from robotgate.stores.redis._turn_calls import TurnCalls
 from robotgate.stores.redis._news import blocks_differ, is_mere_latency
 from robotgate.stores.redis._open_turns import OpenTurns
 from robotgate.stores.redis._publishing import Publishing
@@ -40,7 +40,7 @@ class Turns:
         self._clock = clock
         self._lease = lease
         self._is_lost = False
-        self.calls = Calls(link, keys, worker=self.open.worker, clock=clock, keep=max_age)
+        self.calls = TurnCalls(link, keys, worker=self.open.worker, clock=clock, keep=max_age)
         self.publishing = Publishing(
             self.calls, turns=self.open, memory=self.memory, clock=clock, lease=lease
         )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SCRIPT: Final = load("turns", keys_per_call=2)
 
 
-class Calls:
+class TurnCalls:
     """Makes calls on behalf of one worker.
 
     Args:
