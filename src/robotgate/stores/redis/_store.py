@@ -7,12 +7,11 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from redis.asyncio import Redis
-
 from robotgate._checks import check_patience, check_seconds, check_text, check_whole
 from robotgate._clock import SystemClock
 from robotgate._errors import OptionError, StoreError
 from robotgate.stores.memory import MemoryStore
+from robotgate.stores.redis._client import client_of, given_client
 from robotgate.stores.redis._heartbeat import Heartbeat
 from robotgate.stores.redis._keys import Keys
 from robotgate.stores.redis._link import Link
@@ -20,6 +19,8 @@ from robotgate.stores.redis._turns import Turns
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
+
+    from redis.asyncio import Redis
 
     from robotgate._access import RobotsRecord
     from robotgate._pacing import HostState
@@ -78,7 +79,11 @@ class RedisStore:
         check_whole("max_hosts", max_hosts, least=1)
         self.degraded = _degraded(degraded)
         self._owns_client = isinstance(client_or_url, str)
-        self._client = Redis.from_url(client_or_url) if isinstance(client_or_url, str) else client_or_url
+        self._client = (
+            client_of(client_or_url, option="client_or_url")
+            if isinstance(client_or_url, str)
+            else given_client(client_or_url, option="client_or_url")
+        )
         self._link = Link(self._client, patience=patience)
         self._turns = Turns(
             self._link,
@@ -88,7 +93,7 @@ class RedisStore:
             max_age=max_age,
             max_hosts=max_hosts,
         )
-        self._heartbeat = Heartbeat(self._turns.calls, server="Redis")
+        self._heartbeat = Heartbeat(self._turns.calls, server=self._link.server)
         self._memory = MemoryStore(max_hosts=max_hosts)
         self._opening = asyncio.Lock()
         self._is_open = False
