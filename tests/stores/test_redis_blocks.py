@@ -276,3 +276,37 @@ async def test_last_word_is_told_at_closing(workers: list[Worker], server: Redis
 async def test_script_and_module_agree() -> None:
     """On what both have to know."""
     assert f"local LIFTED_FOR = {LIFTED_FOR:.0f} ".encode() in SCRIPT.source
+
+
+async def test_master_that_lacks_the_last_words(workers: list[Worker], client: Redis) -> None:
+    """After a failover, on a machine whose clock is behind: what is missing is told again, what comes is heard."""
+    one, two = workers
+    await one.say("a.example", math.inf)
+    await one.say("b.example", math.inf)
+    await client.hdel(WORDS, "b.example")
+    await client.zrem(ORDER, "b.example")
+    await client.hset(WORDS, "c.example", struct.pack("<dd", math.inf, 1e9))
+    await client.zadd(ORDER, {"a.example": 1.0, "c.example": 2.0})
+    for worker in (one, two):
+        await worker.look()
+    assert one.heard == dict.fromkeys(("a.example", "b.example", "c.example"), math.inf)
+    assert two.heard == one.heard
+
+
+async def test_words_come_in_any_order(workers: list[Worker]) -> None:
+    """What was said before another word, and comes behind it, is passed over; the same again changes nothing."""
+    one, two = workers
+    said_at = time.time() - 10.0
+    for until_at, at in (
+        (math.inf, said_at),
+        (0.0, said_at + 2),
+        (math.inf, said_at + 1),
+        (0.0, said_at + 2),
+    ):
+        word = struct.pack("<cdddH", b"W", KEEP, until_at, at, len(HOST)) + HOST.encode()
+        await one.link.ask(SCRIPT, (WORDS, ORDER), word)
+    await two.look()
+    assert two.heard.get(HOST, 0.0) == 0.0
+    await one.say(HOST, math.inf)
+    await two.look()
+    assert two.heard[HOST] == math.inf

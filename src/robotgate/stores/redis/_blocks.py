@@ -178,26 +178,30 @@ class Blocks:
         reply.add_done_callback(heard)
 
     def _sent(self, asked_at: float, patterns: list[str], reply: asyncio.Future[bytes]) -> None:
-        octets = self._octets_of(reply)
-        if octets is None:
+        error = _error_of(reply)
+        if error is not None:
             # They go with the next look that comes to something.
             self._unsent.update(dict.fromkeys(patterns))
+            if not self._is_refused:
+                _logger.warning("%s; blocks by the operator reach other processes once that is over", error)
+            self._is_refused = True
             return
-        (told_at,) = _TIME.unpack(octets)
+        self._is_refused = False
+        (told_at,) = _TIME.unpack(reply.result())
         self._clock.note(asked_at=asked_at, told_at=told_at, heard_at=self._now())
 
     def _looked(self, asked_at: float, reply: asyncio.Future[bytes]) -> None:
         self._is_looking = False
-        octets = self._octets_of(reply)
-        if octets is None:
+        if _error_of(reply) is not None:
             return
-        now = self._now()
+        now, octets = self._now(), reply.result()
         told_at, generation, cursor, more = _CHANGES.unpack_from(octets)
         self._clock.note(asked_at=asked_at, told_at=told_at, heard_at=now)
         early, self._early = self._early, {}
         for pattern, (until_here, said_here) in early.items():
             self._say(pattern, until_here, said_here)
-        if generation != self._generation:
+        if generation != self._generation or cursor < self._cursor:
+            # The server has lost something; what, nobody knows.
             self.publish_again()
         self._generation, self._cursor = generation, cursor
         news = list(self._take(octets))
@@ -221,21 +225,6 @@ class Blocks:
             if is_news:
                 yield pattern, until_here
 
-    def _octets_of(self, reply: asyncio.Future[bytes]) -> bytes | None:
-        """The reply; None where there is none, which is told of once."""
-        error = None if reply.cancelled() else reply.exception()
-        if error is None and not reply.cancelled():
-            self._is_refused = False
-            return reply.result()
-        if error is not None and not isinstance(error, StoreError):
-            raise error
-        if error is not None and not self._is_refused:
-            self._is_refused = True
-            _logger.warning(
-                "operator blocks reach no other process now, and are told as soon as may be: %s", error
-            )
-        return None
-
     def _tell(self, words: list[tuple[str, float]]) -> None:
         for pattern, until_here in words:
             for callback in list(self._callbacks):
@@ -252,6 +241,10 @@ class Blocks:
             return
         self._words = {name: word for name, word in self._words.items() if not word.is_over(now)}
         self._sweep_at = max(_MANY, 2 * len(self._words))
+
+
+def _error_of(reply: asyncio.Future[bytes]) -> BaseException | None:
+    return asyncio.CancelledError() if reply.cancelled() else reply.exception()
 
 
 def _octets(pattern: str, word: _Word) -> bytes:

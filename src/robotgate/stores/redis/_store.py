@@ -11,13 +11,16 @@ from robotgate._checks import check_patience, check_seconds, check_text, check_w
 from robotgate._clock import SystemClock
 from robotgate._errors import OptionError, StoreError
 from robotgate.stores.memory import MemoryStore
+from robotgate.stores.redis._blocks import Blocks
 from robotgate.stores.redis._client import client_of, given_client
 from robotgate.stores.redis._heartbeat import Heartbeat
 from robotgate.stores.redis._keys import Keys
 from robotgate.stores.redis._link import Link
+from robotgate.stores.redis._reports import Reports
 from robotgate.stores.redis._turns import Turns
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
 
     from redis.asyncio import Redis
@@ -31,6 +34,8 @@ LEASE: Final = 60.0
 PATIENCE: Final = 30.0
 MAX_AGE: Final = 31 * 24 * 3600.0
 MAX_HOSTS: Final = 100_000
+BLOCKS_BUCKET: Final = 0
+"""Where what belongs to the fleet as a whole is."""
 
 
 class Degraded(StrEnum):
@@ -85,15 +90,13 @@ class RedisStore:
             else given_client(client_or_url, option="client_or_url")
         )
         self._link = Link(self._client, patience=patience)
-        self._turns = Turns(
-            self._link,
-            Keys(prefix),
-            clock=clock if clock is not None else SystemClock(),
-            lease=lease,
-            max_age=max_age,
-            max_hosts=max_hosts,
-        )
-        self._heartbeat = Heartbeat(self._turns.calls, server=self._link.server)
+        self._reports = Reports(self._link)
+        keys = Keys(prefix)
+        clock = clock if clock is not None else SystemClock()
+        self._turns = Turns(self._link, keys, clock=clock, lease=lease, max_age=max_age, max_hosts=max_hosts)
+        self._blocks = Blocks(self._link, keys, clock=self._turns.calls.server, now=clock.now, keep=max_age)
+        self._turns.calls.on_epoch = self._renewed
+        self._heartbeat = Heartbeat(self._turns.calls, server=self._link.server, on_beat=self._blocks.look)
         self._memory = MemoryStore(max_hosts=max_hosts)
         self._opening = asyncio.Lock()
         self._is_open = False
@@ -188,6 +191,30 @@ class RedisStore:
         self._check()
         self._turns.end(pace_key, state)
 
+    def subscribe_losses(self, callback: Callable[[StoreError | None], object]) -> Callable[[], None]:
+        """As `ReportingStore` has it."""
+        return self._reports.subscribe(callback)
+
+    def publish_block(self, pattern: str, until_at: float) -> None:
+        """Tell all gates of the fleet, those of this process at once and the others within two seconds.
+
+        Raises:
+            StoreError: the store was closed.
+        """
+        self._check()
+        self._blocks.publish(pattern, until_at)
+
+    def subscribe_blocks(self, callback: Callable[[str, float], object]) -> Callable[[], None]:
+        """As `SharedBlocks` has it. From here on the server is looked at each second, visits or not.
+
+        Raises:
+            StoreError: the store was closed.
+        """
+        self._check()
+        unsubscribe = self._blocks.subscribe(callback)
+        self._heartbeat.start()
+        return unsubscribe
+
     async def aclose(self) -> None:
         """Tell the server what it has yet to hear, and let go of the connection."""
         if not self._is_closed:
@@ -196,6 +223,7 @@ class RedisStore:
                     await self.open()
             self._is_closed = True
             self._turns.close()
+            await self._blocks.aclose()
             self._heartbeat.stop()
         await self._link.aclose()
         if self._owns_client:
@@ -204,6 +232,12 @@ class RedisStore:
     async def _opened(self) -> None:
         if not self._is_open or self._is_closed:
             await self.open()
+
+    def _renewed(self, bucket: int) -> None:
+        """What the server knew of a bucket may be lost."""
+        self._turns.publishing.renewed(bucket)
+        if bucket == BLOCKS_BUCKET:
+            self._blocks.publish_again()
 
     def _check(self) -> None:
         if self._is_closed:

@@ -8,7 +8,8 @@
 --
 -- One argument a call, by its first octet:
 --   C keep generation cursor   what has changed -> now, generation, cursor, whether there is more, and the words.
---                              All there are, where the generation is another one
+--                              All there are, where the generation is another one, or the cursor is of changes that
+--                              were lost
 --   W keep words               what was said: of each pattern, the word that was said last holds -> now
 -- `keep` is how many seconds all of it outlives the fleet. A word is until, said, and the pattern behind its length.
 -- Doing any of them twice does no more than once.
@@ -39,6 +40,11 @@ local function keep_for(seconds, words, order)
   end
 end
 
+local function last_change(order)
+  local last = redis.call('ZREVRANGE', order, 0, 0, 'WITHSCORES')
+  return tonumber(last[2] or 0)
+end
+
 local function changes(words, order, argument)
   local keep, known, cursor = struct.unpack(HEAD, argument, 2)
   local generation = generation_of(words, order)
@@ -46,7 +52,8 @@ local function changes(words, order, argument)
     return struct.pack('<dddB', now, 0, 0, 0)
   end
   keep_for(keep, words, order)
-  if generation ~= known then
+  -- A replica that became the master may lack the last changes, and its clock be behind the first one's.
+  if generation ~= known or last_change(order) < cursor then
     cursor = 0
   end
   local after = string.format('(%.0f', cursor)
@@ -77,11 +84,6 @@ local function sweep(words, order)
       redis.call('ZREM', order, found[i])
     end
   end
-end
-
-local function last_change(order)
-  local last = redis.call('ZREVRANGE', order, 0, 0, 'WITHSCORES')
-  return tonumber(last[2] or 0)
 end
 
 local function write(words, order, argument)
