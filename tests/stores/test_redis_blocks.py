@@ -253,14 +253,34 @@ async def test_what_is_no_pattern_is_passed_over(
     one, two = workers
     await one.say("a.example", math.inf)
     said = struct.pack("<dd", math.inf, time.time())
-    for name, place in ((b"no:pattern", 1e15), (b"\xff\xfe", 1e15 + 1)):
-        await client.hset(WORDS, name, said)
-        await client.zadd(ORDER, {name: place})
+    no_instant = struct.pack("<dd", math.nan, time.time())
+    for place, (name, word) in enumerate(
+        [
+            (b"no:pattern", said),
+            (b"\xff\xfe", said),
+            (b"never.example", no_instant),
+            (b"short.example", b"short"),
+        ]
+    ):
+        await client.hset(WORDS, name, word)
+        await client.zadd(ORDER, {name: 1e15 + place})
     await one.say("b.example", math.inf)
     with caplog.at_level(logging.WARNING, "robotgate.stores"):
         await two.look()
     assert two.heard == {"a.example": math.inf, "b.example": math.inf}
-    assert [record.args for record in caplog.records] == [(b"no:pattern",), (b"\xff\xfe",)]
+    assert all("is passed over" in record.message for record in caplog.records)
+    assert len(caplog.records) == 3
+
+
+@pytest.mark.parametrize("key", [WORDS, ORDER])
+async def test_key_of_another_type_is_not_ours(workers: list[Worker], client: Redis, key: bytes) -> None:
+    """Nobody is kept from anything by it."""
+    one, two = workers
+    await client.set(key, "a stranger's")
+    await two.look()
+    await one.say(HOST, math.inf)
+    await two.look()
+    assert two.heard == {HOST: math.inf}
 
 
 async def test_last_word_is_told_at_closing(workers: list[Worker], server: RedisServer) -> None:

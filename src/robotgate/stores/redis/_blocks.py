@@ -45,7 +45,7 @@ _AT_ONCE: Final = 200
 _LATER: Final = 1e-6
 """Seconds; what is said of a pattern after something else is this much later, whatever the clocks say."""
 _FAREWELL: Final = 2.0
-"""Seconds for which closing waits for the server to hear the last word."""
+"""Seconds for which closing waits for the server's time, if there is a word that cannot be told without."""
 _MANY: Final = 256
 
 _logger: Final = logging.getLogger("robotgate.stores")
@@ -91,12 +91,12 @@ class Blocks:
         self._generation = self._cursor = 0.0
         self._asked: set[asyncio.Future[bytes]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._is_looking = self._is_sending = self._is_refused = False
+        self._is_looking = self._is_sending = self._is_refused = self._is_closed = False
         self._sweep_at = _MANY
 
     def subscribe(self, callback: Callable[[str, float], object]) -> Callable[[], None]:
         """As `SharedBlocks.subscribe_blocks`."""
-        self._loop = asyncio.get_running_loop()
+        self._bind(asyncio.get_running_loop())
         # A list may hold the same callback twice; each ends for itself.
         subscription = partial(callback)
         self._callbacks.append(subscription)
@@ -136,14 +136,22 @@ class Blocks:
         self._ask(question, partial(self._looked, self._now()))
 
     async def aclose(self) -> None:
-        """Tell what was not told yet, if the server can be reached."""
+        """Have what was not told yet be told by the link, when that is closed."""
+        self._is_closed = True
         self._callbacks.clear()
         if self._early and self._asked:
             await asyncio.wait(self._asked, timeout=_FAREWELL)
         if self._unsent:
             self._send()
-        if self._asked:
-            await asyncio.wait(self._asked, timeout=_FAREWELL)
+
+    def _bind(self, loop: asyncio.AbstractEventLoop) -> None:
+        if loop is self._loop:
+            return
+        # What was on its way in a loop that is closed, never comes back.
+        self._is_looking = self._is_sending = False
+        self._asked.clear()
+        self.publish_again()
+        self._loop = loop
 
     def _say(self, pattern: str, until_here: float, said_here: float) -> None:
         said_at, known = self._clock.there(said_here), self._words.get(pattern)
@@ -182,13 +190,18 @@ class Blocks:
         if error is not None:
             # They go with the next look that comes to something.
             self._unsent.update(dict.fromkeys(patterns))
-            if not self._is_refused:
-                _logger.warning("%s; blocks by the operator reach other processes once that is over", error)
-            self._is_refused = True
+            self._tell_refused(error)
             return
         self._is_refused = False
         (told_at,) = _TIME.unpack(reply.result())
         self._clock.note(asked_at=asked_at, told_at=told_at, heard_at=self._now())
+
+    def _tell_refused(self, error: BaseException) -> None:
+        if self._is_closed:
+            _logger.warning("%s; the last blocks by the operator have reached no other process", error)
+        elif not self._is_refused:
+            _logger.warning("%s; blocks by the operator reach other processes once that is over", error)
+        self._is_refused = True
 
     def _looked(self, asked_at: float, reply: asyncio.Future[bytes]) -> None:
         self._is_looking = False
@@ -261,6 +274,20 @@ def _words(octets: bytes) -> Iterator[tuple[str, float, float]]:
         name = octets[place : place + size]
         place += size
         try:
-            yield str(HostPattern.parse(name.decode())), until_at, said_at
-        except (OptionError, UnicodeDecodeError):
-            _logger.warning("blocks in the store name %r, which is no pattern", name)
+            yield _pattern(name), _instant(until_at), _instant(said_at)
+        except ValueError as error:
+            _logger.warning("what the store says of blocks is passed over: %s", error)
+
+
+def _pattern(name: bytes) -> str:
+    try:
+        return str(HostPattern.parse(name.decode()))
+    except OptionError as error:
+        raise ValueError(error) from error
+
+
+def _instant(at: float) -> float:
+    # NaN is not over anything either.
+    if not at >= 0:
+        raise ValueError(f"{at} is no instant")
+    return at

@@ -15,6 +15,7 @@
 -- Doing any of them twice does no more than once.
 
 local WORD = '<dd'
+local WORD_SIZE = 16
 local HEAD = '<ddd'
 local LIFTED_FOR = 86400        -- seconds for which a word is kept that has no effect any more
 local PAGE = 500                -- words in one reply
@@ -23,13 +24,21 @@ local SWEPT = 4                 -- patterns looked at with every write whether t
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1e6
 
--- When the words began to be; nothing where there are none. What is kept but in part is as good as lost.
+-- When the words began to be; nothing where there are none. What is kept but in part is as good as lost, and what is of
+-- another type is not ours.
 local function generation_of(words, order)
-  local generation = redis.call('HGET', words, '')
-  if generation and redis.call('HLEN', words) == redis.call('ZCARD', order) + 1 then
+  local generation, places = redis.pcall('HGET', words, ''), redis.pcall('ZCARD', order)
+  if type(generation) == 'string' and #generation == 8 and type(places) == 'number'
+    and redis.call('HLEN', words) == places + 1 then
     return (struct.unpack('<d', generation))
   end
   redis.call('DEL', words, order)
+end
+
+-- What was said last of a pattern; nothing where it is not as we write it.
+local function word_of(words, pattern)
+  local word = redis.call('HGET', words, pattern)
+  return word and #word == WORD_SIZE and word
 end
 
 local function keep_for(seconds, words, order)
@@ -60,7 +69,7 @@ local function changes(words, order, argument)
   local found = redis.call('ZRANGEBYSCORE', order, after, '+inf', 'WITHSCORES', 'LIMIT', 0, PAGE)
   local reply = {}
   for i = 1, #found, 2 do
-    local word = redis.call('HGET', words, found[i])
+    local word = word_of(words, found[i])
     if word then
       reply[#reply + 1] = word .. struct.pack('<I2', #found[i]) .. found[i]
     end
@@ -71,6 +80,9 @@ local function changes(words, order, argument)
 end
 
 local function is_over(word)
+  if #word ~= WORD_SIZE then
+    return true
+  end
   local until_at, said_at = struct.unpack(WORD, word)
   return math.max(until_at, said_at) + LIFTED_FOR < now
 end
@@ -97,7 +109,7 @@ local function write(words, order, argument)
     local word = argument:sub(from, from + 15)
     local pattern = argument:sub(from + 18, from + 17 + size)
     from = from + 18 + size
-    local known = redis.call('HGET', words, pattern)
+    local known = word_of(words, pattern)
     local known_until, known_said
     if known then
       known_until, known_said = struct.unpack(WORD, known)
