@@ -13,7 +13,11 @@ The floors, lowest first. A module imports only modules that stand before it; a 
     3 adapters: stores._lease stores.memory stores._path stores._faults stores._files stores._schema stores._database
     3 adapters: stores._rows stores._tables stores._booking stores._file_clock stores._processes stores._prune
     3 adapters: stores._hosts stores._together stores._write_behind stores._upkeep stores._ledger stores._sharing
-    3 adapters: stores._shared_lease stores._pulse stores.sqlite stores.redis stores
+    3 adapters: stores._shared_lease stores._pulse stores.sqlite
+    3 adapters: stores.redis._wire stores.redis._keys stores.redis._script stores.redis._link
+    3 adapters: stores.redis._server_clock stores.redis._open_turns stores.redis._news stores.redis._turn_calls
+    3 adapters: stores.redis._publishing stores.redis._turns stores.redis._heartbeat stores.redis._store stores.redis
+    3 adapters: stores
     3 adapters: _store_option
     4 engine: _losses _eviction _bound _waiters _member _unshared _pacer _queue _admission _health _lane _lanes
     4 engine: _flight _attempts _robots_reader _robots _turn _judged _turns _ready _credentials _page _holds

@@ -33,7 +33,7 @@ def file_path(given: object, *, option: str) -> Path:
         )
     scheme = _SCHEME.match(path)
     if scheme is not None:
-        raise OptionError(f"{option}={_without_secrets(path)!r}: {_why_no_url(scheme['scheme'].lower())}")
+        raise OptionError(f"{option}={without_secrets(path)!r}: {_why_no_url(scheme['scheme'].lower())}")
     return Path(path).absolute()
 
 
@@ -46,7 +46,7 @@ def _why_no_url(scheme: str) -> str:
     return "give the path of a file, not a URL"
 
 
-def _without_secrets(url: str) -> str:
-    """As the message may show it: a password stands before the last ``@``."""
+def without_secrets(url: str) -> str:
+    """As the message may show it: a password stands before the last ``@``, or among the parameters."""
     scheme, _, rest = url.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}"
+    return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"

@@ -32,7 +32,7 @@ class Keys:
     prefix: str
 
     def epoch(self, bucket: int) -> bytes:
-        """Since when a bucket has been complete: a hash of the server's run and an instant."""
+        """Since when a bucket has been complete: an instant, and the server's run."""
         return self._key(bucket, "epoch", "")
 
     def host(self, pace_key: str) -> bytes:
