@@ -24,8 +24,6 @@ from robotgate.stores.redis._records import SCRIPT, packed, places, useful_for
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from robotgate import StoreError
-
 ORIGIN: Final = Origin("https", "a.example", 443)
 OTHER: Final = Origin("http", "a.example", 8080)
 NOW: Final = 1_795_000_000.0
@@ -256,10 +254,6 @@ ODD_KEYS: Final = (
 @pytest.mark.parametrize("prefix", ODD_PREFIXES)
 async def test_names_are_listed_whole_whatever_they_are_made_of(server: RedisServer, prefix: str) -> None:
     """A pace key is what the operator's own function makes of a URL; a prefix is any text, and others have theirs."""
-
-    def explained(error: Exception) -> StoreError:
-        raise error
-
     async with member(server.url, prefix) as one:
         await one.client.flushall()
         origins = [
@@ -279,7 +273,7 @@ async def test_names_are_listed_whole_whatever_they_are_made_of(server: RedisSer
                 Keys(other).record(Origin("http", "foreign.example", 80)), mapping={"r": b""}
             )
         await one.client.set(one.keys.pattern("host").replace(b"*", b"1"), b"\xff\xfe not a name of ours")
-        listing = Listing(one.client, one.keys, explained=explained)
+        listing = Listing(one.client, one.keys)
         assert await listing.pace_keys() == sorted(ODD_KEYS)
         assert await listing.origins() == sorted(origins, key=lambda o: (o.host, o.port, o.scheme))
         assert [str(origin) for origin in await listing.origins(host="a.example")] == [

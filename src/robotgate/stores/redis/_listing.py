@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 
-from robotgate._errors import InvalidURLError, StoreError
+from robotgate._errors import InvalidURLError
 from robotgate._urls import Origin
+from robotgate.stores.redis._client import server_name
+from robotgate.stores.redis._faults import explained, fault
+from robotgate.stores.redis._line import Line, packed
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
 
     from redis.asyncio import Redis
 
@@ -19,8 +23,10 @@ if TYPE_CHECKING:
 
 PAGE: Final = 100
 """Records or hosts that are asked for at once where all are."""
-_SCANNED: Final = 1000
-"""Keys that the server looks at before it serves somebody else."""
+TIMEOUT: Final = 5.0
+"""Seconds for the server to look at some of its keys."""
+_LOOKED_AT: Final = b"1000"
+"""Keys that it looks at before it serves somebody else."""
 _PLACE: Final = attrgetter("host", "port", "scheme")
 
 
@@ -30,13 +36,13 @@ class Listing:
     The server knows no order: it is walked through whole, beside its other work, and the names are put in order here.
 
     Args:
-        explained: what an error of the client means.
+        client: whose connections are copied.
     """
 
-    def __init__(self, client: Redis, keys: Keys, *, explained: Callable[[Exception], StoreError]) -> None:
+    def __init__(self, client: Redis, keys: Keys) -> None:
         self._client = client
         self._keys = keys
-        self._explained = explained
+        self._server = server_name(client)
 
     async def origins(self, *, host: str | None = None) -> list[Origin]:
         """The origins of which there is a record, or those of one host: by host, port and scheme.
@@ -76,15 +82,28 @@ class Listing:
 
     async def _scanned(self, pattern: bytes) -> AsyncIterator[bytes]:
         """Keys, some perhaps twice; what comes or goes meanwhile may be among them or not."""
-        cursor = 0
-        while True:
-            try:
-                cursor, keys = await self._client.scan(cursor, match=pattern, count=_SCANNED)
-            except (RedisError, OSError) as error:
-                raise self._explained(error) from error
-            for key in keys:
-                # As text they come from no client that is taken.
-                if isinstance(key, bytes):
+        line = Line(self._client)
+        cursor = b"0"
+        try:
+            while True:
+                cursor, keys = await self._page(line, cursor, pattern)
+                for key in keys:
                     yield key
-            if not cursor:
-                return
+                if cursor == b"0":
+                    return
+        finally:
+            await line.aclose()
+
+    async def _page(self, line: Line, cursor: bytes, pattern: bytes) -> tuple[bytes, list[bytes]]:
+        command = packed((b"SCAN", cursor, b"MATCH", pattern, b"COUNT", _LOOKED_AT))
+        try:
+            async with asyncio.timeout(TIMEOUT):
+                (reply,) = await line.run([command])
+            if isinstance(reply, ResponseError):
+                raise reply
+        except (RedisError, OSError) as error:
+            raise explained(self._server, error).error from error
+        match reply:
+            case [bytes(following), list(keys)]:
+                return following, keys
+        raise fault(self._server, "ANSWER", said=repr(reply)[:100]).error

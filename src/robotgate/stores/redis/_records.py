@@ -27,8 +27,6 @@ NO_TOKEN: Final = 0.0
 _VERSION: Final = b"\x01"
 _LARGE: Final = 64 * 1024
 """Octets from which on packing and reading are a thread's work: so many take longer than the event loop has time."""
-_LARGE_AT_ONCE: Final = 4
-"""Large records that are on their way to the server at the same time."""
 
 _logger: Final = logging.getLogger("robotgate.stores")
 
@@ -49,7 +47,6 @@ class Records:
         self._link = link
         self._keys = keys
         self._max_age = max_age
-        self._large = asyncio.Semaphore(_LARGE_AT_ONCE)
 
     async def load(self, origin: Origin) -> RobotsRecord | None:
         """What is kept of an origin.
@@ -82,12 +79,8 @@ class Records:
         Raises:
             StoreError: the server was away for too long, or refused it.
         """
-        if len(record.body) < _LARGE:
-            return await self._save(record, packed(record), token)
-        async with self._large:
-            return await self._save(record, await asyncio.to_thread(packed, record), token)
-
-    async def _save(self, record: RobotsRecord, value: bytes, token: float) -> bool:
+        is_large = len(record.body) >= _LARGE
+        value = await asyncio.to_thread(packed, record) if is_large else packed(record)
         ttl = min(useful_for(record), self._max_age)
         head = struct.pack("<cdd", b"S", token, max(ttl * 1000.0 // 1, 1.0))
         return await self._link.ask(SCRIPT, places(self._keys, record.origin), head + value) == b"1"
@@ -99,6 +92,15 @@ class Records:
             StoreError: the server was away for too long, or refused it.
         """
         return await self._link.ask(SCRIPT, places(self._keys, origin), b"F") == b"1"
+
+    async def forget_host(self, pace_key: str) -> bool:
+        """Let go of a host's state. Returns whether there was any.
+
+        Raises:
+            StoreError: the server was away for too long, or refused it.
+        """
+        key = self._keys.host(pace_key)
+        return await self._link.ask(SCRIPT, (key, key, key), b"F") == b"1"
 
 
 def useful_for(record: RobotsRecord) -> float:

@@ -69,7 +69,7 @@ class Signals:
             while self._is_wanted():
                 try:
                     await self._hear_on_one_connection()
-                except (RedisError, OSError):
+                except (RedisError, OSError, UnicodeError):
                     await asyncio.sleep(RETRY)
         finally:
             self._hearing = None
@@ -83,7 +83,7 @@ class Signals:
                 if message is None:
                     continue
                 if message["type"] == "message":
-                    self._wake(self._listeners.get(message["data"], set()))
+                    self._wake(self._listeners.get(_octets(message["data"]), set()))
                 else:
                     # Subscribed, perhaps anew by the client itself: what was said before is lost.
                     for listeners in list(self._listeners.values()):
@@ -98,3 +98,8 @@ class Signals:
     def _wake(listeners: set[asyncio.Event]) -> None:
         for event in listeners:
             event.set()
+
+
+def _octets(data: bytes | str) -> bytes:
+    """A message as it was published; an operator's client may make text of it."""
+    return data if isinstance(data, bytes) else data.encode()
