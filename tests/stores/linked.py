@@ -7,13 +7,14 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 from redis.asyncio import Redis
-from tests.redis_server import RedisServer
 
 from robotgate.stores.redis._link import Link
 from robotgate.stores.redis._script import Script
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from tests.redis_server import RedisServer
 
     from robotgate import StoreError
 
@@ -73,8 +74,13 @@ async def admin(server: RedisServer) -> AsyncIterator[Redis]:
 async def listed(server: RedisServer, key: bytes = KEY) -> list[bytes]:
     """What has been appended."""
     async with admin(server) as client:
-        found: list[bytes] = await client.execute_command("LRANGE", key, 0, -1, NEVER_DECODE=True)
-        return found
+        return await run(client, "LRANGE", key, 0, -1)
+
+
+async def run(client: Redis, *words: object) -> list[bytes]:
+    """Any command, as on the server's command line."""
+    found: list[bytes] = await client.execute_command(*words)  # type: ignore[no-untyped-call]
+    return found
 
 
 class Heard:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from typing import TYPE_CHECKING
 
 import pytest
@@ -69,7 +68,9 @@ async def test_calls_of_one_turn_of_the_loop_travel_together(server: RedisServer
         first = [link.ask(SIZE, (KEY,), b"") for _ in range(100)]
         await settle()
         second = [link.ask(SIZE, (KEY,), b"") for _ in range(50)]
-        assert [*await asyncio.gather(*first), *await asyncio.gather(*second)] == [b"100"] * 100 + [b"50"] * 50
+        assert [*await asyncio.gather(*first), *await asyncio.gather(*second)] == [b"100"] * 100 + [
+            b"50"
+        ] * 50
 
 
 async def test_scripts_of_one_batch_travel_in_one_go(server: RedisServer) -> None:
@@ -131,7 +132,7 @@ async def test_who_is_cancelled_stops_no_call(server: RedisServer) -> None:
         tasks[0].cancel()
         await asyncio.sleep(0)
         tasks[2].cancel()
-        assert await asyncio.gather(tasks[1], tasks[3]) == [b"1", b"3"]
+        assert [await tasks[1], await tasks[3]] == [b"1", b"3"]
         assert [task.cancelled() for task in tasks] == [True, False, True, False]
     assert await listed(server) == [b"0", b"1", b"2", b"3"]
 
@@ -142,7 +143,9 @@ async def test_a_call_that_fails_fails_alone(server: RedisServer) -> None:
         heard = Heard(link)
         await client.set(OTHER_KEY, "somebody else's")
         link.tell(APPEND, (OTHER_KEY,), b"told")
-        calls = [link.ask(APPEND, (OTHER_KEY if number == 3 else KEY,), b"%d" % number) for number in range(6)]
+        calls = [
+            link.ask(APPEND, (OTHER_KEY if number == 3 else KEY,), b"%d" % number) for number in range(6)
+        ]
         replies = await asyncio.gather(*calls, return_exceptions=True)
         (error,) = [reply for reply in replies if isinstance(reply, BaseException)]
         assert isinstance(error, StoreError)
@@ -235,7 +238,6 @@ async def test_whose_closing_is_cancelled_closes_all_the_same(server: RedisServe
         assert len(await other.client_list()) == 1
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_another_loop_takes_over_once_the_first_is_closed(server: RedisServer) -> None:
     """With what was still to be told; who waited in the first one is gone with it."""
     client = Redis.from_url(server.url)
@@ -265,8 +267,6 @@ def test_another_loop_takes_over_once_the_first_is_closed(server: RedisServer) -
 
     asyncio.run(go_on())
     assert asyncio.run(listed(server)) == [b"told"]
-    del client, link
-    gc.collect()
 
 
 async def test_a_cancelled_task_of_ours_fails_nobody_for_ever(server: RedisServer) -> None:
@@ -284,9 +284,7 @@ async def test_a_cancelled_task_of_ours_fails_nobody_for_ever(server: RedisServe
     assert await listed(server) == [b"told"]
 
 
-async def test_a_listener_that_fails_is_logged(
-    server: RedisServer, caplog: pytest.LogCaptureFixture, tmp_path: Path
-) -> None:
+async def test_a_listener_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     """Nobody waits for ever for a mistake of ours."""
 
     def fail(error: StoreError | None) -> None:
