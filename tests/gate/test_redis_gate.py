@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.redis_proxy import Proxy
 from tests.redis_server import RedisServer
 from tests.waiting import until
 
@@ -55,8 +56,8 @@ async def open_store(server: RedisServer) -> AsyncIterator[OpenStore]:
     """Makes stores, each for a process of its own as far as the server can tell, and closes them behind the gates."""
     stores: list[RedisStore] = []
 
-    def open_one(*, patience: float = 30.0) -> RedisStore:
-        stores.append(RedisStore(server.url, patience=patience))
+    def open_one(*, url: str = server.url, patience: float = 30.0) -> RedisStore:
+        stores.append(RedisStore(url, patience=patience))
         return stores[-1]
 
     yield open_one
@@ -223,3 +224,45 @@ async def test_block_outlives_a_server_that_forgets(
             await late.fetch(url)
     assert web.urls == []
     await hears(heard_by_two, HostBlocked, HostBlocked)
+
+
+async def test_process_that_is_cut_off(
+    web: Web, open_gate: OpenGate, open_store: OpenStore, server: RedisServer
+) -> None:
+    """It heeds its own word, and tells it when it is back: what another said since is not undone, the rest is heard."""
+    async with Proxy(server.port) as proxy:
+        url = f"redis://127.0.0.1:{proxy.port}/0"
+        one, two = (
+            await open_gate(store=open_store(url=url, patience=0.2)),
+            await open_gate(store=open_store()),
+        )
+        await one.fetch(PAGE)
+        heard = listen(one, StoreLost, StoreRecovered, HostRecovered)
+        heard_by_two = listen(two, HostBlocked)
+        proxy.is_refusing = True
+        proxy.cut()
+        await hears(heard, StoreLost)
+        one.block(HOST)
+        one.block("b.example")
+        with pytest.raises(HostUnavailableError):
+            await one.fetch(PAGE)
+        two.unblock(HOST)
+        proxy.is_refusing = False
+        await hears(heard, StoreLost, StoreRecovered, HostRecovered)
+        await hears(heard_by_two, HostBlocked)
+        await one.fetch(PAGE)
+        for gate in (one, two):
+            with pytest.raises(HostUnavailableError):
+                await gate.fetch(OTHER)
+    assert web.count(PAGE) == 2
+
+
+async def test_gate_in_front_of_a_closed_store(open_gate: OpenGate, open_store: OpenStore) -> None:
+    """It opens, heeds its operator, and says what is wrong to who comes for a turn."""
+    store = open_store()
+    await store.aclose()
+    gate = await open_gate(store=store)
+    gate.block("b.example")
+    assert gate.host(OTHER).blocked_by_operator_until_at == math.inf
+    with pytest.raises(StoreError, match="closed"):
+        await gate.fetch(PAGE)
