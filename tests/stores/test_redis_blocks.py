@@ -13,7 +13,8 @@ import pytest
 from redis.asyncio import Redis
 from tests.redis_server import RedisServer
 
-from robotgate.stores.redis._blocks import LIFTED_FOR, SCRIPT, Blocks
+from robotgate.stores.redis._block_words import LIFTED_FOR
+from robotgate.stores.redis._blocks import SCRIPT, Blocks
 from robotgate.stores.redis._keys import Keys
 from robotgate.stores.redis._link import Link
 from robotgate.stores.redis._server_clock import ServerClock
@@ -46,11 +47,10 @@ class Worker:
         return time.time() + self.ahead
 
     async def look(self) -> None:
-        """Look until all that there is has come."""
+        """Look until all that there is has come; what was asked before may be older news."""
+        await self._hear_all()
         self.blocks.look()
-        while self.blocks._asked:
-            await asyncio.wait(set(self.blocks._asked))
-            await asyncio.sleep(0)
+        await self._hear_all()
 
     async def say(self, pattern: str, until_at: float) -> None:
         """Publish, and wait until the server has it."""
@@ -63,6 +63,11 @@ class Worker:
         await self.blocks.aclose()
         await self.link.aclose()
         await self.client.aclose()
+
+    async def _hear_all(self) -> None:
+        while self.blocks._asked:
+            await asyncio.wait(set(self.blocks._asked))
+            await asyncio.sleep(0)
 
     def _hear(self, pattern: str, until_at: float) -> None:
         self.heard[pattern] = until_at

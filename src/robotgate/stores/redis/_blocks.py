@@ -10,13 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
-from robotgate._errors import OptionError, StoreError
-from robotgate._host_pattern import HostPattern
+from robotgate._errors import StoreError
+from robotgate.stores.redis._block_words import CHANGES, Word, pack_word, words_in
 from robotgate.stores.redis._script import load
 
 if TYPE_CHECKING:
@@ -28,22 +27,17 @@ if TYPE_CHECKING:
 
 SCRIPT: Final = load("blocks", keys_per_call=2)
 
-LIFTED_FOR: Final = 86_400.0
-"""Seconds for which a word is kept that has no effect any more: an older one may still come. The script has it, too."""
-
 _QUESTION: Final = Struct("<cddd")
 """Operation, seconds to keep it, generation, cursor."""
 _SAYING: Final = Struct("<cd")
 """Operation, seconds to keep it; words follow."""
-_CHANGES: Final = Struct("<dddB")
-"""The server's time, generation, cursor, whether there is more; words follow."""
-_WORD: Final = Struct("<ddH")
-"""Until, said, and how long the pattern is that follows."""
 _TIME: Final = Struct("<d")
 _AT_ONCE: Final = 200
 """Words in one call."""
 _LATER: Final = 1e-6
 """Seconds; what is said of a pattern after something else is this much later, whatever the clocks say."""
+PAUSE: Final = 1.0
+"""Seconds from one look at what others have said to the next."""
 _FAREWELL: Final = 2.0
 """Seconds for which closing waits for the server's time, if there is a word that cannot be told without."""
 _MANY: Final = 256
@@ -51,22 +45,11 @@ _MANY: Final = 256
 _logger: Final = logging.getLogger("robotgate.stores")
 
 
-@dataclass(frozen=True, slots=True)
-class _Word:
-    until_at: float
-    """By the server's clock, as what follows; 0 lifts."""
-    said_at: float
-    until_here: float
-    """By ours, as it was given, or heard."""
-
-    def is_over(self, now: float) -> bool:
-        """Whether not even an older word has to be kept from coming back."""
-        return max(self.until_at, self.said_at) + LIFTED_FOR < now
-
-
 class Blocks:
-    """Passes the operator's word on, and hears of others'. Nothing runs here by itself: `look` is to be called again
-    and again, and a word reaches the others as soon as they do.
+    """Passes the operator's word on, and hears of others'.
+
+    From the first subscription on it looks again and again, by the loop's own timer: it keeps no program alive, and
+    ends with its loop.
 
     Args:
         clock: hears of the server's time, and tells by it.
@@ -83,7 +66,7 @@ class Blocks:
         self._now = now
         self._keep = keep
         self._callbacks: list[Callable[[str, float], object]] = []
-        self._words: dict[str, _Word] = {}
+        self._words: dict[str, Word] = {}
         self._early: dict[str, tuple[float, float]] = {}
         """Until and said, by our clock: what came before the server's time was known."""
         self._unsent: dict[str, None] = {}
@@ -91,6 +74,7 @@ class Blocks:
         self._generation = self._cursor = 0.0
         self._asked: set[asyncio.Future[bytes]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._is_looking = self._is_sending = self._is_refused = self._is_closed = False
         self._sweep_at = _MANY
 
@@ -102,7 +86,8 @@ class Blocks:
         self._callbacks.append(subscription)
         for pattern, until_here in self._standing():
             subscription(pattern, until_here)
-        self.look()
+        if self._timer is None and not self._is_closed:
+            self._look_again()
 
         def unsubscribe() -> None:
             with suppress(ValueError):
@@ -139,6 +124,8 @@ class Blocks:
         """Have what was not told yet be told by the link, when that is closed."""
         self._is_closed = True
         self._callbacks.clear()
+        if self._timer is not None:
+            self._timer.cancel()
         if self._early and self._asked:
             await asyncio.wait(self._asked, timeout=_FAREWELL)
         if self._unsent:
@@ -149,16 +136,21 @@ class Blocks:
             return
         # What was on its way in a loop that is closed, never comes back.
         self._is_looking = self._is_sending = False
+        self._timer = None
         self._asked.clear()
         self.publish_again()
         self._loop = loop
+
+    def _look_again(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(PAUSE, self._look_again)
+        self.look()
 
     def _say(self, pattern: str, until_here: float, said_here: float) -> None:
         said_at, known = self._clock.there(said_here), self._words.get(pattern)
         if known is not None:
             said_at = max(said_at, known.said_at + _LATER)
         until_at = self._clock.there(until_here) if until_here else 0.0
-        self._words[pattern] = _Word(until_at, said_at, until_here)
+        self._words[pattern] = Word(until_at, said_at, until_here)
         self._unsent[pattern] = None
 
     def _send(self) -> None:
@@ -171,7 +163,7 @@ class Blocks:
         standing = [name for name in patterns if name in self._words and not self._words[name].is_over(now)]
         for start in range(0, len(standing), _AT_ONCE):
             some = standing[start : start + _AT_ONCE]
-            words = b"".join(_octets(name, self._words[name]) for name in some)
+            words = b"".join(pack_word(name, self._words[name]) for name in some)
             self._ask(_SAYING.pack(b"W", self._keep) + words, partial(self._sent, self._now(), some))
 
     def _ask(self, argument: bytes, heard: Callable[[asyncio.Future[bytes]], object]) -> None:
@@ -208,7 +200,7 @@ class Blocks:
         if _error_of(reply) is not None:
             return
         now, octets = self._now(), reply.result()
-        told_at, generation, cursor, more = _CHANGES.unpack_from(octets)
+        told_at, generation, cursor, more = CHANGES.unpack_from(octets)
         self._clock.note(asked_at=asked_at, told_at=told_at, heard_at=now)
         early, self._early = self._early, {}
         for pattern, (until_here, said_here) in early.items():
@@ -227,13 +219,13 @@ class Blocks:
 
     def _take(self, octets: bytes) -> Iterator[tuple[str, float]]:
         """Take others' words in; those that are news, by our clock."""
-        for pattern, until_at, said_at in _words(octets):
+        for pattern, until_at, said_at in words_in(octets):
             known = self._words.get(pattern)
             if known is not None and said_at <= known.said_at:
                 continue
             is_news = (until_at > 0) if known is None else until_at != known.until_at
             until_here = self._clock.here(until_at) if until_at else 0.0
-            self._words[pattern] = _Word(until_at, said_at, until_here)
+            self._words[pattern] = Word(until_at, said_at, until_here)
             self._unsent.pop(pattern, None)
             if is_news:
                 yield pattern, until_here
@@ -258,36 +250,3 @@ class Blocks:
 
 def _error_of(reply: asyncio.Future[bytes]) -> BaseException | None:
     return asyncio.CancelledError() if reply.cancelled() else reply.exception()
-
-
-def _octets(pattern: str, word: _Word) -> bytes:
-    name = pattern.encode()
-    return _WORD.pack(word.until_at, word.said_at, len(name)) + name
-
-
-def _words(octets: bytes) -> Iterator[tuple[str, float, float]]:
-    """Pattern, until and said. What no process of ours has written, or only a later one, is passed over."""
-    place = _CHANGES.size
-    while place < len(octets):
-        until_at, said_at, size = _WORD.unpack_from(octets, place)
-        place += _WORD.size
-        name = octets[place : place + size]
-        place += size
-        try:
-            yield _pattern(name), _instant(until_at), _instant(said_at)
-        except ValueError as error:
-            _logger.warning("what the store says of blocks is passed over: %s", error)
-
-
-def _pattern(name: bytes) -> str:
-    try:
-        return str(HostPattern.parse(name.decode()))
-    except OptionError as error:
-        raise ValueError(error) from error
-
-
-def _instant(at: float) -> float:
-    # NaN is not over anything either.
-    if not at >= 0:
-        raise ValueError(f"{at} is no instant")
-    return at

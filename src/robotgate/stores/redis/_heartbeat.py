@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Final
 from robotgate.stores.redis._wire import BEAT, Flag
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from robotgate.stores.redis._turn_calls import TurnCalls
 
 PAUSE: Final = 1.0
@@ -26,15 +24,13 @@ class Heartbeat:
 
     Args:
         server: its name, for the log.
-        on_beat: called with every one of them.
     """
 
-    def __init__(self, calls: TurnCalls, *, server: str, on_beat: Callable[[], object]) -> None:
+    def __init__(self, calls: TurnCalls, *, server: str) -> None:
         self.workers = 1
         """How many there were when the server was last heard of, we among them."""
         self._calls = calls
         self._server = server
-        self._on_beat = on_beat
         self._beats = 0
         self._timer: asyncio.TimerHandle | None = None
         self._reply: asyncio.Future[bytes] | None = None
@@ -53,7 +49,6 @@ class Heartbeat:
 
     def _beat(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(PAUSE, self._beat)
-        self._on_beat()
         if self._reply is not None:
             # While the server is away, one question is enough.
             return

@@ -114,7 +114,7 @@ class RedisStore:
         self._turns = Turns(self._link, keys, clock=clock, lease=lease, max_age=max_age, max_hosts=max_hosts)
         self._blocks = Blocks(self._link, keys, clock=self._turns.calls.server, now=clock.now, keep=max_age)
         self._turns.calls.on_epoch = self._renewed
-        self._heartbeat = Heartbeat(self._turns.calls, server=self._link.server, on_beat=self._blocks.look)
+        self._heartbeat = Heartbeat(self._turns.calls, server=self._link.server)
         self._memory = MemoryStore(max_hosts=max_hosts)
         self._opening = asyncio.Lock()
         self._is_open = False
@@ -241,10 +241,7 @@ class RedisStore:
 
     def subscribe_blocks(self, callback: Callable[[str, float], object]) -> Callable[[], None]:
         """As `SharedBlocks` has it. From here on the server is looked at each second, visits or not."""
-        unsubscribe = self._blocks.subscribe(callback)
-        if not self._is_closed:
-            self._heartbeat.start()
-        return unsubscribe
+        return self._blocks.subscribe(callback)
 
     async def records(self) -> AsyncIterator[RobotsRecord]:
         """All records, by host, port and scheme.
