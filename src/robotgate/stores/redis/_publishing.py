@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from robotgate._pacing import HostState
     from robotgate._ports import Clock
     from robotgate.stores._hosts import HostMemory
-    from robotgate.stores.redis._turn_calls import TurnCalls
     from robotgate.stores.redis._open_turns import OpenTurn, OpenTurns
+    from robotgate.stores.redis._turn_calls import TurnCalls
 
 READINGS: Final = 3
 """Of the server's clock, to begin with."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from robotgate._ports import Postponed
 from robotgate.stores._hosts import HostMemory
-from robotgate.stores.redis._turn_calls import TurnCalls
 from robotgate.stores.redis._news import blocks_differ, is_mere_latency
 from robotgate.stores.redis._open_turns import OpenTurns
 from robotgate.stores.redis._publishing import Publishing
+from robotgate.stores.redis._turn_calls import TurnCalls
 from robotgate.stores.redis._wire import FINISH, NEVER, RESERVE, TURN, Flag, Operation, Status, told
 
 if TYPE_CHECKING:
