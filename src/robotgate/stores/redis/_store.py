@@ -7,14 +7,12 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from redis.asyncio import Redis
-
 from robotgate._checks import check_patience, check_seconds, check_text, check_whole
 from robotgate._clock import SystemClock
 from robotgate._errors import OptionError, StoreError
 from robotgate._ports import Pruned
 from robotgate.stores.memory import MemoryStore
-from robotgate.stores.redis._heartbeat import Heartbeat
+from robotgate.stores.redis._client import client_of, given_client
 from robotgate.stores.redis._keys import Keys
 from robotgate.stores.redis._lease import Leases
 from robotgate.stores.redis._link import Link
@@ -27,16 +25,20 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from contextlib import AbstractAsyncContextManager
 
+    from redis.asyncio import Redis
+
     from robotgate._access import RobotsRecord
     from robotgate._pacing import HostState
     from robotgate._ports import Clock, Postponed
     from robotgate._urls import Origin
 
 LEASE: Final = 60.0
+LEAST_LEASE: Final = 1.0
 ROBOTS_LEASE: Final = 30.0
 """Seconds that a worker which dies while it asks for a robots.txt keeps the others from asking, at most."""
 PATIENCE: Final = 30.0
 MAX_AGE: Final = 31 * 24 * 3600.0
+LEAST_MAX_AGE: Final = 3600.0
 MAX_HOSTS: Final = 100_000
 
 
@@ -56,10 +58,10 @@ class RedisStore:
     Args:
         client_or_url: of the server, or a client of it, which stays open when the store is closed.
         prefix: before all keys; fleets with different ones know nothing of each other.
-        lease: seconds after which a request under way is taken to have ended whose process gives no sign of life; for
-            that of a robots.txt, 30 at most.
+        lease: seconds after which a request under way is taken to have ended whose process gives no sign of life; 1
+            at least. For the right to ask for a robots.txt, 30 at most.
         patience: seconds for which a call is tried again once the server cannot be reached.
-        max_age: seconds for which the server keeps what nobody asks for.
+        max_age: seconds for which the server keeps what nobody asks for; an hour at least.
         max_hosts: how many hosts are kept in this process's memory.
         degraded: what to do while the server cannot be reached.
         clock: tells the time, as the gate's own does.
@@ -81,13 +83,17 @@ class RedisStore:
         clock: Clock | None = None,
     ) -> None:
         check_text("prefix", prefix)
-        check_seconds("lease", lease)
+        _check_at_least("lease", lease, LEAST_LEASE)
         check_patience("patience", patience)
-        check_seconds("max_age", max_age)
+        _check_at_least("max_age", max_age, LEAST_MAX_AGE)
         check_whole("max_hosts", max_hosts, least=1)
         self.degraded = _degraded(degraded)
         self._owns_client = isinstance(client_or_url, str)
-        self._client = Redis.from_url(client_or_url) if isinstance(client_or_url, str) else client_or_url
+        self._client = (
+            client_of(client_or_url, option="client_or_url")
+            if isinstance(client_or_url, str)
+            else given_client(client_or_url, option="client_or_url")
+        )
         self._link = Link(self._client, patience=patience)
         keys = Keys(prefix)
         self._records = Records(self._link, keys, max_age=max_age)
@@ -107,8 +113,8 @@ class RedisStore:
             lease=lease,
             max_age=max_age,
             max_hosts=max_hosts,
+            goes_on=self.degraded is Degraded.LOCAL,
         )
-        self._heartbeat = Heartbeat(self._turns.calls, server="Redis")
         self._memory = MemoryStore(max_hosts=max_hosts)
         self._opening = asyncio.Lock()
         self._is_open = False
@@ -124,11 +130,8 @@ class RedisStore:
         async with self._opening:
             if self._is_open:
                 return
-            self._turns.publishing.start()
-            self._heartbeat.start()
-            await self._turns.publishing.survey()
+            await self._turns.start()
             self._is_open = True
-            self._turns.publishing.tell_all()
 
     async def load_record(self, origin: Origin) -> RobotsRecord | None:
         """The origin's record, fresh or not.
@@ -302,7 +305,6 @@ class RedisStore:
                     await self.open()
             self._is_closed = True
             self._turns.close()
-            self._heartbeat.stop()
         await self._signals.aclose()
         await self._leases.aclose()
         await self._link.aclose()
@@ -310,8 +312,13 @@ class RedisStore:
             await self._client.aclose()
 
     async def _opened(self) -> None:
-        if not self._is_open or self._is_closed:
+        if self._is_open and not self._is_closed:
+            return
+        try:
             await self.open()
+        except StoreError:
+            if self._is_closed or not self._turns.is_alone:
+                raise
 
     @property
     def _goes_on_alone(self) -> bool:
@@ -321,6 +328,12 @@ class RedisStore:
     def _check(self) -> None:
         if self._is_closed:
             raise StoreError("the store was closed; make another")
+
+
+def _check_at_least(name: str, value: float, least: float) -> None:
+    check_seconds(name, value)
+    if value < least:
+        raise OptionError(f"{name}={value!r}: give {least:g} seconds or more")
 
 
 def _degraded(value: Degraded | str) -> Degraded:
