@@ -18,7 +18,9 @@ The floors, lowest first. A module imports only modules that stand before it; a 
     3 adapters: stores.redis._line stores.redis._calls stores.redis._carrier stores.redis._link
     3 adapters: stores.redis._records stores.redis._signals stores.redis._lease stores.redis._listing
     3 adapters: stores.redis._server_clock stores.redis._open_turns stores.redis._news stores.redis._turn_calls
-    3 adapters: stores.redis._publishing stores.redis._turns stores.redis._heartbeat stores.redis._store stores.redis
+    3 adapters: stores.redis._reports stores.redis._block_words stores.redis._blocks
+    3 adapters: stores.redis._publishing stores.redis._heartbeat stores.redis._alone stores.redis._wishes
+    3 adapters: stores.redis._turns stores.redis._store stores.redis
     3 adapters: stores
     3 adapters: _store_option
     4 engine: _losses _eviction _bound _waiters _member _unshared _pacer _queue _admission _health _lane _lanes

@@ -40,9 +40,10 @@ class Visitor:
         """Ask until it is there. Returns when the request could be sent; whoever decides that may have another clock,
         and be asked later than now.
         """
-        while await self.ask(pace_key) is not None:
+        while True:
+            if await self.ask(pace_key) is None:
+                return self.clock.now()
             await asyncio.sleep(_LOOK)
-        return self.clock.now()
 
     async def begin(self, pace_key: str) -> None:
         """Send a request, by a slot if there may be others."""

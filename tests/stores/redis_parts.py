@@ -17,7 +17,7 @@ from robotgate.stores.redis._records import Records
 from robotgate.stores.redis._signals import Signals
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
 DAY: Final = 86_400.0
 _NUMBERS: Final = count()
@@ -77,3 +77,14 @@ async def member(
         async with asyncio.timeout(10):
             await one.aclose()
             await heard_by.aclose()
+
+
+async def becomes(is_so: Callable[[], Awaitable[object]]) -> None:
+    """Wait until a question to the server has the answer that is waited for; in vain, it fails after ten seconds.
+
+    Raises:
+        TimeoutError: it never had.
+    """
+    async with asyncio.timeout(10):
+        while not await is_so():  # noqa: ASYNC110  # What is waited for is another's state.
+            await asyncio.sleep(0.002)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from redis.asyncio import Redis
 from tests.redis_server import RedisServer, server_programs
-from tests.stores.redis_parts import Member, fresh_prefix, member
+from tests.stores.redis_parts import Member, becomes, fresh_prefix, member
 from tests.stores.test_redis_records import ORIGIN, OTHER, RECORD
 from tests.waiting import until
 
@@ -72,9 +72,12 @@ async def begin_to_wait(of: Member) -> asyncio.Task[float]:
     """A task that waits for the lease, and has asked for it at least twice: it listens by then."""
     waiting = asyncio.create_task(take(of))
     await until(lambda: of.leases._waiting > 0)
-    async with asyncio.timeout(SOON):
-        while not (await of.client.pubsub_numsub(of.keys.fleet("signals")))[0][1]:  # noqa: ASYNC110
-            await asyncio.sleep(0)
+
+    async def is_subscribed() -> bool:
+        ((_, subscribers),) = await of.client.pubsub_numsub(of.keys.fleet("signals"))
+        return bool(subscribers)
+
+    await becomes(is_subscribed)
     assert not waiting.done()
     return waiting
 
@@ -138,7 +141,7 @@ async def test_a_connection_for_messages_that_is_cut_costs_no_more_than_a_poll(
     for _ in range(3):
         async with one.leases.lease(ORIGIN):
             waiting = await begin_to_wait(other)
-            await one.client.execute_command("CLIENT", "KILL", "TYPE", "pubsub")
+            await one.client.client_kill_filter(_type="pubsub")
         began_at = monotonic()
         async with asyncio.timeout(SOON):
             await waiting
@@ -153,7 +156,7 @@ async def test_messages_that_may_have_been_lost_wake_whoever_waits(
     monkeypatch.setattr(_signals, "RETRY", 0.1)
     async with one.leases.lease(ORIGIN):
         waiting = await begin_to_wait(other)
-        await one.client.execute_command("CLIENT", "KILL", "TYPE", "pubsub")
+        await one.client.client_kill_filter(_type="pubsub")
         # The lease goes without a word.
         await one.client.delete(one.keys.lease(ORIGIN))
         async with asyncio.timeout(SOON):
@@ -162,8 +165,14 @@ async def test_messages_that_may_have_been_lost_wake_whoever_waits(
 
 async def test_who_may_not_publish_still_gives_back(server: RedisServer, one: Member, prefix: str) -> None:
     """An operator may leave that out; the others find out by themselves."""
-    await one.client.execute_command(
-        "ACL", "SETUSER", "mute", "on", "nopass", "~*", "resetchannels", "+@all", "-publish"
+    await one.client.acl_setuser(
+        "mute",
+        enabled=True,
+        nopass=True,
+        keys=["*"],
+        reset_channels=True,
+        categories=["+@all"],
+        commands=["-publish"],
     )
     mute_url = server.url.replace("redis://", "redis://mute:any@")
     async with member(mute_url, prefix) as mute:
@@ -211,7 +220,7 @@ async def test_a_holder_whose_connections_are_cut_holds_on(server: RedisServer, 
             waiting = await begin_to_wait(other)
             for _ in range(10):
                 await asyncio.sleep(0.15)
-                await other.client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+                await other.client.client_kill_filter(_type="normal", skipme=True)
                 assert not waiting.done()
         async with asyncio.timeout(SOON):
             await waiting
@@ -234,9 +243,7 @@ async def test_a_lease_that_was_flushed_is_there_again(server: RedisServer, pref
     async with member(server.url, prefix, lease=0.3) as one:
         async with one.leases.lease(ORIGIN):
             await one.client.delete(*await one.client.keys(f"{prefix}*"))
-            async with asyncio.timeout(SOON):
-                while not await is_taken(one):
-                    await asyncio.sleep(0.01)
+            await becomes(lambda: is_taken(one))
             token = one.leases.token(ORIGIN)
             assert await one.records.save(RECORD, token=token)
         assert await take(one) > token
@@ -298,9 +305,8 @@ async def test_whoever_is_cancelled_leaves_nothing_taken(
 ) -> None:
     """At whatever step: had, asked for, or given while nobody looked."""
     for turns in [*range(12), *range(12, 200, 20)]:
-        if not is_free:
-            blocking = asyncio.create_task(_held_for(one, 0.002))
-            await until(lambda: ORIGIN in one.leases._held)
+        blocking = asyncio.create_task(asyncio.sleep(0) if is_free else _held_for(one, 0.002))
+        await until(lambda: is_free or ORIGIN in one.leases._held)
         taking = asyncio.create_task(_held_for(other, LONG))
         for _ in range(turns):
             await asyncio.sleep(0)
@@ -310,8 +316,7 @@ async def test_whoever_is_cancelled_leaves_nothing_taken(
         assert taking.cancelled()
         assert not other.leases._held
         assert not other.leases._locks
-        if not is_free:
-            await blocking
+        await blocking
         async with asyncio.timeout(SOON):
             await take(one)
 
@@ -360,8 +365,11 @@ async def test_the_connection_for_messages_is_one_and_goes_when_nobody_waits(
     async with asyncio.timeout(SOON):
         await asyncio.gather(*waiting)
         assert await listening() == 1
-        while await listening():
-            await asyncio.sleep(0.01)
+
+    async def nobody_listens() -> bool:
+        return not await listening()
+
+    await becomes(nobody_listens)
     assert other.signals._hearing is None
     async with one.leases.lease(ORIGIN):
         waiting = [await begin_to_wait(other)]
@@ -436,6 +444,8 @@ async def test_waiting_for_leases_leaves_no_connection_behind(server: RedisServe
             async with one.leases.lease(ORIGIN):
                 waiting = await begin_to_wait(other)
             await waiting
-        async with asyncio.timeout(SOON):
-            while len(await watching.client_list()) > before:
-                await asyncio.sleep(0.01)
+
+        async def all_are_gone() -> bool:
+            return len(await watching.client_list()) <= before
+
+        await becomes(all_are_gone)

@@ -1,4 +1,4 @@
-"""One robots.txt request for a whole fleet: gates with stores of their own, sites that count, and a server of their own.
+"""One robots.txt request for a whole fleet: gates with stores of their own, and sites that count.
 
 Each gate and its store stand for a process: they share nothing but the server and the sites.
 """
@@ -15,7 +15,7 @@ import pytest
 from aiohttp import web as aiohttp_web
 from redis.asyncio import Redis
 from tests.redis_server import RedisServer, server_programs
-from tests.stores.redis_parts import fresh_prefix
+from tests.stores.redis_parts import becomes, fresh_prefix
 from tests.waiting import until
 
 from robotgate import Origin, RobotGate
@@ -98,7 +98,9 @@ async def test_agents_of_other_names_share_the_file_and_read_it_by_their_own(web
     """What is kept is octets; nothing in it depends on who asked."""
     web.serve(ROBOTS, "User-agent: OneBot\nDisallow: /\n\nUser-agent: TwoBot\nDisallow:\n", takes=0.05)
     one, two = await fleet.gate("OneBot/1.0"), await fleet.gate("TwoBot/2.0")
-    assert await asyncio.gather(one.allowed(PAGE), two.allowed(PAGE)) == [False, True]
+    is_one_allowed, is_two_allowed = await asyncio.gather(one.allowed(PAGE), two.allowed(PAGE))
+    assert not is_one_allowed
+    assert is_two_allowed
     assert web.urls == [ROBOTS]
 
 
@@ -129,8 +131,7 @@ async def test_what_one_is_taught_all_know(web: Web, fleet: Fleet) -> None:
     one, two = await fleet.gate(), await fleet.gate()
     one.learn(PAGE, b"User-agent: *\nDisallow: /page\n")
     async with fleet.watching() as client:
-        while not await client.exists(fleet.keys.record(ORIGIN)):
-            await asyncio.sleep(0.005)
+        await becomes(lambda: client.exists(fleet.keys.record(ORIGIN)))
     assert not await two.allowed(PAGE)
     assert web.urls == []
 
@@ -138,7 +139,7 @@ async def test_what_one_is_taught_all_know(web: Web, fleet: Fleet) -> None:
 async def test_a_worker_that_dies_while_it_asks_delays_the_others_by_the_lease(
     web: Web, fleet: Fleet, server: RedisServer
 ) -> None:
-    """Its connections are cut and its tasks are gone, as with a process that was killed; then one of the others asks."""
+    """No word leaves it any more, as from a process that was killed; then one of the others asks."""
     never = asyncio.Event()
     asked = asyncio.Event()
 
@@ -155,7 +156,6 @@ async def test_a_worker_that_dies_while_it_asks_delays_the_others_by_the_lease(
         await asked.wait()
         store = doomed._store
         assert isinstance(store, RedisStore)
-        # No word leaves it any more, as from a process that is gone.
         assert store._leases._renewing is not None
         store._leases._renewing.cancel()
         store._link._is_closed = True
@@ -207,7 +207,7 @@ async def test_messages_that_are_lost_cost_no_second_request(web: Web, fleet: Fl
     async def cut() -> None:
         async with fleet.watching() as client:
             while True:
-                await client.execute_command("CLIENT", "KILL", "TYPE", "pubsub")
+                await client.client_kill_filter(_type="pubsub")
                 await asyncio.sleep(0.01)
 
     cutting = asyncio.create_task(cut())

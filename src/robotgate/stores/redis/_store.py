@@ -14,13 +14,13 @@ from robotgate._ports import Pruned
 from robotgate.stores.memory import MemoryStore
 from robotgate.stores.redis._blocks import Blocks
 from robotgate.stores.redis._client import client_of, given_client
-from robotgate.stores.redis._heartbeat import Heartbeat
 from robotgate.stores.redis._keys import Keys
 from robotgate.stores.redis._lease import Leases
 from robotgate.stores.redis._link import Link
 from robotgate.stores.redis._listing import PAGE, Listing
 from robotgate.stores.redis._records import Records
 from robotgate.stores.redis._reports import Reports
+from robotgate.stores.redis._server_clock import ServerClock
 from robotgate.stores.redis._signals import Signals
 from robotgate.stores.redis._turns import Turns
 
@@ -36,10 +36,12 @@ if TYPE_CHECKING:
     from robotgate._urls import Origin
 
 LEASE: Final = 60.0
+LEAST_LEASE: Final = 1.0
 ROBOTS_LEASE: Final = 30.0
 """Seconds that a worker which dies while it asks for a robots.txt keeps the others from asking, at most."""
 PATIENCE: Final = 30.0
 MAX_AGE: Final = 31 * 24 * 3600.0
+LEAST_MAX_AGE: Final = 3600.0
 MAX_HOSTS: Final = 100_000
 BLOCKS_BUCKET: Final = 0
 """Where what belongs to the fleet as a whole is."""
@@ -61,10 +63,10 @@ class RedisStore:
     Args:
         client_or_url: of the server, or a client of it, which stays open when the store is closed.
         prefix: before all keys; fleets with different ones know nothing of each other.
-        lease: seconds after which a request under way is taken to have ended whose process gives no sign of life; for
-            that of a robots.txt, 30 at most.
+        lease: seconds after which a request under way is taken to have ended whose process gives no sign of life; 1
+            at least. For the right to ask for a robots.txt, 30 at most.
         patience: seconds for which a call is tried again once the server cannot be reached.
-        max_age: seconds for which the server keeps what nobody asks for.
+        max_age: seconds for which the server keeps what nobody asks for; an hour at least.
         max_hosts: how many hosts are kept in this process's memory.
         degraded: what to do while the server cannot be reached.
         clock: tells the time, as the gate's own does.
@@ -86,9 +88,9 @@ class RedisStore:
         clock: Clock | None = None,
     ) -> None:
         check_text("prefix", prefix)
-        check_seconds("lease", lease)
+        _check_at_least("lease", lease, LEAST_LEASE)
         check_patience("patience", patience)
-        check_seconds("max_age", max_age)
+        _check_at_least("max_age", max_age, LEAST_MAX_AGE)
         check_whole("max_hosts", max_hosts, least=1)
         self.degraded = _degraded(degraded)
         self._owns_client = isinstance(client_or_url, str)
@@ -111,10 +113,17 @@ class RedisStore:
             goes_on_alone=self.degraded is Degraded.LOCAL,
         )
         self._listing = Listing(self._client, keys)
-        self._turns = Turns(self._link, keys, clock=clock, lease=lease, max_age=max_age, max_hosts=max_hosts)
-        self._blocks = Blocks(self._link, keys, clock=self._turns.calls.server, now=clock.now, keep=max_age)
+        self._turns = Turns(
+            self._link,
+            keys,
+            clock=clock,
+            lease=lease,
+            max_age=max_age,
+            max_hosts=max_hosts,
+            goes_on=self.degraded is Degraded.LOCAL,
+        )
+        self._blocks = Blocks(self._link, keys, clock=ServerClock(), now=clock.now, keep=max_age)
         self._turns.calls.on_epoch = self._renewed
-        self._heartbeat = Heartbeat(self._turns.calls, server=self._link.server)
         self._memory = MemoryStore(max_hosts=max_hosts)
         self._opening = asyncio.Lock()
         self._is_open = False
@@ -130,11 +139,8 @@ class RedisStore:
         async with self._opening:
             if self._is_open:
                 return
-            self._turns.publishing.start()
-            self._heartbeat.start()
-            await self._turns.publishing.survey()
+            await self._turns.start()
             self._is_open = True
-            self._turns.publishing.tell_all()
 
     async def load_record(self, origin: Origin) -> RobotsRecord | None:
         """The origin's record, fresh or not.
@@ -321,7 +327,6 @@ class RedisStore:
             self._is_closed = True
             self._turns.close()
             await self._blocks.aclose()
-            self._heartbeat.stop()
         await self._signals.aclose()
         await self._leases.aclose()
         await self._link.aclose()
@@ -329,8 +334,13 @@ class RedisStore:
             await self._client.aclose()
 
     async def _opened(self) -> None:
-        if not self._is_open or self._is_closed:
+        if self._is_open and not self._is_closed:
+            return
+        try:
             await self.open()
+        except StoreError:
+            if self._is_closed or not self._turns.is_alone:
+                raise
 
     def _renewed(self, bucket: int) -> None:
         """What the server knew of a bucket may be lost."""
@@ -346,6 +356,12 @@ class RedisStore:
     def _check(self) -> None:
         if self._is_closed:
             raise StoreError("the store was closed; make another")
+
+
+def _check_at_least(name: str, value: float, least: float) -> None:
+    check_seconds(name, value)
+    if value < least:
+        raise OptionError(f"{name}={value!r}: give {least:g} seconds or more")
 
 
 def _degraded(value: Degraded | str) -> Degraded:

@@ -40,8 +40,6 @@ class TurnCalls:
     ) -> None:
         self.on_epoch: Callable[[int], object] = _heed_nothing
         """Called with the number of a bucket that the server has begun anew: what was in it may be lost."""
-        self.on_reply: Callable[[BaseException | None], object] = _heed_nothing
-        """Called with each reply's fate: None, or what went wrong."""
         self.server = ServerClock()
         self.may_evict = False
         self._link = link
@@ -52,6 +50,11 @@ class TurnCalls:
         self._keep = keep
         self._epoch_keys = [keys.epoch(bucket) for bucket in range(BUCKETS)]
         self._epochs: dict[int, float] = {}
+
+    @property
+    def can_tell(self) -> bool:
+        """Whether the server is there, and its time is known."""
+        return self.server.is_known and self._link.lost is None
 
     def of_host(
         self,
@@ -89,11 +92,7 @@ class TurnCalls:
         return reply
 
     def _heard(self, bucket: int, asked_at: float, reply: asyncio.Future[bytes]) -> None:
-        if reply.cancelled():
-            return
-        error = reply.exception()
-        if error is not None:
-            self.on_reply(error)
+        if reply.cancelled() or reply.exception() is not None:
             return
         _, told_at, epoch = DONE.unpack_from(reply.result())
         known = self._epochs.get(bucket)
@@ -104,7 +103,6 @@ class TurnCalls:
                 self.server.restart()
                 self.on_epoch(bucket)
         self.server.note(asked_at=asked_at, told_at=told_at, heard_at=self._clock.now())
-        self.on_reply(None)
 
 
 def _heed_nothing(_: object) -> None:

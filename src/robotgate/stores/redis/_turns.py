@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from robotgate._errors import StoreError
+from robotgate._pacing import HostState
 from robotgate._ports import Postponed
 from robotgate.stores._hosts import HostMemory
+from robotgate.stores.redis._alone import Alone
+from robotgate.stores.redis._heartbeat import Heartbeat
 from robotgate.stores.redis._news import blocks_differ, is_mere_latency
 from robotgate.stores.redis._open_turns import OpenTurns
 from robotgate.stores.redis._publishing import Publishing
 from robotgate.stores.redis._turn_calls import TurnCalls
 from robotgate.stores.redis._wire import FINISH, NEVER, RESERVE, TURN, Flag, Operation, Status, told
+from robotgate.stores.redis._wishes import Wishes
 
 if TYPE_CHECKING:
-    from robotgate._pacing import HostState
     from robotgate._ports import Clock
     from robotgate.stores.redis._keys import Keys
     from robotgate.stores.redis._link import Link
     from robotgate.stores.redis._open_turns import OpenTurn
     from robotgate.stores.redis._wire import Told
+
+READINGS: Final = 3
+"""Of the server's clock, to begin with: quick replies tell it best."""
 
 
 class Turns:
@@ -30,22 +37,51 @@ class Turns:
         lease: seconds after which a turn is over of which nothing was heard.
         max_age: seconds for which the server keeps a host that binds nobody any more.
         max_hosts: how many are kept in this process's memory.
+        goes_on: whether turns go on by what we know ourselves while the server is lost.
     """
 
     def __init__(
-        self, link: Link, keys: Keys, *, clock: Clock, lease: float, max_age: float, max_hosts: int
+        self,
+        link: Link,
+        keys: Keys,
+        *,
+        clock: Clock,
+        lease: float,
+        max_age: float,
+        max_hosts: int,
+        goes_on: bool,
     ) -> None:
         self.memory = HostMemory(max_hosts=max_hosts)
         self.open = OpenTurns()
-        self._clock = clock
-        self._lease = lease
-        self._is_lost = False
         self.calls = TurnCalls(link, keys, worker=self.open.worker, clock=clock, keep=max_age)
         self.publishing = Publishing(
             self.calls, turns=self.open, memory=self.memory, clock=clock, lease=lease
         )
+        self.heartbeat = Heartbeat(self.calls, server=link.server)
         self.calls.on_epoch = self.publishing.renewed
-        self.calls.on_reply = self._heard
+        self._link = link
+        self._clock = clock
+        self._lease = lease
+        self._wishes = Wishes()
+        self._alone = Alone(self.open) if goes_on else None
+        link.subscribe(self._hear_of_link)
+
+    async def start(self) -> None:
+        """Be one of the fleet.
+
+        Raises:
+            StoreError: the server is not to be reached.
+        """
+        self.publishing.start()
+        self.heartbeat.start()
+        await self._wishes.get(self.publishing.survey())
+        for bucket in range(READINGS):
+            await self._wishes.get(self.calls.look(bucket))
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether turns go on by what we know ourselves."""
+        return self._alone is not None and self._link.lost is not None
 
     async def load(self, pace_key: str) -> HostState | None:
         """What is known of a host, here or by the server.
@@ -54,9 +90,14 @@ class Turns:
             StoreError: nobody knows.
         """
         known = self.memory.states.get(pace_key)
-        if known is not None:
+        if known is not None or self.is_alone:
             return known
-        answer = told(await self.calls.of_host(Operation.LOAD, pace_key))
+        try:
+            answer = told(await self._wishes.get(self.calls.of_host(Operation.LOAD, pace_key)))
+        except StoreError:
+            if self._alone is None or self._link.lost is None:
+                raise
+            return self.memory.states.get(pace_key)
         if answer.status == Status.MISSING:
             return self.memory.states.get(pace_key)
         return self._learn(pace_key, answer)
@@ -83,8 +124,15 @@ class Turns:
         """As `SharedStore.reserve`."""
         while True:
             turn = self.open.new(pace_key, slots=slots, delay=delay, at=self._clock.now())
+            if self._alone is not None and self._link.lost is not None:
+                return self._alone.reserve(turn, self.memory.states.get(pace_key, HostState()))
             asked = monotonic()
-            answer = await self._ask_for(turn)
+            try:
+                answer = await self._ask_for(turn)
+            except StoreError:
+                if not self.is_alone:
+                    raise
+                continue
             known = self._learn(pace_key, answer)
             if answer.status == Status.WAIT:
                 return Postponed(known, self._again_at(answer))
@@ -97,7 +145,8 @@ class Turns:
 
     def withdraw(self, pace_key: str) -> None:
         """As `SharedStore.withdraw`."""
-        self.calls.of_host(Operation.WITHDRAW, pace_key)
+        if self.calls.can_tell:
+            self.calls.of_host(Operation.WITHDRAW, pace_key)
 
     def remember(self, pace_key: str, state: HostState) -> None:
         """Take in a host's state, and tell the server what of it is news."""
@@ -113,8 +162,9 @@ class Turns:
         if turn is None:
             self._begin_unreserved(pace_key, known, state, now)
             return
-        if turn.slots == 1 or not turn.delay or not turn.is_booked:
-            # With one slot the delay counts from the end, and the next has to wait for that anyhow.
+        if turn.slots == 1 or not turn.delay or not turn.is_booked or not self.calls.can_tell:
+            # With one slot the delay counts from the end, and the next has to wait for that anyhow. What cannot be
+            # told is told with the turn, when that is held.
             return
         server = self.calls.server
         body = TURN.pack(
@@ -135,33 +185,38 @@ class Turns:
         if turn is None:
             self.publishing.merge(pace_key, known, state)
             return
-        if turn.began_at is None:
-            self._undo(turn)
-        else:
-            self._finish(turn, known, state, now)
+        self._end(turn, known, state, now)
         if known is None or blocks_differ(known, state):
             self.publishing.merge(pace_key, known, state)
 
     def close(self) -> None:
         """Nothing is under way any more."""
         self.publishing.stop()
+        self.heartbeat.stop()
+        now = self._clock.now()
         for turn in self.open:
             self.open.end(turn.pace_key, is_unused=turn.began_at is None)
-            if turn.began_at is None:
-                self._undo(turn)
-            else:
-                state = self.memory.states.get(turn.pace_key)
-                self._finish(turn, state, state, self._clock.now())
+            state = self.memory.states.get(turn.pace_key)
+            self._end(turn, state, state, now)
 
     async def _ask_for(self, turn: OpenTurn) -> Told:
         body = RESERVE.pack(turn.slots, turn.delay, self._lease)
         reply = self.calls.of_host(Operation.RESERVE, turn.pace_key, body, turn=turn.id)
         try:
-            # Shielded: the call is made all the same, and is undone behind it.
-            return told(await asyncio.shield(reply))
-        except asyncio.CancelledError:
+            return told(await self._wishes.get(reply))
+        except (asyncio.CancelledError, StoreError):
+            # The call goes its way all the same, and is undone behind it.
             self._undo(turn, Flag.LEAVING)
             raise
+
+    def _end(self, turn: OpenTurn, known: HostState | None, state: HostState | None, now: float) -> None:
+        if not turn.is_booked:
+            # The server never heard of it; what became of the host, it is told.
+            self.publishing.defer(turn.pace_key)
+        elif turn.began_at is None:
+            self._undo(turn)
+        else:
+            self._finish(turn, known, state, now)
 
     def _undo(self, turn: OpenTurn, flags: Flag = Flag.NONE) -> None:
         """Give back what was booked, if it was."""
@@ -219,10 +274,12 @@ class Turns:
         """Whether a host must not be forgotten here."""
         return pace_key in self.open or pace_key in self.publishing
 
-    def _heard(self, error: BaseException | None) -> None:
-        was_lost, self._is_lost = self._is_lost, error is not None
-        if was_lost and not self._is_lost:
-            self.publishing.tell_all()
+    def _hear_of_link(self, error: StoreError | None) -> None:
+        if error is None:
+            self.publishing.survey()
+        elif self._alone is not None:
+            self._alone.begin(now=self._clock.now(), workers=self.heartbeat.workers)
+            self._wishes.fail(error)
 
 
 def _after(known: HostState | None, state: HostState | None, now: float) -> float:
