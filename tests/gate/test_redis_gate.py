@@ -246,6 +246,8 @@ async def test_process_that_is_cut_off(
         one.block("b.example")
         with pytest.raises(HostUnavailableError):
             await one.fetch(PAGE)
+        # Later by any of the clocks, though the machine be busy.
+        await asyncio.sleep(0.5)
         two.unblock(HOST)
         proxy.is_refusing = False
         await hears(heard, StoreLost, StoreRecovered, HostRecovered)

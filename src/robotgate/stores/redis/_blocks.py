@@ -36,6 +36,8 @@ _AT_ONCE: Final = 200
 """Words in one call."""
 _LATER: Final = 1e-6
 """Seconds; what is said of a pattern after something else is this much later, whatever the clocks say."""
+_READINGS: Final = 3
+"""Of the server's clock, before anything is told by it: the first reply comes late, behind a connection."""
 PAUSE: Final = 1.0
 """Seconds from one look at what others have said to the next."""
 _FAREWELL: Final = 2.0
@@ -72,6 +74,7 @@ class Blocks:
         self._unsent: dict[str, None] = {}
         """Patterns of whose word the server may not know, in order."""
         self._generation = self._cursor = 0.0
+        self._readings = 0
         self._asked: set[asyncio.Future[bytes]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -98,7 +101,7 @@ class Blocks:
     def publish(self, pattern: str, until_here: float) -> None:
         """As `SharedBlocks.publish_block`. The other gates of this process hear of it at once."""
         now = self._now()
-        if self._clock.is_known:
+        if self._readings >= _READINGS:
             self._say(pattern, until_here, now)
         else:
             self._early[pattern] = (until_here, now)
@@ -126,8 +129,12 @@ class Blocks:
         self._callbacks.clear()
         if self._timer is not None:
             self._timer.cancel()
-        if self._early and self._asked:
-            await asyncio.wait(self._asked, timeout=_FAREWELL)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FAREWELL):
+                while self._early and self._asked:
+                    await asyncio.wait(self._asked)
+                    # What was heard is taken in before anything is asked again.
+                    await asyncio.sleep(0)
         if self._unsent:
             self._send()
 
@@ -155,9 +162,9 @@ class Blocks:
 
     def _send(self) -> None:
         self._is_sending = False
-        if not self._clock.is_known:
+        if self._early:
+            # The time is not known well enough; they follow.
             self.look()
-            return
         patterns, self._unsent = self._unsent, {}
         now = self._clock.there(self._now())
         standing = [name for name in patterns if name in self._words and not self._words[name].is_over(now)]
@@ -202,9 +209,11 @@ class Blocks:
         now, octets = self._now(), reply.result()
         told_at, generation, cursor, more = CHANGES.unpack_from(octets)
         self._clock.note(asked_at=asked_at, told_at=told_at, heard_at=now)
-        early, self._early = self._early, {}
-        for pattern, (until_here, said_here) in early.items():
-            self._say(pattern, until_here, said_here)
+        self._readings += 1
+        if self._readings < _READINGS:
+            self.look()
+            return
+        self._say_early()
         if generation != self._generation or cursor < self._cursor:
             # The server has lost something; what, nobody knows.
             self.publish_again()
@@ -216,6 +225,11 @@ class Blocks:
         if more:
             self.look()
         self._tell(news)
+
+    def _say_early(self) -> None:
+        early, self._early = self._early, {}
+        for pattern, (until_here, said_here) in early.items():
+            self._say(pattern, until_here, said_here)
 
     def _take(self, octets: bytes) -> Iterator[tuple[str, float]]:
         """Take others' words in; those that are news, by our clock."""
