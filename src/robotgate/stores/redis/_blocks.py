@@ -196,11 +196,13 @@ class Blocks:
         self._clock.note(asked_at=asked_at, told_at=told_at, heard_at=self._now())
 
     def _tell_refused(self, error: BaseException) -> None:
+        if self._is_refused:
+            return
+        self._is_refused = True
         if self._is_closed:
             _logger.warning("%s; the last blocks by the operator have reached no other process", error)
-        elif not self._is_refused:
+        else:
             _logger.warning("%s; blocks by the operator reach other processes once that is over", error)
-        self._is_refused = True
 
     def _looked(self, asked_at: float, reply: asyncio.Future[bytes]) -> None:
         self._is_looking = False
