@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from robotgate import MemoryStore, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from robotgate import HostState, Origin, RobotsRecord
 
@@ -76,3 +76,57 @@ class FailingStore(MemoryStore):
         while name in self.hangs:
             await self._well.wait()
         self._try(name)
+
+
+class ReportingMemory(FailingStore):
+    """One that says by itself when it is lost and when it is back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._error: StoreError | None = None
+        self.callbacks: list[Callable[[StoreError | None], object]] = []
+        """Who is told."""
+
+    def subscribe_losses(self, callback: Callable[[StoreError | None], object]) -> Callable[[], None]:
+        """As the protocol has it."""
+        self.callbacks.append(callback)
+        if self._error is not None:
+            callback(self._error)
+        return lambda: self.callbacks.remove(callback) if callback in self.callbacks else None
+
+    def report(self, error: StoreError | None) -> None:
+        """Tell everybody."""
+        self._error = error
+        for callback in list(self.callbacks):
+            callback(error)
+
+
+class FleetMemory(MemoryStore):
+    """One process's view of blocks that a fleet shares: `told` is what others hear, `tell` is their word."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[tuple[str, float]] = []
+        self.standing: dict[str, float] = {}
+        self.callbacks: list[Callable[[str, float], object]] = []
+        self.others: list[FleetMemory] = []
+        """Those of other processes."""
+
+    def publish_block(self, pattern: str, until_at: float) -> None:
+        """As the protocol has it; who published hears of it as well."""
+        self.told.append((pattern, until_at))
+        for store in (self, *self.others):
+            store.tell(pattern, until_at)
+
+    def subscribe_blocks(self, callback: Callable[[str, float], object]) -> Callable[[], None]:
+        """As the protocol has it."""
+        self.callbacks.append(callback)
+        for pattern, until_at in self.standing.items():
+            callback(pattern, until_at)
+        return lambda: self.callbacks.remove(callback) if callback in self.callbacks else None
+
+    def tell(self, pattern: str, until_at: float) -> None:
+        """What a gate somewhere was told."""
+        self.standing[pattern] = until_at
+        for callback in list(self.callbacks):
+            callback(pattern, until_at)

@@ -13,12 +13,20 @@ The floors, lowest first. A module imports only modules that stand before it; a 
     3 adapters: stores._lease stores.memory stores._path stores._faults stores._files stores._schema stores._database
     3 adapters: stores._rows stores._tables stores._booking stores._file_clock stores._processes stores._prune
     3 adapters: stores._hosts stores._together stores._write_behind stores._upkeep stores._ledger stores._sharing
-    3 adapters: stores._shared_lease stores._pulse stores.sqlite stores.redis stores
+    3 adapters: stores._shared_lease stores._pulse stores.sqlite
+    3 adapters: stores.redis._wire stores.redis._keys stores.redis._script stores.redis._faults stores.redis._client
+    3 adapters: stores.redis._line stores.redis._calls stores.redis._carrier stores.redis._link
+    3 adapters: stores.redis._records stores.redis._signals stores.redis._lease stores.redis._listing
+    3 adapters: stores.redis._server_clock stores.redis._open_turns stores.redis._news stores.redis._turn_calls
+    3 adapters: stores.redis._reports stores.redis._block_words stores.redis._blocks
+    3 adapters: stores.redis._publishing stores.redis._heartbeat stores.redis._alone stores.redis._wishes
+    3 adapters: stores.redis._turns stores.redis._store stores.redis
+    3 adapters: stores
     3 adapters: _store_option
     4 engine: _losses _eviction _bound _waiters _member _unshared _pacer _queue _admission _health _lane _lanes
     4 engine: _flight _attempts _robots_reader _robots _turn _judged _turns _ready _credentials _page _holds
-    4 engine: _middleware _open_page _fetching _engine _gate
-    5 edges: _virtual _check_tools _check_catalogue _check_shared _check_store testing integrations cli
+    4 engine: _middleware _open_page _fetching _operator _engine _gate
+    5 edges: _virtual _check_tools _check_catalogue _check_shared _check_fleet _check_store testing integrations cli
 
 Read `_lines`, `_compile`, `_match`, `_robotstxt`, `_status`, `_spacing` and `_pacing` for what is decided, `_lane`,
 `_robots`, `_turns` and `_fetching` for what is done.
@@ -49,6 +57,7 @@ from robotgate._events import (
     HostRecovered,
     RobotsFetched,
     StoreLost,
+    StoreRecovered,
     TurnBegan,
     TurnEnded,
     TurnRefused,
@@ -64,7 +73,17 @@ from robotgate._overrides import NO_RATE, HostOverride
 from robotgate._pace_key import PaceKey, PaceKeyPolicy
 from robotgate._pacing import HostState
 from robotgate._parse import Group, Record
-from robotgate._ports import Catalogue, Clock, Fetcher, Postponed, Pruned, SharedStore, Store
+from robotgate._ports import (
+    Catalogue,
+    Clock,
+    Fetcher,
+    Postponed,
+    Pruned,
+    ReportingStore,
+    SharedBlocks,
+    SharedStore,
+    Store,
+)
 from robotgate._public import PublicConnector
 from robotgate._ready import ReadyTurns
 from robotgate._recheck import Recheck
@@ -124,6 +143,7 @@ __all__ = [
     "Reason",
     "Recheck",
     "Record",
+    "ReportingStore",
     "RequestRate",
     "Response",
     "ResponseTooLargeError",
@@ -137,11 +157,13 @@ __all__ = [
     "Rules",
     "SQLiteStore",
     "Severity",
+    "SharedBlocks",
     "SharedStore",
     "StatusPolicy",
     "Store",
     "StoreError",
     "StoreLost",
+    "StoreRecovered",
     "SystemClock",
     "TokenWarning",
     "TooSoonError",

@@ -37,11 +37,12 @@ class Visitor:
         return await self.store.reserve(pace_key, state=self._state(now), now=now, slots=1, delay=DELAY)
 
     async def get(self, pace_key: str) -> float:
-        """Ask until it is there. Returns when it was asked for."""
+        """Ask until it is there. Returns when the request could be sent; whoever decides that may have another clock,
+        and be asked later than now.
+        """
         while True:
-            asked_at = self.clock.now()
             if await self.ask(pace_key) is None:
-                return asked_at
+                return self.clock.now()
             await asyncio.sleep(_LOOK)
 
     async def begin(self, pace_key: str) -> None:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from robotgate._check_catalogue import check_forgets, check_lists, check_prunes
+from robotgate._check_fleet import check_reports, check_shared_blocks
 from robotgate._check_shared import check_shared
 from robotgate._check_tools import (
     BARE_RECORD,
@@ -24,11 +25,12 @@ from robotgate._check_tools import (
     STATE,
     expect,
     in_time,
+    is_alike,
     take,
 )
 from robotgate._errors import StoreError
 from robotgate._pacing import HostState
-from robotgate._ports import Catalogue, SharedStore
+from robotgate._ports import Catalogue, ReportingStore, SharedBlocks, SharedStore
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -41,13 +43,14 @@ if TYPE_CHECKING:
 
 
 async def check_store(make_store: MakeStore, *, make_another: MakeAnother | None = None) -> None:
-    """Try everything a gate asks of a store; of a `Catalogue` and a `SharedStore`, what these promise besides.
+    """Try everything a gate asks of a store; of a `Catalogue`, a `SharedStore`, a `ReportingStore` and `SharedBlocks`,
+    what these promise besides.
 
     Args:
         make_store: makes a new and empty store, or an awaitable of one, with room for five records and five hosts.
             Called several times; every store it makes is closed with `Store.aclose`.
         make_another: makes one more, of what the given store keeps, and is called only for a store that outlives its
-            process: when the first was closed; and for a `SharedStore`, beside the first as well.
+            process: when the first was closed; and for a `SharedStore`, or `SharedBlocks`, beside the first as well.
 
     Raises:
         AssertionError: the store does not do what it says; the message says what.
@@ -149,19 +152,32 @@ async def _check_opened_again(make_another: MakeAnother, store: Store) -> None:
     try:
         record, state = await again.load_record(ORIGIN), await again.load_host(KEY)
         expect(record == RECORD, f"aclose: opened again, the record became {record!r}")
-        expect(state == STATE, f"aclose: opened again, the state became {state!r}")
+        expect(
+            state is not None and is_alike(state, STATE),
+            f"aclose: opened again, the state became {state!r}",
+        )
     finally:
         await in_time(again.aclose(), "aclose: it does not end")
 
 
+async def _check_reports(store: Store) -> None:
+    if isinstance(store, ReportingStore):
+        await check_reports(store)
+
+
 async def _check_beside(make_another: MakeAnother, store: Store) -> None:
-    if not isinstance(store, SharedStore):
+    if not isinstance(store, SharedStore | SharedBlocks):
         return
     other = await _made(make_another(store))
     try:
-        if not isinstance(other, SharedStore):
-            raise AssertionError(f"make_another: {other!r} is no SharedStore, as the first is")  # noqa: TRY004
-        await check_shared(store, other)
+        if isinstance(store, SharedStore):
+            if not isinstance(other, SharedStore):
+                raise AssertionError(f"make_another: {other!r} is no SharedStore, as the first is")  # noqa: TRY004
+            await check_shared(store, other)
+        if isinstance(store, SharedBlocks):
+            if not isinstance(other, SharedBlocks):
+                raise AssertionError(f"make_another: {other!r} is no SharedBlocks, as the first is")  # noqa: TRY004
+            await check_shared_blocks(store, other)
     finally:
         await in_time(other.aclose(), "aclose: it does not end beside another")
 
@@ -253,6 +269,7 @@ _CHECKS: Final[tuple[Check, ...]] = (
     _check_lease_excludes,
     _check_lease_is_handed_over,
     _check_lease_of_cancelled_waiter,
+    _check_reports,
     *map(_of_catalogues, (check_lists, check_forgets, check_prunes)),
     _check_closed,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from robotgate._access import RobotsRecord
@@ -61,6 +62,31 @@ STATE: Final = HostState(
 )
 OTHER_KEYS: Final = ("www.shop.example", "xn--bcher-kva.example", "2001:db8::1", "a" * 253)
 KEY: Final = ORIGIN.host
+
+
+OTHER_CLOCK: Final = 0.05
+"""Seconds by which an instant may have moved that went through the clock of a server, and back:
+no more than an answer takes."""
+
+
+def is_alike(state: HostState, other: HostState) -> bool:
+    """Whether two states are the same, but for what another clock may have done to their instants."""
+    if (state.last_visit_at is None) != (other.last_visit_at is None):
+        return False
+    moved = [abs(at - also) for at, also in zip(_instants(state), _instants(other), strict=True)]
+    same = replace(
+        state,
+        last_visit_at=other.last_visit_at,
+        next_allowed_at=other.next_allowed_at,
+        blocked_at=other.blocked_at,
+        blocked_until_at=other.blocked_until_at,
+    )
+    return same == other and max(moved) <= OTHER_CLOCK
+
+
+def _instants(state: HostState) -> tuple[float, ...]:
+    last_visit_at = 0.0 if state.last_visit_at is None else state.last_visit_at
+    return last_visit_at, state.next_allowed_at, state.blocked_at, state.blocked_until_at
 
 
 async def take(store: Store, origin: Origin = ORIGIN) -> None:

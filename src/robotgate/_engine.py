@@ -13,7 +13,6 @@ from robotgate._access import Answer, Ending, Standing, settle
 from robotgate._bound import Bound, Meter, Places
 from robotgate._circuit import is_open
 from robotgate._errors import GateClosedError, OptionError, StoreError
-from robotgate._events import BlockCause, HostBlocked, HostRecovered
 from robotgate._eviction import Eviction
 from robotgate._fetch import AiohttpFetcher
 from robotgate._fetching import PageFetcher
@@ -21,7 +20,9 @@ from robotgate._host import HostView
 from robotgate._lanes import Lanes
 from robotgate._losses import Losses, Task
 from robotgate._names import RememberingResolver
+from robotgate._operator import OperatorBlocks
 from robotgate._pace_key import PaceKey, pace_key_function
+from robotgate._ports import ReportingStore
 from robotgate._quota import rate_of
 from robotgate._ready import ReadyTurns
 from robotgate._resolver import ThreadPerNameResolver
@@ -64,7 +65,6 @@ class Engine:
         self._options = options
         self._store = store
         self._clock = clock
-        self._listeners = listeners
         self._overrides = overrides
         if session is not None and session.closed:
             raise OptionError("session: it is closed")
@@ -111,6 +111,10 @@ class Engine:
             allow_private_addresses=options.allow_private_addresses,
         )
         self.pages = PageFetcher(turns=self.turns, session=session, clock=clock)
+        self.blocks = OperatorBlocks(lanes=self.lanes, store=store, clock=clock, listeners=listeners)
+        self._ends = [self.blocks.close]
+        if isinstance(store, ReportingStore):
+            self._ends.append(store.subscribe_losses(losses.report))
         self._saving: set[asyncio.Task[None]] = set()
         self._ready: set[ReadyTurns] = set()
 
@@ -122,6 +126,8 @@ class Engine:
                 stack.push_async_callback(self._session.close)
             if self._robots_session is not self._session:
                 stack.push_async_callback(self._robots_session.close)
+            for end in self._ends:
+                end()
             for ready in list(self._ready):
                 ready.fail(GateClosedError())
             self._eviction.close()
@@ -168,20 +174,6 @@ class Engine:
         self.lanes.grant(changed)
         self.keeper.judge_anew(changed)
         self.lanes.reckon(changed)
-
-    def block(self, pattern: str, until_at: float) -> None:
-        """Leave hosts alone until an instant.
-
-        Raises:
-            OptionError: the pattern or the instant makes no sense.
-        """
-        was_blocked = self.lanes.is_blocked(pattern)
-        host = str(self.lanes.block(pattern, until_at))
-        now, cause = self._clock.now(), BlockCause.OPERATOR
-        if until_at > now and self._listeners.is_heard(HostBlocked):
-            self._listeners.emit(HostBlocked(at=now, host=host, until_at=until_at, cause=cause))
-        elif until_at <= now and was_blocked and self._listeners.is_heard(HostRecovered):
-            self._listeners.emit(HostRecovered(at=now, host=host, cause=cause))
 
     def learn(self, origin: Origin, body: bytes, *, fresh_until_at: float | None) -> None:
         """Take in a robots.txt that nobody fetched."""

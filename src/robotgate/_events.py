@@ -159,13 +159,26 @@ class HostRecovered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreLost:
-    """The store began to fail: what it was to keep, this process alone remembers. Told once, until it works again."""
+    """The store began to fail: what it was to keep, this process alone remembers. Told once, until it works again.
+
+    A store that waits for its server tells at once, while who needs the server still waits.
+    """
 
     at: float
     error: StoreError
 
     def __str__(self) -> str:
         return _line(f"the store failed: {self.error}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreRecovered:
+    """The store works again, after a `StoreLost`."""
+
+    at: float
+
+    def __str__(self) -> str:
+        return "the store works again"
 
 
 Event: TypeAlias = (
@@ -177,6 +190,7 @@ Event: TypeAlias = (
     | HostBlocked
     | HostRecovered
     | StoreLost
+    | StoreRecovered
 )
 
 

@@ -84,9 +84,11 @@ class RobotGate:
         store: where rules and host state are remembered; by default in memory. The path of a file, as ``"cache.db"`` or
             a `pathlib.Path`, is a `SQLiteStore` of the gate's own: opened and closed with it, and a restart goes on
             where it ended. It raises once the file cannot be used; to choose otherwise by `when_lost`, or any other
-            option, pass a `SQLiteStore`. Two gates of one process that are given the same path are two processes to
-            each other: pass both one store instead. A store that was passed in stays yours to close, and gates of one
-            event loop may share it: see `MemoryStore` for what they then share.
+            option, pass a `SQLiteStore`. The URL of a Redis or Valkey server, as ``"redis://localhost:6379/0"``, is a
+            `robotgate.stores.redis.RedisStore` in the same way, shared by all gates that are given it; that needs the
+            extra `redis`. Two gates of one process that are given the same path are two processes to each other: pass
+            both one store instead. A store that was passed in stays yours to close, and gates of one event loop may
+            share it: see `MemoryStore` for what they then share.
         delay: seconds between the end of one response of a host and the next request to it, at least. What a site
             asks for can only make it longer.
         rate: a quota for each host, as ``(600, 3600)``: at most so many requests in any so many seconds.
@@ -518,10 +520,16 @@ class RobotGate:
         Requests under way are not broken off. Whoever waits, or comes, waits for the end up to `max_block`; beyond it
         he gets `HostUnavailableError` at once.
 
+        It holds at this gate from now on. A store that is a fleet's (`SharedBlocks`, as `RedisStore` is) passes it on:
+        to the other gates of the process at once, to those of other processes within two seconds, and to those that
+        open later. While its server cannot be reached it is kept, and told as soon as it is back. With any other store
+        each gate has its own blocks.
+
         Args:
             pattern: ``example.org``, ``*.example.org`` for the hosts below it, or ``*``.
             until: an instant to come, in seconds since the epoch or as an aware `datetime`; by default, until
-                `unblock`. Where several patterns name a host, the latest holds.
+                `unblock`. Where several patterns name a host, the latest holds. Of one pattern, what was said last
+                does, at whichever gate.
 
         Raises:
             GateClosedError: the gate is not open.
@@ -532,16 +540,16 @@ class RobotGate:
             raise OptionError(
                 f"until={until!r} has passed: give time.time() and the seconds to come, or lift a block by `unblock`"
             )
-        self._running.block(pattern, until_at)
+        self._running.blocks.block(pattern, until_at)
 
     def unblock(self, pattern: str) -> None:
-        """Lift what `block` was told of this very pattern; who waits goes on in his turn.
+        """Lift what `block` was told of this very pattern, at whichever gate of a fleet; who waits goes on in his turn.
 
         Raises:
             GateClosedError: the gate is not open.
             OptionError: the pattern makes no sense.
         """
-        self._running.block(pattern, 0.0)
+        self._running.blocks.block(pattern, 0.0)
 
     def subscribe(self, callback: Callable[[Event], object], *kinds: type[Event]) -> Callable[[], None]:
         """Hear of what happens, as `Event` values: robots.txt fetched, turns, refusals, blocks.

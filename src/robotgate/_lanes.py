@@ -212,14 +212,16 @@ class Lanes:
         """The lane, if there is one."""
         return self._lanes.get(pace_key)
 
-    def is_blocked(self, pattern: str) -> bool:
-        """Whether this very pattern is blocked by the operator.
+    def operator_until_at(self, pattern: str) -> float:
+        """Until when the operator wants left alone what this very pattern names; 0 where he does not.
 
         Raises:
             OptionError: it makes no sense.
         """
-        self._blocks.prune(self._clock.now())
-        return self._blocks.holds(pattern)
+        now = self._clock.now()
+        self._blocks.prune(now)
+        until_at = self._blocks.get(pattern)
+        return until_at if until_at > now else 0.0
 
     def blocked_until_at(self, host: str) -> float:
         """Until when the operator wants a host left alone."""

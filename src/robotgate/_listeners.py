@@ -4,7 +4,7 @@ The logger is ``robotgate``. Its levels, which `LEVELS` holds::
 
     DEBUG    what happens all the time: turns
     INFO     what one may want to know of a site: robots.txt read, a URL or a turn refused, a host visited again
-    WARNING  what slows or stops a host: a block, a robots.txt that cannot be reached
+    WARNING  what slows or stops a host: a block, a robots.txt that cannot be reached; and the end of an ERROR
     ERROR    what endangers the gate's own memory: a store that fails
 """
 
@@ -24,6 +24,7 @@ from robotgate._events import (
     HostRecovered,
     RobotsFetched,
     StoreLost,
+    StoreRecovered,
     TurnBegan,
     TurnEnded,
     TurnRefused,
@@ -48,6 +49,8 @@ LEVELS: Final[Mapping[type[Event], int]] = MappingProxyType(
         TurnRefused: logging.INFO,
         HostRecovered: logging.INFO,
         HostBlocked: logging.WARNING,
+        # Whoever's log has the loss in it has its end as well, unless it shows nothing but errors.
+        StoreRecovered: logging.WARNING,
         StoreLost: logging.ERROR,
     }
 )

@@ -28,6 +28,8 @@ __all__ = ["NO_RATE", "HostBlocks", "HostOptions", "HostOverride", "HostPattern"
 
 Value = TypeVar("Value")
 
+MANY_BLOCKS: Final = 64
+"""As many as are kept without looking whether some are over."""
 NO_RATE: Final = (1, 1e-9)
 """As the rate of an override: none, whatever the gate's. No clock tells instants as close as that apart."""
 
@@ -213,6 +215,7 @@ class HostBlocks:
 
     def __init__(self) -> None:
         self._until_at: dict[str, float] = {}
+        self._prune_at = MANY_BLOCKS
 
     def set(self, pattern: str, until_at: float) -> HostPattern:
         """Leave hosts alone until an instant, in place of the pattern's present one. Returns the pattern, as read.
@@ -231,13 +234,13 @@ class HostBlocks:
             self._until_at.pop(known.key, None)
         return known
 
-    def holds(self, pattern: str) -> bool:
-        """Whether this very pattern has an instant.
+    def get(self, pattern: str) -> float:
+        """The instant of this very pattern; 0 where it has none.
 
         Raises:
             OptionError: it names no host.
         """
-        return HostPattern.parse(pattern).key in self._until_at
+        return self._until_at.get(HostPattern.parse(pattern).key, 0.0)
 
     def until_at(self, host: str) -> float:
         """Until when a host, given as `Origin.host` has it, is left alone; 0 or an instant past when it is not."""
@@ -245,8 +248,11 @@ class HostBlocks:
         return max(blocks.get(key, 0.0) for key in keys(host)) if blocks else 0.0
 
     def prune(self, now: float) -> None:
-        """Forget what is over."""
+        """Forget what is over, once there are so many that it may be worth the walk."""
+        if len(self._until_at) < self._prune_at:
+            return
         self._until_at = {key: until_at for key, until_at in self._until_at.items() if until_at > now}
+        self._prune_at = max(MANY_BLOCKS, 2 * len(self._until_at))
 
 
 def _read(text: str, override: HostOverride) -> HostPattern:

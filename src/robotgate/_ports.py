@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
     from contextlib import AbstractAsyncContextManager
 
     from robotgate._access import Answer, Failure, RobotsRecord
+    from robotgate._errors import StoreError
     from robotgate._pacing import HostState
     from robotgate._urls import Origin
 
@@ -161,6 +162,49 @@ class SharedStore(Store, Visits, Protocol):
 
     What its `lease` gives is the sole right among all of them.
     """
+
+
+@runtime_checkable
+class ReportingStore(Store, Protocol):
+    """A store that notices by itself when it is lost and when it is back, while calls still wait for it."""
+
+    def subscribe_losses(self, callback: Callable[[StoreError | None], object]) -> Callable[[], None]:
+        """Call back with the error when the store is lost, and with None when it is back.
+
+        In the event loop of the gate; at once, if it is lost now.
+
+        Returns:
+            What ends the subscription; calling it again changes nothing.
+        """
+        ...
+
+
+@runtime_checkable
+class SharedBlocks(Store, Protocol):
+    """A store that passes the operator's word on: what is blocked at one of the gates that share it is at all."""
+
+    def publish_block(self, pattern: str, until_at: float) -> None:
+        """Tell all gates to leave hosts alone. It happens behind the call, and is kept until it can.
+
+        What was said last holds, whoever said it: one that comes late, as its process could reach nobody, undoes
+        nothing that was said since.
+
+        Args:
+            pattern: as `RobotGate.block` knows it, in the spelling of `HostBlocked.host`.
+            until_at: seconds since the epoch, by the gate's clock; `math.inf` until lifted; 0 lifts.
+        """
+        ...
+
+    def subscribe_blocks(self, callback: Callable[[str, float], object]) -> Callable[[], None]:
+        """Call back with pattern and instant, as `publish_block` has them, of each word of any gate from now on.
+
+        In the event loop of the gate; and, as soon as may be, of each that stands already. What the gate published
+        itself may be among them; what holds already, is no news to it.
+
+        Returns:
+            What ends the subscription; calling it again changes nothing.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,7 @@ from robotgate._events import (
     HostRecovered,
     RobotsFetched,
     StoreLost,
+    StoreRecovered,
     TurnBegan,
     TurnEnded,
     TurnRefused,
@@ -111,6 +112,7 @@ LINES: Final[list[tuple[Event, str]]] = [
         StoreLost(at=NOW, error=StoreError("the disk is full: make room")),
         "the store failed: the disk is full: make room",
     ),
+    (StoreRecovered(at=NOW), "the store works again"),
 ]
 
 

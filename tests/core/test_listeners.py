@@ -22,6 +22,7 @@ from robotgate._events import (
     HostRecovered,
     RobotsFetched,
     StoreLost,
+    StoreRecovered,
     TurnBegan,
     TurnEnded,
     TurnRefused,
@@ -221,8 +222,16 @@ def test_nothing_is_heard_where_nobody_listens(kind: type[Event], caplog: pytest
 
 HEARD: Final[dict[int, set[type[Event]]]] = {
     logging.DEBUG: set(get_args(Event)),
-    logging.INFO: {RobotsFetched, VerdictRefused, TurnRefused, HostRecovered, HostBlocked, StoreLost},
-    logging.WARNING: {RobotsFetched, HostBlocked, StoreLost},
+    logging.INFO: {
+        RobotsFetched,
+        VerdictRefused,
+        TurnRefused,
+        HostRecovered,
+        HostBlocked,
+        StoreLost,
+        StoreRecovered,
+    },
+    logging.WARNING: {RobotsFetched, HostBlocked, StoreLost, StoreRecovered},
     logging.ERROR: {StoreLost},
     OFF: set(),
 }

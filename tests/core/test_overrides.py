@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from robotgate._errors import OptionError
 from robotgate._host_pattern import HostPattern, keys
-from robotgate._overrides import NO_RATE, HostBlocks, HostOptions, HostOverride, Overrides
+from robotgate._overrides import MANY_BLOCKS, NO_RATE, HostBlocks, HostOptions, HostOverride, Overrides
 from robotgate._quota import Rate
 from robotgate._status import StatusPolicy
 from robotgate._urls import Origin
@@ -534,12 +534,17 @@ def test_setting_a_block_again_replaces_it() -> None:
 
 
 def test_pruning_forgets_what_is_over() -> None:
-    """And nothing else: an instant that has come is over."""
+    """And nothing else: an instant that has come is over. It walks once there are many."""
     blocks = HostBlocks()
-    for host, until_at in (("a", 10.0), ("b", 20.0), ("c", 30.0), ("d", math.inf)):
+    given = {"a": 10.0, "b": 20.0, "c": 30.0, "d": math.inf}
+    for host, until_at in given.items():
         blocks.set(host, until_at)
     blocks.prune(20.0)
-    assert [blocks.until_at(host) for host in "abcd"] == [0.0, 0.0, 30.0, math.inf]
+    assert {host: blocks.get(host) for host in given} == given
+    for number in range(MANY_BLOCKS):
+        blocks.set(f"{number}.example", 10.0)
+    blocks.prune(20.0)
+    assert [blocks.get(host) for host in (*given, "0.example")] == [0.0, 0.0, 30.0, math.inf, 0.0]
 
 
 @pytest.mark.parametrize("until_at", [-1, math.nan, -math.inf, "1", True, None])

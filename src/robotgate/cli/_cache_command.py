@@ -41,6 +41,7 @@ from robotgate.stores.sqlite import MAX_AGE, MAX_BYTES
 if TYPE_CHECKING:
     from typing import IO, BinaryIO
 
+    from robotgate._store_option import OwnStore
     from robotgate.cli._cache import Forgotten
 
 
@@ -196,9 +197,10 @@ def prune(*, store_path: str | None, max_bytes: int, max_age: float) -> None:
 
     Exit status: 0, or 2 when the store cannot be used.
     """
-    path = existing_store(store_path).path
-    with usage_errors():
-        store = SQLiteStore(path, max_bytes=max_bytes, max_age=max_age)
+    store: OwnStore = existing_store(store_path)
+    if isinstance(store, SQLiteStore):
+        with usage_errors():
+            store = SQLiteStore(store.path, max_bytes=max_bytes, max_age=max_age)
     pruned = run_with(store, store.prune(now=time.time()))
     click.echo(f"let go of {pruned.records:,} robots.txt and the pace of {_hosts(pruned.hosts)}")
 

@@ -33,20 +33,23 @@ def file_path(given: object, *, option: str) -> Path:
         )
     scheme = _SCHEME.match(path)
     if scheme is not None:
-        raise OptionError(f"{option}={_without_secrets(path)!r}: {_why_no_url(scheme['scheme'].lower())}")
+        raise OptionError(f"{option}={without_secrets(path)!r}: {_why_no_url(scheme['scheme'].lower())}")
     return Path(path).absolute()
+
+
+def names_server(given: object) -> bool:
+    """Whether this is the URL of a server, by its scheme."""
+    scheme = _SCHEME.match(given) if isinstance(given, str) else None
+    return scheme is not None and scheme["scheme"].lower() in _SERVERS
 
 
 def _why_no_url(scheme: str) -> str:
     if scheme in _SERVERS:
-        return (
-            "this version of robotgate has no store in Redis or Valkey; give the path of a file,"
-            " which several processes of one machine may share"
-        )
+        return "give the path of a file; a RedisStore takes the URL of a server, and so does store= of a gate"
     return "give the path of a file, not a URL"
 
 
-def _without_secrets(url: str) -> str:
-    """As the message may show it: a password stands before the last ``@``."""
+def without_secrets(url: str) -> str:
+    """As the message may show it: a password stands before the last ``@``, or among the parameters."""
     scheme, _, rest = url.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}"
+    return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"

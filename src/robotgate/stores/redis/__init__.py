@@ -1,1 +1,5 @@
 """The store in a Redis or Valkey server, which a fleet shares."""
+
+from robotgate.stores.redis._store import Degraded, RedisStore
+
+__all__ = ["Degraded", "RedisStore"]

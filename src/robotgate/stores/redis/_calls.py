@@ -1,0 +1,139 @@
+"""Calls that wait, and calls that are on their way together."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from robotgate._errors import StoreError
+from robotgate.stores.redis._line import packed
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from robotgate.stores.redis._script import Script
+
+MAX_CALLS: Final = 1_000
+MAX_BYTES: Final = 100_000
+"""Of one batch: the server does nothing else while it runs one. A call that is longer goes alone."""
+MAX_KEPT: Final = 10_000
+
+_logger: Final = logging.getLogger("robotgate.stores")
+
+
+class Call(NamedTuple):
+    """One call of a script; without a reply, one that must arrive."""
+
+    script: Script
+    keys: Sequence[bytes]
+    argument: bytes
+    reply: asyncio.Future[bytes] | None
+
+    def settle(self, reply: bytes) -> None:
+        """Give its reply to who waits for it."""
+        if self.reply is not None and not self.reply.done():
+            self.reply.set_result(reply)
+
+    def reject(self, error: StoreError) -> None:
+        """Tell who waits for it why it failed."""
+        if self.reply is not None and not self.reply.done():
+            # Of his own: what is raised in several tasks gathers the traces of all.
+            self.reply.set_exception(StoreError(*error.args))
+            # Who has stopped waiting does not want to hear of it either.
+            self.reply.exception()
+
+
+class Batch:
+    """Calls that travel together, in the order of their scripts; those of one script in their own order."""
+
+    def __init__(self, calls: Iterable[Call]) -> None:
+        self.groups: dict[str, list[Call]] = {}
+        for call in calls:
+            self.groups.setdefault(call.script.sha, []).append(call)
+
+    def left(self) -> list[Call]:
+        """The calls that have not been settled."""
+        return [call for calls in self.groups.values() for call in calls]
+
+
+class Waiting:
+    """Calls that wait, in the order in which they were made."""
+
+    def __init__(self) -> None:
+        self._calls: deque[Call] = deque()
+        self._kept = 0
+        self._has_warned = False
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def add(self, call: Call) -> None:
+        """Put a call behind all others. Of calls that must arrive, the oldest go when they are too many."""
+        self._calls.append(call)
+        if call.reply is None:
+            self._kept += 1
+            if self._kept > MAX_KEPT:
+                self._lose_oldest()
+
+    def take(self) -> Batch:
+        """The next calls to be sent."""
+        taken: list[Call] = []
+        size = 0
+        calls = self._calls
+        while calls and len(taken) < MAX_CALLS:
+            call = calls[0]
+            size += sum(map(len, call.keys)) + len(call.argument)
+            if size > MAX_BYTES and taken:
+                break
+            taken.append(calls.popleft())
+            self._kept -= call.reply is None
+        return Batch(taken)
+
+    def put_back(self, batch: Batch) -> None:
+        """Let what is left of a batch wait again, before all others."""
+        calls = batch.left()
+        self._calls.extendleft(reversed(calls))
+        self._kept += sum(call.reply is None for call in calls)
+
+    def fail(self, error: StoreError | None) -> None:
+        """Keep what must arrive; all others hear the error, or nothing, if there is none."""
+        calls, self._calls = self._calls, deque()
+        for call in calls:
+            if call.reply is None:
+                self._calls.append(call)
+            elif error is not None:
+                call.reject(error)
+
+    def arrived(self) -> None:
+        """The server takes calls again."""
+        self._has_warned = False
+
+    def _lose_oldest(self) -> None:
+        oldest = next(index for index, call in enumerate(self._calls) if call.reply is None)
+        del self._calls[oldest]
+        self._kept -= 1
+        if not self._has_warned:
+            self._has_warned = True
+            _logger.warning("More than %d messages wait for the Redis server: the oldest are lost", MAX_KEPT)
+
+
+def evalsha(calls: Sequence[Call]) -> bytes:
+    """The command that runs a script once for all these calls."""
+    return packed(_evalsha(calls))
+
+
+def script_load(script: Script) -> bytes:
+    """The command that makes a script known to the server."""
+    return packed((b"SCRIPT", b"LOAD", script.source))
+
+
+def _evalsha(calls: Sequence[Call]) -> Iterator[bytes]:
+    keys = [key for call in calls for key in call.keys]
+    yield b"EVALSHA"
+    yield calls[0].script.sha.encode()
+    yield b"%d" % len(keys)
+    yield from keys
+    for call in calls:
+        yield call.argument

@@ -1,0 +1,289 @@
+"""One pace for a whole fleet, as one of its processes sees it: turns are asked for, and told of."""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from robotgate._errors import StoreError
+from robotgate._pacing import HostState
+from robotgate._ports import Postponed
+from robotgate.stores._hosts import HostMemory
+from robotgate.stores.redis._alone import Alone
+from robotgate.stores.redis._heartbeat import Heartbeat
+from robotgate.stores.redis._news import blocks_differ, is_mere_latency
+from robotgate.stores.redis._open_turns import OpenTurns
+from robotgate.stores.redis._publishing import Publishing
+from robotgate.stores.redis._turn_calls import TurnCalls
+from robotgate.stores.redis._wire import FINISH, NEVER, RESERVE, TURN, Flag, Operation, Status, told
+from robotgate.stores.redis._wishes import Wishes
+
+if TYPE_CHECKING:
+    from robotgate._ports import Clock
+    from robotgate.stores.redis._keys import Keys
+    from robotgate.stores.redis._link import Link
+    from robotgate.stores.redis._open_turns import OpenTurn
+    from robotgate.stores.redis._wire import Told
+
+READINGS: Final = 3
+"""Of the server's clock, to begin with: quick replies tell it best."""
+
+
+class Turns:
+    """What of a store concerns hosts.
+
+    Args:
+        lease: seconds after which a turn is over of which nothing was heard.
+        max_age: seconds for which the server keeps a host that binds nobody any more.
+        max_hosts: how many are kept in this process's memory.
+        goes_on: whether turns go on by what we know ourselves while the server is lost.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        keys: Keys,
+        *,
+        clock: Clock,
+        lease: float,
+        max_age: float,
+        max_hosts: int,
+        goes_on: bool,
+    ) -> None:
+        self.memory = HostMemory(max_hosts=max_hosts)
+        self.open = OpenTurns()
+        self.calls = TurnCalls(link, keys, worker=self.open.worker, clock=clock, keep=max_age)
+        self.publishing = Publishing(
+            self.calls, turns=self.open, memory=self.memory, clock=clock, lease=lease
+        )
+        self.heartbeat = Heartbeat(self.calls, server=link.server)
+        self.calls.on_epoch = self.publishing.renewed
+        self._link = link
+        self._clock = clock
+        self._lease = lease
+        self._wishes = Wishes()
+        self._alone = Alone(self.open) if goes_on else None
+        link.subscribe(self._hear_of_link)
+
+    async def start(self) -> None:
+        """Be one of the fleet.
+
+        Raises:
+            StoreError: the server is not to be reached.
+        """
+        self.publishing.start()
+        self.heartbeat.start()
+        await self._wishes.get(self.publishing.survey())
+        for bucket in range(READINGS):
+            await self._wishes.get(self.calls.look(bucket))
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether turns go on by what we know ourselves."""
+        return self._alone is not None and self._link.lost is not None
+
+    async def load(self, pace_key: str) -> HostState | None:
+        """What is known of a host, here or by the server.
+
+        Raises:
+            StoreError: nobody knows.
+        """
+        known = self.memory.states.get(pace_key)
+        if known is not None or self.is_alone:
+            return known
+        try:
+            answer = told(await self._wishes.get(self.calls.of_host(Operation.LOAD, pace_key)))
+        except StoreError:
+            if self._alone is None or self._link.lost is None:
+                raise
+            return self.memory.states.get(pace_key)
+        if answer.status == Status.MISSING:
+            return self.memory.states.get(pace_key)
+        return self._learn(pace_key, answer)
+
+    async def caught_up(self) -> None:
+        """Wait until the server has what it was told.
+
+        Raises:
+            StoreError: it cannot be reached.
+        """
+        # Calls of one script arrive in their order.
+        await self.calls.look(0)
+
+    async def written(self, pace_key: str) -> HostState | None:
+        """What the server has of a host.
+
+        Raises:
+            StoreError: nobody knows.
+        """
+        answer = told(await self.calls.of_host(Operation.LOAD, pace_key))
+        return None if answer.status == Status.MISSING else self.calls.server.state_here(answer.state)
+
+    async def reserve(self, pace_key: str, *, slots: int, delay: float) -> Postponed | None:
+        """As `SharedStore.reserve`."""
+        while True:
+            turn = self.open.new(pace_key, slots=slots, delay=delay, at=self._clock.now())
+            if self._alone is not None and self._link.lost is not None:
+                return self._alone.reserve(turn, self.memory.states.get(pace_key, HostState()))
+            asked = monotonic()
+            try:
+                answer = await self._ask_for(turn)
+            except StoreError:
+                if not self.is_alone:
+                    raise
+                continue
+            known = self._learn(pace_key, answer)
+            if answer.status == Status.WAIT:
+                return Postponed(known, self._again_at(answer))
+            if monotonic() - asked <= self._lease / 2:
+                turn.held_at = asked
+                self.open.add(turn)
+                return None
+            # The lease may run out before the request is sent.
+            self._undo(turn)
+
+    def withdraw(self, pace_key: str) -> None:
+        """As `SharedStore.withdraw`."""
+        if self.calls.can_tell:
+            self.calls.of_host(Operation.WITHDRAW, pace_key)
+
+    def remember(self, pace_key: str, state: HostState) -> None:
+        """Take in a host's state, and tell the server what of it is news."""
+        known = self._keep(pace_key, state)
+        if not (pace_key in self.open and is_mere_latency(known, state)):
+            self.publishing.merge(pace_key, known, state)
+
+    def begin(self, pace_key: str, state: HostState) -> None:
+        """Take in that a request is sent."""
+        now = self._clock.now()
+        known = self._keep(pace_key, state)
+        turn = self.open.begin(pace_key, at=now)
+        if turn is None:
+            self._begin_unreserved(pace_key, known, state, now)
+            return
+        if turn.slots == 1 or not turn.delay or not turn.is_booked or not self.calls.can_tell:
+            # With one slot the delay counts from the end, and the next has to wait for that anyhow. What cannot be
+            # told is told with the turn, when that is held.
+            return
+        server = self.calls.server
+        body = TURN.pack(
+            turn.delay,
+            self._lease,
+            server.there(turn.reserved_at),
+            server.there(now),
+            _after(known, state, now),
+        )
+        self.calls.of_host(Operation.BEGAN, pace_key, body, turn=turn.id)
+
+    def end(self, pace_key: str, state: HostState) -> None:
+        """Take in that a request has ended, or will not be sent."""
+        now = self._clock.now()
+        known = self._keep(pace_key, state)
+        is_unused = known is not None and state.visits < known.visits
+        turn = self.open.end(pace_key, is_unused=is_unused)
+        if turn is None:
+            self.publishing.merge(pace_key, known, state)
+            return
+        self._end(turn, known, state, now)
+        if known is None or blocks_differ(known, state):
+            self.publishing.merge(pace_key, known, state)
+
+    def close(self) -> None:
+        """Nothing is under way any more."""
+        self.publishing.stop()
+        self.heartbeat.stop()
+        now = self._clock.now()
+        for turn in self.open:
+            self.open.end(turn.pace_key, is_unused=turn.began_at is None)
+            state = self.memory.states.get(turn.pace_key)
+            self._end(turn, state, state, now)
+
+    async def _ask_for(self, turn: OpenTurn) -> Told:
+        body = RESERVE.pack(turn.slots, turn.delay, self._lease)
+        reply = self.calls.of_host(Operation.RESERVE, turn.pace_key, body, turn=turn.id)
+        try:
+            return told(await self._wishes.get(reply))
+        except (asyncio.CancelledError, StoreError):
+            # The call goes its way all the same, and is undone behind it.
+            self._undo(turn, Flag.LEAVING)
+            raise
+
+    def _end(self, turn: OpenTurn, known: HostState | None, state: HostState | None, now: float) -> None:
+        if not turn.is_booked:
+            # The server never heard of it; what became of the host, it is told.
+            self.publishing.defer(turn.pace_key)
+        elif turn.began_at is None:
+            self._undo(turn)
+        else:
+            self._finish(turn, known, state, now)
+
+    def _undo(self, turn: OpenTurn, flags: Flag = Flag.NONE) -> None:
+        """Give back what was booked, if it was."""
+        body = FINISH.pack(turn.delay, NEVER, NEVER, 0, NEVER)
+        self.publishing.finish(turn, body, Flag.UNUSED | flags)
+
+    def _finish(self, turn: OpenTurn, known: HostState | None, state: HostState | None, now: float) -> None:
+        counts = (
+            turn.slots == 1 or known is None or state is None or known.last_visit_at != state.last_visit_at
+        )
+        latency = None if state is None else state.latency
+        body = FINISH.pack(
+            turn.delay,
+            self.calls.server.there(now) if counts else NEVER,
+            _after(known, state, now),
+            0 if known is None or state is None else state.bytes_read - known.bytes_read,
+            NEVER if latency is None else latency,
+        )
+        self.publishing.finish(turn, body)
+
+    def _begin_unreserved(self, pace_key: str, known: HostState | None, state: HostState, now: float) -> None:
+        delay = max(state.next_allowed_at - now, 0.0)
+        turn = self.open.new(pace_key, slots=1, delay=delay, at=now)
+        turn.began_at = now
+        self.open.add(turn)
+        self.publishing.hold(turn)
+        self.publishing.merge(pace_key, known, state)
+
+    def _again_at(self, answer: Told) -> float:
+        """When it is worth asking again, by our clock: if that has passed, later by what the server says is left."""
+        now = self._clock.now()
+        at = self.calls.server.here(answer.again_at)
+        return at if at > now else now + answer.again_at - answer.now
+
+    def _learn(self, pace_key: str, answer: Told) -> HostState:
+        state = self.memory.learn(pace_key, self.calls.server.state_here(answer.state))
+        self._evict()
+        return state
+
+    def _keep(self, pace_key: str, state: HostState) -> HostState | None:
+        """Take in a state. Returns what was known before."""
+        known = self.memory.states.get(pace_key)
+        self.memory.states[pace_key] = state
+        if known is None:
+            self._evict()
+        return known
+
+    def _evict(self) -> None:
+        memory = self.memory
+        # Seldom, and some at a time.
+        if len(memory.states) > memory.max_hosts + memory.max_hosts // 64:
+            memory.evict(now=self._clock.now(), keep=self)
+
+    def __contains__(self, pace_key: object) -> bool:
+        """Whether a host must not be forgotten here."""
+        return pace_key in self.open or pace_key in self.publishing
+
+    def _hear_of_link(self, error: StoreError | None) -> None:
+        if error is None:
+            self.publishing.survey()
+        elif self._alone is not None:
+            self._alone.begin(now=self._clock.now(), workers=self.heartbeat.workers)
+            self._wishes.fail(error)
+
+
+def _after(known: HostState | None, state: HostState | None, now: float) -> float:
+    """Seconds from now until which a state binds longer than was known; `NEVER` if it does not."""
+    if state is None or (known is not None and known.next_allowed_at == state.next_allowed_at):
+        return NEVER
+    return max(state.next_allowed_at - now, 0.0)
