@@ -16,7 +16,8 @@ from tests.stores.test_redis_records import ORIGIN, OTHER, RECORD
 from tests.waiting import until
 
 from robotgate import StoreError
-from robotgate.stores.redis import _lease, _signals
+from robotgate.stores.redis import _client, _lease, _listing, _records, _signals
+from robotgate.stores.redis._listing import Listing
 from robotgate.stores.redis._records import SCRIPT, places
 
 if TYPE_CHECKING:
@@ -72,12 +73,7 @@ async def begin_to_wait(of: Member) -> asyncio.Task[float]:
     """A task that waits for the lease, and has asked for it at least twice: it listens by then."""
     waiting = asyncio.create_task(take(of))
     await until(lambda: of.leases._waiting > 0)
-
-    async def is_subscribed() -> bool:
-        ((_, subscribers),) = await of.client.pubsub_numsub(of.keys.fleet("signals"))
-        return bool(subscribers)
-
-    await becomes(is_subscribed)
+    await becomes(lambda: _subscribers(of))
     assert not waiting.done()
     return waiting
 
@@ -180,6 +176,47 @@ async def test_who_may_not_publish_still_gives_back(server: RedisServer, one: Me
             waiting = await begin_to_wait(one)
         async with asyncio.timeout(SOON):
             await waiting
+
+
+async def test_the_commands_that_are_listed_are_enough(
+    server: RedisServer, one: Member, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For a user who may do nothing else, with keys and channels of this fleet alone."""
+    monkeypatch.setattr(_lease, "POLL", LONG)
+    commands = {*_client.COMMANDS, *_records.COMMANDS, *_signals.COMMANDS, *_listing.COMMANDS}
+    # Not known to every server, and nobody minds if it is refused.
+    commands.discard("client|setinfo")
+    await one.client.acl_setuser(
+        "least",
+        enabled=True,
+        nopass=True,
+        reset=True,
+        reset_channels=True,
+        keys=[f"{prefix}*"],
+        channels=[f"{prefix}*"],
+        categories=["-@all"],
+        commands=[f"+{command}" for command in sorted(commands)],
+    )
+    async with member(server.url.replace("redis://", "redis://least:any@"), prefix) as least:
+        async with least.leases.lease(ORIGIN):
+            waiting = await begin_to_wait(one)
+            assert await least.records.save(RECORD, token=least.leases.token(ORIGIN))
+            assert await least.records.load(ORIGIN) == RECORD
+        async with asyncio.timeout(SOON):
+            await waiting
+        async with one.leases.lease(ORIGIN):
+            waiting = asyncio.create_task(take(least))
+            await until(lambda: least.signals._hearing is not None)
+            await becomes(lambda: _subscribers(one))
+        async with asyncio.timeout(SOON):
+            await waiting
+        assert await Listing(least.client, least.keys).origins() == [ORIGIN]
+        assert await least.records.forget(ORIGIN)
+
+
+async def _subscribers(of: Member) -> int:
+    ((_, subscribers),) = await of.client.pubsub_numsub(of.keys.fleet("signals"))
+    return int(subscribers)
 
 
 async def test_nothing_is_published_where_nobody_waits(
