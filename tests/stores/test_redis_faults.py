@@ -52,7 +52,7 @@ SERVER = "redis db.example:6379/0"
         ("CLUSTERDOWN The cluster is down", "CLUSTERDOWN"),
         ("TRYAGAIN Multiple keys request during rehashing of slot", "TRYAGAIN"),
         ("MOVED 3999 127.0.0.1:6381", "MOVED"),
-        ("ASK 3999 127.0.0.1:6381", "MOVED"),
+        ("ASK 3999 127.0.0.1:6381", "ASK"),
         ("CROSSSLOT Keys in request don't hash to the same slot", "CROSSSLOT"),
         ("NOSCRIPT No matching script. Please use EVAL.", "NOSCRIPT"),
         (
