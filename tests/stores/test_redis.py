@@ -86,6 +86,17 @@ async def test_fleets_with_other_prefixes_know_nothing_of_each_other(server: Red
         await other.aclose()
 
 
+async def test_what_was_remembered_a_moment_ago_is_listed(server: RedisServer) -> None:
+    """However much it is: the list is made once the server has it all."""
+    names = sorted(f"h{number}.example" for number in range(4000))
+    store = RedisStore(server.url, prefix=fresh_prefix())
+    await store.open()
+    for name in names:
+        store.remember_host(name, HostState(visits=1))
+    assert [name async for name, _ in store.hosts()] == names
+    await store.aclose()
+
+
 def test_it_is_what_it_says() -> None:
     """What has a store listed, and what asks for slots, looks for these."""
     store = RedisStore("redis://127.0.0.1:1/0")

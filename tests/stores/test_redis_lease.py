@@ -239,15 +239,18 @@ async def test_nothing_is_published_where_nobody_waits(
         assert message["data"] == one.keys.lease(OTHER)
 
 
-async def test_a_dead_holder_delays_others_by_the_lease_at_most(server: RedisServer, prefix: str) -> None:
-    """And by no less: he might be alive."""
+async def test_a_dead_holder_delays_others_by_the_lease_at_most(
+    server: RedisServer, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And by no less, for he might be alive: who waits is there as it ends, and need not look before."""
+    monkeypatch.setattr(_lease, "POLL", LONG)
     async with member(server.url, prefix, lease=1.0) as one:
         gone = b"T" + b"i" * 16 + struct.pack("<dd", 0.0, 1000.0)
         assert (await one.link.ask(SCRIPT, places(one.keys, ORIGIN), gone))[:1] == b"1"
         began_at = monotonic()
         async with asyncio.timeout(SOON):
             await take(one)
-        assert 0.9 < monotonic() - began_at < 1.0 + _lease.POLL
+        assert 0.9 < monotonic() - began_at < 2.0
 
 
 async def test_a_holder_whose_connections_are_cut_holds_on(server: RedisServer, prefix: str) -> None:
