@@ -28,12 +28,15 @@ class OwnStore(Catalogue, SharedStore, Protocol):
         ...
 
 
-def own_store(store: StoreOption, *, clock: Clock, max_hosts: int = MAX_HOSTS) -> OwnStore | None:
+def own_store(
+    store: StoreOption, *, clock: Clock, max_hosts: int = MAX_HOSTS, patience: float | None = None
+) -> OwnStore | None:
     """The store that a path or a URL stands for; None where neither was given. Nothing is opened yet.
 
     Args:
         clock: the gate's, by which both then tell the same time.
         max_hosts: how many hosts it keeps in memory.
+        patience: seconds for which a server that cannot be reached is tried again; by default, as a `RedisStore` does.
 
     Raises:
         OptionError: it can be no path of a file and no URL of a server, or there is no client for the server.
@@ -41,11 +44,11 @@ def own_store(store: StoreOption, *, clock: Clock, max_hosts: int = MAX_HOSTS) -
     if not isinstance(store, str | os.PathLike):
         return None
     if isinstance(store, str) and names_server(store):
-        return _redis_store(store, clock=clock, max_hosts=max_hosts)
+        return _redis_store(store, clock=clock, max_hosts=max_hosts, patience=patience)
     return SQLiteStore(file_path(store, option="store"), clock=clock, max_hosts=max_hosts)
 
 
-def _redis_store(url: str, *, clock: Clock, max_hosts: int) -> OwnStore:
+def _redis_store(url: str, *, clock: Clock, max_hosts: int, patience: float | None) -> OwnStore:
     try:
         # Installed only with the extra.
         from robotgate.stores.redis import RedisStore  # noqa: PLC0415
@@ -58,7 +61,9 @@ def _redis_store(url: str, *, clock: Clock, max_hosts: int) -> OwnStore:
         ) from error
     # Refused by the name of the option that it was given as.
     client_of(url, option="store")
-    return RedisStore(url, clock=clock, max_hosts=max_hosts)
+    if patience is None:
+        return RedisStore(url, clock=clock, max_hosts=max_hosts)
+    return RedisStore(url, clock=clock, max_hosts=max_hosts, patience=patience)
 
 
 def given_store(store: StoreOption, *, max_hosts: int) -> Store:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
 from redis.asyncio import Redis
 from tests.redis_server import RedisServer, server_programs
-from tests.stores.redis_parts import fresh_prefix
+from tests.stores.redis_parts import becomes, fresh_prefix
 from tests.stores.test_redis_records import ORIGIN, RECORD
 
-from robotgate import Catalogue, HostState, SharedStore
+from robotgate import Catalogue, HostState, SharedStore, StoreError
 from robotgate.stores.redis import RedisStore
 from robotgate.testing import check_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from robotgate import Store
+    from robotgate import RobotsRecord, Store
 
 
 @pytest.fixture(scope="module", params=sorted(server_programs()))
@@ -84,8 +86,73 @@ async def test_fleets_with_other_prefixes_know_nothing_of_each_other(server: Red
         await other.aclose()
 
 
+async def test_what_was_remembered_a_moment_ago_is_listed(server: RedisServer) -> None:
+    """However much it is: the list is made once the server has it all."""
+    names = sorted(f"h{number}.example" for number in range(4000))
+    store = RedisStore(server.url, prefix=fresh_prefix())
+    await store.open()
+    for name in names:
+        store.remember_host(name, HostState(visits=1))
+    assert [name async for name, _ in store.hosts()] == names
+    await store.aclose()
+
+
 def test_it_is_what_it_says() -> None:
     """What has a store listed, and what asks for slots, looks for these."""
     store = RedisStore("redis://127.0.0.1:1/0")
     assert isinstance(store, Catalogue)
     assert isinstance(store, SharedStore)
+
+
+async def test_without_its_server_a_store_that_may_goes_on_with_what_it_learns(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """Records, and the right to ask, are then those of its own process; and again the fleet's, once it is back."""
+    with RedisServer(tmp_path_factory.mktemp("redis")) as server:
+        alone = RedisStore(server.url, patience=0.1, degraded="local")
+        strict = RedisStore(server.url, patience=0.1)
+        await alone.save_record(RECORD)
+        server.kill()
+        async with asyncio.timeout(10), alone.lease(ORIGIN):
+            assert await alone.load_record(ORIGIN) is None
+            await alone.save_record(RECORD)
+        assert await alone.load_record(ORIGIN) == RECORD
+        with pytest.raises(StoreError, match="cannot be reached"):
+            await strict.load_record(ORIGIN)
+        with pytest.raises(StoreError, match="cannot be reached"):
+            await strict.save_record(RECORD)
+        server.start()
+
+        async def is_back() -> bool:
+            return await alone.load_record(ORIGIN) is None
+
+        await becomes(is_back)
+        await alone.save_record(RECORD)
+        assert await _found(strict) == RECORD
+        await alone.aclose()
+        await strict.aclose()
+
+
+async def _found(store: RedisStore) -> RobotsRecord | None:
+    """What it knows, once it can be asked again."""
+    while True:
+        with suppress(StoreError):
+            return await store.load_record(ORIGIN)
+        await asyncio.sleep(0.01)
+
+
+async def test_a_store_that_was_closed_says_so(server: RedisServer) -> None:
+    """And makes no connection again."""
+    store = RedisStore(server.url, prefix=fresh_prefix())
+    await store.save_record(RECORD)
+    await store.aclose()
+    with pytest.raises(StoreError, match="closed"):
+        await store.load_record(ORIGIN)
+    with pytest.raises(StoreError, match="closed"):
+        store.lease(ORIGIN)
+    with pytest.raises(StoreError, match="closed"):
+        await anext(store.records())
+    with pytest.raises(StoreError, match="closed"):
+        await store.origins_of("a.example")
+    with pytest.raises(StoreError, match="closed"):
+        await store.forget_record(ORIGIN)

@@ -30,7 +30,7 @@ from tests.waiting import until
 
 from robotgate import StoreError
 from robotgate.stores.redis import _calls, _link
-from robotgate.stores.redis._client import client_of
+from robotgate.stores.redis._client import COMMANDS, client_of
 from robotgate.stores.redis._script import Script
 
 if TYPE_CHECKING:
@@ -421,8 +421,6 @@ async def test_what_a_script_may_not_do_is_its_callers(server: RedisServer) -> N
 
 async def test_the_listed_commands_are_enough(server: RedisServer) -> None:
     """For the link itself, in another database than the first, over either protocol."""
-    from robotgate.stores.redis._client import COMMANDS  # noqa: PLC0415
-
     async with admin(server) as client:
         allowed = [f"+{command}" for command in COMMANDS if command != "client|setinfo"]
         await run(client, "ACL", "SETUSER", "just", "on", ">s3cret", "~robotgate:*", *allowed)

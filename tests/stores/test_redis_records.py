@@ -274,6 +274,9 @@ async def test_names_are_listed_whole_whatever_they_are_made_of(server: RedisSer
             await one.client.hset(
                 Keys(other).record(Origin("http", "foreign.example", 80)), mapping={"r": b""}
             )
+        # In no bucket of ours.
+        planted = one.keys.record(origins[0]).replace(b"{", b"{9", 1)
+        await one.client.hset(planted.replace(b"a.example", b"planted.example"), mapping={"r": b""})
         await one.client.set(one.keys.pattern("host").replace(b"*", b"1"), b"\xff\xfe not a name of ours")
         listing = Listing(one.client, one.keys)
         assert await listing.pace_keys() == sorted(ODD_KEYS)

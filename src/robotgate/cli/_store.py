@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 FILE_NAME: Final = "cache.db"
+PATIENCE: Final = 3.0
+"""Seconds for which a server that cannot be reached is tried again: somebody sits and waits."""
 
 store_option = click.option(
     "--store",
@@ -70,7 +72,7 @@ def store_of(store_path: str | None, *, no_store: bool) -> Store:
 def asked_store(path: str) -> OwnStore:
     """The store in a file or a server that was asked for; nothing is opened yet."""
     try:
-        store = own_store(path, clock=SystemClock())
+        store = own_store(path, clock=SystemClock(), patience=PATIENCE)
     except OptionError as error:
         raise click.UsageError(str(error)) from error
     if store is None:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from robotgate.stores.redis._keys import Keys
 
+COMMANDS: Final = ("scan",)
+"""What is asked of the server, and only where all that it keeps is listed."""
 PAGE: Final = 100
 """Records or hosts that are asked for at once where all are."""
 TIMEOUT: Final = 5.0

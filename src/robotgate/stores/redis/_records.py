@@ -21,6 +21,22 @@ if TYPE_CHECKING:
 
 SCRIPT: Final = load("records", keys_per_call=3)
 
+COMMANDS: Final = (
+    "get",
+    "set",
+    "setrange",
+    "del",
+    "exists",
+    "type",
+    "hget",
+    "hset",
+    "pexpire",
+    "pttl",
+    "publish",
+    "time",
+)
+"""What the script asks of the server. Who may not publish has others wait a moment longer."""
+
 NO_TOKEN: Final = 0.0
 """Of a record that is saved by nobody's lease."""
 

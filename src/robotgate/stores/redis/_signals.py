@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from redis.asyncio import Redis
 
+COMMANDS: Final = ("subscribe", "unsubscribe")
+"""What is asked of the server. Who may not subscribe hears nothing, and looks."""
 LINGER: Final = 10.0
 """Seconds for which the connection stays after the last who listened: the next may come at once."""
 RETRY: Final = 1.0

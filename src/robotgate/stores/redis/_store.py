@@ -255,6 +255,7 @@ class RedisStore:
         Raises:
             StoreError: the server cannot be reached.
         """
+        self._check()
         origins = await self._listing.origins()
         for start in range(0, len(origins), PAGE):
             for record in await asyncio.gather(*map(self._records.load, origins[start : start + PAGE])):
@@ -283,6 +284,7 @@ class RedisStore:
         Raises:
             StoreError: the server cannot be reached.
         """
+        self._check()
         return await self._listing.origins(host=host)
 
     async def host(self, pace_key: str) -> HostState | None:

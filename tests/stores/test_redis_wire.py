@@ -1,0 +1,69 @@
+"""The script and the process speak of the same octets, operations, flags and bounds."""
+
+from __future__ import annotations
+
+import re
+from struct import Struct
+from typing import Final
+
+import pytest
+
+from robotgate import _pacing
+from robotgate.stores.redis import _alone, _wire
+from robotgate.stores.redis._turn_calls import SCRIPT
+
+LUA: Final = SCRIPT.source.decode()
+LAYOUTS: Final = ("HEAD", "RESERVE", "TURN", "FINISH", "STATE", "DONE", "TOLD", "BEAT")
+
+
+def lua_constant(name: str) -> str:
+    """What the script says a constant is."""
+    found = re.search(rf"^local {name} = (?P<value>\S+)", LUA, re.MULTILINE)
+    assert found is not None, name
+    return found["value"]
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_layouts(name: str) -> None:
+    """A layout stands in both, and is the same."""
+    layout: Struct = getattr(_wire, name)
+    assert lua_constant(name) == "'" + re.sub(r"(\d+)s", r"c\1", layout.format) + "'"
+
+
+def test_sizes() -> None:
+    """Where a layout follows another, the script counts its octets."""
+    assert int(lua_constant("HEAD_SIZE")) == _wire.HEAD.size
+    assert f"head.id:sub(1, {_wire.WORKER_OCTETS})" in LUA
+
+
+def test_operations() -> None:
+    """Operations are numbered in the order of the script's table."""
+    found = re.search(r"^local OPERATIONS = \{(?P<names>.+)\}", LUA, re.MULTILINE)
+    assert found is not None
+    assert found["names"].upper().split(", ") == [operation.name for operation in _wire.Operation]
+
+
+@pytest.mark.parametrize("kind", [_wire.Flag, _wire.Status])
+def test_numbers(kind: type[_wire.Flag | _wire.Status]) -> None:
+    """Flags and statuses have the numbers that the script gives them."""
+    for names, values in re.findall(r"^local ([A-Z, ]+) = ([\d, ]+)$", LUA, re.MULTILINE):
+        said = dict(zip(names.split(", "), map(int, values.split(", ")), strict=True))
+        if next(iter(said)) in kind.__members__:
+            assert said == {name: int(member) for name, member in kind.__members__.items() if name != "NONE"}
+            return
+    pytest.fail(f"the script does not number {kind.__name__}")
+
+
+def test_bounds() -> None:
+    """What both reckon with is the same."""
+    assert float(lua_constant("NEVER")) == _wire.NEVER
+    assert float(lua_constant("FORGIVEN_AFTER")) == _pacing.FORGIVEN_AFTER
+    assert float(lua_constant("CLOCK_GRAIN")) == _pacing.CLOCK_GRAIN
+    found = re.search(r"^local LEAST_POLL, MOST_POLL, POLLS = (?P<least>[\d.]+),", LUA, re.MULTILINE)
+    assert found is not None
+    assert float(found["least"]) == _alone.LEAST_POLL
+
+
+def test_nothing_is_put_into_the_script() -> None:
+    """Keys and arguments come as such: the script has no place into which anything is written."""
+    assert not re.search(r"loadstring|dofile|%s", LUA)
