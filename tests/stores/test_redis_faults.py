@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ssl
+
 import pytest
 from redis import exceptions
 from redis.asyncio.connection import DefaultParser
@@ -73,6 +75,7 @@ SERVER = "redis db.example:6379/0"
         ("WRONGPASS invalid username-password pair or user is disabled.", "NOAUTH"),
         ("ERR invalid password", "NOAUTH"),
         ("ERR max number of clients reached", "CONNECTION"),
+        ("DENIED Redis is running in protected mode because protected mode is enabled", "DENIED"),
         ("NOPERM this user has no permissions to run the 'evalsha' command or its subcommand", "NOPERM"),
         ("NOPERM User poor has no permissions to run the 'script|load' command", "NOPERM"),
         ("NOPERM this user has no permissions to access one of the keys used as arguments", "NOPERM"),
@@ -129,6 +132,8 @@ def test_what_servers_say(said: str, code: str) -> None:
         (exceptions.TimeoutError("Timeout reading from db.example:6379"), "TIMEOUT"),
         (TimeoutError(), "TIMEOUT"),
         (ConnectionRefusedError(111, "refused"), "CONNECTION"),
+        (ssl.SSLCertVerificationError("self-signed"), "CERTIFICATE"),
+        (ssl.SSLError("WRONG_VERSION_NUMBER"), "TLS"),
         (exceptions.InvalidResponse("Protocol error"), "PROTOCOL"),
         (exceptions.AuthenticationError("invalid password"), "NOAUTH"),
         (exceptions.DataError("nonsense"), "REFUSED"),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from robotgate.stores.redis._script import Script
 
-MAX_CALLS: Final = 1_000
+MAX_CALLS: Final = 200
 MAX_BYTES: Final = 100_000
 """Of one batch: the server does nothing else while it runs one. A call that is longer goes alone."""
 MAX_KEPT: Final = 10_000

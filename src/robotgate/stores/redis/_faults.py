@@ -47,6 +47,7 @@ _REPORT: Final = "report this to robotgate, with the version of the server"
 
 _TABLE: Final = {
     "CONNECTION": (Kind.AWAY, "it cannot be reached", "see that it runs, and that its address is right"),
+    "TLS": (Kind.AWAY, "no TLS is to be had with it", "see that it speaks TLS at that port"),
     "TIMEOUT": (Kind.AWAY, "it does not answer", "see what keeps it, or the network, busy"),
     "LOADING": (Kind.AWAY, "it is still loading its data", "wait until it has"),
     "BUSY": (Kind.AWAY, "a script keeps it busy", "end that script (SCRIPT KILL)"),
@@ -70,7 +71,16 @@ _TABLE: Final = {
         "its certificate cannot be verified",
         "name the authority that signed it (ssl_ca_certs), and the host as the certificate does",
     ),
-    "PROTOCOL": (Kind.REFUSED, "it does not speak as Redis does", "see that its address and port are right"),
+    "DENIED": (
+        Kind.REFUSED,
+        "it lets in nobody from other machines (protected mode)",
+        "give it a password, or tell it on which addresses to listen",
+    ),
+    "PROTOCOL": (
+        Kind.REFUSED,
+        "it does not speak as Redis does",
+        "see that its address and port are right, and give rediss:// where it wants TLS",
+    ),
     "MOVED": (Kind.REFUSED, "it is a node of a cluster", _CLUSTER),
     "ASK": (Kind.REFUSED, "it is a node of a cluster", _CLUSTER),
     "CROSSSLOT": (Kind.REFUSED, "it is a node of a cluster", _CLUSTER),
@@ -140,8 +150,9 @@ def fault(server: str, code: str, *, said: str = "") -> Fault:
 
 
 def _code_of(error: Exception) -> str:
-    if any(isinstance(reason, ssl.SSLCertVerificationError) for reason in _reasons(error)):
-        return "CERTIFICATE"
+    for reason in _reasons(error):
+        if isinstance(reason, ssl.SSLError):
+            return "CERTIFICATE" if isinstance(reason, ssl.SSLCertVerificationError) else "TLS"
     text = str(error)
     for pattern, code in _TEXTS:
         if pattern.search(text):

@@ -53,6 +53,8 @@ class Line:
     def __init__(self, client: Redis) -> None:
         self._pool: _Pool = client.connection_pool
         self._connection: _Connection | None = None
+        self._is_amid = False
+        """Whether replies are still to be read."""
 
     @property
     def is_open(self) -> bool:
@@ -67,6 +69,9 @@ class Line:
             RedisError: there is no connection, or no more.
             OSError: likewise.
         """
+        if self._is_amid:
+            # Whoever was cancelled, or failed, has left replies that are nobody's.
+            await self.drop()
         connection = self._connection
         if connection is None:
             connection = self._connection = self._pool.make_connection()
@@ -74,12 +79,16 @@ class Line:
             connection.retry = Retry(NoBackoff(), 0)
         if not connection.is_connected:
             await connection.connect()
+        self._is_amid = True
         await connection.send_packed_command(b"".join(commands), check_health=False)
-        return [await _read(connection) for _ in commands]
+        replies = [await _read(connection) for _ in commands]
+        self._is_amid = False
+        return replies
 
     async def drop(self) -> None:
         """Let go of the connection: the next `run` makes one, and asks anew where the server is."""
         connection, self._connection = self._connection, None
+        self._is_amid = False
         if connection is not None:
             # A connection that was made in a loop that has been closed since cannot even be closed.
             with suppress(RedisError, OSError, RuntimeError):

@@ -256,8 +256,10 @@ class Link:
         if sending is not None:
             if self._waiting or self._calls_under_way():
                 await asyncio.wait({sending}, timeout=CLOSING)
-            sending.cancel()
-            await asyncio.wait({sending})
+            while not sending.done():
+                # Once need not be enough: before Python 3.12, `asyncio.wait_for`, which redis-py uses, may swallow it.
+                sending.cancel()
+                await asyncio.wait({sending}, timeout=_SHORTEST)
         if self._waiting:
             _logger.warning(
                 "%s: %d messages are lost, for the store was closed", self.server, len(self._waiting)
