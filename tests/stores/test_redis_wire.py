@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from struct import Struct
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from robotgate import _pacing
 from robotgate.stores.redis import _alone, _wire
 from robotgate.stores.redis._turn_calls import SCRIPT
+
+if TYPE_CHECKING:
+    from struct import Struct
 
 LUA: Final = SCRIPT.source.decode()
 LAYOUTS: Final = ("HEAD", "RESERVE", "TURN", "FINISH", "STATE", "DONE", "TOLD", "BEAT")

@@ -200,12 +200,13 @@ class RedisStore:
             await self._client.aclose()
 
     async def _opened(self) -> None:
-        if self._is_open and not self._is_closed:
+        self._check()
+        if self._is_open or self._turns.is_alone:
             return
         try:
             await self.open()
         except StoreError:
-            if self._is_closed or not self._turns.is_alone:
+            if not self._turns.is_alone:
                 raise
 
     def _check(self) -> None:
