@@ -8,7 +8,7 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -18,10 +18,12 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from click.testing import CliRunner
+from tests.redis_server import RedisServer
 from tests.test_readme import ROOT, blocks
 
-from robotgate import HostState, Origin, Outcome, RobotsRecord, SQLiteStore
+from robotgate import HostState, Origin, Outcome, RobotsRecord, SystemClock
 from robotgate._jsonl import HostEntry, host_line, record_line
+from robotgate._store_option import own_store
 from robotgate.cli._commands import robotgate
 from robotgate.cli._store import default_path
 from robotgate.stores.sqlite import MAX_AGE, MAX_BYTES
@@ -65,16 +67,22 @@ async def test_program_remembers(
     assert (tmp_path / "cache.db").exists()
 
 
-def test_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_in_server", [False, True], ids=["file", "server"])
+def test_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_in_server: bool) -> None:
     """Each as it stands there, one after the other; but that the one that asks a site is given one of ours."""
     monkeypatch.chdir(tmp_path)
-    store = tmp_path / "cache.db"
-    asyncio.run(_keep(store))
+    with RedisServer(tmp_path) if is_in_server else nullcontext() as server:
+        store = str(tmp_path / "cache.db") if server is None else server.url
+        asyncio.run(_keep(store))
+        _run_commands(store)
+    assert (tmp_path / "sites.jsonl").exists()
 
+
+def _run_commands(store: str) -> None:
     with serving() as (site, asked):
         for command in COMMANDS:
             program, *arguments = shlex.split(command)
-            arguments += ["--store", str(store)]
+            arguments += ["--store", store]
             if "refresh" in arguments:
                 arguments[arguments.index("https://example.org")] = site
                 arguments.append("--allow-private-addresses")
@@ -82,7 +90,6 @@ def test_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             assert program == "robotgate"
             assert ended.exit_code == 0, ended.output
     assert asked == ["/robots.txt"]
-    assert (tmp_path / "sites.jsonl").exists()
 
 
 @contextmanager
@@ -147,7 +154,8 @@ def test_bounds_are_the_stores() -> None:
     assert f"{MAX_BYTES // 2**30} GiB and {MAX_AGE / 86_400:.0f} days" in PAGE
 
 
-async def _keep(path: Path) -> None:
-    store = SQLiteStore(path)
+async def _keep(path: str) -> None:
+    store = own_store(path, clock=SystemClock())
+    assert store is not None
     await store.save_record(RECORD)
     await store.aclose()

@@ -84,9 +84,11 @@ class RobotGate:
         store: where rules and host state are remembered; by default in memory. The path of a file, as ``"cache.db"`` or
             a `pathlib.Path`, is a `SQLiteStore` of the gate's own: opened and closed with it, and a restart goes on
             where it ended. It raises once the file cannot be used; to choose otherwise by `when_lost`, or any other
-            option, pass a `SQLiteStore`. Two gates of one process that are given the same path are two processes to
-            each other: pass both one store instead. A store that was passed in stays yours to close, and gates of one
-            event loop may share it: see `MemoryStore` for what they then share.
+            option, pass a `SQLiteStore`. The URL of a Redis or Valkey server, as ``"redis://localhost:6379/0"``, is a
+            `robotgate.stores.redis.RedisStore` in the same way, shared by all gates that are given it; that needs the
+            extra `redis`. Two gates of one process that are given the same path are two processes to each other: pass
+            both one store instead. A store that was passed in stays yours to close, and gates of one event loop may
+            share it: see `MemoryStore` for what they then share.
         delay: seconds between the end of one response of a host and the next request to it, at least. What a site
             asks for can only make it longer.
         rate: a quota for each host, as ``(600, 3600)``: at most so many requests in any so many seconds.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from click.testing import CliRunner
 from tests.cli.conftest import CONTACT
+from tests.redis_server import RedisServer
 
 from robotgate.cli._commands import robotgate
 
@@ -64,6 +65,20 @@ async def test_the_commands_know_what_each_other_learnt(
     assert two - one >= 1.0
 
 
+async def test_a_server_is_a_store_too(program: Program, site: LocalSite, tmp_path: Path) -> None:
+    """What one command has learnt, the others know; and one that is away is told of as a file is."""
+    with RedisServer(tmp_path) as server:
+        store = ("--store", server.url)
+        await program("check", *POLITE, *store, f"{site.base}/")
+        await program("fetch", *POLITE, *store, "-q", f"{site.base}/1")
+        assert site.asked == {"/robots.txt": 1, "/1": 1}
+        shown = await program("cache", "ls", *store)
+        assert (shown.status, site.base in shown.out) == (0, True)
+        wrong = await program("check", *POLITE, "--store", f"{server.url}99", f"{site.base}/")
+    assert (wrong.status, wrong.out) == (2, "")
+    assert wrong.err.startswith(f"Error: redis 127.0.0.1:{server.port}/99: it has no database of that number")
+
+
 async def test_without_a_store_nothing_is_left(
     program: Program, site: LocalSite, cache_directory: Path
 ) -> None:
@@ -113,7 +128,7 @@ async def test_the_users_own_store_may_fail(
     [
         (("--store", "x.db", "--no-store"), "not both"),
         (("--store", ""), "store=''"),
-        (("--store", "redis://localhost"), "Redis"),
+        (("--store", "redis://localhost:port"), "port is no number"),
     ],
 )
 def test_wrong_usage(command: str, arguments: tuple[str, ...], complaint: str) -> None:

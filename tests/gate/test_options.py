@@ -160,7 +160,7 @@ def test_what_is_no_count_is_refused(make: Callable[..., object], name: str, val
         ("session", "http://site.example"),
         ("session", 1),
         ("store", ""),
-        ("store", "redis://localhost"),
+        ("store", "redis://localhost:port"),
         ("store", b"cache.db"),
         ("store", 1),
         ("clock", 1.0),

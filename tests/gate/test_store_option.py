@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,15 +13,25 @@ from typing import TYPE_CHECKING
 import aiohttp
 import pytest
 from tests.conftest import AGENT, CONTACT
+from tests.redis_server import RedisServer
 
 from robotgate import GateClosedError, MemoryStore, OptionError, Origin, RobotGate, SQLiteStore, StoreError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.conftest import OpenGate
     from tests.gate.servers import Web
 
 SITE = "http://a.example"
 ROBOTS = f"{SITE}/robots.txt"
+
+
+@pytest.fixture
+def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
+    """A server, empty, which is found by its port and by a file."""
+    with RedisServer(tmp_path, options={"unixsocket": str(tmp_path / "s")}) as server:
+        yield server
 
 
 @pytest.mark.parametrize(
@@ -31,9 +44,10 @@ ROBOTS = f"{SITE}/robots.txt"
         (SQLiteStore, "path of a file"),
         (os.fsdecode, "path of a file"),
         (":memory:", "MemoryStore remembers without"),
-        ("redis://localhost", "no store in Redis"),
-        ("REDISS://localhost", "no store in Redis"),
-        ("valkey://localhost/0", "no store in Redis"),
+        ("redis://localhost:port", "port is no number"),
+        ("REDISS://localhost/name", "number of a database"),
+        ("valkey://localhost/0?no_such=1", "no_such"),
+        ("unix://", "path of a socket"),
         ("sqlite:///cache.db", "not a URL"),
         ("file:///tmp/cache.db", "not a URL"),
         ("https://a.example/cache.db", "not a URL"),
@@ -45,7 +59,7 @@ def test_what_is_no_path_is_refused_at_once(store: object, remedy: str) -> None:
         RobotGate(AGENT, contact=CONTACT, store=store)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("path", ["", "cache\0.db", ":memory:", "redis://localhost", "sqlite:///cache.db"])
+@pytest.mark.parametrize("path", ["", "cache\0.db", ":memory:", "sqlite:///cache.db"])
 def test_a_store_and_a_gate_refuse_the_same(path: str) -> None:
     """In the same words, each by the name of its own option."""
     with pytest.raises(OptionError) as by_store:
@@ -64,10 +78,18 @@ def test_a_path_of_one_letter_is_a_drive(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_refusal_tells_no_password() -> None:
     """Error messages are logged."""
     with pytest.raises(OptionError) as caught:
-        RobotGate(AGENT, contact=CONTACT, store="redis://user:s3cret@db.example:6379/0")
+        RobotGate(AGENT, contact=CONTACT, store="redis://user:s3cret@db.example:6379/name?password=s3cret")
 
     assert "s3cret" not in str(caught.value)
-    assert "redis://db.example:6379/0" in str(caught.value)
+    assert "redis://db.example:6379/name" in str(caught.value)
+
+
+def test_a_file_is_no_server() -> None:
+    """Who wants a server is told who takes one."""
+    with pytest.raises(
+        OptionError, match=r"path='redis://db.example/0': .* RedisStore takes the URL of a server"
+    ):
+        SQLiteStore("redis://user:s3cret@db.example/0")
 
 
 @pytest.mark.parametrize("make", [str, Path])
@@ -92,6 +114,64 @@ async def test_a_restart_asks_nothing_again(
     await kept.aclose()
     assert state is not None
     assert state.visits == 2
+
+
+@pytest.mark.parametrize("scheme", ["redis", "VALKEY", "unix"])
+async def test_a_restart_over_a_server_asks_nothing_again(
+    open_gate: OpenGate, web: Web, redis_server: RedisServer, scheme: str
+) -> None:
+    """Nothing else changes: another gate, here or elsewhere, knows what the first one has read."""
+    web.serve(ROBOTS, "User-agent: *\nDisallow: /private")
+    address = redis_server.url.partition("://")[2]
+    url = f"unix://{redis_server.folder}/s" if scheme == "unix" else f"{scheme}://{address}"
+
+    first = await open_gate(store=url)
+    await first.fetch(f"{SITE}/page")
+    await first.aclose()
+    second = await open_gate(store=url)
+
+    assert not await second.allowed(f"{SITE}/private")
+    assert web.counts() == {ROBOTS: 1, f"{SITE}/page": 1}
+    await second.aclose()
+
+
+async def test_a_server_that_cannot_be_reached_is_told_on_entering(
+    web: Web, redis_server: RedisServer
+) -> None:
+    """Before the first request, naming it without its password; and nothing is left running."""
+    tasks = asyncio.all_tasks()
+    url = f"redis://:s3cret@127.0.0.1:{redis_server.port}/0"
+    gate = RobotGate(AGENT, contact=CONTACT, store=url)
+
+    with pytest.raises(
+        StoreError, match=rf"^redis 127\.0\.0\.1:{redis_server.port}/0: it does not let us in"
+    ) as caught:
+        await gate.__aenter__()
+
+    assert "s3cret" not in str(caught.value)
+    assert web.visits == []
+    assert asyncio.all_tasks() == tasks
+
+
+def test_without_the_client_for_it_a_server_is_no_store(tmp_path: Path) -> None:
+    """What to install is told; a file needs nothing more."""
+    program = """
+import sys
+sys.modules["redis"] = None
+from robotgate import OptionError, RobotGate
+RobotGate("ExampleBot/1.0", contact="bot@example.org", store="cache.db")
+try:
+    RobotGate("ExampleBot/1.0", contact="bot@example.org", store="redis://:s3cret@localhost")
+except OptionError as error:
+    print(error)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+    assert ended.stdout == (
+        "store='redis://localhost': a store in Redis or Valkey needs redis-py:"
+        ' pip install "robotgate[redis]"\n'
+    )
 
 
 async def test_a_path_that_cannot_be_opened_is_told_on_entering(web: Web, tmp_path: Path) -> None:
@@ -170,5 +250,5 @@ async def _ended(threads: int) -> None:
 def test_the_gates_bound_is_that_of_its_own_store(tmp_path: Path) -> None:
     """`max_hosts` bounds what either keeps in memory; the file has the rest."""
     gate = RobotGate(AGENT, contact=CONTACT, store=tmp_path / "cache.db", max_hosts=5)
-    assert gate._own_store is not None
+    assert isinstance(gate._own_store, SQLiteStore)
     assert gate._own_store._behind.memory.max_hosts == 5

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import click
+from click.core import ParameterSource
 
 from robotgate import InvalidURLError, RobotGate, SQLiteStore
 from robotgate._robotstxt import product_token
@@ -41,6 +42,7 @@ from robotgate.stores.sqlite import MAX_AGE, MAX_BYTES
 if TYPE_CHECKING:
     from typing import IO, BinaryIO
 
+    from robotgate._store_option import OwnStore
     from robotgate.cli._cache import Forgotten
 
 
@@ -164,7 +166,7 @@ def forget_(*, named: Named, store_path: str | None, pace: bool) -> None:
     """Let go of what is remembered of a host: its robots.txt is asked for again when it is needed next.
 
     Its pace goes too, but not where that would let the host be visited sooner than it was promised. A crawler that runs
-    on the same file goes by what it has in its own memory, and may write that again.
+    on the same store goes by what it has in its own memory, and may write that again.
 
     Exit status: 0, 1 when nothing is remembered, or 2 when the store cannot be used.
     """
@@ -179,7 +181,9 @@ def forget_(*, named: Named, store_path: str | None, pace: bool) -> None:
         _nothing_known(named)
     _tell_forgotten(gone)
     if is_shared and (gone.origins or gone.paces):
-        say("another process uses this store: what it has in memory it goes by, and may write again")
+        # Of a server nobody can tell.
+        uses = "uses" if isinstance(store, SQLiteStore) else "may use"
+        say(f"another process {uses} this store: what it has in memory it goes by, and may write again")
 
 
 @cache.command()
@@ -194,11 +198,16 @@ def forget_(*, named: Named, store_path: str | None, pace: bool) -> None:
 def prune(*, store_path: str | None, max_bytes: int, max_age: float) -> None:
     """Let go of what is old, as a store does by itself now and then; no wait is cut short.
 
+    In a server all has its own end and goes by itself: there is nothing to do.
+
     Exit status: 0, or 2 when the store cannot be used.
     """
-    path = existing_store(store_path).path
+    store = existing_store(store_path)
+    if not isinstance(store, SQLiteStore):
+        _prune_server(store)
+        return
     with usage_errors():
-        store = SQLiteStore(path, max_bytes=max_bytes, max_age=max_age)
+        store = SQLiteStore(store.path, max_bytes=max_bytes, max_age=max_age)
     pruned = run_with(store, store.prune(now=time.time()))
     click.echo(f"let go of {pruned.records:,} robots.txt and the pace of {_hosts(pruned.hosts)}")
 
@@ -272,6 +281,14 @@ def _tell_forgotten(gone: Forgotten) -> None:
             f"kept the pace of {printable(pace_key)}: it may not be visited before {moment(until_at)};"
             " --pace lets go of that too"
         )
+
+
+def _prune_server(store: OwnStore) -> None:
+    asked = click.get_current_context().get_parameter_source
+    if ParameterSource.COMMANDLINE in {asked("max_bytes"), asked("max_age")}:
+        raise click.UsageError("--max-bytes and --max-age are bounds of a file, not of a server.")
+    run_with(store, store.prune(now=time.time()))
+    click.echo("nothing to do: in a server, all has its own end and goes by itself")
 
 
 def _tell_refused(taken: Taken) -> None:

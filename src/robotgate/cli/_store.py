@@ -11,7 +11,7 @@ import click
 from platformdirs import user_cache_path
 
 from robotgate import MemoryStore, OptionError, SQLiteStore, StoreError, SystemClock, WhenLost
-from robotgate._store_option import own_store
+from robotgate._store_option import OwnStore, own_store
 from robotgate.cli._common import INTERRUPTED
 
 if TYPE_CHECKING:
@@ -23,18 +23,21 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 FILE_NAME: Final = "cache.db"
+PATIENCE: Final = 3.0
+"""Seconds for which a server that cannot be reached is tried again: somebody sits and waits."""
 
 store_option = click.option(
     "--store",
     "store_path",
-    metavar="PATH",
-    help="The file that robots.txt and pace are remembered in, instead of the one in your cache directory.",
+    metavar="PATH|URL",
+    help="The file, or the Redis server, that robots.txt and pace are remembered in, instead of the file in your cache"
+    " directory.",
 )
 _no_store_option = click.option("--no-store", is_flag=True, help="Know nothing, and remember nothing.")
 
 
 class StoreProblem(click.ClickException):
-    """The store cannot be used; the message names the file and the remedy."""
+    """The store cannot be used; the message names it and the remedy."""
 
     exit_code = 2
 
@@ -60,16 +63,16 @@ def store_of(store_path: str | None, *, no_store: bool) -> Store:
     if no_store:
         return MemoryStore()
     if store_path is not None:
-        return file_store(store_path)
+        return asked_store(store_path)
     path = default_path()
     _make_room(path)
     return SQLiteStore(path, when_lost=WhenLost.MEMORY)
 
 
-def file_store(path: str) -> SQLiteStore:
-    """The store in a file that was asked for; nothing is opened yet."""
+def asked_store(path: str) -> OwnStore:
+    """The store in a file or a server that was asked for; nothing is opened yet."""
     try:
-        store = own_store(path, clock=SystemClock())
+        store = own_store(path, clock=SystemClock(), patience=PATIENCE)
     except OptionError as error:
         raise click.UsageError(str(error)) from error
     if store is None:
@@ -77,11 +80,11 @@ def file_store(path: str) -> SQLiteStore:
     return store
 
 
-def any_store(store_path: str | None) -> SQLiteStore:
-    """The store in the file that was asked for, else in the user's own, which then has to be used as well."""
+def any_store(store_path: str | None) -> OwnStore:
+    """The store that was asked for, else the one in the user's own file, which then has to be used as well."""
     if store_path is None:
         _make_room(default_path())
-    return file_store(store_path or str(default_path()))
+    return asked_store(store_path or str(default_path()))
 
 
 def _make_room(path: Path) -> None:
@@ -98,7 +101,7 @@ async def opened(store: Store) -> AsyncIterator[None]:
         StoreError: it cannot be opened, or not be written to at its end.
     """
     try:
-        if isinstance(store, SQLiteStore):
+        if isinstance(store, OwnStore):
             await store.open()
         yield
     finally:
@@ -114,10 +117,10 @@ def store_problems() -> Iterator[None]:
         raise StoreProblem(str(error)) from error
 
 
-def existing_store(store_path: str | None) -> SQLiteStore:
+def existing_store(store_path: str | None) -> OwnStore:
     """The store that is there: looking for one makes none."""
     store = any_store(store_path)
-    if not os.path.lexists(store.path):
+    if isinstance(store, SQLiteStore) and not os.path.lexists(store.path):
         raise StoreProblem(
             f"{store.path}: there is no store yet. robotgate fetch, check, lint and cache refresh make one when they"
             " visit a site, and robotgate cache import when it takes one in"
@@ -148,7 +151,7 @@ def interruptible() -> Iterator[None]:
 
 
 @contextmanager
-def open_in(runner: asyncio.Runner, store: SQLiteStore) -> Iterator[None]:
+def open_in(runner: asyncio.Runner, store: OwnStore) -> Iterator[None]:
     """Keep the store open between the runs of a loop.
 
     Raises:

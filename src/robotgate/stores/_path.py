@@ -37,12 +37,15 @@ def file_path(given: object, *, option: str) -> Path:
     return Path(path).absolute()
 
 
+def names_server(given: object) -> bool:
+    """Whether this is the URL of a server, by its scheme."""
+    scheme = _SCHEME.match(given) if isinstance(given, str) else None
+    return scheme is not None and scheme["scheme"].lower() in _SERVERS
+
+
 def _why_no_url(scheme: str) -> str:
     if scheme in _SERVERS:
-        return (
-            "this version of robotgate has no store in Redis or Valkey; give the path of a file,"
-            " which several processes of one machine may share"
-        )
+        return "give the path of a file; a RedisStore takes the URL of a server, and so does store= of a gate"
     return "give the path of a file, not a URL"
 
 

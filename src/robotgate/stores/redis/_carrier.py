@@ -72,8 +72,8 @@ class Carrier:
         found = dict(zip(shas, await self._line.run([evalsha(groups[sha]) for sha in shas]), strict=True))
         unknown = [sha for sha in shas if isinstance(found[sha], NoScriptError)]
         if unknown:
-            found.update(await self._load(batch, unknown))
-        faults = [self._deal_out(batch, sha, reply) for sha, reply in found.items()]
+            found |= await self._load(batch, unknown)
+        faults = [self._deal_out(batch, sha, reply) for sha, reply in found.items() if sha in groups]
         for error in filter(None, faults):
             raise error
         # What is left failed inside a script: one call of many, as a rule, and the others should not pay for it.
@@ -89,14 +89,27 @@ class Carrier:
         replies = await self._line.run(commands)
         found = {}
         for sha, loaded, reply in zip(shas, replies[::2], replies[1::2], strict=True):
-            found[sha] = loaded if isinstance(loaded, ResponseError) else reply
+            refused = explained(self._server, loaded) if isinstance(loaded, ResponseError) else None
+            if refused is None:
+                found[sha] = reply
+            elif refused.kind is not Kind.CALL:
+                found[sha] = loaded
+            else:
+                for call in batch.groups.pop(sha):
+                    self._reject(call, refused)
         return found
 
     def _deal_out(self, batch: Batch, sha: str, reply: object) -> ResponseError | None:
         """Settle the calls of one script. Returns what concerns all the server's callers."""
         calls = batch.groups[sha]
         if isinstance(reply, ResponseError):
-            return None if explained(self._server, reply).kind is Kind.CALL else reply
+            met = explained(self._server, reply)
+            if met.kind is not Kind.CALL:
+                return reply
+            if len(calls) == 1:
+                self._reject(calls[0], met)
+                del batch.groups[sha]
+            return None
         if isinstance(reply, list) and len(reply) == len(calls):
             for call, answer in zip(calls, reply, strict=True):
                 if isinstance(answer, bytes):
@@ -139,6 +152,6 @@ class Carrier:
         call.reject(found.error)
 
     def _senseless(self, reply: object) -> Fault:
-        if isinstance(reply, Exception):
-            return explained(self._server, reply)
+        if isinstance(reply, ResponseError):
+            return fault(self._server, "SCRIPT", said=str(reply))
         return fault(self._server, "ANSWER", said=repr(reply)[:100])

@@ -100,7 +100,8 @@ _CLASSES: Final = (
     (exceptions.MasterDownError, "MASTERDOWN"),
     (exceptions.ClusterDownError, "CLUSTERDOWN"),
     (exceptions.TryAgainError, "TRYAGAIN"),
-    (exceptions.AskError, "MOVED"),
+    (exceptions.MovedError, "MOVED"),
+    (exceptions.AskError, "ASK"),
     (exceptions.ClusterCrossSlotError, "CROSSSLOT"),
     (exceptions.OutOfMemoryError, "OOM"),
     (exceptions.ReadOnlyError, "READONLY"),
@@ -114,7 +115,7 @@ _TEXTS: Final = (
 )
 _CODE: Final = re.compile(r"(?:^|@user_script: ?\d+: -?)(?P<code>[A-Z]+) ")
 """Where the server puts its code: in front; before Redis 7, if a script met it, behind the script's line."""
-_IN_SCRIPT: Final = "user_script"
+_IN_SCRIPT: Final = re.compile("user_script|compiling script")
 
 
 def explained(server: str, error: Exception) -> Fault:
@@ -149,11 +150,11 @@ def _code_of(error: Exception) -> str:
         if isinstance(error, kind):
             return code
     if isinstance(error, exceptions.NoPermissionError):
-        return "FORBIDDEN" if _IN_SCRIPT in text else "NOPERM"
+        return "FORBIDDEN" if _IN_SCRIPT.search(text) else "NOPERM"
     found = _CODE.search(text)
     if found is not None and found["code"] in _TABLE:
         return found["code"]
-    return "SCRIPT" if _IN_SCRIPT in text else "REFUSED"
+    return "SCRIPT" if _IN_SCRIPT.search(text) else "REFUSED"
 
 
 def _reasons(error: BaseException) -> Iterator[BaseException]:

@@ -47,14 +47,20 @@ class Keys:
         """Who has the sole right to ask for an origin's robots.txt."""
         return self._key(bucket_of(origin.text), "lease", origin.text)
 
+    def tokens(self, origin: Origin) -> bytes:
+        """The last fencing token that was drawn in an origin's bucket."""
+        return self._key(bucket_of(origin.text), "tokens", "")
+
     def fleet(self, what: str) -> bytes:
         """What belongs to the fleet as a whole; in bucket 0."""
         return self._key(0, what, "")
 
-    def pattern(self, what: str) -> bytes:
-        """A pattern for SCAN that finds all keys of one kind, of this prefix alone."""
-        escaped = "".join(f"\\{char}" if char in r"*?[]\^-" else char for char in self.prefix)
-        return _text(f"{escaped}{{*}}:{what}:*")
+    def pattern(self, what: str, *, containing: str = "") -> bytes:
+        """A pattern for SCAN that finds the keys of one kind, of this prefix alone, whose name contains a text.
+
+        It may find more: a name may look like a key. Whoever scans makes sure by making the key of the name.
+        """
+        return _text(f"{_escaped(self.prefix)}{{*}}:{what}:*{_escaped(containing)}*")
 
     def name_in(self, key: bytes) -> str:
         """The pace key, or the origin as text, that a key stands for."""
@@ -63,6 +69,10 @@ class Keys:
 
     def _key(self, bucket: int, what: str, name: str) -> bytes:
         return _text(f"{self.prefix}{{{bucket}}}:{what}:{name}")
+
+
+def _escaped(text: str) -> str:
+    return "".join(f"\\{char}" if char in r"*?[]\^-" else char for char in text)
 
 
 def _text(text: str) -> bytes:

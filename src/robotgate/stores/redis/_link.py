@@ -125,16 +125,13 @@ class Link:
     async def aclose(self) -> None:
         """Send what is left, if that takes but a moment, and close the connection. Calls that have no reply by then
         fail; a second time changes nothing.
+
+        Raises:
+            StoreError: another event loop uses the link.
         """
+        loop = self._bind()
         self._is_closed = True
-        loop = asyncio.get_running_loop()
-        if self._loop is not loop:
-            if self._loop is None or self._loop.is_closed():
-                self._abandon()
-                await self._carrier.drop()
-                return
-            raise self._elsewhere()
-        if self._closing is None:
+        if self._closing is None or self._closing.get_loop() is not loop:
             self._closing = loop.create_task(self._close())
         # Whoever is cancelled here ends nothing but his own waiting.
         await asyncio.wait({self._closing})

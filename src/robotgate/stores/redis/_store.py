@@ -10,13 +10,19 @@ from typing import TYPE_CHECKING, Final
 from robotgate._checks import check_patience, check_seconds, check_text, check_whole
 from robotgate._clock import SystemClock
 from robotgate._errors import OptionError, StoreError
+from robotgate._ports import Pruned
 from robotgate.stores.memory import MemoryStore
 from robotgate.stores.redis._client import client_of, given_client
 from robotgate.stores.redis._keys import Keys
+from robotgate.stores.redis._lease import Leases
 from robotgate.stores.redis._link import Link
+from robotgate.stores.redis._listing import PAGE, Listing
+from robotgate.stores.redis._records import Records
+from robotgate.stores.redis._signals import Signals
 from robotgate.stores.redis._turns import Turns
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from contextlib import AbstractAsyncContextManager
 
     from redis.asyncio import Redis
@@ -28,6 +34,8 @@ if TYPE_CHECKING:
 
 LEASE: Final = 60.0
 LEAST_LEASE: Final = 1.0
+ROBOTS_LEASE: Final = 30.0
+"""Seconds that a worker which dies while it asks for a robots.txt keeps the others from asking, at most."""
 PATIENCE: Final = 30.0
 MAX_AGE: Final = 31 * 24 * 3600.0
 LEAST_MAX_AGE: Final = 3600.0
@@ -51,7 +59,7 @@ class RedisStore:
         client_or_url: of the server, or a client of it, which stays open when the store is closed.
         prefix: before all keys; fleets with different ones know nothing of each other.
         lease: seconds after which a request under way is taken to have ended whose process gives no sign of life; 1
-            at least.
+            at least. For the right to ask for a robots.txt, 30 at most.
         patience: seconds for which a call is tried again once the server cannot be reached.
         max_age: seconds for which the server keeps what nobody asks for; an hour at least.
         max_hosts: how many hosts are kept in this process's memory.
@@ -87,9 +95,20 @@ class RedisStore:
             else given_client(client_or_url, option="client_or_url")
         )
         self._link = Link(self._client, patience=patience)
+        keys = Keys(prefix)
+        self._records = Records(self._link, keys, max_age=max_age)
+        self._signals = Signals(self._client, keys.fleet("signals"))
+        self._leases = Leases(
+            self._link,
+            self._signals,
+            keys,
+            lease=min(lease, ROBOTS_LEASE),
+            goes_on_alone=self.degraded is Degraded.LOCAL,
+        )
+        self._listing = Listing(self._client, keys)
         self._turns = Turns(
             self._link,
-            Keys(prefix),
+            keys,
             clock=clock if clock is not None else SystemClock(),
             lease=lease,
             max_age=max_age,
@@ -115,16 +134,38 @@ class RedisStore:
             self._is_open = True
 
     async def load_record(self, origin: Origin) -> RobotsRecord | None:
-        """The origin's record, fresh or not."""
-        return await self._memory.load_record(origin)
+        """The origin's record, fresh or not.
+
+        Raises:
+            StoreError: the server cannot be reached, and ours alone are not enough.
+        """
+        self._check()
+        try:
+            return await self._records.load(origin)
+        except StoreError:
+            if not self._goes_on_alone:
+                raise
+            return await self._memory.load_record(origin)
 
     async def save_record(self, record: RobotsRecord) -> None:
-        """Remember a record in place of the origin's earlier one."""
-        await self._memory.save_record(record)
+        """Remember a record in place of the origin's earlier one. What was learnt by a lease that somebody else has had
+        since is not kept, if that one has told what he learnt.
+
+        Raises:
+            StoreError: the server cannot be reached, and ours alone are not enough.
+        """
+        self._check()
+        try:
+            await self._records.save(record, token=self._leases.token(record.origin))
+        except StoreError:
+            if not self._goes_on_alone:
+                raise
+            await self._memory.save_record(record)
 
     def lease(self, origin: Origin) -> AbstractAsyncContextManager[None]:
-        """The sole right to fetch this origin's robots.txt."""
-        return self._memory.lease(origin)
+        """The sole right to fetch this origin's robots.txt, among all processes of the fleet."""
+        self._check()
+        return self._leases.lease(origin)
 
     async def load_host(self, pace_key: str) -> HostState | None:
         """The host's state, from memory or from the server.
@@ -187,6 +228,77 @@ class RedisStore:
         self._check()
         self._turns.end(pace_key, state)
 
+    async def records(self) -> AsyncIterator[RobotsRecord]:
+        """All records, by host, port and scheme.
+
+        Raises:
+            StoreError: the server cannot be reached.
+        """
+        self._check()
+        origins = await self._listing.origins()
+        for start in range(0, len(origins), PAGE):
+            for record in await asyncio.gather(*map(self._records.load, origins[start : start + PAGE])):
+                if record is not None:
+                    yield record
+
+    async def hosts(self) -> AsyncIterator[tuple[str, HostState]]:
+        """All hosts with their states, by pace key.
+
+        Raises:
+            StoreError: the server cannot be reached.
+        """
+        await self._opened()
+        await self._turns.caught_up()
+        pace_keys = await self._listing.pace_keys()
+        for start in range(0, len(pace_keys), PAGE):
+            page = pace_keys[start : start + PAGE]
+            states = await asyncio.gather(*map(self._turns.written, page))
+            for pace_key, state in zip(page, states, strict=True):
+                if state is not None:
+                    yield pace_key, state
+
+    async def origins_of(self, host: str) -> list[Origin]:
+        """The origins of one host of which there is a record, by port and scheme.
+
+        Raises:
+            StoreError: the server cannot be reached.
+        """
+        self._check()
+        return await self._listing.origins(host=host)
+
+    async def host(self, pace_key: str) -> HostState | None:
+        """What the server has of a host.
+
+        Raises:
+            StoreError: it cannot be reached.
+        """
+        await self._opened()
+        return await self._turns.written(pace_key)
+
+    async def forget_record(self, origin: Origin) -> bool:
+        """Let go of an origin's record. Returns whether there was one.
+
+        Raises:
+            StoreError: the server cannot be reached.
+        """
+        return await self._records.forget(origin)
+
+    async def forget_host(self, pace_key: str) -> bool:
+        """Let go of a host's state, its wait unserved or not. Returns whether there was any.
+
+        Raises:
+            StoreError: the server cannot be reached.
+        """
+        await self._opened()
+        # Its reply comes behind all that was told of the host, which must not arrive after it is forgotten.
+        was_written = await self._turns.written(pace_key) is not None
+        was_known = self._turns.memory.forget(pace_key)
+        return await self._records.forget_host(pace_key) or was_written or was_known
+
+    async def prune(self, *, now: float) -> Pruned:
+        """Nothing: each key has its own end in the server, and goes by itself."""
+        return Pruned(records=0, hosts=0)
+
     async def aclose(self) -> None:
         """Tell the server what it has yet to hear, and let go of the connection."""
         if not self._is_closed:
@@ -195,6 +307,8 @@ class RedisStore:
                     await self.open()
             self._is_closed = True
             self._turns.close()
+        await self._signals.aclose()
+        await self._leases.aclose()
         await self._link.aclose()
         if self._owns_client:
             await self._client.aclose()
@@ -208,6 +322,11 @@ class RedisStore:
         except StoreError:
             if not self._turns.is_alone:
                 raise
+
+    @property
+    def _goes_on_alone(self) -> bool:
+        """Whether what this process knows has to do while the server cannot be reached."""
+        return self.degraded is Degraded.LOCAL and not self._is_closed
 
     def _check(self) -> None:
         if self._is_closed:

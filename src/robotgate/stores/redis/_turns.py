@@ -102,6 +102,24 @@ class Turns:
             return self.memory.states.get(pace_key)
         return self._learn(pace_key, answer)
 
+    async def caught_up(self) -> None:
+        """Wait until the server has what it was told.
+
+        Raises:
+            StoreError: it cannot be reached.
+        """
+        # Calls of one script arrive in their order.
+        await self.calls.look(0)
+
+    async def written(self, pace_key: str) -> HostState | None:
+        """What the server has of a host.
+
+        Raises:
+            StoreError: nobody knows.
+        """
+        answer = told(await self.calls.of_host(Operation.LOAD, pace_key))
+        return None if answer.status == Status.MISSING else self.calls.server.state_here(answer.state)
+
     async def reserve(self, pace_key: str, *, slots: int, delay: float) -> Postponed | None:
         """As `SharedStore.reserve`."""
         while True:

@@ -1,0 +1,184 @@
+"""The right to fetch a robots.txt, among the tasks of one event loop and among all processes of a fleet.
+
+A lease is the fleet's for a while, and is renewed while it is held: a holder that dies keeps the others waiting for
+that while at most. Each has a token, and each is later than those before. A holder that was asleep for so long that
+its lease has passed on may still come back with an answer; it is not saved in place of what a later one has learnt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import struct
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+from robotgate._errors import StoreError
+from robotgate.stores._lease import Lease
+from robotgate.stores.redis._records import NO_TOKEN, SCRIPT, places
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from robotgate._urls import Origin
+    from robotgate.stores._lease import Lock
+    from robotgate.stores.redis._keys import Keys
+    from robotgate.stores.redis._link import Link
+    from robotgate.stores.redis._signals import Signals
+
+POLL: Final = 0.25
+"""Seconds until who waits looks for himself."""
+MANY: Final = 256
+"""Of more that wait in one process, each looks less often, so that together they look no more often than these."""
+
+_TAKEN: Final = b"1"
+
+
+class Held:
+    """A lease as its holder has it: what that task saves, it has learnt by the lease."""
+
+    __slots__ = ("id", "origin", "task", "token")
+
+    def __init__(self, origin: Origin) -> None:
+        self.origin = origin
+        self.id = os.urandom(16)
+        self.token = NO_TOKEN
+        """Until it is had."""
+        self.task = asyncio.current_task()
+
+
+class Leases:
+    """The leases that this process has.
+
+    Args:
+        lease: for how long one is the fleet's without a sign of life of its holder, in seconds.
+        goes_on_alone: whether the right among our own tasks has to do while nobody can tell of the fleet's.
+    """
+
+    def __init__(
+        self, link: Link, signals: Signals, keys: Keys, *, lease: float, goes_on_alone: bool = False
+    ) -> None:
+        self._link = link
+        self._signals = signals
+        self._keys = keys
+        self._channel = keys.fleet("signals")
+        self._lease = lease
+        self._goes_on_alone = goes_on_alone
+        self._locks: dict[Origin, Lock] = {}
+        self._held: dict[Origin, Held] = {}
+        self._waiting = 0
+        self._renewing: asyncio.Task[None] | None = None
+
+    @asynccontextmanager
+    async def lease(self, origin: Origin) -> AsyncIterator[None]:
+        """The sole right to fetch this origin's robots.txt: first ours, then everybody's. Cancelled, it leaves nothing.
+
+        Raises:
+            StoreError: nobody can tell whose it is.
+        """
+        async with Lease(self._locks, origin):
+            await self._take(origin)
+            try:
+                yield
+            finally:
+                self._leave(origin)
+
+    def token(self, origin: Origin) -> float:
+        """By which lease the task that runs now learns of an origin; `NO_TOKEN` if by none."""
+        held = self._held.get(origin)
+        return held.token if held is not None and held.task is asyncio.current_task() else NO_TOKEN
+
+    async def _take(self, origin: Origin) -> None:
+        """Have the fleet's lease; one task at a time asks for one."""
+        held = Held(origin)
+        try:
+            await self._taken(held)
+        except StoreError:
+            self._release(held)
+            if not self._goes_on_alone:
+                raise
+            return
+        except BaseException:
+            # The server may have given it to us already, or be about to: what is said now is said after that.
+            self._release(held)
+            raise
+        self._held[origin] = held
+        if self._renewing is None:
+            self._renewing = asyncio.create_task(self._renew(), name="robotgate: leases")
+
+    def _leave(self, origin: Origin) -> None:
+        """Give a lease back; the server is told meanwhile."""
+        held = self._held.pop(origin, None)
+        if held is not None:
+            self._release(held)
+
+    async def aclose(self) -> None:
+        """Give back what is held still; the link is to be closed after that."""
+        if self._renewing is not None:
+            self._renewing.cancel()
+            await asyncio.wait({self._renewing})
+        for origin in list(self._held):
+            self._leave(origin)
+
+    async def _taken(self, held: Held) -> None:
+        if await self._left(held) is None:
+            return
+        with self._signals.listening(self._keys.lease(held.origin)) as heard:
+            self._waiting += 1
+            try:
+                while (left := await self._left(held)) is not None:
+                    await _set_within(heard, min(POLL * max(1.0, self._waiting / MANY), left))
+            finally:
+                self._waiting -= 1
+
+    async def _left(self, held: Held) -> float | None:
+        """Ask for a lease. None if it is ours; else for how many seconds it is another's should he be dead."""
+        reply = await self._ask(held)
+        (number,) = struct.unpack("<d", reply[1:])
+        if reply[:1] != _TAKEN:
+            return float(number) / 1000.0 + 0.001
+        held.token = number
+        return None
+
+    def _ask(self, held: Held) -> asyncio.Future[bytes]:
+        """Have a lease taken, or renewed if it is ours."""
+        argument = struct.pack("<c16sdd", b"T", held.id, held.token, self._lease * 1000.0 // 1)
+        return self._link.ask(SCRIPT, places(self._keys, held.origin), argument)
+
+    def _release(self, held: Held) -> None:
+        argument = b"R" + held.id + self._channel
+        # Where the server cannot be told, the lease comes to its end by itself.
+        self._link.ask(SCRIPT, places(self._keys, held.origin), argument).add_done_callback(_pass_over)
+
+    async def _renew(self) -> None:
+        """Renew what is held, all at once, three times as often as need be.
+
+        What has become another's stays so. Its holder goes on all the same, for it may have asked the site by now; but
+        what it learns is not kept where the other's is.
+        """
+        try:
+            while self._held:
+                await asyncio.sleep(self._lease / 3)
+                # All are asked for at one instant: what is given back after it is so in the server as well.
+                renewals = [self._ask(held) for held in self._held.values()]
+                for renewal in renewals:
+                    renewal.add_done_callback(_pass_over)
+                if renewals:
+                    await asyncio.wait(renewals)
+        finally:
+            self._renewing = None
+
+
+async def _set_within(event: asyncio.Event, seconds: float) -> None:
+    """Wait for an event, though not for long, and clear it."""
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return
+    event.clear()
+
+
+def _pass_over(reply: asyncio.Future[bytes]) -> None:
+    if not reply.cancelled():
+        reply.exception()

@@ -1,0 +1,156 @@
+"""What servers of several versions say of the same fault, and what is made of it."""
+
+from __future__ import annotations
+
+import pytest
+from redis import exceptions
+from redis.asyncio.connection import DefaultParser
+
+from robotgate import StoreError
+from robotgate.stores.redis._faults import _TABLE, Kind, explained
+
+SERVER = "redis db.example:6379/0"
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ("LOADING Redis is loading the dataset in memory", "LOADING"),
+        ("BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.", "BUSY"),
+        ("BUSY Valkey is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.", "BUSY"),
+        ("READONLY You can't write against a read only replica.", "READONLY"),
+        (
+            (
+                "ERR Error running script (call to f_0): @user_script:1: @user_script: 1:"
+                " -READONLY You can't write against a read only replica."
+            ),
+            "READONLY",
+        ),
+        (
+            "READONLY You can't write against a read only replica. script: 0, on @user_script:1.",
+            "READONLY",
+        ),
+        ("OOM command not allowed when used memory > 'maxmemory'.", "OOM"),
+        (
+            (
+                "ERR Error running script (call to f_0): @user_script:3: @user_script: 3:"
+                " -OOM command not allowed when used memory > 'maxmemory'."
+            ),
+            "OOM",
+        ),
+        ("OOM command not allowed when used memory > 'maxmemory'. script: 0, on @user_script:1.", "OOM"),
+        ("MISCONF Redis is configured to save RDB snapshots, but it's unable to persist on disk.", "MISCONF"),
+        (
+            (
+                "ERR Error running script (call to f_0): @user_script:1: @user_script: 1:"
+                " -MISCONF Errors writing to the AOF file: No space left on device"
+            ),
+            "MISCONF",
+        ),
+        ("NOREPLICAS Not enough good replicas to write.", "NOREPLICAS"),
+        ("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.", "MASTERDOWN"),
+        ("CLUSTERDOWN The cluster is down", "CLUSTERDOWN"),
+        ("TRYAGAIN Multiple keys request during rehashing of slot", "TRYAGAIN"),
+        ("MOVED 3999 127.0.0.1:6381", "MOVED"),
+        ("ASK 3999 127.0.0.1:6381", "ASK"),
+        ("CROSSSLOT Keys in request don't hash to the same slot", "CROSSSLOT"),
+        ("NOSCRIPT No matching script. Please use EVAL.", "NOSCRIPT"),
+        (
+            (
+                "ERR Error running script (call to f_0): @user_script:1:"
+                " Script killed by user with SCRIPT KILL..."
+            ),
+            "KILLED",
+        ),
+        (
+            (
+                "ERR Error running script (call to f_0): @user_script:1: ERR Script killed by user with SCRIPT"
+                " KILL. script: 0, on @user_script:1."
+            ),
+            "KILLED",
+        ),
+        ("NOAUTH Authentication required.", "NOAUTH"),
+        ("WRONGPASS invalid username-password pair or user is disabled.", "NOAUTH"),
+        ("ERR invalid password", "NOAUTH"),
+        ("ERR max number of clients reached", "CONNECTION"),
+        ("NOPERM this user has no permissions to run the 'evalsha' command or its subcommand", "NOPERM"),
+        ("NOPERM User poor has no permissions to run the 'script|load' command", "NOPERM"),
+        ("NOPERM this user has no permissions to access one of the keys used as arguments", "NOPERM"),
+        (
+            (
+                "ERR Error running script (call to f_0): @user_script:1: @user_script: 1:"
+                " The user executing the script can't run this command or subcommand"
+            ),
+            "FORBIDDEN",
+        ),
+        (
+            (
+                "NOPERM ACL failure in script: User poor has no permissions to run the 'rpush' command script: 0,"
+                " on @user_script:1."
+            ),
+            "FORBIDDEN",
+        ),
+        (
+            "ERR ACL failure in script: No permissions to access a key script: 0, on @user_script:1.",
+            "FORBIDDEN",
+        ),
+        (
+            (
+                "ERR Error running script (call to f_0): @user_script:1: WRONGTYPE Operation against a key holding"
+                " the wrong kind of value"
+            ),
+            "WRONGTYPE",
+        ),
+        (
+            "WRONGTYPE Operation against a key holding the wrong kind of value script: 0, on @user_script:1.",
+            "WRONGTYPE",
+        ),
+        ("ERR Error running script (call to f_0): @user_script:1: user_script:1: bad", "SCRIPT"),
+        ("ERR user_script:1: attempt to concatenate a nil value script: 0, on @user_script:1.", "SCRIPT"),
+        ("ERR Error compiling script (new function): user_script:1: unexpected symbol", "SCRIPT"),
+        ("ERR DB index is out of range", "DATABASE"),
+        ("ERR unknown command 'EVALSHA', with args beginning with:", "REFUSED"),
+        ("SOMETHING nobody has heard of", "REFUSED"),
+    ],
+)
+def test_what_servers_say(said: str, code: str) -> None:
+    """As redis-py hands it over: by its class, without its code, or as it came."""
+    error: Exception = DefaultParser.parse_error(said)  # type: ignore[no-untyped-call]
+    found = explained(SERVER, error)
+    assert found.code == code
+    assert found.kind is _TABLE[code][0]
+    assert str(found.error).startswith(f"{SERVER}: ")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (exceptions.ConnectionError("Connection closed by server."), "CONNECTION"),
+        (exceptions.TimeoutError("Timeout reading from db.example:6379"), "TIMEOUT"),
+        (TimeoutError(), "TIMEOUT"),
+        (ConnectionRefusedError(111, "refused"), "CONNECTION"),
+        (exceptions.InvalidResponse("Protocol error"), "PROTOCOL"),
+        (exceptions.AuthenticationError("invalid password"), "NOAUTH"),
+        (exceptions.DataError("nonsense"), "REFUSED"),
+    ],
+)
+def test_what_the_client_says(error: Exception, code: str) -> None:
+    """Whatever it derives its classes from: a wrong password is no lost connection."""
+    assert explained(SERVER, error).code == code
+
+
+def test_what_is_said_is_bounded_and_steers_nothing() -> None:
+    """A failing script may repeat what a site has said."""
+    found = explained(SERVER, exceptions.ResponseError("user_script:1: \x1b[2J\n" + "x" * 10_000))
+    assert str(found.error).isprintable()
+    assert len(str(found.error)) < 500
+    assert found.kind is Kind.CALL
+
+
+def test_every_fault_has_a_cause_and_a_remedy() -> None:
+    """In one form: the server, what is wrong, what to do."""
+    for _, cause, remedy in _TABLE.values():
+        for words in (cause, remedy):
+            assert words == words.strip(" .;")
+            assert ";" not in words
+    assert isinstance(explained(SERVER, TimeoutError()).error, StoreError)
