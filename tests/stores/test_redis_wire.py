@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from robotgate import _pacing
+from robotgate import HostState, _pacing
 from robotgate.stores.redis import _alone, _wire
 from robotgate.stores.redis._turn_calls import SCRIPT
 
@@ -69,3 +69,19 @@ def test_bounds() -> None:
 def test_nothing_is_put_into_the_script() -> None:
     """Keys and arguments come as such: the script has no place into which anything is written."""
     assert not re.search(r"loadstring|dofile|%s", LUA)
+
+
+def test_states_are_moved() -> None:
+    """Instants are told by our clock; what never was stays so."""
+    assert _wire.state_of(_wire.STATE.pack(-1, 0, 0, 0, 0, 0, 0, -1), ahead=50) == HostState()
+    octets = _wire.STATE.pack(1, 2, 3, 4, 5, 6, 2**40, 0.5)
+    assert _wire.state_of(octets, ahead=50) == HostState(
+        last_visit_at=51,
+        next_allowed_at=52,
+        blocked_at=53,
+        blocked_until_at=54,
+        failures=5,
+        visits=6,
+        bytes_read=2**40,
+        latency=0.5,
+    )

@@ -78,8 +78,8 @@ class Publishing:
             return
         told = news(known, state, self._calls.server)
         if told is not None:
-            reply = self._calls.of_host(Operation.MERGE, pace_key, told)
-            reply.add_done_callback(partial(self._merged, pace_key))
+            on_failure = partial(self._untold.add, pace_key)
+            self._calls.of_host(Operation.MERGE, pace_key, told, on_failure=on_failure)
 
     def defer(self, pace_key: str) -> None:
         """Tell all that is known of a host once the server is back."""
@@ -129,13 +129,15 @@ class Publishing:
         for turn in self._turns:
             if not turn.is_booked or bucket_of(turn.pace_key) in renewed:
                 self.hold(turn)
-        untold, self._untold = self._untold, set()
-        if renewed:
-            untold.update(self._binding(renewed))
+        untold = set(self._untold)
+        self._untold.clear()
+        untold.update(self._binding(renewed))
         self._merge_all(untold)
 
     def _binding(self, buckets: set[int]) -> Iterable[str]:
         """Hosts of some buckets that may not be visited now, as far as we know."""
+        if not buckets:
+            return
         now = self._clock.now()
         for pace_key, state in self._memory.states.items():
             if _binds(state, now=now) and bucket_of(pace_key) in buckets:
@@ -147,10 +149,6 @@ class Publishing:
             if state is not None:
                 self.merge(pace_key, None, state)
 
-    def _merged(self, pace_key: str, reply: asyncio.Future[bytes]) -> None:
-        if reply.cancelled() or reply.exception() is not None:
-            self._untold.add(pace_key)
-
     def _finish_all(self) -> None:
         unfinished, self._unfinished = self._unfinished, {}
         for turn, end in unfinished.items():
@@ -161,12 +159,8 @@ class Publishing:
             self._unfinished[turn] = end
             return
         pace_key, body, flags = end
-        reply = self._calls.of_host(Operation.FINISH, pace_key, body, turn=turn, flags=flags)
-        reply.add_done_callback(partial(self._finished, turn, end))
-
-    def _finished(self, turn: bytes, end: tuple[str, bytes, Flag], reply: asyncio.Future[bytes]) -> None:
-        if reply.cancelled() or reply.exception() is not None:
-            self._unfinished[turn] = end
+        on_failure = partial(self._unfinished.__setitem__, turn, end)
+        self._calls.of_host(Operation.FINISH, pace_key, body, turn=turn, flags=flags, on_failure=on_failure)
 
     def _hold_again(self) -> None:
         # Looked at twice as often as they are to be held, so that none is held later than it should be.

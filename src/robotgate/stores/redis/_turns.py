@@ -93,7 +93,7 @@ class Turns:
         if known is not None or self.is_alone:
             return known
         try:
-            answer = told(await self._wishes.get(self.calls.of_host(Operation.LOAD, pace_key)))
+            answer = self._told(await self._wishes.get(self.calls.of_host(Operation.LOAD, pace_key)))
         except StoreError:
             if self._alone is None or self._link.lost is None:
                 raise
@@ -117,8 +117,8 @@ class Turns:
         Raises:
             StoreError: nobody knows.
         """
-        answer = told(await self.calls.of_host(Operation.LOAD, pace_key))
-        return None if answer.status == Status.MISSING else self.calls.server.state_here(answer.state)
+        answer = self._told(await self.calls.of_host(Operation.LOAD, pace_key))
+        return None if answer.status == Status.MISSING else answer.state
 
     async def reserve(self, pace_key: str, *, slots: int, delay: float) -> Postponed | None:
         """As `SharedStore.reserve`."""
@@ -203,7 +203,8 @@ class Turns:
         body = RESERVE.pack(turn.slots, turn.delay, self._lease)
         reply = self.calls.of_host(Operation.RESERVE, turn.pace_key, body, turn=turn.id)
         try:
-            return told(await self._wishes.get(reply))
+            # Who stops waiting stops no call. None waits in vain, unless we may go on by ourselves.
+            return self._told(await (reply if self._alone is None else self._wishes.get(reply)))
         except (asyncio.CancelledError, StoreError):
             # The call goes its way all the same, and is undone behind it.
             self._undo(turn, Flag.LEAVING)
@@ -217,6 +218,9 @@ class Turns:
             self._undo(turn)
         else:
             self._finish(turn, known, state, now)
+
+    def _told(self, reply: bytes) -> Told:
+        return told(reply, ahead=self.calls.server.ahead)
 
     def _undo(self, turn: OpenTurn, flags: Flag = Flag.NONE) -> None:
         """Give back what was booked, if it was."""
@@ -252,7 +256,7 @@ class Turns:
         return at if at > now else now + answer.again_at - answer.now
 
     def _learn(self, pace_key: str, answer: Told) -> HostState:
-        state = self.memory.learn(pace_key, self.calls.server.state_here(answer.state))
+        state = self.memory.learn(pace_key, answer.state)
         self._evict()
         return state
 

@@ -85,7 +85,7 @@ end
 -- A host ------------------------------------------------------------------------------------------------------------
 
 local function state_of(octets, from)
-  local s = {}
+  local s = {last = 0, next = 0, blocked_at = 0, blocked_until = 0, failures = 0, visits = 0, bytes_read = 0, latency = 0}
   s.last, s.next, s.blocked_at, s.blocked_until, s.failures, s.visits, s.bytes_read, s.latency =
     struct.unpack(STATE, octets, from or 1)
   return s
@@ -131,11 +131,11 @@ local function read(key)
       host.was, host.is_missing = octets, false
       host.state = state_of(octets)
     elseif kind == 't' then
-      local turn = {}
+      local turn = {reserved_at = 0, expires_at = 0, delay = 0, began_at = 0, last = 0, next = 0}
       turn.reserved_at, turn.expires_at, turn.delay, turn.began_at, turn.last, turn.next = struct.unpack(HELD, octets)
       host.turns[name] = turn
     elseif kind == 'q' then
-      local place = {}
+      local place = {since = 0, asks_at = 0}
       place.since, place.asks_at = struct.unpack(PLACE, octets)
       host.places[name] = place
     elseif kind == 'd' then
