@@ -206,6 +206,44 @@ def test_keeps_no_program_alive(server: RedisServer) -> None:
     assert "Task" not in ended.stderr
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_from_loop_to_loop(server: RedisServer) -> None:
+    """A store goes on in the next event loop; what was under way in the one before has ended with it."""
+    store = RedisStore(server.url, lease=60.0)
+    one = Worker(store)
+
+    async def leave_open() -> None:
+        await one.get(delay=DELAY)
+        one.begin(delay=DELAY)
+
+    async def go_on() -> None:
+        await one.visit(delay=DELAY)
+        heartbeat = store._turns.heartbeat
+        await until(lambda: heartbeat._beats > 3)
+        await store.aclose()
+
+    asyncio.run(leave_open())
+    began_at = one.clock.now()
+    asyncio.run(go_on())
+    assert one.clock.now() - began_at < 10
+    # The connection of the first loop can only be dropped, which Python finds worth a warning.
+    gc.collect()
+
+
+async def test_begun_while_the_server_was_away(fleet: Fleet) -> None:
+    """Of several at a time, one that began unheard of keeps the others no longer than the server was away."""
+    one, two = await fleet.join(), await fleet.join()
+    await one.get(slots=2, delay=DELAY)
+    await one.heard()
+    client = one.store._client
+    await client.save()
+    await lose(fleet)
+    one.begin(delay=DELAY)
+    fleet.server.start()
+    asked_at = two.clock.now()
+    assert await two.get(slots=2, delay=DELAY) - asked_at < 6
+
+
 async def test_closed_store_is_let_go(fleet: Fleet) -> None:
     """No timer holds on to a store that was closed."""
     await (await fleet.join()).store.aclose()

@@ -53,6 +53,7 @@ class Line:
     def __init__(self, client: Redis) -> None:
         self._pool: _Pool = client.connection_pool
         self._connection: _Connection | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def is_open(self) -> bool:
@@ -67,6 +68,10 @@ class Line:
             RedisError: there is no connection, or no more.
             OSError: likewise.
         """
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            await self.drop()
+            self._loop = loop
         connection = self._connection
         if connection is None:
             connection = self._connection = self._pool.make_connection()

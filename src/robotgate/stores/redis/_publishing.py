@@ -71,6 +71,10 @@ class Publishing:
             self._timer.cancel()
             self._timer = None
 
+    def rebind(self) -> None:
+        """The event loop is gone, and another goes on."""
+        self._timer = self._surveying = None
+
     def merge(self, pace_key: str, known: HostState | None, state: HostState) -> None:
         """Tell what is news of a host."""
         if not self._calls.can_tell:
@@ -127,7 +131,7 @@ class Publishing:
         self._finish_all()
         # All: one that was taken up by ourselves, meanwhile, is news everywhere.
         for turn in self._turns:
-            if not turn.is_booked or bucket_of(turn.pace_key) in renewed:
+            if not (turn.is_booked and turn.held_at) or bucket_of(turn.pace_key) in renewed:
                 self.hold(turn)
         untold = set(self._untold)
         self._untold.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
@@ -162,9 +163,11 @@ class Turns:
         if turn is None:
             self._begin_unreserved(pace_key, known, state, now)
             return
-        if turn.slots == 1 or not turn.delay or not turn.is_booked or not self.calls.can_tell:
-            # With one slot the delay counts from the end, and the next has to wait for that anyhow. What cannot be
-            # told is told with the turn, when that is held.
+        if turn.slots == 1 or not turn.delay or not turn.is_booked:
+            # With one slot the delay counts from the end, and the next has to wait for that anyhow.
+            return
+        if not self.calls.can_tell:
+            _forget_held(turn)
             return
         server = self.calls.server
         body = TURN.pack(
@@ -174,7 +177,8 @@ class Turns:
             server.there(now),
             _after(known, state, now),
         )
-        self.calls.of_host(Operation.BEGAN, pace_key, body, turn=turn.id)
+        on_failure = partial(_forget_held, turn)
+        self.calls.of_host(Operation.BEGAN, pace_key, body, turn=turn.id, on_failure=on_failure)
 
     def end(self, pace_key: str, state: HostState) -> None:
         """Take in that a request has ended, or will not be sent."""
@@ -189,10 +193,19 @@ class Turns:
         if known is None or blocks_differ(known, state):
             self.publishing.merge(pace_key, known, state)
 
+    def rebind(self) -> None:
+        """The event loop is gone in which all was under way; another goes on."""
+        self.publishing.rebind()
+        self.heartbeat.rebind()
+        self._end_all()
+
     def close(self) -> None:
         """Nothing is under way any more."""
         self.publishing.stop()
         self.heartbeat.stop()
+        self._end_all()
+
+    def _end_all(self) -> None:
         now = self._clock.now()
         for turn in self.open:
             self.open.end(turn.pace_key, is_unused=turn.began_at is None)
@@ -284,6 +297,11 @@ class Turns:
         elif self._alone is not None:
             self._alone.begin(now=self._clock.now(), workers=self.heartbeat.workers)
             self._wishes.fail(error)
+
+
+def _forget_held(turn: OpenTurn) -> None:
+    """The server does not know all of it: it is told as soon as may be."""
+    turn.held_at = 0.0
 
 
 def _after(known: HostState | None, state: HostState | None, now: float) -> float:
