@@ -78,6 +78,10 @@ async def test_turns_fail_once_patience_is_over(fleet: Fleet) -> None:
     fleet.server.kill()
     with pytest.raises(StoreError, match=r"127\.0\.0\.1"):
         await one.ask(delay=DELAY)
+    for _ in range(3):
+        with pytest.raises(StoreError, match=r"127\.0\.0\.1"):
+            await asyncio.wait_for(one.ask(delay=DELAY), 0.2)
+    assert len(one.store._turns.publishing._unfinished) <= 2, "what was never asked is to be undone"
     one.store.remember_host("b.example", HostState(visits=1))
     fleet.server.start()
     await one.heard() if one.store._link.lost is None else await until(lambda: one.store._link.lost is None)

@@ -9,7 +9,7 @@ import pytest
 
 from robotgate import HostState, _pacing
 from robotgate.stores.redis import _alone, _wire
-from robotgate.stores.redis._turn_calls import SCRIPT
+from robotgate.stores.redis._turn_calls import COMMANDS, SCRIPT
 
 if TYPE_CHECKING:
     from struct import Struct
@@ -85,3 +85,8 @@ def test_states_are_moved() -> None:
         bytes_read=2**40,
         latency=0.5,
     )
+
+
+def test_commands() -> None:
+    """The script calls no command but those that an operator is told to permit."""
+    assert {name.lower() for name in re.findall(r"redis\.p?call\('(\w+)'", LUA)} == set(COMMANDS)

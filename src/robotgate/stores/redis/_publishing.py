@@ -10,9 +10,10 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from robotgate._pacing import FORGIVEN_AFTER
+from robotgate.stores.redis import _bodies
 from robotgate.stores.redis._keys import BUCKETS, bucket_of
 from robotgate.stores.redis._news import news
-from robotgate.stores.redis._wire import NEVER, TURN, Flag, Operation
+from robotgate.stores.redis._wire import Flag, Operation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -98,14 +99,7 @@ class Publishing:
         if not self._calls.can_tell:
             return
         turn.held_at, turn.is_booked = monotonic(), True
-        server, began_at = self._calls.server, turn.began_at
-        body = TURN.pack(
-            turn.delay,
-            self._lease,
-            server.there(turn.reserved_at),
-            NEVER if began_at is None else server.there(began_at),
-            NEVER,
-        )
+        body = _bodies.open_turn(turn, self._calls.server, lease=self._lease)
         self._calls.of_host(Operation.HOLD, turn.pace_key, body, turn=turn.id)
 
     def survey(self) -> asyncio.Future[list[bytes]]:

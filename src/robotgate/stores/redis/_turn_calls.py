@@ -20,6 +20,23 @@ if TYPE_CHECKING:
 
 SCRIPT: Final = load("turns", keys_per_call=2)
 
+COMMANDS: Final = (
+    "get",
+    "hdel",
+    "hgetall",
+    "hset",
+    "info",
+    "pexpire",
+    "set",
+    "time",
+    "zadd",
+    "zcard",
+    "zrem",
+    "zremrangebyscore",
+)
+"""The commands that the script calls. Without INFO it works, but takes whatever is missing to have been visited now, and
+does not see a restart."""
+
 
 class TurnCalls:
     """Makes calls on behalf of one worker.

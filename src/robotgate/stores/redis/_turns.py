@@ -11,13 +11,14 @@ from robotgate._errors import StoreError
 from robotgate._pacing import HostState
 from robotgate._ports import Postponed
 from robotgate.stores._hosts import HostMemory
+from robotgate.stores.redis import _bodies
 from robotgate.stores.redis._alone import Alone
 from robotgate.stores.redis._heartbeat import Heartbeat
 from robotgate.stores.redis._news import blocks_differ, is_mere_latency
 from robotgate.stores.redis._open_turns import OpenTurns
 from robotgate.stores.redis._publishing import Publishing
 from robotgate.stores.redis._turn_calls import TurnCalls
-from robotgate.stores.redis._wire import FINISH, NEVER, RESERVE, TURN, Flag, Operation, Status, told
+from robotgate.stores.redis._wire import RESERVE, Flag, Operation, Status, told
 from robotgate.stores.redis._wishes import Wishes
 
 if TYPE_CHECKING:
@@ -169,14 +170,8 @@ class Turns:
         if not self.calls.can_tell:
             _forget_held(turn)
             return
-        server = self.calls.server
-        body = TURN.pack(
-            turn.delay,
-            self._lease,
-            server.there(turn.reserved_at),
-            server.there(now),
-            _after(known, state, now),
-        )
+        next_after = _bodies.after(known, state, now)
+        body = _bodies.open_turn(turn, self.calls.server, lease=self._lease, next_after=next_after)
         on_failure = partial(_forget_held, turn)
         self.calls.of_host(Operation.BEGAN, pace_key, body, turn=turn.id, on_failure=on_failure)
 
@@ -215,6 +210,9 @@ class Turns:
     async def _ask_for(self, turn: OpenTurn) -> Told:
         body = RESERVE.pack(turn.slots, turn.delay, self._lease)
         reply = self.calls.of_host(Operation.RESERVE, turn.pace_key, body, turn=turn.id)
+        if reply.done():
+            # The server has been lost for long: nothing was asked of it.
+            return self._told(reply.result())
         try:
             # Who stops waiting stops no call. None waits in vain, unless we may go on by ourselves.
             return self._told(await (reply if self._alone is None else self._wishes.get(reply)))
@@ -230,29 +228,15 @@ class Turns:
         elif turn.began_at is None:
             self._undo(turn)
         else:
-            self._finish(turn, known, state, now)
+            body = _bodies.ended_turn(turn, self.calls.server, known=known, state=state, now=now)
+            self.publishing.finish(turn, body)
 
     def _told(self, reply: bytes) -> Told:
         return told(reply, ahead=self.calls.server.ahead)
 
     def _undo(self, turn: OpenTurn, flags: Flag = Flag.NONE) -> None:
         """Give back what was booked, if it was."""
-        body = FINISH.pack(turn.delay, NEVER, NEVER, 0, NEVER)
-        self.publishing.finish(turn, body, Flag.UNUSED | flags)
-
-    def _finish(self, turn: OpenTurn, known: HostState | None, state: HostState | None, now: float) -> None:
-        counts = (
-            turn.slots == 1 or known is None or state is None or known.last_visit_at != state.last_visit_at
-        )
-        latency = None if state is None else state.latency
-        body = FINISH.pack(
-            turn.delay,
-            self.calls.server.there(now) if counts else NEVER,
-            _after(known, state, now),
-            0 if known is None or state is None else state.bytes_read - known.bytes_read,
-            NEVER if latency is None else latency,
-        )
-        self.publishing.finish(turn, body)
+        self.publishing.finish(turn, _bodies.unused_turn(turn), Flag.UNUSED | flags)
 
     def _begin_unreserved(self, pace_key: str, known: HostState | None, state: HostState, now: float) -> None:
         delay = max(state.next_allowed_at - now, 0.0)
@@ -302,10 +286,3 @@ class Turns:
 def _forget_held(turn: OpenTurn) -> None:
     """The server does not know all of it: it is told as soon as may be."""
     turn.held_at = 0.0
-
-
-def _after(known: HostState | None, state: HostState | None, now: float) -> float:
-    """Seconds from now until which a state binds longer than was known; `NEVER` if it does not."""
-    if state is None or (known is not None and known.next_allowed_at == state.next_allowed_at):
-        return NEVER
-    return max(state.next_allowed_at - now, 0.0)
