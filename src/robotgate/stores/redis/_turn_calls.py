@@ -34,8 +34,8 @@ COMMANDS: Final = (
     "zrem",
     "zremrangebyscore",
 )
-"""The commands that the script calls. Without INFO it works, but takes whatever is missing to have been visited now, and
-does not see a restart."""
+"""The commands that the script calls. Without INFO it works, but takes whatever is missing to have been visited now,
+and does not see a restart."""
 
 
 class TurnCalls:
