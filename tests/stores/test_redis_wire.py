@@ -9,6 +9,7 @@ import pytest
 
 from robotgate import HostState, _pacing
 from robotgate.stores.redis import _alone, _wire
+from robotgate.stores.redis._keys import Keys, bucket_of, text
 from robotgate.stores.redis._turn_calls import COMMANDS, SCRIPT
 
 if TYPE_CHECKING:
@@ -90,3 +91,11 @@ def test_states_are_moved() -> None:
 def test_commands() -> None:
     """The script calls no command but those that an operator is told to permit."""
     assert {name.lower() for name in re.findall(r"redis\.p?call\('(\w+)'", LUA)} == set(COMMANDS)
+
+
+@pytest.mark.parametrize("pace_key", ["shop.example", "büro.example", "a\ud800b", "", "{3}:host:x"])
+def test_keys_in_less_time(pace_key: str) -> None:
+    """A host's key is the same, in whichever way it is made."""
+    keys = Keys("fleet:")
+    assert keys.hosts_of(bucket_of(pace_key)) + text(pace_key) == keys.host(pace_key)
+    assert keys.name_in(keys.host(pace_key)) == pace_key

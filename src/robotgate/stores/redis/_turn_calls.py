@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING, Final
+from zlib import crc32
 
-from robotgate.stores.redis._keys import BUCKETS, bucket_of
+from robotgate.stores.redis._keys import BUCKETS, text
 from robotgate.stores.redis._script import load
 from robotgate.stores.redis._server_clock import ServerClock
 from robotgate.stores.redis._wire import DONE, HEAD, Flag, Operation
@@ -66,6 +67,7 @@ class TurnCalls:
         self._nobody = worker + bytes(8)
         self._clock = clock
         self._keep = keep
+        self._host_keys = [keys.hosts_of(bucket) for bucket in range(BUCKETS)]
         self._epoch_keys = [keys.epoch(bucket) for bucket in range(BUCKETS)]
         self._epochs: dict[int, float] = {}
 
@@ -100,7 +102,10 @@ class TurnCalls:
             on_failure: called if nobody can tell whether it was done.
         """
         head = self._head(operation, flags, turn or self._nobody)
-        return self._call(bucket_of(pace_key), self._keys.host(pace_key), head + body, on_failure)
+        # As `Keys.host`, in less time.
+        name = text(pace_key)
+        bucket = crc32(name) % BUCKETS
+        return self._call(bucket, self._host_keys[bucket] + name, head + body, on_failure)
 
     def look(self, bucket: int) -> asyncio.Future[bytes]:
         """Hear of a bucket's epoch, and begin it if it is the first."""
