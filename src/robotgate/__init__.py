@@ -17,8 +17,8 @@ The floors, lowest first. A module imports only modules that stand before it; a 
     3 adapters: stores.redis._wire stores.redis._keys stores.redis._script stores.redis._faults stores.redis._client
     3 adapters: stores.redis._line stores.redis._calls stores.redis._carrier stores.redis._link
     3 adapters: stores.redis._records stores.redis._signals stores.redis._lease stores.redis._listing
-    3 adapters: stores.redis._server_clock stores.redis._open_turns stores.redis._news stores.redis._turn_calls
-    3 adapters: stores.redis._reports stores.redis._block_words stores.redis._blocks
+    3 adapters: stores.redis._server_clock stores.redis._open_turns stores.redis._news stores.redis._bodies
+    3 adapters: stores.redis._turn_calls stores.redis._reports stores.redis._block_words stores.redis._blocks
     3 adapters: stores.redis._publishing stores.redis._heartbeat stores.redis._alone stores.redis._wishes
     3 adapters: stores.redis._turns stores.redis._store stores.redis
     3 adapters: stores

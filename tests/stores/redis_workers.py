@@ -1,4 +1,4 @@
-"""Workers of a fleet in one process, each with a store and connections of its own: what a lane does, without the gate."""
+"""Workers of a fleet in one process, each with a store and connections of its own: as lanes, without the gate."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from robotgate.stores.redis import RedisStore
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from robotgate import Postponed
     from tests.redis_server import RedisServer
+
+    from robotgate import Postponed
 
 HOST: Final = "shop.example"
 PATIENCE: Final = 20.0
@@ -86,7 +87,9 @@ class Worker:
         state = _pacing.merged(self._known(host), self._reserved[host].pop())
         self.store.end_visit(host, replace(state, visits=state.visits - 1))
 
-    async def visit(self, host: str = HOST, *, delay: float = 0.1, seconds: float = 0.0) -> tuple[float, float]:
+    async def visit(
+        self, host: str = HOST, *, delay: float = 0.1, seconds: float = 0.0
+    ) -> tuple[float, float]:
         """A whole visit, one at a time. Returns when it began and ended."""
         await self.get(host, delay=delay)
         began_at = self.begin(host, delay=delay)

@@ -1,8 +1,9 @@
-"""Who comes next at a host that many workers want: in turn, without gaps that nobody asked for, and in few questions."""
+"""Who comes next at a host that many workers want: in turn, without idle moments, and in few questions."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 from collections import Counter
 from typing import TYPE_CHECKING, Final
@@ -12,12 +13,13 @@ from tests.redis_server import RedisServer
 from tests.stores.redis_workers import HOST, Worker, fleet_of
 
 from robotgate import SystemClock
-from robotgate.stores.redis import RedisStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from tests.stores.redis_workers import Fleet
+
+    from robotgate.stores.redis import RedisStore
 
 GRACE: Final = 0.25
 """As the script has it."""
@@ -41,7 +43,7 @@ async def fleet(server: RedisServer) -> AsyncIterator[Fleet]:
 def check_gaps(visits: list[tuple[float, float]], delay: float) -> None:
     """No visit begins before the one before has ended, and the delay has passed."""
     visits.sort()
-    gaps = [after[0] - before[1] for before, after in zip(visits, visits[1:], strict=False)]
+    gaps = [after[0] - before[1] for before, after in itertools.pairwise(visits)]
     assert min(gaps) >= delay - GRAIN
 
 
@@ -191,7 +193,7 @@ async def test_law(fleet: Fleet, seed: int) -> None:
     await asyncio.gather(*(crawl(worker, host) for worker in workers for host in hosts))
     check_gaps(list(zip(starts["one.example"], ends["one.example"], strict=True)), 0.03)
     begun = sorted(starts["three.example"])
-    assert min(after - before for before, after in zip(begun, begun[1:], strict=False)) >= 0.02 - GRAIN
+    assert min(after - before for before, after in itertools.pairwise(begun)) >= 0.02 - GRAIN
     for host in hosts:
         fields = await fleet_fields(workers[0].store, host)
         assert {field[:1] for field in fields} <= {b"s", b"q", b"d"}, "a turn was left behind"
@@ -203,5 +205,5 @@ async def test_law(fleet: Fleet, seed: int) -> None:
 async def fleet_fields(store: RedisStore, host: str) -> list[bytes]:
     """What a host's hash has."""
     await store._turns.calls.look(0)
-    fields: list[bytes] = await store._client.hkeys(store._turns.calls._keys.host(host))
-    return fields
+    found = await store._client.hkeys(store._turns.calls._keys.host(host))
+    return [field if isinstance(field, bytes) else field.encode() for field in found]

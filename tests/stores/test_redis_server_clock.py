@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robotgate import HostState
 from robotgate.stores.redis._server_clock import WINDOW, ServerClock
 
 GRAIN = 1e-6
@@ -60,12 +59,3 @@ def test_what_is_old_is_forgotten() -> None:
         clock.note(asked_at=at - 0.5, told_at=at - 50.0, heard_at=at + 0.5)
     assert clock.here(60.0) == pytest.approx(110.5)
     assert clock.there(110.0) == pytest.approx(60.5)
-
-
-def test_states() -> None:
-    """What never was stays so."""
-    clock = ServerClock()
-    clock.note(asked_at=100.0, told_at=50.0, heard_at=100.0)
-    assert clock.state_here(HostState()) == HostState()
-    state = HostState(last_visit_at=1.0, blocked_until_at=2.0)
-    assert clock.state_here(state) == HostState(last_visit_at=51.0, blocked_until_at=52.0)

@@ -16,7 +16,6 @@ from robotgate.stores.redis import Degraded, RedisStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
-    from pathlib import Path
 
     from tests.stores.redis_workers import Fleet, Worker
 
@@ -62,7 +61,7 @@ async def test_one_at_a_time(fleet: Fleet) -> None:
 
 
 async def test_end_that_is_told_late_counts_from_when_it_was(fleet: Fleet) -> None:
-    """News that wait for the server are no later for it: the delay counts from the end, not from when it was heard of."""
+    """News that wait for the server are no later for it: the delay counts from the end, whenever that was heard of."""
     one, two = await fleet.join(), await fleet.join()
     await one.get(delay=DELAY)
     one.begin(delay=DELAY)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from struct import Struct
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from robotgate import _pacing
+from robotgate import HostState, _pacing
 from robotgate.stores.redis import _alone, _wire
-from robotgate.stores.redis._turn_calls import SCRIPT
+from robotgate.stores.redis._keys import Keys, bucket_of, text
+from robotgate.stores.redis._turn_calls import COMMANDS, SCRIPT
+
+if TYPE_CHECKING:
+    from struct import Struct
 
 LUA: Final = SCRIPT.source.decode()
 LAYOUTS: Final = ("HEAD", "RESERVE", "TURN", "FINISH", "STATE", "DONE", "TOLD", "BEAT")
@@ -67,3 +70,32 @@ def test_bounds() -> None:
 def test_nothing_is_put_into_the_script() -> None:
     """Keys and arguments come as such: the script has no place into which anything is written."""
     assert not re.search(r"loadstring|dofile|%s", LUA)
+
+
+def test_states_are_moved() -> None:
+    """Instants are told by our clock; what never was stays so."""
+    assert _wire.state_of(_wire.STATE.pack(-1, 0, 0, 0, 0, 0, 0, -1), ahead=50) == HostState()
+    octets = _wire.STATE.pack(1, 2, 3, 4, 5, 6, 2**40, 0.5)
+    assert _wire.state_of(octets, ahead=50) == HostState(
+        last_visit_at=51,
+        next_allowed_at=52,
+        blocked_at=53,
+        blocked_until_at=54,
+        failures=5,
+        visits=6,
+        bytes_read=2**40,
+        latency=0.5,
+    )
+
+
+def test_commands() -> None:
+    """The script calls no command but those that an operator is told to permit."""
+    assert {name.lower() for name in re.findall(r"redis\.p?call\('(\w+)'", LUA)} == set(COMMANDS)
+
+
+@pytest.mark.parametrize("pace_key", ["shop.example", "büro.example", "a\ud800b", "", "{3}:host:x"])
+def test_keys_in_less_time(pace_key: str) -> None:
+    """A host's key is the same, in whichever way it is made."""
+    keys = Keys("fleet:")
+    assert keys.hosts_of(bucket_of(pace_key)) + text(pace_key) == keys.host(pace_key)
+    assert keys.name_in(keys.host(pace_key)) == pace_key

@@ -47,6 +47,10 @@ class Heartbeat:
             self._timer = None
             self._calls.beat(Flag.LEAVING)
 
+    def rebind(self) -> None:
+        """The event loop is gone, and another goes on."""
+        self._timer = self._reply = None
+
     def _beat(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(PAUSE, self._beat)
         if self._reply is not None:

@@ -18,7 +18,15 @@ BUCKETS: Final = 256
 
 def bucket_of(name: str) -> int:
     """The bucket of a pace key, or of an origin as text."""
-    return crc32(_text(name)) % BUCKETS
+    return crc32(text(name)) % BUCKETS
+
+
+def text(name: str) -> bytes:
+    """A name as it stands in a key. A pace key is whatever the operator's function makes of a URL."""
+    try:
+        return name.encode()
+    except UnicodeEncodeError:
+        return name.encode("utf-8", "surrogatepass")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +46,10 @@ class Keys:
     def host(self, pace_key: str) -> bytes:
         """All that is known of a host, its requests under way, and who waits for it: a hash."""
         return self._key(bucket_of(pace_key), "host", pace_key)
+
+    def hosts_of(self, bucket: int) -> bytes:
+        """What the keys of a bucket's hosts begin with; the pace key follows."""
+        return self._key(bucket, "host", "")
 
     def record(self, origin: Origin) -> bytes:
         """An origin's robots.txt: a hash."""
@@ -60,21 +72,16 @@ class Keys:
 
         It may find more: a name may look like a key. Whoever scans makes sure by making the key of the name.
         """
-        return _text(f"{_escaped(self.prefix)}{{*}}:{what}:*{_escaped(containing)}*")
+        return text(f"{_escaped(self.prefix)}{{*}}:{what}:*{_escaped(containing)}*")
 
     def name_in(self, key: bytes) -> str:
         """The pace key, or the origin as text, that a key stands for."""
-        _, _, rest = key.removeprefix(_text(self.prefix)).partition(b"}:")
+        _, _, rest = key.removeprefix(text(self.prefix)).partition(b"}:")
         return rest.partition(b":")[2].decode("utf-8", "surrogatepass")
 
     def _key(self, bucket: int, what: str, name: str) -> bytes:
-        return _text(f"{self.prefix}{{{bucket}}}:{what}:{name}")
+        return text(f"{self.prefix}{{{bucket}}}:{what}:{name}")
 
 
-def _escaped(text: str) -> str:
-    return "".join(f"\\{char}" if char in r"*?[]\^-" else char for char in text)
-
-
-def _text(text: str) -> bytes:
-    """A pace key is whatever the operator's function makes of a URL."""
-    return text.encode("utf-8", "surrogatepass")
+def _escaped(name: str) -> str:
+    return "".join(f"\\{char}" if char in r"*?[]\^-" else char for char in name)

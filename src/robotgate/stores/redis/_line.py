@@ -53,6 +53,7 @@ class Line:
     def __init__(self, client: Redis) -> None:
         self._pool: _Pool = client.connection_pool
         self._connection: _Connection | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._is_amid = False
         """Whether replies are still to be read."""
 
@@ -69,9 +70,11 @@ class Line:
             RedisError: there is no connection, or no more.
             OSError: likewise.
         """
-        if self._is_amid:
-            # Whoever was cancelled, or failed, has left replies that are nobody's.
+        loop = asyncio.get_running_loop()
+        if self._is_amid or loop is not self._loop:
+            # Whoever was cancelled, or failed, has left replies that are nobody's; so has a loop that was closed.
             await self.drop()
+            self._loop = loop
         connection = self._connection
         if connection is None:
             connection = self._connection = self._pool.make_connection()

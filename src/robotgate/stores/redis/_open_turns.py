@@ -29,7 +29,7 @@ class OpenTurn:
     is_booked: bool = True
     """Whether the server was asked for it; else it is news there."""
     held_at: float = 0.0
-    """When the server was last told of it, in seconds of the monotonic clock."""
+    """When the server was last told all of it, in seconds of the monotonic clock; 0 where it does not know all."""
 
 
 class OpenTurns:

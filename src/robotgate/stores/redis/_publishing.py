@@ -10,9 +10,10 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from robotgate._pacing import FORGIVEN_AFTER
+from robotgate.stores.redis import _bodies
 from robotgate.stores.redis._keys import BUCKETS, bucket_of
 from robotgate.stores.redis._news import news
-from robotgate.stores.redis._wire import NEVER, TURN, Flag, Operation
+from robotgate.stores.redis._wire import Flag, Operation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -71,6 +72,10 @@ class Publishing:
             self._timer.cancel()
             self._timer = None
 
+    def rebind(self) -> None:
+        """The event loop is gone, and another goes on."""
+        self._timer = self._surveying = None
+
     def merge(self, pace_key: str, known: HostState | None, state: HostState) -> None:
         """Tell what is news of a host."""
         if not self._calls.can_tell:
@@ -78,8 +83,8 @@ class Publishing:
             return
         told = news(known, state, self._calls.server)
         if told is not None:
-            reply = self._calls.of_host(Operation.MERGE, pace_key, told)
-            reply.add_done_callback(partial(self._merged, pace_key))
+            on_failure = partial(self._untold.add, pace_key)
+            self._calls.of_host(Operation.MERGE, pace_key, told, on_failure=on_failure)
 
     def defer(self, pace_key: str) -> None:
         """Tell all that is known of a host once the server is back."""
@@ -94,14 +99,7 @@ class Publishing:
         if not self._calls.can_tell:
             return
         turn.held_at, turn.is_booked = monotonic(), True
-        server, began_at = self._calls.server, turn.began_at
-        body = TURN.pack(
-            turn.delay,
-            self._lease,
-            server.there(turn.reserved_at),
-            NEVER if began_at is None else server.there(began_at),
-            NEVER,
-        )
+        body = _bodies.open_turn(turn, self._calls.server, lease=self._lease)
         self._calls.of_host(Operation.HOLD, turn.pace_key, body, turn=turn.id)
 
     def survey(self) -> asyncio.Future[list[bytes]]:
@@ -127,15 +125,17 @@ class Publishing:
         self._finish_all()
         # All: one that was taken up by ourselves, meanwhile, is news everywhere.
         for turn in self._turns:
-            if not turn.is_booked or bucket_of(turn.pace_key) in renewed:
+            if not (turn.is_booked and turn.held_at) or bucket_of(turn.pace_key) in renewed:
                 self.hold(turn)
-        untold, self._untold = self._untold, set()
-        if renewed:
-            untold.update(self._binding(renewed))
+        untold = set(self._untold)
+        self._untold.clear()
+        untold.update(self._binding(renewed))
         self._merge_all(untold)
 
     def _binding(self, buckets: set[int]) -> Iterable[str]:
         """Hosts of some buckets that may not be visited now, as far as we know."""
+        if not buckets:
+            return
         now = self._clock.now()
         for pace_key, state in self._memory.states.items():
             if _binds(state, now=now) and bucket_of(pace_key) in buckets:
@@ -147,10 +147,6 @@ class Publishing:
             if state is not None:
                 self.merge(pace_key, None, state)
 
-    def _merged(self, pace_key: str, reply: asyncio.Future[bytes]) -> None:
-        if reply.cancelled() or reply.exception() is not None:
-            self._untold.add(pace_key)
-
     def _finish_all(self) -> None:
         unfinished, self._unfinished = self._unfinished, {}
         for turn, end in unfinished.items():
@@ -161,12 +157,8 @@ class Publishing:
             self._unfinished[turn] = end
             return
         pace_key, body, flags = end
-        reply = self._calls.of_host(Operation.FINISH, pace_key, body, turn=turn, flags=flags)
-        reply.add_done_callback(partial(self._finished, turn, end))
-
-    def _finished(self, turn: bytes, end: tuple[str, bytes, Flag], reply: asyncio.Future[bytes]) -> None:
-        if reply.cancelled() or reply.exception() is not None:
-            self._unfinished[turn] = end
+        on_failure = partial(self._unfinished.__setitem__, turn, end)
+        self._calls.of_host(Operation.FINISH, pace_key, body, turn=turn, flags=flags, on_failure=on_failure)
 
     def _hold_again(self) -> None:
         # Looked at twice as often as they are to be held, so that none is held later than it should be.

@@ -7,12 +7,7 @@ largest of the one and the smallest of the other.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
-from robotgate import _pacing
-
-if TYPE_CHECKING:
-    from robotgate._pacing import HostState
+from typing import Final
 
 WINDOW: Final = 5.0
 """Seconds; what was learnt more than twice as long ago no longer counts, for clocks drift."""
@@ -32,7 +27,7 @@ class ServerClock:
     def note(self, *, asked_at: float, told_at: float, heard_at: float) -> None:
         """Take in a reply: when it was asked for and heard of by our clock, and the server's time in it."""
         least, most = asked_at - told_at, heard_at - told_at
-        if not self.is_known or least > self._upper or most < self._lower:
+        if not self.is_known or least > self.ahead or most < self._lower:
             # Nothing fits both what was learnt before and this: one of the clocks was set.
             self.is_known = True
             self._restart(least, most, heard_at)
@@ -49,22 +44,15 @@ class ServerClock:
 
     def here(self, at: float) -> float:
         """An instant of the server by our clock, not too early."""
-        return at + self._upper
+        return at + self.ahead
 
     def there(self, at: float) -> float:
         """An instant of ours by the server's clock, not too early."""
         return at - self._lower
 
-    def state_here(self, state: HostState) -> HostState:
-        """A state of the server by our clock."""
-        return _pacing.moved(state, self._upper)
-
-    def state_there(self, state: HostState) -> HostState:
-        """A state of ours by the server's clock."""
-        return _pacing.moved(state, -self._lower)
-
     @property
-    def _upper(self) -> float:
+    def ahead(self) -> float:
+        """Seconds by which ours is ahead, at the most."""
         return min(self._most, self._earlier_most)
 
     @property

@@ -126,6 +126,7 @@ class RedisStore:
         self._turns.calls.on_epoch = self._renewed
         self._memory = MemoryStore(max_hosts=max_hosts)
         self._opening = asyncio.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._is_open = False
         self._is_closed = False
 
@@ -136,6 +137,7 @@ class RedisStore:
             StoreError: it cannot be reached, or the store was closed.
         """
         self._check()
+        self._bind()
         async with self._opening:
             if self._is_open:
                 return
@@ -335,13 +337,26 @@ class RedisStore:
         if self._owns_client:
             await self._client.aclose()
 
+    def _bind(self) -> None:
+        """Go on in this event loop; in one that was closed, nothing is under way any more."""
+        loop = asyncio.get_running_loop()
+        if loop is self._loop:
+            return
+        if self._loop is not None and self._loop.is_closed():
+            self._opening = asyncio.Lock()
+            self._is_open = False
+            self._turns.rebind()
+        self._loop = loop
+
     async def _opened(self) -> None:
-        if self._is_open and not self._is_closed:
+        self._check()
+        self._bind()
+        if self._is_open or self._turns.is_alone:
             return
         try:
             await self.open()
         except StoreError:
-            if self._is_closed or not self._turns.is_alone:
+            if not self._turns.is_alone:
                 raise
 
     def _renewed(self, bucket: int) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING, Final
+from zlib import crc32
 
-from robotgate.stores.redis._keys import BUCKETS, bucket_of
+from robotgate.stores.redis._keys import BUCKETS, text
 from robotgate.stores.redis._script import load
 from robotgate.stores.redis._server_clock import ServerClock
 from robotgate.stores.redis._wire import DONE, HEAD, Flag, Operation
@@ -19,6 +20,23 @@ if TYPE_CHECKING:
     from robotgate.stores.redis._link import Link
 
 SCRIPT: Final = load("turns", keys_per_call=2)
+
+COMMANDS: Final = (
+    "get",
+    "hdel",
+    "hgetall",
+    "hset",
+    "info",
+    "pexpire",
+    "set",
+    "time",
+    "zadd",
+    "zcard",
+    "zrem",
+    "zremrangebyscore",
+)
+"""The commands that the script calls. Without INFO it works, but takes whatever is missing to have been visited now,
+and does not see a restart."""
 
 
 class TurnCalls:
@@ -41,13 +59,15 @@ class TurnCalls:
         self.on_epoch: Callable[[int], object] = _heed_nothing
         """Called with the number of a bucket that the server has begun anew: what was in it may be lost."""
         self.server = ServerClock()
-        self.may_evict = False
+        self._may_evict = False
+        self._flags = 0
         self._link = link
         self._keys = keys
         self._worker = worker
         self._nobody = worker + bytes(8)
         self._clock = clock
         self._keep = keep
+        self._host_keys = [keys.hosts_of(bucket) for bucket in range(BUCKETS)]
         self._epoch_keys = [keys.epoch(bucket) for bucket in range(BUCKETS)]
         self._epochs: dict[int, float] = {}
 
@@ -55,6 +75,16 @@ class TurnCalls:
     def can_tell(self) -> bool:
         """Whether the server is there, and its time is known."""
         return self.server.is_known and self._link.lost is None
+
+    @property
+    def may_evict(self) -> bool:
+        """Whether the server may throw keys out for lack of memory."""
+        return self._may_evict
+
+    @may_evict.setter
+    def may_evict(self, may_evict: bool) -> None:
+        self._may_evict = may_evict
+        self._reckon_flags()
 
     def of_host(
         self,
@@ -64,10 +94,18 @@ class TurnCalls:
         *,
         turn: bytes | None = None,
         flags: Flag = Flag.NONE,
+        on_failure: Callable[[], object] | None = None,
     ) -> asyncio.Future[bytes]:
-        """Have something done with a host."""
+        """Have something done with a host.
+
+        Args:
+            on_failure: called if nobody can tell whether it was done.
+        """
         head = self._head(operation, flags, turn or self._nobody)
-        return self._call(bucket_of(pace_key), self._keys.host(pace_key), head + body)
+        # As `Keys.host`, in less time.
+        name = text(pace_key)
+        bucket = crc32(name) % BUCKETS
+        return self._call(bucket, self._host_keys[bucket] + name, head + body, on_failure)
 
     def look(self, bucket: int) -> asyncio.Future[bytes]:
         """Hear of a bucket's epoch, and begin it if it is the first."""
@@ -80,29 +118,41 @@ class TurnCalls:
         return self._call(0, self._keys.fleet("workers"), head)
 
     def _head(self, operation: int, flags: int, turn: bytes) -> bytes:
-        if self._epochs:
-            flags |= Flag.ESTABLISHED
-        if self.may_evict:
-            flags |= Flag.EVICTING
-        return HEAD.pack(operation, flags, turn, self._keep)
+        # Added, not joined: these are never set, and flags that are joined take as long as all the rest.
+        return HEAD.pack(operation, flags + self._flags, turn, self._keep)
 
-    def _call(self, bucket: int, key: bytes, argument: bytes) -> asyncio.Future[bytes]:
+    def _call(
+        self, bucket: int, key: bytes, argument: bytes, on_failure: Callable[[], object] | None = None
+    ) -> asyncio.Future[bytes]:
         reply = self._link.ask(SCRIPT, (self._epoch_keys[bucket], key), argument)
-        reply.add_done_callback(partial(self._heard, bucket, self._clock.now()))
+        reply.add_done_callback(partial(self._heard, bucket, self._clock.now(), on_failure))
         return reply
 
-    def _heard(self, bucket: int, asked_at: float, reply: asyncio.Future[bytes]) -> None:
+    def _heard(
+        self,
+        bucket: int,
+        asked_at: float,
+        on_failure: Callable[[], object] | None,
+        reply: asyncio.Future[bytes],
+    ) -> None:
         if reply.cancelled() or reply.exception() is not None:
+            if on_failure is not None:
+                on_failure()
             return
         _, told_at, epoch = DONE.unpack_from(reply.result())
         known = self._epochs.get(bucket)
         if epoch != known:
             self._epochs[bucket] = epoch
+            self._reckon_flags()
             if known is not None:
                 # It may be another server, with another clock.
                 self.server.restart()
                 self.on_epoch(bucket)
         self.server.note(asked_at=asked_at, told_at=told_at, heard_at=self._clock.now())
+
+    def _reckon_flags(self) -> None:
+        established = Flag.ESTABLISHED if self._epochs else Flag.NONE
+        self._flags = int(established | (Flag.EVICTING if self._may_evict else Flag.NONE))
 
 
 def _heed_nothing(_: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
@@ -10,13 +11,14 @@ from robotgate._errors import StoreError
 from robotgate._pacing import HostState
 from robotgate._ports import Postponed
 from robotgate.stores._hosts import HostMemory
+from robotgate.stores.redis import _bodies
 from robotgate.stores.redis._alone import Alone
 from robotgate.stores.redis._heartbeat import Heartbeat
 from robotgate.stores.redis._news import blocks_differ, is_mere_latency
 from robotgate.stores.redis._open_turns import OpenTurns
 from robotgate.stores.redis._publishing import Publishing
 from robotgate.stores.redis._turn_calls import TurnCalls
-from robotgate.stores.redis._wire import FINISH, NEVER, RESERVE, TURN, Flag, Operation, Status, told
+from robotgate.stores.redis._wire import RESERVE, Flag, Operation, Status, told
 from robotgate.stores.redis._wishes import Wishes
 
 if TYPE_CHECKING:
@@ -93,7 +95,7 @@ class Turns:
         if known is not None or self.is_alone:
             return known
         try:
-            answer = told(await self._wishes.get(self.calls.of_host(Operation.LOAD, pace_key)))
+            answer = self._told(await self._wishes.get(self.calls.of_host(Operation.LOAD, pace_key)))
         except StoreError:
             if self._alone is None or self._link.lost is None:
                 raise
@@ -117,8 +119,8 @@ class Turns:
         Raises:
             StoreError: nobody knows.
         """
-        answer = told(await self.calls.of_host(Operation.LOAD, pace_key))
-        return None if answer.status == Status.MISSING else self.calls.server.state_here(answer.state)
+        answer = self._told(await self.calls.of_host(Operation.LOAD, pace_key))
+        return None if answer.status == Status.MISSING else answer.state
 
     async def reserve(self, pace_key: str, *, slots: int, delay: float) -> Postponed | None:
         """As `SharedStore.reserve`."""
@@ -162,19 +164,16 @@ class Turns:
         if turn is None:
             self._begin_unreserved(pace_key, known, state, now)
             return
-        if turn.slots == 1 or not turn.delay or not turn.is_booked or not self.calls.can_tell:
-            # With one slot the delay counts from the end, and the next has to wait for that anyhow. What cannot be
-            # told is told with the turn, when that is held.
+        if turn.slots == 1 or not turn.delay or not turn.is_booked:
+            # With one slot the delay counts from the end, and the next has to wait for that anyhow.
             return
-        server = self.calls.server
-        body = TURN.pack(
-            turn.delay,
-            self._lease,
-            server.there(turn.reserved_at),
-            server.there(now),
-            _after(known, state, now),
-        )
-        self.calls.of_host(Operation.BEGAN, pace_key, body, turn=turn.id)
+        if not self.calls.can_tell:
+            _forget_held(turn)
+            return
+        next_after = _bodies.after(known, state, now)
+        body = _bodies.open_turn(turn, self.calls.server, lease=self._lease, next_after=next_after)
+        on_failure = partial(_forget_held, turn)
+        self.calls.of_host(Operation.BEGAN, pace_key, body, turn=turn.id, on_failure=on_failure)
 
     def end(self, pace_key: str, state: HostState) -> None:
         """Take in that a request has ended, or will not be sent."""
@@ -189,10 +188,19 @@ class Turns:
         if known is None or blocks_differ(known, state):
             self.publishing.merge(pace_key, known, state)
 
+    def rebind(self) -> None:
+        """The event loop is gone in which all was under way; another goes on."""
+        self.publishing.rebind()
+        self.heartbeat.rebind()
+        self._end_all()
+
     def close(self) -> None:
         """Nothing is under way any more."""
         self.publishing.stop()
         self.heartbeat.stop()
+        self._end_all()
+
+    def _end_all(self) -> None:
         now = self._clock.now()
         for turn in self.open:
             self.open.end(turn.pace_key, is_unused=turn.began_at is None)
@@ -202,8 +210,12 @@ class Turns:
     async def _ask_for(self, turn: OpenTurn) -> Told:
         body = RESERVE.pack(turn.slots, turn.delay, self._lease)
         reply = self.calls.of_host(Operation.RESERVE, turn.pace_key, body, turn=turn.id)
+        if reply.done():
+            # The server has been lost for long: nothing was asked of it.
+            return self._told(reply.result())
         try:
-            return told(await self._wishes.get(reply))
+            # Who stops waiting stops no call. None waits in vain, unless we may go on by ourselves.
+            return self._told(await (reply if self._alone is None else self._wishes.get(reply)))
         except (asyncio.CancelledError, StoreError):
             # The call goes its way all the same, and is undone behind it.
             self._undo(turn, Flag.LEAVING)
@@ -216,26 +228,15 @@ class Turns:
         elif turn.began_at is None:
             self._undo(turn)
         else:
-            self._finish(turn, known, state, now)
+            body = _bodies.ended_turn(turn, self.calls.server, known=known, state=state, now=now)
+            self.publishing.finish(turn, body)
+
+    def _told(self, reply: bytes) -> Told:
+        return told(reply, ahead=self.calls.server.ahead)
 
     def _undo(self, turn: OpenTurn, flags: Flag = Flag.NONE) -> None:
         """Give back what was booked, if it was."""
-        body = FINISH.pack(turn.delay, NEVER, NEVER, 0, NEVER)
-        self.publishing.finish(turn, body, Flag.UNUSED | flags)
-
-    def _finish(self, turn: OpenTurn, known: HostState | None, state: HostState | None, now: float) -> None:
-        counts = (
-            turn.slots == 1 or known is None or state is None or known.last_visit_at != state.last_visit_at
-        )
-        latency = None if state is None else state.latency
-        body = FINISH.pack(
-            turn.delay,
-            self.calls.server.there(now) if counts else NEVER,
-            _after(known, state, now),
-            0 if known is None or state is None else state.bytes_read - known.bytes_read,
-            NEVER if latency is None else latency,
-        )
-        self.publishing.finish(turn, body)
+        self.publishing.finish(turn, _bodies.unused_turn(turn), Flag.UNUSED | flags)
 
     def _begin_unreserved(self, pace_key: str, known: HostState | None, state: HostState, now: float) -> None:
         delay = max(state.next_allowed_at - now, 0.0)
@@ -252,7 +253,7 @@ class Turns:
         return at if at > now else now + answer.again_at - answer.now
 
     def _learn(self, pace_key: str, answer: Told) -> HostState:
-        state = self.memory.learn(pace_key, self.calls.server.state_here(answer.state))
+        state = self.memory.learn(pace_key, answer.state)
         self._evict()
         return state
 
@@ -282,8 +283,6 @@ class Turns:
             self._wishes.fail(error)
 
 
-def _after(known: HostState | None, state: HostState | None, now: float) -> float:
-    """Seconds from now until which a state binds longer than was known; `NEVER` if it does not."""
-    if state is None or (known is not None and known.next_allowed_at == state.next_allowed_at):
-        return NEVER
-    return max(state.next_allowed_at - now, 0.0)
+def _forget_held(turn: OpenTurn) -> None:
+    """The server does not know all of it: it is told as soon as may be."""
+    turn.held_at = 0.0

@@ -70,29 +70,35 @@ class Status(IntEnum):
 
 
 class Told(NamedTuple):
-    """All that is known of a host, in the server's time."""
+    """All that is known of a host."""
 
     status: int
     now: float
     epoch: float
     again_at: float
+    """By the server's clock, as what stands before."""
     state: HostState
+    """By ours."""
 
 
-def told(reply: bytes) -> Told:
-    """The answer to RESERVE and LOAD."""
+def told(reply: bytes, *, ahead: float) -> Told:
+    """The answer to RESERVE and LOAD.
+
+    Args:
+        ahead: seconds by which our clock is.
+    """
     status, now, epoch, again_at = TOLD.unpack_from(reply)
-    return Told(status, now, epoch, again_at, state_of(reply, TOLD.size))
+    return Told(status, now, epoch, again_at, state_of(reply, TOLD.size, ahead=ahead))
 
 
-def state_of(octets: bytes, offset: int = 0) -> HostState:
-    """A state, in the server's time."""
+def state_of(octets: bytes, offset: int = 0, *, ahead: float = 0.0) -> HostState:
+    """A state, moved by as many seconds as our clock is ahead. What never was stays so."""
     last, due, blocked_at, blocked_until, failures, visits, read, latency = STATE.unpack_from(octets, offset)
     return HostState(
-        last_visit_at=None if last == NEVER else last,
-        next_allowed_at=due,
-        blocked_at=blocked_at,
-        blocked_until_at=blocked_until,
+        last_visit_at=None if last == NEVER else last + ahead,
+        next_allowed_at=due and due + ahead,
+        blocked_at=blocked_at and blocked_at + ahead,
+        blocked_until_at=blocked_until and blocked_until + ahead,
         failures=int(failures),
         visits=int(visits),
         bytes_read=int(read),

@@ -85,7 +85,10 @@ end
 -- A host ------------------------------------------------------------------------------------------------------------
 
 local function state_of(octets, from)
-  local s = {}
+  -- With all fields from the start: a table that grows is slow.
+  local s = {
+    last = 0, next = 0, blocked_at = 0, blocked_until = 0, failures = 0, visits = 0, bytes_read = 0, latency = 0,
+  }
   s.last, s.next, s.blocked_at, s.blocked_until, s.failures, s.visits, s.bytes_read, s.latency =
     struct.unpack(STATE, octets, from or 1)
   return s
@@ -131,11 +134,11 @@ local function read(key)
       host.was, host.is_missing = octets, false
       host.state = state_of(octets)
     elseif kind == 't' then
-      local turn = {}
+      local turn = {reserved_at = 0, expires_at = 0, delay = 0, began_at = 0, last = 0, next = 0}
       turn.reserved_at, turn.expires_at, turn.delay, turn.began_at, turn.last, turn.next = struct.unpack(HELD, octets)
       host.turns[name] = turn
     elseif kind == 'q' then
-      local place = {}
+      local place = {since = 0, asks_at = 0}
       place.since, place.asks_at = struct.unpack(PLACE, octets)
       host.places[name] = place
     elseif kind == 'd' then
@@ -157,9 +160,9 @@ end
 
 -- Write what has changed. A host is kept for as long as it binds anybody, and `keep` seconds more.
 local function save(host, keep)
-  local state = octets_of(host.state)
-  if not host.leaves_state and state ~= host.was then
-    put(host, 's', state)
+  host.octets = octets_of(host.state)
+  if not host.leaves_state and host.octets ~= host.was then
+    put(host, 's', host.octets)
   end
   if #host.drops > 0 then
     redis.call('HDEL', host.key, unpack(host.drops))
@@ -243,7 +246,7 @@ local function done(head, status)
 end
 
 local function told(head, host, status, again_at)
-  return struct.pack(TOLD, status, now, head.epoch, again_at or 0) .. octets_of(host.state)
+  return struct.pack(TOLD, status, now, head.epoch, again_at or 0) .. (host.octets or octets_of(host.state))
 end
 
 local function reserve(head, key, argument)
