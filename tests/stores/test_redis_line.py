@@ -132,6 +132,29 @@ async def test_late_waker_queues_again(fleet: Fleet) -> None:
     await one.get(delay=delay)
 
 
+async def test_far_worker_is_not_starved(fleet: Fleet) -> None:
+    """Who is always later than the delay is long, for the way to the server takes that, has his turn all the same."""
+    delay, late = 0.02, 0.06
+    far, *near = [await fleet.join() for _ in range(3)]
+
+    async def hurry(worker: Worker) -> None:
+        while True:
+            await worker.visit(delay=delay)
+
+    hurrying = [asyncio.create_task(hurry(worker)) for worker in near]
+    try:
+        async with asyncio.timeout(10):
+            for _ in range(3):
+                while (answer := await far.ask(delay=delay)) is not None:  # noqa: ASYNC110  # As it was told.
+                    await asyncio.sleep(max(answer.again_at - far.clock.now(), 0.0) + late)
+                far.begin(delay=delay)
+                far.end(delay=delay)
+    finally:
+        for task in hurrying:
+            task.cancel()
+        await asyncio.wait(hurrying)
+
+
 async def test_longer_delay_is_not_starved(fleet: Fleet) -> None:
     """A worker that keeps a longer delay than the others, as it knows more of the site, has its turn all the same."""
     patient, hasty = await fleet.join(), await fleet.join()

@@ -31,7 +31,7 @@ local UNKNOWN = -2              -- what was before a turn that we did not book o
 local FORGIVEN_AFTER = 1800     -- seconds after a block from which on its failures no longer count
 local CLOCK_GRAIN = 1e-6        -- seconds; instants closer than this are the same
 local AGREEMENT = 2             -- seconds that an established fleet has to tell again what it has under way
-local GRACE = 0.25              -- seconds for which a place is kept whose holder does not come
+local GRACE = 0.25              -- seconds for which a place is kept, at the most, whose holder does not come
 local LEAST_POLL, MOST_POLL, POLLS = 0.02, 1, 4
 local LENGTHENING = 1.25        -- the factor by which requests are taken to have become longer, at the most
 local WORKER_GONE = 5           -- seconds after a worker's last sign of life
@@ -183,20 +183,20 @@ end
 
 -- The line ----------------------------------------------------------------------------------------------------------
 
--- How many others come first. Who does not come when he said is passed over, and has to queue again: so one that has
--- died costs the others little, and whoever comes in time is never overtaken.
+-- How many others come first. Who does not come when he said is passed over, and soon has to queue again: so one that
+-- has died costs the others little, and whoever comes in time is never overtaken. The longer somebody has waited, the
+-- longer he is waited for: one that is far from here is always a little late, and has his turn all the same.
 local function rank_of(host, worker, delay)
-  local latest = now - math.min(GRACE, math.max(delay, LEAST_POLL))
-  for name, place in pairs(host.places) do
-    if place.asks_at < latest then
-      host.places[name] = nil
-      drop(host, 'q' .. name)
-    end
-  end
   local own, rank = host.places[worker], 0
   for name, place in pairs(host.places) do
-    if name ~= worker and (
-      not own or place.since < own.since or (place.since == own.since and name < worker)
+    local late = now - place.asks_at
+    local patience = math.max(delay, LEAST_POLL, (now - place.since) / POLLS)
+    if late > GRACE then
+      host.places[name] = nil
+      drop(host, 'q' .. name)
+    elseif name ~= worker and late <= patience and (
+      not own or own.asks_at < now - GRACE or place.since < own.since
+      or (place.since == own.since and name < worker)
     ) then
       rank = rank + 1
     end
