@@ -88,6 +88,7 @@ PUBLIC: Final = [
     "WhenLost",
     "__version__",
     "lint",
+    "owner",
 ]
 VALUES: Final = {"__version__", "Event", "NO_RATE", "PaceKeyPolicy"}
 """Neither classes nor functions, which alone know where they were defined."""

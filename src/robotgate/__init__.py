@@ -5,7 +5,7 @@ The floors, lowest first. A module imports only modules that stand before it; a 
     0 words: _errors _urls _speed _verdict _host _response
     1 core: _decode _normal _lines _pace _parse _wildcards _match _rules _classic _compile _robotstxt
     1 core: _redirect _status _freshness _access _follow _checks _recheck _quota _hours _spacing _pacing _circuit
-    1 core: _host_pattern _overrides _pace_key _site _options _identity _events
+    1 core: _host_pattern _overrides _pace_key _owner _site _options _identity _events
     1 core: _jsonl_fields _jsonl
     1 lint: _lint_table _lint_lines _lint_findings _lint_fields _lint_values _lint_rules _lint
     2 seams: _ports
@@ -70,6 +70,7 @@ from robotgate._lint import lint
 from robotgate._lint_findings import Finding
 from robotgate._lint_table import FindingCode, Severity
 from robotgate._overrides import NO_RATE, HostOverride
+from robotgate._owner import owner
 from robotgate._pace_key import PaceKey, PaceKeyPolicy
 from robotgate._pacing import HostState
 from robotgate._parse import Group, Record
@@ -177,4 +178,5 @@ __all__ = [
     "WhenLost",
     "__version__",
     "lint",
+    "owner",
 ]

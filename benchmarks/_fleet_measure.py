@@ -1,0 +1,172 @@
+"""What `benchmarks.fleet` measures, in processes that begin together: turns that nothing holds back, and a pace."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tests.redis_server import RedisServer
+
+from benchmarks._client import LOOPS, alone
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from multiprocessing.synchronize import Barrier
+
+    from benchmarks._fleet_ways import Turn, Way
+
+TASKS: Final = 200
+HOSTS: Final = 1_000
+TURNS: Final = 20_000
+PROCESSES: Final = 8
+WARM_UP: Final = "warm.site.example"
+
+PACE_PROCESSES: Final = 4
+PACE_HOSTS: Final = 20
+PACE_TASKS: Final = 2
+"""At each host, in each process."""
+PACE_DELAY: Final = 0.1
+PACE_SECONDS: Final = 5.0
+PACE_SLACK: Final = 0.5
+"""Seconds for which everybody goes on, so that nobody is alone at the end."""
+_barriers: list[Barrier] = []
+"""This process's, where it is one of several that begin together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """How one process fared with turns that nothing held back."""
+
+    turns: int
+    seconds: float
+    cpu: float
+    waits: list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Grants:
+    """When one process's turns at each host began, on the clock that all processes of the machine share."""
+
+    from_at: float
+    by_host: list[list[float]]
+
+
+def host_name(number: int, process: int = 0) -> str:
+    """A host, of a process's own."""
+    return f"{number}.{process}.site.example"
+
+
+async def take_turns(way: Way, url: str, turns: int, process: int, *, hosts: int = HOSTS) -> Taken:
+    """So many turns, by 200 tasks, each at the next host."""
+    waits: list[float] = []
+    left = iter(range(turns))
+
+    async def work(turn: Turn) -> None:
+        for number in left:
+            asked_at = time.perf_counter()
+            async with turn(host_name(number % hosts, process)):
+                waits.append(time.perf_counter() - asked_at)
+
+    async with way.open(url, 0.0) as turn:
+        async with turn(WARM_UP):
+            pass
+        await _all_are_ready()
+        began, cpu = time.perf_counter(), time.process_time()
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(TASKS):
+                tasks.create_task(work(turn))
+        # With the store, the end of a turn is told behind the caller's back: what is left of that is waited for by the
+        # next turn, which comes behind it.
+        async with turn(WARM_UP):
+            pass
+        return Taken(turns, time.perf_counter() - began, time.process_time() - cpu, waits)
+
+
+async def keep_pace(way: Way, url: str, _process: int) -> Grants:
+    """As many turns as can be had of each host."""
+    by_host: list[list[float]] = [[] for _ in range(PACE_HOSTS)]
+
+    async def work(turn: Turn, number: int, until: float) -> None:
+        while time.monotonic() < until:
+            async with turn(host_name(number)):
+                by_host[number].append(time.monotonic())
+
+    async with way.open(url, PACE_DELAY) as turn:
+        async with turn(WARM_UP):
+            pass
+        await _all_are_ready()
+        from_at = time.monotonic()
+        async with asyncio.TaskGroup() as tasks:
+            for number in range(PACE_HOSTS * PACE_TASKS):
+                until = from_at + PACE_SECONDS + PACE_SLACK
+                tasks.create_task(work(turn, number % PACE_HOSTS, until))
+    return Grants(from_at, by_host)
+
+
+async def _all_are_ready() -> None:
+    for barrier in _barriers:
+        await asyncio.to_thread(barrier.wait)
+
+
+def taken(loop: str, way: Way, url: str, turns: int, process: int = 0) -> Taken:
+    """`take_turns`, in a loop of its own."""
+    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
+        return runner.run(take_turns(way, url, turns, process))
+
+
+def granted(loop: str, way: Way, url: str, process: int) -> Grants:
+    """`keep_pace`, in a loop of its own."""
+    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
+        return runner.run(keep_pace(way, url, process))
+
+
+@contextmanager
+def together(processes: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes that begin together what they are given next, one thing each."""
+    context = get_context("spawn")
+    barrier = context.Barrier(processes)
+    with ProcessPoolExecutor(processes, mp_context=context, initializer=_meet, initargs=(barrier,)) as pool:
+        yield pool
+
+
+def _meet(barrier: Barrier) -> None:
+    _barriers.append(barrier)
+
+
+@contextmanager
+def serving(program: str, **options: str) -> Iterator[str]:
+    """The URL of an empty server, until the end of the block."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        RedisServer(Path(folder), program=program, options=options) as server,
+    ):
+        yield server.url
+
+
+def turns_of_one(program: str, loop: str, way: Way, turns: int) -> list[Taken]:
+    """One process on the last core, and the server on the first."""
+    with serving(program, server_cpulist="0") as url:
+        return [alone(taken, loop, way, url, turns)]
+
+
+def turns_of_many(program: str, loop: str, way: Way, turns: int) -> list[Taken]:
+    """Eight processes, and the server among them."""
+    with serving(program) as url, together(PROCESSES) as pool:
+        working = [
+            pool.submit(taken, loop, way, url, turns // PROCESSES, process) for process in range(PROCESSES)
+        ]
+        return [each.result() for each in working]
+
+
+def pace_of_many(program: str, loop: str, way: Way) -> list[Grants]:
+    """Four processes at the same hosts."""
+    with serving(program) as url, together(PACE_PROCESSES) as pool:
+        working = [pool.submit(granted, loop, way, url, process) for process in range(PACE_PROCESSES)]
+        return [each.result() for each in working]
