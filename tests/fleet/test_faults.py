@@ -1,0 +1,96 @@
+"""A fleet whose server dies, forgets, stands still or cannot be reached: the sites notice fewer requests at most."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from redis.asyncio import Redis
+from tests.fleet.conftest import ANSWER, DELAY, HOSTS, PAGES, WORKERS, orders
+from tests.fleet.fleet import Fleet
+from tests.fleet.proxy import Proxy
+from tests.fleet.site import Site
+
+if TYPE_CHECKING:
+    from tests.redis_server import RedisServer
+
+TOTAL: Final = WORKERS * len(HOSTS) * len(PAGES)
+
+
+async def test_a_server_restarted_empty(redis: RedisServer) -> None:
+    """Every host has its delay to serve from then on, and what is under way is known again in time.
+
+    What was forgotten is a robots.txt too, which is asked for once more at the most.
+    """
+    async with Site(takes=ANSWER) as site, Fleet(orders(redis.url, site.port)) as fleet:
+        await fleet.pages(TOTAL // 3)
+        redis.kill()
+        redis.start()
+        await fleet.ended()
+    assert_polite(site, fleet)
+    assert max(site.robots_requests.values()) <= 2
+
+
+async def test_a_server_that_is_emptied(redis: RedisServer) -> None:
+    """As one that was restarted, though no connection breaks."""
+    async with Site(takes=ANSWER) as site, Fleet(orders(redis.url, site.port)) as fleet:
+        await fleet.pages(TOTAL // 3)
+        async with Redis.from_url(redis.url) as client:
+            await client.flushall()
+        await fleet.ended()
+    assert_polite(site, fleet)
+    assert max(site.robots_requests.values()) <= 2
+
+
+async def test_a_server_that_stands_still(redis: RedisServer) -> None:
+    """Two seconds, after which it knows all it knew."""
+    async with Site(takes=ANSWER) as site, Fleet(orders(redis.url, site.port)) as fleet:
+        await fleet.pages(TOTAL // 3)
+        redis.pause()
+        # What is under way ends, and nothing begins: what is awaited is that two seconds have passed.
+        await asyncio.sleep(2)
+        redis.resume()
+        await fleet.ended()
+    assert_polite(site, fleet)
+    assert set(site.robots_requests.values()) == {1}
+
+
+async def test_connections_that_break(redis: RedisServer) -> None:
+    """Again and again, in the middle of calls: a call that was made twice counts once."""
+    async with (
+        Proxy(redis.port) as proxy,
+        Site(takes=ANSWER) as site,
+        Fleet(orders(proxy.url, site.port)) as fleet,
+    ):
+        for eighth in range(1, 8):
+            await fleet.pages(TOTAL * eighth // 8)
+            proxy.cut()
+        await fleet.ended()
+    assert_polite(site, fleet)
+    assert set(site.robots_requests.values()) == {1}
+    assert proxy.accepted > 2 * WORKERS
+
+
+async def test_a_slow_way_to_the_server(redis: RedisServer) -> None:
+    """Each call takes a fifth of the delay, and some wait for a second: only slower than asked."""
+    async with (
+        Proxy(redis.port) as proxy,
+        Site(takes=ANSWER) as site,
+        Fleet(orders(proxy.url, site.port)) as fleet,
+    ):
+        proxy.lag = DELAY / 10
+        await fleet.pages(TOTAL // 3)
+        proxy.stall()
+        await asyncio.sleep(1)
+        proxy.resume()
+        await fleet.ended()
+    assert_polite(site, fleet)
+    assert set(site.robots_requests.values()) == {1}
+
+
+def assert_polite(site: Site, fleet: Fleet) -> None:
+    """Every page came to every worker, and no host was asked too soon."""
+    assert fleet.failures == []
+    assert fleet.page_count == TOTAL
+    assert all(worker.done for worker in fleet.workers)
+    assert site.short_gaps(DELAY) == []
