@@ -60,9 +60,7 @@ class Link:
                     try:
                         replies = await self._client.evalsha(script.sha, len(keys), *keys, *arguments)
                     except NoScriptError:
-                        replies = await self._client.eval(
-                            script.source.decode(), len(keys), *keys, *arguments
-                        )
+                        replies = await self._client.eval(script.source.decode(), len(keys), *keys, *arguments)
                     for call, reply in zip(mine, replies, strict=True):
                         if not call[3].done():
                             call[3].set_result(reply)
