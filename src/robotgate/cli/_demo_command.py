@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -13,7 +12,6 @@ from robotgate.cli._demo import Cast, Run, run_demo
 from robotgate.cli._demo_judge import judge
 from robotgate.cli._demo_process import DemoError
 from robotgate.cli._demo_report import print_report, report_json
-from robotgate.cli._demo_store import is_server
 from robotgate.cli._progress import summary
 from robotgate.cli._store import store_problems
 
@@ -58,7 +56,7 @@ def demo(seed: int, pages: int, workers: int, store: str | None, json_file: Text
 
     Exit status: 0 when no rule and no delay was broken, else 1.
     """
-    run = _run(seed, pages, Cast(workers=workers, store=_new(store)))
+    run = _run(seed, pages, Cast(workers=workers, store=store))
     say(f"the crawler's own count: {summary(run.tally)}")
     raise SystemExit(conclude(run, console(), json_file))
 
@@ -70,13 +68,6 @@ def conclude(run: Run, stdout: Console, json_file: TextIO | None = None) -> int:
     if json_file is not None:
         json_file.write(report_json(run, report))
     return 0 if report.is_clean else 1
-
-
-def _new(store: str | None) -> str | None:
-    # What is known of the sites already would not be asked for again, and that would look like a fault.
-    if store is not None and not is_server(store) and os.path.lexists(store):
-        raise click.UsageError(f"{store} is there already; the demonstration begins with a new one.")
-    return store
 
 
 def _run(seed: int, pages: int, cast: Cast) -> Run:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from robotgate import SQLiteStore
-from robotgate.cli._common import say
+from robotgate import OptionError, SQLiteStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from robotgate import Store
-
-BATCH: Final = 1000
-"""Keys looked at, and deleted, at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +28,13 @@ class Place:
     """Of the keys in a server; None for a file."""
 
     def store(self) -> Store:
-        """A store there; nothing is opened yet.
-
-        Raises:
-            OptionError: the URL is none.
-        """
+        """A store there; nothing is opened yet."""
         if self.prefix is None:
             return SQLiteStore(self.where)
-        return _redis_store(self.where, self.prefix)
+        # Not at the top: redis is an extra of its own.
+        from robotgate.cli._demo_redis import redis_store  # noqa: PLC0415
+
+        return redis_store(self.where, self.prefix)
 
 
 @asynccontextmanager
@@ -46,56 +42,36 @@ async def shared_place(given: str | None) -> AsyncIterator[Place]:
     """A place of which nobody else knows, until the end of the block.
 
     Args:
-        given: the path of a file, which stays; the URL of a server, in which no key stays; None for a file that goes.
+        given: the path of a new file, which stays; the URL of a server, in which no key stays; None for a file that
+            goes.
 
     Raises:
-        OptionError: the URL is none.
-        StoreError: the server does not answer.
+        OptionError: there is such a file already, the URL is none, or the extra for it is not installed.
+        StoreError: the server cannot be used.
     """
     if given is None:
         with TemporaryDirectory(prefix="robotgate-demo-", ignore_cleanup_errors=True) as folder:
             yield Place(str(Path(folder) / "demo.db"))
-    elif not is_server(given):
-        yield Place(given)
+    elif "://" not in given:
+        yield Place(_new(given))
     else:
         async with _server(given) as place:
             yield place
 
 
-def is_server(given: str) -> bool:
-    """Whether this is a URL rather than a path."""
-    return "://" in given
+def _new(path: str) -> str:
+    # What is known of the sites already would not be asked for again, and that would look like a fault.
+    if os.path.lexists(path):
+        raise OptionError(f"--store: {path} is there already, and the demonstration begins with a new file")
+    return path
 
 
 @asynccontextmanager
 async def _server(url: str) -> AsyncIterator[Place]:
-    place = Place(url, f"robotgate-demo:{secrets.token_hex(8)}:")
-    store = place.store()
-    try:
-        # Better told before any site is started than by every worker.
-        await store.open()
-        yield place
-    finally:
-        await store.aclose()
-        await _clear(place)
-
-
-def _redis_store(url: str, prefix: str) -> Store:
+    if find_spec("redis") is None:
+        raise OptionError("--store: a store in Redis needs redis-py: pip install 'robotgate[redis]'")
     # Not at the top: redis is an extra of its own.
-    from robotgate.stores.redis import RedisStore  # noqa: PLC0415
+    from robotgate.cli._demo_redis import own_prefix  # noqa: PLC0415
 
-    return RedisStore(url, prefix=prefix)
-
-
-async def _clear(place: Place) -> None:
-    from redis.asyncio import Redis  # noqa: PLC0415
-    from redis.exceptions import RedisError  # noqa: PLC0415
-
-    pattern = f"{place.prefix}*"
-    try:
-        async with Redis.from_url(place.where) as client:
-            keys = [key async for key in client.scan_iter(match=pattern, count=BATCH)]
-            for start in range(0, len(keys), BATCH):
-                await client.unlink(*keys[start : start + BATCH])
-    except RedisError as error:
-        say(f"the demonstration's keys, {pattern}, are still in the server: {error}")
+    async with own_prefix(url) as prefix:
+        yield Place(url, prefix)
