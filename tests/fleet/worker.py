@@ -16,7 +16,6 @@ from aiohttp import ClientError, ClientSession, TCPConnector
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from robotgate import RobotGate, SQLiteStore
-
 from robotgate.stores.redis import RedisStore
 
 if TYPE_CHECKING:
