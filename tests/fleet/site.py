@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 ROBOTS_PATH: Final = "/robots.txt"
 ROBOTS_TXT: Final = b"User-agent: *\nDisallow: /private/\n"
 BACKLOG: Final = 4096
+PATIENCE: Final = 60.0
 GRAIN: Final = 1e-6
 """Seconds; the readings of a clock are no closer."""
 _WORKER: Final = re.compile(r"ExampleBot/1\.(\d+)")
@@ -53,7 +54,10 @@ class Site:
         self.port = 0
         self.visits: list[Visit] = []
         """In the order in which they were answered."""
+        self.under_way: Counter[int] = Counter()
+        """Requests that wait for their answers, by who asked."""
         self._takes = takes
+        self._arrival = asyncio.Event()
         self._runner = web.ServerRunner(_Server(self._answer), shutdown_timeout=0.1)
 
     async def __aenter__(self) -> Self:
@@ -80,6 +84,16 @@ class Site:
         """Seconds from the first request to the last answer."""
         return max(visit.sent_at for visit in self.visits) - min(visit.came_at for visit in self.visits)
 
+    async def busy_with(self, count: int) -> int:
+        """Wait until somebody has so many requests under way. Returns who."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                for worker, requests in self.under_way.items():
+                    if requests >= count:
+                        return worker
+                self._arrival.clear()
+                await self._arrival.wait()
+
     def gaps(self) -> list[Gap]:
         """Before each request but a host's first, from the end of whatever the host answered last."""
         by_host: defaultdict[str, list[Visit]] = defaultdict(list)
@@ -100,14 +114,15 @@ class Site:
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         connection = request.protocol
         came_at = connection.came_at if isinstance(connection, _Connection) else time.monotonic()
-        if self._takes:
-            await asyncio.sleep(self._takes)
-        response = web.Response(body=ROBOTS_TXT)
         found = _WORKER.match(request.headers.get("User-Agent", ""))
-        # Noted though nobody may be there any more to whom it can be sent.
         worker = int(found[1]) if found else -1
+        self.under_way[worker] += 1
+        self._arrival.set()
+        await asyncio.sleep(self._takes)
+        self.under_way[worker] -= 1
+        # Noted though nobody may be there any more to whom it can be sent.
         self.visits.append(Visit(request.host, request.path, worker, came_at, time.monotonic()))
-        return response
+        return web.Response(body=ROBOTS_TXT)
 
 
 class _Connection(web.RequestHandler):

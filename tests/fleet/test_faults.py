@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from tests.redis_server import RedisServer
 
 TOTAL: Final = WORKERS * len(HOSTS) * len(PAGES)
+SLOW: Final = 1.5 * DELAY
+"""Seconds that a response takes, so that what is under way when the server forgets ends later than a delay after."""
+FEW: Final = PAGES[:2]
+FEW_TOTAL: Final = WORKERS * len(HOSTS) * len(FEW)
 
 
 async def test_a_server_restarted_empty(redis: RedisServer) -> None:
@@ -22,23 +26,23 @@ async def test_a_server_restarted_empty(redis: RedisServer) -> None:
 
     What was forgotten is a robots.txt too, which is asked for once more at the most.
     """
-    async with Site(takes=ANSWER) as site, Fleet(orders(redis.url, site.port)) as fleet:
-        await fleet.pages(TOTAL // 3)
+    async with Site(takes=SLOW) as site, Fleet(orders(redis.url, site.port, pages=FEW)) as fleet:
+        await fleet.pages(FEW_TOTAL // 3)
         redis.kill()
         redis.start()
         await fleet.ended()
-    assert_polite(site, fleet)
+    assert_polite(site, fleet, total=FEW_TOTAL)
     assert max(site.robots_requests.values()) <= 2
 
 
 async def test_a_server_that_is_emptied(redis: RedisServer) -> None:
     """As one that was restarted, though no connection breaks."""
-    async with Site(takes=ANSWER) as site, Fleet(orders(redis.url, site.port)) as fleet:
-        await fleet.pages(TOTAL // 3)
+    async with Site(takes=SLOW) as site, Fleet(orders(redis.url, site.port, pages=FEW)) as fleet:
+        await fleet.pages(FEW_TOTAL // 3)
         async with Redis.from_url(redis.url) as client:
             await client.flushall()
         await fleet.ended()
-    assert_polite(site, fleet)
+    assert_polite(site, fleet, total=FEW_TOTAL)
     assert max(site.robots_requests.values()) <= 2
 
 
@@ -88,9 +92,9 @@ async def test_a_slow_way_to_the_server(redis: RedisServer) -> None:
     assert set(site.robots_requests.values()) == {1}
 
 
-def assert_polite(site: Site, fleet: Fleet) -> None:
+def assert_polite(site: Site, fleet: Fleet, *, total: int = TOTAL) -> None:
     """Every page came to every worker, and no host was asked too soon."""
     assert fleet.failures == []
-    assert fleet.page_count == TOTAL
+    assert fleet.page_count == total
     assert all(worker.done for worker in fleet.workers)
     assert site.short_gaps(DELAY) == []
