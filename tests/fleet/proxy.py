@@ -75,17 +75,8 @@ class Proxy:
             return
         ends = {writer.transport, onward.transport}
         self._transports |= ends
-        try:
-            await asyncio.wait(
-                {
-                    asyncio.create_task(self._pass_on(reader, onward)),
-                    asyncio.create_task(self._pass_on(there, writer)),
-                }
-            )
-        finally:
-            self._transports -= ends
-            for transport in ends:
-                transport.abort()
+        await asyncio.gather(self._pass_on(reader, onward), self._pass_on(there, writer))
+        self._transports -= ends
 
     async def _pass_on(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         try:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import web
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from types import TracebackType
     from typing import Self
 
@@ -48,15 +49,22 @@ class Gap:
 
 
 class Site:
-    """Answers for every host name; every answer takes the same time."""
+    """Answers for every host name.
 
-    def __init__(self, *, takes: float = 0.0) -> None:
+    Args:
+        takes: seconds that an answer takes.
+        longer: those of certain paths that take longer.
+    """
+
+    def __init__(self, *, takes: float = 0.0, longer: Mapping[str, float] | None = None) -> None:
         self.port = 0
         self.visits: list[Visit] = []
         """In the order in which they were answered."""
         self.under_way: Counter[int] = Counter()
         """Requests that wait for their answers, by who asked."""
         self._takes = takes
+        self._longer = longer if longer is not None else {}
+        self._asked: set[str] = set()
         self._arrival = asyncio.Event()
         self._runner = web.ServerRunner(_Server(self._answer), shutdown_timeout=0.1)
 
@@ -86,11 +94,16 @@ class Site:
 
     async def busy_with(self, count: int) -> int:
         """Wait until somebody has so many requests under way. Returns who."""
+        await self._until(lambda: max(self.under_way.values(), default=0) >= count)
+        return self.under_way.most_common(1)[0][0]
+
+    async def arrival(self, path: str) -> None:
+        """Wait until somebody has asked for a path."""
+        await self._until(lambda: path in self._asked)
+
+    async def _until(self, holds: Callable[[], bool]) -> None:
         async with asyncio.timeout(PATIENCE):
-            while True:
-                for worker, requests in self.under_way.items():
-                    if requests >= count:
-                        return worker
+            while not holds():
                 self._arrival.clear()
                 await self._arrival.wait()
 
@@ -117,8 +130,9 @@ class Site:
         found = _WORKER.match(request.headers.get("User-Agent", ""))
         worker = int(found[1]) if found else -1
         self.under_way[worker] += 1
+        self._asked.add(request.path)
         self._arrival.set()
-        await asyncio.sleep(self._takes)
+        await asyncio.sleep(self._longer.get(request.path, self._takes))
         self.under_way[worker] -= 1
         # Noted though nobody may be there any more to whom it can be sent.
         self.visits.append(Visit(request.host, request.path, worker, came_at, time.monotonic()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from redis.asyncio import Redis
@@ -10,6 +11,7 @@ from tests.fleet.conftest import ANSWER, DELAY, HOSTS, PAGES, WORKERS, orders
 from tests.fleet.fleet import Fleet
 from tests.fleet.proxy import Proxy
 from tests.fleet.site import Site
+from tests.fleet.worker import Order
 
 if TYPE_CHECKING:
     from tests.redis_server import RedisServer
@@ -19,6 +21,8 @@ SLOW: Final = 1.5 * DELAY
 """Seconds that a response takes, so that what is under way when the server forgets ends later than a delay after."""
 FEW: Final = PAGES[:2]
 FEW_TOTAL: Final = WORKERS * len(HOSTS) * len(FEW)
+ONE: Final = PAGES[:1]
+ONE_TOTAL: Final = WORKERS * len(HOSTS)
 
 
 async def test_a_server_restarted_empty(redis: RedisServer) -> None:
@@ -76,20 +80,45 @@ async def test_connections_that_break(redis: RedisServer) -> None:
 
 
 async def test_a_slow_way_to_the_server(redis: RedisServer) -> None:
-    """Each call takes a fifth of the delay, and some wait for a second: only slower than asked."""
+    """A question and its answer take as long as the delay, so that everybody is late whenever it is his turn, and for
+    a second nothing comes through at all. It is slower then, and comes to its end.
+    """
     async with (
         Proxy(redis.port) as proxy,
         Site(takes=ANSWER) as site,
-        Fleet(orders(proxy.url, site.port)) as fleet,
+        Fleet(orders(proxy.url, site.port, pages=ONE)) as fleet,
     ):
-        proxy.lag = DELAY / 10
-        await fleet.pages(TOTAL // 3)
+        proxy.lag = DELAY / 2
+        await fleet.pages(WORKERS)
         proxy.stall()
         await asyncio.sleep(1)
         proxy.resume()
         await fleet.ended()
-    assert_polite(site, fleet)
+    assert_polite(site, fleet, total=ONE_TOTAL)
     assert set(site.robots_requests.values()) == {1}
+
+
+async def test_a_server_that_is_emptied_while_a_worker_waits_for_an_answer(redis: RedisServer) -> None:
+    """It has nothing to tell the server meanwhile, and tells it again all the same what it has under way: another, who
+    wants the same host, waits for the end of that, and for the delay after it.
+    """
+    host = HOSTS[:1]
+    long, other = (
+        Order(number=number, store=redis.url, port=0, hosts=host, pages=(page,), delay=DELAY)
+        for number, page in enumerate(("/long", "/other"))
+    )
+    async with (
+        Site(takes=ANSWER, longer={"/long": 3.0}) as site,
+        Fleet([replace(long, port=site.port)]) as first,
+    ):
+        await site.arrival("/long")
+        async with Fleet([replace(other, port=site.port)]) as second:
+            async with Redis.from_url(redis.url) as client:
+                await client.flushall()
+            await first.ended()
+            await second.ended()
+    assert [page.outcome for page in first.workers[0].pages + second.workers[0].pages] == ["200", "200"]
+    assert site.short_gaps(DELAY) == []
 
 
 def assert_polite(site: Site, fleet: Fleet, *, total: int = TOTAL) -> None:
