@@ -30,9 +30,10 @@ class Proxy:
         self._open.set()
         self._listener: asyncio.Server | None = None
         self._transports: set[asyncio.WriteTransport] = set()
+        self._serving: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
-        self._listener = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._listener = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         self.port = int(self._listener.sockets[0].getsockname()[1])
         return self
 
@@ -47,6 +48,8 @@ class Proxy:
         self.resume()
         self.cut()
         await self._listener.wait_closed()
+        # Or they would be cancelled at the loop's end, which it would tell of.
+        await asyncio.gather(*self._serving)
 
     @property
     def url(self) -> str:
@@ -65,6 +68,11 @@ class Proxy:
     def resume(self) -> None:
         """Pass on what has gathered, and what comes."""
         self._open.set()
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._serve(reader, writer))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.accepted += 1

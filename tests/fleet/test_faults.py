@@ -21,8 +21,6 @@ SLOW: Final = 1.5 * DELAY
 """Seconds that a response takes, so that what is under way when the server forgets ends later than a delay after."""
 FEW: Final = PAGES[:2]
 FEW_TOTAL: Final = WORKERS * len(HOSTS) * len(FEW)
-ONE: Final = PAGES[:1]
-ONE_TOTAL: Final = WORKERS * len(HOSTS)
 
 
 async def test_a_server_restarted_empty(redis: RedisServer) -> None:
@@ -80,21 +78,30 @@ async def test_connections_that_break(redis: RedisServer) -> None:
 
 
 async def test_a_slow_way_to_the_server(redis: RedisServer) -> None:
-    """A question and its answer take as long as the delay, so that everybody is late whenever it is his turn, and for
-    a second nothing comes through at all. It is slower then, and comes to its end.
-    """
+    """A question and its answer take a fifth of the delay, and for a second nothing comes through at all."""
     async with (
         Proxy(redis.port) as proxy,
         Site(takes=ANSWER) as site,
-        Fleet(orders(proxy.url, site.port, pages=ONE)) as fleet,
+        Fleet(orders(proxy.url, site.port, pages=FEW)) as fleet,
     ):
-        proxy.lag = DELAY / 2
-        await fleet.pages(WORKERS)
+        proxy.lag = DELAY / 10
+        await fleet.pages(FEW_TOTAL // 3)
         proxy.stall()
         await asyncio.sleep(1)
         proxy.resume()
         await fleet.ended()
-    assert_polite(site, fleet, total=ONE_TOTAL)
+    assert_polite(site, fleet, total=FEW_TOTAL)
+    assert set(site.robots_requests.values()) == {1}
+
+
+async def test_everybody_is_late(redis: RedisServer) -> None:
+    """A question and its answer take as long as the delay: nobody is there when it is his turn, and all get theirs."""
+    async with Proxy(redis.port) as proxy, Site(takes=ANSWER) as site:
+        proxy.lag = DELAY / 2
+        fewer = [replace(order, hosts=HOSTS[:10]) for order in orders(proxy.url, site.port)]
+        async with Fleet(fewer) as fleet:
+            await fleet.ended()
+    assert_polite(site, fleet, total=WORKERS * len(PAGES) * 10)
     assert set(site.robots_requests.values()) == {1}
 
 
