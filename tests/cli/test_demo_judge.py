@@ -11,9 +11,10 @@ from rich.console import Console
 
 from robotgate.cli._demo import Run
 from robotgate.cli._demo_command import conclude
+from robotgate.cli._demo_crawl import CONTACT
 from robotgate.cli._demo_judge import judge
 from robotgate.cli._demo_plan import draw_plan
-from robotgate.cli._demo_sites import ROBOTS_PATH, Page, Site, Visit
+from robotgate.cli._demo_sites import ROBOTS_PATH, Page, Site, Visit, agent_of, worker_of
 from robotgate.cli._progress import Tally
 
 if TYPE_CHECKING:
@@ -212,6 +213,23 @@ def test_every_breach_is_found(
 def test_nothing_broken_exits_with_0() -> None:
     """As a script wants to know it."""
     assert _exit_status(_log()) == 0
+
+
+def test_pages_are_counted_by_who_asked() -> None:
+    """By the name on the request: robots.txt apart, and of every worker, idle ones too."""
+    names = [agent_of(number % 2 + 1) for number in range(len(_log()))]
+    visits = [
+        replace(visit, worker=worker_of(f"{name} (+{CONTACT})"))
+        for visit, name in zip(_log(), names, strict=True)
+    ]
+
+    first, second, idle = judge(PLAN, visits).shares(3)
+
+    assert first.pages + second.pages + first.robots + second.robots == len(visits)
+    assert first.robots == [visit.worker for visit in visits if visit.path == ROBOTS_PATH].count(1)
+    assert 30 <= first.hosts <= 34
+    assert (idle.worker, idle.hosts, idle.pages, idle.robots) == (3, 0, 0, 0)
+    assert worker_of("Somebody/1.2") == 0
 
 
 def test_an_empty_log_is_no_success() -> None:

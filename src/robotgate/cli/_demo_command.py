@@ -3,40 +3,60 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from robotgate.cli._common import INTERRUPTED, console, say
-from robotgate.cli._demo import Run, ServersError, run_demo
+from robotgate.cli._common import INTERRUPTED, console, say, usage_errors
+from robotgate.cli._demo import Cast, Run, run_demo
 from robotgate.cli._demo_judge import judge
+from robotgate.cli._demo_process import DemoError
 from robotgate.cli._demo_report import print_report, report_json
 from robotgate.cli._progress import summary
+from robotgate.cli._store import store_problems
 
 if TYPE_CHECKING:
     from typing import TextIO
 
     from rich.console import Console
 
+MAX_WORKERS: Final = 64
+
 
 @click.command()
 @click.option("--seed", default=1, show_default=True, help="Draws the sites, their rules and their pages.")
 @click.option("--pages", default=500, show_default=True, type=click.IntRange(1, 100_000), help="URLs, about.")
+@click.option(
+    "--workers",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1, MAX_WORKERS),
+    help="Processes that share the pages, with a gate each.",
+)
+@click.option(
+    "--store",
+    metavar="PATH|URL",
+    help="Where the workers share what they know: a new file, which stays, or a Redis server"
+    " (redis://localhost), in which no key stays. Else a file that goes.",
+)
 @click.option(
     "--json",
     "json_file",
     help="Also write the report as JSON, with every request the servers saw.",
     type=click.File("w", encoding="utf-8", lazy=False),
 )
-def demo(seed: int, pages: int, json_file: TextIO | None) -> None:
+def demo(seed: int, pages: int, workers: int, store: str | None, json_file: TextIO | None) -> None:
     """Crawl some thirty sites on this machine, and show what their servers saw. Needs no network.
 
     The sites behave as the web does, and a process of their own serves them. The report is made of that process's
     log and of the sites' own definitions: nothing that the crawler says of itself goes into it.
 
+    With --workers, so many processes have an equal share of the pages each, and none a host of its own: they contend
+    for every one of them, and the servers see one crawler.
+
     Exit status: 0 when no rule and no delay was broken, else 1.
     """
-    run = _run(seed, pages)
+    run = _run(seed, pages, Cast(workers=workers, store=store))
     say(f"the crawler's own count: {summary(run.tally)}")
     raise SystemExit(conclude(run, console(), json_file))
 
@@ -44,17 +64,18 @@ def demo(seed: int, pages: int, json_file: TextIO | None) -> None:
 def conclude(run: Run, stdout: Console, json_file: TextIO | None = None) -> int:
     """Judge a run, print the report, and say how to exit."""
     report = judge(run.plan, run.visits)
-    print_report(stdout, run.plan, report, worst_lag=run.worst_lag)
+    print_report(stdout, run, report)
     if json_file is not None:
-        json_file.write(report_json(run.plan, report, worst_lag=run.worst_lag, elapsed=run.elapsed))
+        json_file.write(report_json(run, report))
     return 0 if report.is_clean else 1
 
 
-def _run(seed: int, pages: int) -> Run:
+def _run(seed: int, pages: int, cast: Cast) -> Run:
     try:
-        return asyncio.run(run_demo(seed, pages, console(stderr=True)))
+        with usage_errors(), store_problems():
+            return asyncio.run(run_demo(seed, pages, console(stderr=True), cast))
     except KeyboardInterrupt:
         say("interrupted: there is nothing to report")
         raise SystemExit(INTERRUPTED) from None
-    except ServersError as error:
+    except DemoError as error:
         raise click.ClickException(str(error)) from error

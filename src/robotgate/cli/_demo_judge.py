@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from robotgate.cli._demo_sites import FLOOR_DELAY, ROBOTS_PATH, Page, Plan, Site, Visit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 ROUNDING: Final = 1e-6
 """Seconds by which a gap may seem short through the rounding of clock readings."""
@@ -39,6 +39,16 @@ class SiteReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """What one of the crawler's processes asked for."""
+
+    worker: int
+    hosts: int
+    pages: int
+    robots: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """What all servers saw."""
 
@@ -49,6 +59,11 @@ class Report:
     def is_clean(self) -> bool:
         """Whether no rule and no delay was broken."""
         return not any(report.findings for report in self.sites)
+
+    def shares(self, workers: int) -> list[Share]:
+        """What each of so many processes asked for, by the name that its requests bore."""
+        hosts = {report.site.name: report.site.host for report in self.sites}
+        return [_share(number, self.visits, hosts) for number in range(1, workers + 1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +91,17 @@ def judge(plan: Plan, visits: Iterable[Visit]) -> Report:
     lent = _lent_robots(plan, by_site)
     reports = [_site_report(site, by_site[site.name], lent[site.name], gaps, findings) for site in plan.sites]
     return Report(sites=tuple(reports), visits=ordered)
+
+
+def _share(worker: int, visits: Iterable[Visit], hosts: Mapping[str, str]) -> Share:
+    mine = [visit for visit in visits if visit.worker == worker]
+    robots = sum(visit.path == ROBOTS_PATH for visit in mine)
+    return Share(
+        worker=worker,
+        hosts=len({hosts[visit.site] for visit in mine}),
+        pages=len(mine) - robots,
+        robots=robots,
+    )
 
 
 def _site_report(

@@ -15,6 +15,7 @@ from robotgate.cli._demo_sites import FLOOR_DELAY, ROBOTS_PATH
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from robotgate.cli._demo import Run
     from robotgate.cli._demo_judge import Report, SiteReport
     from robotgate.cli._demo_sites import Plan
 
@@ -22,7 +23,7 @@ MAX_FINDINGS: Final = 5
 """Findings shown of each site; the JSON has them all."""
 
 
-def print_report(console: Console, plan: Plan, report: Report, *, worst_lag: float) -> None:
+def print_report(console: Console, run: Run, report: Report) -> None:
     """The table, what was broken, and a line of totals."""
     console.print(_table(report))
     for site in report.sites:
@@ -31,26 +32,29 @@ def print_report(console: Console, plan: Plan, report: Report, *, worst_lag: flo
         if len(site.findings) > MAX_FINDINGS:
             console.print(Text(f"BROKEN  {site.site.name}: and {len(site.findings) - MAX_FINDINGS} more"))
     console.print(
-        Text(_totals(plan, report), style="bold green" if report.is_clean else "bold red"), soft_wrap=True
+        Text(_totals(run.plan, report), style="bold green" if report.is_clean else "bold red"), soft_wrap=True
     )
+    if run.workers > 1:
+        console.print(_shares(run, report), soft_wrap=True, highlight=False)
     console.print(
         "Gaps: from an answer's last octets to the next request, by the servers' clock"
-        f" (late by {worst_lag * 1000:.0f} ms at most).",
+        f" (late by {run.worst_lag * 1000:.0f} ms at most).",
         soft_wrap=True,
         style="dim",
         highlight=False,
     )
 
 
-def report_json(plan: Plan, report: Report, *, worst_lag: float, elapsed: float) -> str:
+def report_json(run: Run, report: Report) -> str:
     """The whole report with every request the servers saw, so that anybody can judge again."""
     document = {
-        "seed": plan.seed,
+        "seed": run.plan.seed,
         "clean": report.is_clean,
-        "elapsed": round(elapsed, 3),
+        "elapsed": round(run.elapsed, 3),
         "floor_delay": FLOOR_DELAY,
-        "servers_worst_lag": worst_lag,
-        "urls": len(plan.urls),
+        "servers_worst_lag": run.worst_lag,
+        "urls": len(run.plan.urls),
+        "workers": [asdict(share) for share in report.shares(run.workers)],
         "sites": [_site_json(site) for site in report.sites],
         "visits": [asdict(visit) for visit in report.visits],
     }
@@ -109,4 +113,15 @@ def _totals(plan: Plan, report: Report) -> str:
     return (
         f"{len(plan.sites)} sites on {hosts} hosts, seed {plan.seed}: {robots} robots.txt requests, {pages} pages"
         f" served, {blocked} blocked; {verdict}"
+    )
+
+
+def _shares(run: Run, report: Report) -> str:
+    shares = report.shares(run.workers)
+    most = sum(share.hosts for share in shares) / len(shares)
+    pages = ", ".join(str(share.pages) for share in shares)
+    robots = ", ".join(str(share.robots) for share in shares)
+    return (
+        f"{run.workers} workers, each at {most:.0f} hosts in the mean: {pages} pages, {robots} robots.txt requests,"
+        f" in {run.elapsed:.1f} s"
     )

@@ -8,7 +8,6 @@ document, and is gone.
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
 import sys
 import time
@@ -20,7 +19,8 @@ from aiohttp import web
 from yarl import URL
 
 from robotgate.cli._demo_plan import draw_plan
-from robotgate.cli._demo_sites import ROBOTS_PATH, Page, RobotsReply, Site, Visit
+from robotgate.cli._demo_process import tell
+from robotgate.cli._demo_sites import ROBOTS_PATH, Page, RobotsReply, Site, Visit, worker_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -66,7 +66,7 @@ class SiteServer:
             return await self._send(request, response, reply.body, ROBOTS_PATH, started_at)
         response.content_length = len(reply.body)
         await response.prepare(request)
-        self._note(ROBOTS_PATH, started_at, time.monotonic(), reply.status)
+        self._note(request, ROBOTS_PATH, started_at, time.monotonic(), reply.status)
         await response.write(reply.body[: len(reply.body) // 2])
         if request.transport is not None:
             request.transport.close()
@@ -94,12 +94,21 @@ class SiteServer:
             # The client has read enough; the answer ended with the last octets it was sent.
             return response
         finally:
-            self._note(path, started_at, ended_at, response.status)
+            self._note(request, path, started_at, ended_at, response.status)
         return response
 
-    def _note(self, path: str, started_at: float, ended_at: float, status: int) -> None:
+    def _note(
+        self, request: web.BaseRequest, path: str, started_at: float, ended_at: float, status: int
+    ) -> None:
         self._log.append(
-            Visit(site=self._site.name, path=path, started_at=started_at, ended_at=ended_at, status=status)
+            Visit(
+                site=self._site.name,
+                path=path,
+                started_at=started_at,
+                ended_at=ended_at,
+                status=status,
+                worker=worker_of(request.headers.get("User-Agent", "")),
+            )
         )
 
 
@@ -141,16 +150,11 @@ async def serve(sites: Sequence[Site]) -> None:
             listener = await loop.create_server(server, LOOPBACK, 0)
             stack.callback(listener.close)
             ports[site.name] = listener.sockets[0].getsockname()[1]
-        _tell(ports)
+        tell(ports)
         ticking = loop.create_task(ticker.run())
         await asyncio.to_thread(sys.stdin.buffer.read)
         ticking.cancel()
-    _tell({"worst_lag": ticker.worst_lag, "visits": [asdict(visit) for visit in log]})
-
-
-def _tell(document: object) -> None:
-    sys.stdout.write(json.dumps(document) + "\n")
-    sys.stdout.flush()
+    tell({"worst_lag": ticker.worst_lag, "visits": [asdict(visit) for visit in log]})
 
 
 def main() -> None:

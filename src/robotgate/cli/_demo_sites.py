@@ -6,6 +6,7 @@ path. The judge can therefore hold the gate to it.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +15,7 @@ FLOOR_DELAY: Final = 0.15
 CRAWLER: Final = "RobotgateDemo"
 """The name by which the sites' rules address the crawler: its product token."""
 ROBOTS_PATH: Final = "/robots.txt"
+_AGENT: Final = re.compile(rf"{CRAWLER}/1\.(\d+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,3 +103,16 @@ class Visit:
     ended_at: float
     """Just before the last octets of the answer were sent, so that the crawler cannot have had them earlier."""
     status: int
+    worker: int = 1
+    """Which of the crawler's processes asked."""
+
+
+def agent_of(worker: int) -> str:
+    """The name under which one of the crawler's processes asks, and by which the servers tell it from the others."""
+    return f"{CRAWLER}/1.{worker}"
+
+
+def worker_of(user_agent: str) -> int:
+    """Which of the crawler's processes bears this name; 0 when none does."""
+    found = _AGENT.match(user_agent)
+    return int(found[1]) if found else 0

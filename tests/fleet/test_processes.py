@@ -1,0 +1,91 @@
+"""Processes that want the same of the same hosts: to these they are one crawler, whatever becomes of one of them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from tests.fleet.conftest import ANSWER, DELAY, HOSTS, PAGES, WORKERS, orders
+from tests.fleet.fleet import Fleet
+from tests.fleet.site import ROBOTS_PATH, Site
+
+if TYPE_CHECKING:
+    from tests.redis_server import RedisServer
+
+EACH: Final = len(HOSTS) * len(PAGES)
+"""Pages that one worker wants."""
+SLOW: Final = 0.1
+"""Seconds that a response takes, so that workers have several requests under way at any time."""
+MANY: Final = 4
+LEASE: Final = 2.0
+
+
+async def test_workers_are_one_crawler_to_the_hosts(redis: RedisServer) -> None:
+    """One robots.txt request for each host in all, no gap under the delay, and every page for everybody."""
+    async with Site(takes=ANSWER) as site, Fleet(orders(redis.url, site.port)) as fleet:
+        await fleet.ended()
+    assert fleet.failures == []
+    assert [len(worker.pages) for worker in fleet.workers] == [EACH] * WORKERS
+    assert site.robots_requests == dict.fromkeys(HOSTS, 1)
+    assert len(site.visits) == WORKERS * EACH + len(HOSTS)
+    assert site.short_gaps(DELAY) == []
+
+
+async def test_workers_that_are_killed(redis: RedisServer) -> None:
+    """What they held delays the others by the lease at most, and those have all their pages.
+
+    One is killed while it asks for several robots.txt files, another with several pages under way. What the first had
+    asked for and told nobody, others ask for again.
+    """
+    async with Site(takes=SLOW) as site, Fleet(orders(redis.url, site.port, lease=LEASE)) as fleet:
+        first = await site.busy_with(MANY)
+        assert fleet.page_count == 0
+        fleet.workers[first].kill()
+        await fleet.pages(WORKERS * EACH // 3)
+        site.under_way[first] = 0
+        second = await site.busy_with(MANY)
+        fleet.workers[second].kill()
+        await fleet.ended()
+    assert fleet.failures == []
+    assert {number for number in range(WORKERS) if not fleet.workers[number].done} == {first, second}
+    assert sorted(len(worker.pages) for worker in fleet.workers)[2:] == [EACH, EACH]
+    assert site.short_gaps(DELAY) == []
+    asked = [(visit.host, visit.worker) for visit in site.visits if visit.path == ROBOTS_PATH]
+    again = {host for host, count in site.robots_requests.items() if count > 1}
+    assert len(again) >= MANY // 2
+    assert again <= {host for host, worker in asked if worker == first}
+    assert max(site.robots_requests.values()) == 2
+
+
+async def test_a_worker_that_is_set_aside(redis: RedisServer) -> None:
+    """For less than its lease: nobody takes over what it holds, and it goes on where it was."""
+    async with Site(takes=SLOW) as site, Fleet(orders(redis.url, site.port, lease=10.0)) as fleet:
+        await fleet.pages(WORKERS * EACH // 3)
+        worker = fleet.workers[await site.busy_with(MANY)]
+        worker.freeze()
+        await asyncio.sleep(3)
+        worker.thaw()
+        await fleet.ended()
+    assert fleet.failures == []
+    assert [len(each.pages) for each in fleet.workers] == [EACH] * WORKERS
+    assert site.robots_requests == dict.fromkeys(HOSTS, 1)
+    assert site.short_gaps(DELAY) == []
+
+
+async def test_a_worker_that_is_set_aside_for_longer_than_its_lease(redis: RedisServer) -> None:
+    """Others take over what it holds. What it had been told to send and had not sent, nobody can call back: but for
+    that, no gap is short.
+    """
+    async with Site(takes=SLOW) as site, Fleet(orders(redis.url, site.port, lease=LEASE)) as fleet:
+        await fleet.pages(WORKERS * EACH // 3)
+        number = await site.busy_with(MANY)
+        fleet.workers[number].freeze()
+        # The others come to their end, those hosts among them that the one has under way.
+        await fleet.until(lambda: sum(worker.has_ended for worker in fleet.workers) == WORKERS - 1)
+        fleet.workers[number].thaw()
+        await fleet.ended()
+    assert fleet.failures == []
+    assert [len(worker.pages) for worker in fleet.workers] == [EACH] * WORKERS
+    assert [
+        gap for gap in site.short_gaps(DELAY) if number not in {gap.visit.worker, gap.before.worker}
+    ] == []

@@ -1,0 +1,138 @@
+"""One process of a fleet: a gate on a store that the others share, and pages that they may want as well.
+
+It runs until it has fetched them, or until somebody ends it, and says by a pipe what became of each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aiohttp import ClientError, ClientSession, TCPConnector
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+from robotgate import RobotGate, SQLiteStore
+from robotgate.stores.redis import RedisStore
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What a worker is to crawl, and how."""
+
+    number: int
+    """Which one it is; its requests bear it as the minor version of the agent."""
+    store: str
+    """The URL of a server, or the path of a file."""
+    port: int
+    """On which all hosts are."""
+    hosts: tuple[str, ...]
+    pages: tuple[str, ...]
+    """The paths that it wants of each host, in no order that it shares with others."""
+    delay: float
+    lease: float = 60.0
+    """For how long a turn or a robots.txt is its own if it is heard of no more: seconds."""
+    patience: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """It has its store open and waits for the word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A page has ended."""
+
+    url: str
+    outcome: str
+    """The status, or the error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """It has no more pages, and has closed everything."""
+
+    cpu: float
+    """Seconds of processor time."""
+    seconds: float
+    """Since the word."""
+
+
+Said = Ready | Fetched | Done
+
+
+class _Here(AbstractResolver):
+    """Every name is this machine."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """The loopback address, and the one port."""
+        del port, family
+        return [
+            ResolveResult(
+                hostname=host, host="127.0.0.1", port=self._port, family=socket.AF_INET, proto=0, flags=0
+            )
+        ]
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+def run(order: Order, pipe: Connection) -> None:
+    """The whole life of a worker."""
+    asyncio.run(_crawl(order, pipe))
+    pipe.close()
+
+
+async def _crawl(order: Order, pipe: Connection) -> None:
+    store = _store(order)
+    await store.open()
+    pipe.send(Ready())
+    await asyncio.to_thread(pipe.recv)
+    began_at, cpu = time.monotonic(), time.process_time()
+    connector = TCPConnector(resolver=_Here(order.port), limit=0)
+    async with (
+        ClientSession(connector=connector) as session,
+        RobotGate(
+            f"ExampleBot/1.{order.number}",
+            contact="bot@example.org",
+            session=session,
+            store=store,
+            delay=order.delay,
+        ) as gate,
+    ):
+
+        async def fetch(url: str) -> None:
+            try:
+                response = await gate.fetch(url)
+            except ClientError as error:
+                pipe.send(Fetched(url, f"{type(error).__name__}: {error}"))
+            else:
+                pipe.send(Fetched(url, str(response.status)))
+
+        await asyncio.gather(*map(fetch, _urls(order)))
+    await store.aclose()
+    pipe.send(Done(time.process_time() - cpu, time.monotonic() - began_at))
+
+
+def _urls(order: Order) -> list[str]:
+    urls = [f"http://{host}{page}" for page in order.pages for host in order.hosts]
+    random.Random(order.number).shuffle(urls)
+    return urls
+
+
+def _store(order: Order) -> RedisStore | SQLiteStore:
+    if "://" not in order.store:
+        return SQLiteStore(order.store)
+    return RedisStore(order.store, lease=order.lease, patience=order.patience)
