@@ -86,6 +86,6 @@ async def test_a_url_that_is_none(program: Program) -> None:
     assert "give a URL such as redis://" in run.err
 
 
-async def _contents(client: Redis) -> dict[bytes, bytes | None]:
+async def _contents(client: Redis) -> dict[bytes | str, bytes | str | None]:
     keys = await client.keys()
     return dict(zip(keys, await client.mget(keys), strict=True))

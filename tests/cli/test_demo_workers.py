@@ -111,7 +111,8 @@ async def test_a_worker_that_dies_ends_the_demonstration(program: Program) -> No
         out, err = await process.communicate()
 
     assert (process.returncode, out) == (1, b"")
-    assert b"of the demonstration died" in err
+    # It may not even have begun.
+    assert b"of the demonstration died" in err or b"did not start" in err
     assert b"Traceback" not in err
 
 

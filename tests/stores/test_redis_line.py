@@ -50,7 +50,7 @@ def check_gaps(visits: list[tuple[float, float]], delay: float) -> None:
 @pytest.mark.parametrize("seconds", [0.0, 0.05])
 async def test_in_turn_and_in_few_questions(fleet: Fleet, seconds: float) -> None:
     """Workers that all want the same host have the same number of turns, lose little time, and need some three
-    questions each.
+    questions each; or six, where a request takes as long as the delay.
     """
     delay, rounds = 0.05, 6
     workers = [await fleet.join() for _ in range(8)]
@@ -68,7 +68,7 @@ async def test_in_turn_and_in_few_questions(fleet: Fleet, seconds: float) -> Non
     took = clock.now() - began_at
     check_gaps(visits, delay)
     turns = len(visits)
-    assert sum(worker.asks for worker in workers) / turns <= 4
+    assert sum(worker.asks for worker in workers) / turns <= (4 if not seconds else 7)
     assert took <= turns * (delay + seconds) * 1.35
     # Nobody has had two turns more than anybody else, at any time.
     for end in range(turns - len(workers)):

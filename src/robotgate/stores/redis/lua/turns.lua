@@ -18,7 +18,6 @@ local TOLD = '<Bddd'            -- status, now, epoch, again_at; a state follows
 local BEAT = '<Bdddd'           -- status, now, epoch, workers, evicts
 local HELD = '<dddddd'          -- kept only here: reserved_at, expires_at, delay, began_at, and the last and next before
 local PLACE = '<dd'             -- kept only here: since when in the line, and when its holder asks again
-local TOOK = '<d'               -- kept only here: how long requests take at the least
 local EPOCH = '<dd'             -- kept only here: at, kept_until; the server's run follows
 local HEAD_SIZE = 26
 local STATE_SIZE = 64
@@ -33,7 +32,6 @@ local CLOCK_GRAIN = 1e-6        -- seconds; instants closer than this are the sa
 local AGREEMENT = 2             -- seconds that an established fleet has to tell again what it has under way
 local GRACE = 0.25              -- seconds for which a place is kept, at the most, whose holder does not come
 local LEAST_POLL, MOST_POLL, POLLS = 0.02, 1, 4
-local LENGTHENING = 1.25        -- the factor by which requests are taken to have become longer, at the most
 local WORKER_GONE = 5           -- seconds after a worker's last sign of life
 
 local time = redis.call('TIME')
@@ -141,8 +139,6 @@ local function read(key)
       local place = {since = 0, asks_at = 0}
       place.since, place.asks_at = struct.unpack(PLACE, octets)
       host.places[name] = place
-    elseif kind == 'd' then
-      host.took = struct.unpack(TOOK, octets)
     end
   end
   host.state = host.state or {
@@ -202,15 +198,6 @@ local function rank_of(host, worker, delay)
     end
   end
   return rank
-end
-
--- How long a request took, where others wait: by that they reckon when it is worth asking. If one is short, all are
--- taken to be from then on, for who comes too late leaves the host idle.
-local function note_duration(host, turn, ended_at)
-  if next(host.places) and ended_at ~= NEVER then
-    local took = math.max(math.min(ended_at, now) - math.max(turn.reserved_at, turn.began_at), 0)
-    put(host, 'd', struct.pack(TOOK, math.min(took, LENGTHENING * (host.took or took))))
-  end
 end
 
 -- The first instant at which a turn could begin, as far as is known now.
@@ -280,9 +267,9 @@ local function reserve(head, key, argument)
     save(host, head.keep)
     return told(head, host, GO)
   end
-  -- Whoever is before us takes the delay, and with one slot as long as requests take here at the least.
-  local each = slots == 1 and delay + (host.took or 0) or delay
-  local again_at = math.max(at, now) + rank * each
+  -- Whoever is before us takes the delay at the least. How long their requests take is not guessed: who comes too late
+  -- leaves the host idle, who comes too soon only asks once more.
+  local again_at = math.max(at, now) + rank * delay
   if delay > 0 then
     local place = host.places[worker] or {since = now}
     place.asks_at = again_at
@@ -352,7 +339,6 @@ local function finish(head, key, argument)
   if turn then
     -- Once: what was counted is not counted again.
     s.bytes_read = s.bytes_read + bytes_read
-    note_duration(host, turn, ended_at)
     drop_turn(host, head.id)
     host.leaves_state = false
   end
