@@ -17,7 +17,7 @@ local DONE = '<Bdd'             -- status, now, epoch
 local TOLD = '<Bddd'            -- status, now, epoch, again_at; a state follows
 local BEAT = '<Bdddd'           -- status, now, epoch, workers, evicts
 local HELD = '<dddddd'          -- kept only here: reserved_at, expires_at, delay, began_at, and the last and next before
-local PLACE = '<dd'             -- kept only here: since when in the line, and when its holder asks again
+local PLACE = '<ddd'            -- kept only here: since when in the line, when its holder asks again, and his delay
 local EPOCH = '<dd'             -- kept only here: at, kept_until; the server's run follows
 local HEAD_SIZE = 26
 local STATE_SIZE = 64
@@ -136,8 +136,8 @@ local function read(key)
       turn.reserved_at, turn.expires_at, turn.delay, turn.began_at, turn.last, turn.next = struct.unpack(HELD, octets)
       host.turns[name] = turn
     elseif kind == 'q' then
-      local place = {since = 0, asks_at = 0}
-      place.since, place.asks_at = struct.unpack(PLACE, octets)
+      local place = {since = 0, asks_at = 0, delay = 0}
+      place.since, place.asks_at, place.delay = struct.unpack(PLACE, octets)
       host.places[name] = place
     end
   end
@@ -179,11 +179,12 @@ end
 
 -- The line ----------------------------------------------------------------------------------------------------------
 
--- How many others come first. Who does not come when he said is passed over, and soon has to queue again: so one that
--- has died costs the others little, and whoever comes in time is never overtaken. The longer somebody has waited, the
--- longer he is waited for: one that is far from here is always a little late, and has his turn all the same.
+-- How many others come first, and of how many of them it is to be awaited that they come. Who does not come when he
+-- said is passed over, and soon has to queue again: so one that has died costs the others little, and whoever comes in
+-- time is never overtaken. The longer somebody has waited, the longer he is waited for: one that is far from here is
+-- always a little late, and has his turn all the same.
 local function rank_of(host, worker, delay)
-  local own, rank = host.places[worker], 0
+  local own, rank, expected = host.places[worker], 0, 0
   for name, place in pairs(host.places) do
     local late = now - place.asks_at
     local patience = math.max(delay, LEAST_POLL, (now - place.since) / POLLS)
@@ -195,9 +196,14 @@ local function rank_of(host, worker, delay)
       or (place.since == own.since and name < worker)
     ) then
       rank = rank + 1
+      -- Who asks later leaves the host to whoever is here; but not if he keeps a longer delay, for then his turn
+      -- would never come.
+      if late >= 0 or place.delay > delay then
+        expected = expected + 1
+      end
     end
   end
-  return rank
+  return rank, expected
 end
 
 -- The first instant at which a turn could begin, as far as is known now.
@@ -249,10 +255,11 @@ local function reserve(head, key, argument)
   end
   host.leaves_state = host.is_missing and host.state.last == NEVER
   local at, rank = earliest(host, head.epoch, slots, delay), 0
+  local expected = 0
   if delay > 0 then
-    rank = rank_of(host, worker, delay)
+    rank, expected = rank_of(host, worker, delay)
   end
-  if rank == 0 and at - now <= CLOCK_GRAIN then
+  if expected == 0 and at - now <= CLOCK_GRAIN then
     if host.places[worker] then
       host.places[worker] = nil
       drop(host, 'q' .. worker)
@@ -272,9 +279,9 @@ local function reserve(head, key, argument)
   local again_at = math.max(at, now) + rank * delay
   if delay > 0 then
     local place = host.places[worker] or {since = now}
-    place.asks_at = again_at
+    place.asks_at, place.delay = again_at, delay
     host.places[worker] = place
-    put(host, 'q' .. worker, struct.pack(PLACE, place.since, again_at))
+    put(host, 'q' .. worker, struct.pack(PLACE, place.since, again_at, delay))
   end
   save(host, head.keep)
   return told(head, host, WAIT, again_at)
