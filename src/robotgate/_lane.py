@@ -230,7 +230,8 @@ class Lane:
             HostUnavailableError: the host cannot be reached, or is to be left alone for longer than `max_block`.
             NestedTurnError: this task holds the host's last slot itself.
             GateClosedError: the gate was closed meanwhile.
-            StoreError: the store could not tell what others know of the host, or did not take the visit.
+            StoreError: the store could not tell what others know of the host, within `max_wait` if it says that it is
+                lost, or did not take the visit.
             UnwantedError: `interest` said no.
         """
         if arrival is None:
@@ -370,7 +371,7 @@ class Lane:
         if not self._is_starting and self.open_turns < self._slots:
             # Otherwise whoever begins or ends a turn, or gives his start back, pumps.
             self._start_next(now)
-        deadline_at = self._queue.refuse_late(now, self._too_soon)
+        deadline_at = self._queue.refuse_late(now, self._out_of_patience)
         if deadline_at < math.inf:
             self._alarm.ring_in(deadline_at - now)
         self._linger(now)
@@ -494,9 +495,10 @@ class Lane:
                 is_reserved = await self._pacer.reserve(slots=self._slots, now=now)
             return is_reserved and self._is_still_due(member, terms, before)
         except TimeoutError as error:
+            refusal = self._out_of_patience(member)
             place.release()
             self._give_back()
-            raise self._too_soon(member) from error
+            raise refusal from error
         except (asyncio.CancelledError, StoreError, UnwantedError):
             place.release()
             self._give_back()
@@ -583,6 +585,12 @@ class Lane:
             self._on_idle(self)
         else:
             self.pump()
+
+    def _out_of_patience(self, member: Member) -> TooSoonError | StoreError:
+        """Why somebody waited in vain: for a store that is lost and is being asked, or for the pace."""
+        lost = self._pacer.lost if self._is_starting else None
+        # Each has an error of his own: what is raised twice tells of both.
+        return self._too_soon(member) if lost is None else StoreError(str(lost))
 
     def _too_soon(self, member: Member, wait: float | None = None) -> TooSoonError:
         wait = wait or self.wait(member.origin) or max(self.delay, _pacing.MIN_RETRY_AFTER)

@@ -131,6 +131,24 @@ async def test_patience_ends_with_an_error(
     assert web.count(OTHER) == 1
 
 
+@pytest.mark.parametrize("max_wait", [0.0, 0.3])
+async def test_patience_of_a_caller_ends_with_the_same_error(
+    open_gate: OpenGate, open_store: OpenStore, server: RedisServer, max_wait: float
+) -> None:
+    """Not with a word on the pace: whoever waits for the store, or behind somebody who does, is told of the store."""
+    gate = await open_gate(store=open_store())
+    await gate.fetch(PAGE)
+    heard = listen(gate, StoreLost)
+    server.kill()
+    await hears(heard, StoreLost)
+    waiting = [gate.turn(PAGE, max_wait=max_wait).__aenter__() for _ in range(3)]
+    refused = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [type(error) for error in refused] == [StoreError] * 3
+    assert all(str(server.port) in str(error) for error in refused)
+    assert len({id(error) for error in refused}) == 3
+    server.start()
+
+
 async def test_server_that_answers_nobody(
     open_gate: OpenGate, open_store: OpenStore, server: RedisServer
 ) -> None:
