@@ -15,17 +15,17 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from redis.asyncio import Redis
-from tests.redis_server import RedisServer
 from tests.stores.redis_workers import Worker
 from tests.test_readme import ROOT, blocks
 
 from robotgate import Origin, PaceKey, owner
-from robotgate.stores.redis import RedisStore, _blocks, _signals, _store
+from robotgate.stores.redis import RedisStore, _blocks, _settings, _signals
 from robotgate.stores.redis._client import COMMANDS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
-    from pathlib import Path
+    from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+
+    from tests.redis_server import RedisServer
 
     Crawl: TypeAlias = "Callable[..., Coroutine[object, object, None]]"
 
@@ -87,13 +87,6 @@ async def sites(count: int) -> AsyncIterator[dict[str, Site]]:
     finally:
         for server in servers:
             await server.close()
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[RedisServer]:
-    """An empty one."""
-    with RedisServer(tmp_path) as running:
-        yield running
 
 
 async def test_each_host_is_visited_by_its_owner(capsys: pytest.CaptureFixture[str]) -> None:
@@ -214,9 +207,7 @@ async def test_connections_of_a_worker(server: RedisServer) -> None:
 
 
 @pytest.mark.parametrize(("share", "is_taken"), [(0.45, False), (1.4, True)])
-async def test_an_event_loop_that_stands_still(
-    server: RedisServer, share: float, *, is_taken: bool
-) -> None:
+async def test_an_event_loop_that_stands_still(server: RedisServer, share: float, *, is_taken: bool) -> None:
     """For less than half of the lease it loses nothing; for longer than all of it, its turn counts as ended."""
     lease, delay = 1.0, 0.05
     one = Worker(RedisStore(server.url, lease=lease))
@@ -246,7 +237,7 @@ async def test_an_event_loop_that_stands_still(
 
 def test_the_figures_are_those_of_the_code() -> None:
     """Seconds and octets of the text that stand in the code as well."""
-    turns, lease = lua("turns"), RedisStore.__init__.__kwdefaults__["lease"]
+    turns = lua("turns")
     assert "local GRACE = 0.25 " in turns
     assert "a quarter of a second at the most" in PAGE
     assert "local AGREEMENT = 2 " in turns
@@ -255,7 +246,7 @@ def test_the_figures_are_those_of_the_code() -> None:
     assert "`gate.block` | yes, within two seconds" in PAGE
     assert _signals.LINGER == 10.0
     assert "for ten seconds after that" in PAGE
-    assert min(lease, _store.ROBOTS_LEASE) == 30.0
+    assert min(_settings.LEASE, _settings.ROBOTS_LEASE) == 30.0
     assert "30 seconds at the most" in PAGE
 
 
