@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.redis_proxy import Proxy
-from tests.redis_server import RedisServer
 from tests.waiting import until
 
 from robotgate import (
@@ -26,10 +25,11 @@ from robotgate import (
 from robotgate.stores.redis import RedisStore
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Callable
 
     from tests.conftest import OpenGate
     from tests.gate.servers import Web
+    from tests.redis_server import RedisServer
 
     OpenStore = Callable[..., RedisStore]
 
@@ -42,13 +42,6 @@ AT_ONCE = 0.1
 """Seconds within which what asks nobody is answered, on a machine that is busy."""
 HEARD = 5.0
 """Seconds within which a word has reached every process; it is told to be two."""
-
-
-@pytest.fixture
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """A server of the test's own, which it may kill."""
-    with RedisServer(tmp_path_factory.mktemp("redis")) as server:
-        yield server
 
 
 @pytest.fixture
