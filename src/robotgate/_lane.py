@@ -74,6 +74,7 @@ class Lane:
         "_on_idle",
         "_open",
         "_pacer",
+        "_question",
         "_queue",
         "_slots",
         "_starter",
@@ -115,6 +116,7 @@ class Lane:
         self._open: set[Admission] = set()
         self._is_starting = False
         self._starter: tuple[Member, Terms, asyncio.Future[Place]] | None = None
+        self._question: asyncio.Timeout | None = None
         self._alarm = Alarm(self._ring)
         self._is_closed = False
         self._is_lingering = False
@@ -397,6 +399,9 @@ class Lane:
         self._is_closed = True
         self._alarm.cancel()
         self._queue.refuse_all(GateClosedError)
+        if self._question is not None and not self._question.expired():
+            # A store that takes for ever keeps nobody.
+            self._question.reschedule(asyncio.get_running_loop().time())
 
     def _member(self, origin: Origin) -> Member:
         member = self.members.get(origin.text)
@@ -491,18 +496,22 @@ class Lane:
         now, before = self._clock.now(), self._pacer.state
         left = None if deadline_at is None else max(deadline_at - now, STORE_PATIENCE)
         try:
-            async with asyncio.timeout(left):
+            async with asyncio.timeout(left) as self._question:
                 is_reserved = await self._pacer.reserve(slots=self._slots, now=now)
             return is_reserved and self._is_still_due(member, terms, before)
         except TimeoutError as error:
             refusal = self._out_of_patience(member)
             place.release()
             self._give_back()
+            if self._is_closed:
+                raise GateClosedError from None
             raise refusal from error
         except (asyncio.CancelledError, StoreError, UnwantedError):
             place.release()
             self._give_back()
             raise
+        finally:
+            self._question = None
 
     def _is_still_due(self, member: Member, terms: Terms, before: HostState) -> bool:
         """Whether what was reserved may still begin; else it is given back.

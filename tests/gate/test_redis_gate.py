@@ -14,6 +14,7 @@ from tests.waiting import until
 from robotgate import (
     BlockCause,
     Event,
+    GateClosedError,
     HostBlocked,
     HostRecovered,
     HostUnavailableError,
@@ -159,6 +160,39 @@ async def test_server_that_answers_nobody(
     (await waiting).end()
     await hears(heard, StoreLost, StoreRecovered)
     await hears(heard_by_other, StoreLost, StoreRecovered)
+
+
+async def test_closing_a_gate_whose_pages_wait_for_the_server(
+    open_gate: OpenGate, open_store: OpenStore, server: RedisServer
+) -> None:
+    """They hear of it at once, the one that asks the server among them: nobody waits for what is not to be."""
+    gate = await open_gate(store=open_store())
+    await gate.fetch(PAGE)
+    server.pause()
+    waiting = [asyncio.ensure_future(gate.fetch(PAGE)) for _ in range(3)]
+    waiting.append(asyncio.ensure_future(gate.fetch(OTHER)))
+    done, _ = await asyncio.wait(waiting, timeout=0.2)
+    assert not done
+    await gate.aclose()
+    async with asyncio.timeout(1):
+        assert all(
+            isinstance(error, GateClosedError)
+            for error in await asyncio.gather(*waiting, return_exceptions=True)
+        )
+    server.resume()
+
+
+@pytest.mark.parametrize("url", [PAGE, OTHER])
+async def test_max_wait_holds_while_the_server_is_away(
+    open_gate: OpenGate, open_store: OpenStore, server: RedisServer, url: str
+) -> None:
+    """Whether the site's rules are known or not: a store is given a second more, and no robots.txt's time."""
+    gate = await open_gate(store=open_store())
+    await gate.fetch(PAGE)
+    server.kill()
+    async with asyncio.timeout(4):
+        with pytest.raises(StoreError, match=str(server.port)):
+            await gate.turn(url, max_wait=0.5).__aenter__()
 
 
 async def test_gate_that_opens_while_the_server_is_away(

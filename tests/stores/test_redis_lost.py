@@ -249,3 +249,16 @@ async def test_closing_without_a_server(fleet: Fleet) -> None:
     async with asyncio.timeout(5):
         await one.store.aclose()
     assert HOST not in one.store._turns.open
+
+
+@pytest.mark.parametrize("degraded", ["wait", "local"])
+async def test_closing_a_store_that_never_met_its_server(server: RedisServer, degraded: str) -> None:
+    """What it would tell is lost, but nobody waits for that as long as for a turn."""
+    server.kill()
+    store = RedisStore(server.url, patience=30.0, degraded=degraded)
+    if degraded == "local":
+        # Who goes on by himself knows by now that it is lost.
+        assert await store.load_host(HOST) is None
+    store.remember_host(HOST, HostState(visits=1))
+    async with asyncio.timeout(5):
+        await store.aclose()

@@ -15,7 +15,7 @@ from robotgate.stores.redis._client import client_of, given_client
 from robotgate.stores.redis._contents import Contents
 from robotgate.stores.redis._keys import Keys
 from robotgate.stores.redis._lease import Leases
-from robotgate.stores.redis._link import Link
+from robotgate.stores.redis._link import CLOSING, Link
 from robotgate.stores.redis._listing import Listing
 from robotgate.stores.redis._records import Records
 from robotgate.stores.redis._reports import Reports
@@ -302,8 +302,9 @@ class RedisStore:
         """Tell the server what it has yet to hear, and let go of the connection."""
         if not self._is_closed:
             if not self._is_open and self._turns.publishing.has_news:
-                with suppress(StoreError):
-                    await self.open()
+                with suppress(StoreError, TimeoutError):
+                    async with asyncio.timeout(CLOSING):
+                        await self.open()
             self._is_closed = True
             self._turns.close()
             await self._blocks.aclose()
