@@ -11,11 +11,12 @@ import aiohttp
 import pytest
 from hypothesis import HealthCheck, settings
 from tests.gate.servers import SELF_SIGNED, Web
+from tests.redis_server import RedisServer, server_programs
 
 from robotgate import RobotGate
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from robotgate import Clock, Fetcher, StatusPolicy, Store
 
@@ -71,6 +72,22 @@ class OpenGate(Protocol):
     async def __call__(self, **options: Unpack[GateOptions]) -> RobotGate:
         """A gate without delay, on the test's session, unless told otherwise."""
         ...
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RedisServer]:
+    """A Redis server for one test, which may do to it as it likes."""
+    with RedisServer(tmp_path) as server:
+        yield server
+
+
+@pytest.fixture(scope="module", params=sorted(server_programs()))
+def every_server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RedisServer]:
+    """For all tests of a file: each has a prefix of its own. And for each kind of server that the machine has."""
+    with RedisServer(tmp_path_factory.mktemp("redis"), program=server_programs()[request.param]) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -44,6 +44,11 @@ class Proxy:
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
+    @property
+    def url(self) -> str:
+        """As a client is told it."""
+        return f"redis://127.0.0.1:{self.port}/0"
+
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self.tls)
         self.port = int(self._server.sockets[0].getsockname()[1])

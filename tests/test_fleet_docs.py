@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
@@ -14,28 +15,34 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from redis.asyncio import Redis
-from tests.redis_server import RedisServer
+from tests.stores.redis_workers import Worker
 from tests.test_readme import ROOT, blocks
 
-from robotgate import PaceKey, owner
-from robotgate.stores.redis import RedisStore
+from robotgate import Origin, PaceKey, owner
+from robotgate.stores.redis import RedisStore, _blocks, _settings, _signals
 from robotgate.stores.redis._client import COMMANDS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
-    from pathlib import Path
+    from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+
+    from tests.redis_server import RedisServer
 
     Crawl: TypeAlias = "Callable[..., Coroutine[object, object, None]]"
 
 PAGE: Final = (ROOT / "docs" / "fleet.md").read_text(encoding="utf-8")
 BY_OWNER, BY_STORE, BY_SENTINEL = blocks(PAGE, "python")
 (ACL,) = (" ".join(block.split()) for block in blocks(PAGE, "text"))
-SCRIPTS: Final = (ROOT / "src" / "robotgate" / "stores" / "redis" / "lua").glob("*.lua")
+LUA: Final = ROOT / "src" / "robotgate" / "stores" / "redis" / "lua"
 CALLED: Final = re.compile(r"redis\.p?call\('(?P<command>\w+)'|\bread\('(?P<read>\w+)'")
 SENT_BY_CLIENT: Final = {"ping", "scan", "subscribe", "unsubscribe"}
 """What Python sends besides the link: of connections that were idle, of listings, of who waits for a lease."""
 OPTION: Final = re.compile(r"^\| `(?P<name>\w+)` \| (?P<default>\S+) \| ", re.MULTILINE)
 DELAY: Final = 0.1
+
+
+def lua(name: str) -> str:
+    """A script, as it stands."""
+    return (LUA / f"{name}.lua").read_text(encoding="utf-8")
 
 
 def names_of(program: str) -> dict[str, object]:
@@ -80,13 +87,6 @@ async def sites(count: int) -> AsyncIterator[dict[str, Site]]:
     finally:
         for server in servers:
             await server.close()
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[RedisServer]:
-    """An empty one."""
-    with RedisServer(tmp_path) as running:
-        yield running
 
 
 async def test_each_host_is_visited_by_its_owner(capsys: pytest.CaptureFixture[str]) -> None:
@@ -158,8 +158,8 @@ def test_the_acl_allows_what_is_called_and_nothing_else() -> None:
     """What the scripts call, the link sends, and Python asks besides; INFO alone of it may be refused."""
     called = {
         (found["command"] or found["read"]).lower()
-        for script in SCRIPTS
-        for found in CALLED.finditer(script.read_text(encoding="utf-8"))
+        for script in LUA.glob("*.lua")
+        for found in CALLED.finditer(lua(script.stem))
     }
     allowed = {word.removeprefix("+") for word in ACL.split() if word.startswith("+")}
     assert allowed == (called | set(COMMANDS) | SENT_BY_CLIENT) - {"client|setinfo"}
@@ -184,9 +184,75 @@ async def test_a_client_of_sentinels_is_taken() -> None:
     await make().aclose()
 
 
+async def test_connections_of_a_worker(server: RedisServer) -> None:
+    """One; and one more where it waits for a robots.txt that another asks for."""
+    origin = Origin.of("https://shop.example")
+    one, two = RedisStore(server.url), RedisStore(server.url)
+    async with Redis(port=server.port, client_name="admin") as admin:
+
+        async def connections() -> int:
+            return sum(client["name"] != "admin" for client in await admin.client_list())
+
+        await asyncio.gather(one.open(), two.open())
+        await asyncio.gather(*(one.load_host(f"{number}.example") for number in range(100)))
+        assert await connections() == 2
+        async with one.lease(origin):
+            waiting = asyncio.create_task(two.lease(origin).__aenter__())
+            async with asyncio.timeout(5):
+                while await connections() < 3:  # noqa: ASYNC110  # It is the server that knows.
+                    await asyncio.sleep(0.01)
+        await waiting
+        assert await connections() == 3
+    await asyncio.gather(one.aclose(), two.aclose())
+
+
+@pytest.mark.parametrize(("share", "is_taken"), [(0.45, False), (1.4, True)])
+async def test_an_event_loop_that_stands_still(server: RedisServer, share: float, *, is_taken: bool) -> None:
+    """For less than half of the lease it loses nothing; for longer than all of it, its turn counts as ended."""
+    lease, delay = 1.0, 0.05
+    one = Worker(RedisStore(server.url, lease=lease))
+    await one.get(delay=delay)
+    one.begin(delay=delay)
+    # Whatever is left of the lease by then: it was renewed once at the least.
+    await asyncio.sleep(lease / 2)
+
+    async def wait_for_the_host() -> bool:
+        other = Worker(RedisStore(server.url, lease=lease))
+        try:
+            async with asyncio.timeout(share * lease):
+                await other.get(delay=delay)
+        except TimeoutError:
+            return False
+        else:
+            return True
+        finally:
+            await other.store.aclose()
+
+    with ThreadPoolExecutor(1) as elsewhere:
+        # Nothing else happens in this loop until that one has ended.
+        was_taken = elsewhere.submit(asyncio.run, wait_for_the_host()).result()
+    assert was_taken is is_taken
+    await one.store.aclose()
+
+
+def test_the_figures_are_those_of_the_code() -> None:
+    """Seconds and octets of the text that stand in the code as well."""
+    turns = lua("turns")
+    assert "local GRACE = 0.25 " in turns
+    assert "a quarter of a second at the most" in PAGE
+    assert "local AGREEMENT = 2 " in turns
+    assert "it gives them two\nseconds" in PAGE
+    assert _blocks.PAUSE == 1.0
+    assert "`gate.block` | yes, within two seconds" in PAGE
+    assert _signals.LINGER == 10.0
+    assert "for ten seconds after that" in PAGE
+    assert min(_settings.LEASE, _settings.ROBOTS_LEASE) == 30.0
+    assert "30 seconds at the most" in PAGE
+
+
 def test_the_named_windows_have_a_remedy_each() -> None:
     """A row without one would be a complaint."""
     table = PAGE.partition("| window |")[2].partition("\n\n")[0]
     rows = [line.strip("|").split("|") for line in table.splitlines()[2:]]
-    assert len(rows) == 6
+    assert len(rows) == 7
     assert all(len(row) == 3 and all(cell.strip() for cell in row) for row in rows)

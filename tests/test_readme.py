@@ -15,6 +15,8 @@ README: Final = (ROOT / "README.md").read_text(encoding="utf-8")
 DOCUMENTS: Final = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 BLOCK: Final = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+HEADING: Final = re.compile(r"^#+ (?P<text>.+)$", re.MULTILINE)
+ANCHOR: Final = re.compile(r"\]\((?!https?://)(?P<target>[^)#]*)#(?P<anchor>[^)]+)\)")
 LINK: Final = re.compile(r"\]\((?!https?://|#)(?P<target>[^)#]+)")
 
 
@@ -84,3 +86,19 @@ def test_links_lead_somewhere(path: Path) -> None:
     """Every relative link names a file or folder that is there."""
     targets = [found["target"] for found in LINK.finditer(path.read_text(encoding="utf-8"))]
     assert [target for target in targets if not (path.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_to_headings(path: Path) -> None:
+    """What stands behind the # of a link is a heading of that page, as hosting sites make anchors of them."""
+    document = path.read_text(encoding="utf-8")
+    anchors = [(found["target"], found["anchor"]) for found in ANCHOR.finditer(document)]
+    pages = {target: (path.parent / target if target else path) for target, _ in anchors}
+    headings = {target: headings_of(page.read_text(encoding="utf-8")) for target, page in pages.items()}
+    assert [(target, anchor) for target, anchor in anchors if anchor not in headings[target]] == []
+
+
+def headings_of(document: str) -> set[str]:
+    """The anchors of a page."""
+    found = (heading["text"].lower() for heading in HEADING.finditer(BLOCK.sub("", document)))
+    return {re.sub(r"[^\w\- ]", "", text).replace(" ", "-") for text in found}

@@ -20,7 +20,7 @@ The floors, lowest first. A module imports only modules that stand before it; a 
     3 adapters: stores.redis._server_clock stores.redis._open_turns stores.redis._news stores.redis._bodies
     3 adapters: stores.redis._turn_calls stores.redis._reports stores.redis._block_words stores.redis._blocks
     3 adapters: stores.redis._publishing stores.redis._heartbeat stores.redis._alone stores.redis._wishes
-    3 adapters: stores.redis._turns stores.redis._store stores.redis
+    3 adapters: stores.redis._turns stores.redis._contents stores.redis._settings stores.redis._store stores.redis
     3 adapters: stores
     3 adapters: _store_option
     4 engine: _losses _eviction _bound _waiters _member _unshared _pacer _queue _admission _health _lane _lanes

@@ -38,6 +38,8 @@ class Flight:
     ) -> None:
         self._callers: dict[asyncio.Future[Site], asyncio.Task[object] | None] = {}
         self._waits_for: tuple[Lane, Bound] | None = None
+        self.is_asking = False
+        """Whether a request is under way."""
         self._on_landing = on_landing
         self._task = asyncio.get_running_loop().create_task(work(self), name=name)
         self._task.add_done_callback(self._land)
@@ -67,6 +69,15 @@ class Flight:
     def is_waiting(self) -> bool:
         """Whether it waits for a turn."""
         return self._waits_for is not None
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Within this block a request is under way."""
+        self.is_asking = True
+        try:
+            yield
+        finally:
+            self.is_asking = False
 
     def cancel(self) -> Awaitable[object]:
         """Break off; callers get `GateClosedError`. Await the result for the end."""

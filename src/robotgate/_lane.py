@@ -74,6 +74,7 @@ class Lane:
         "_on_idle",
         "_open",
         "_pacer",
+        "_question",
         "_queue",
         "_slots",
         "_starter",
@@ -115,6 +116,7 @@ class Lane:
         self._open: set[Admission] = set()
         self._is_starting = False
         self._starter: tuple[Member, Terms, asyncio.Future[Place]] | None = None
+        self._question: asyncio.Timeout | None = None
         self._alarm = Alarm(self._ring)
         self._is_closed = False
         self._is_lingering = False
@@ -230,7 +232,8 @@ class Lane:
             HostUnavailableError: the host cannot be reached, or is to be left alone for longer than `max_block`.
             NestedTurnError: this task holds the host's last slot itself.
             GateClosedError: the gate was closed meanwhile.
-            StoreError: the store could not tell what others know of the host, or did not take the visit.
+            StoreError: the store could not tell what others know of the host, within `max_wait` if it says that it is
+                lost, or did not take the visit.
             UnwantedError: `interest` said no.
         """
         if arrival is None:
@@ -370,7 +373,7 @@ class Lane:
         if not self._is_starting and self.open_turns < self._slots:
             # Otherwise whoever begins or ends a turn, or gives his start back, pumps.
             self._start_next(now)
-        deadline_at = self._queue.refuse_late(now, self._too_soon)
+        deadline_at = self._queue.refuse_late(now, self._out_of_patience)
         if deadline_at < math.inf:
             self._alarm.ring_in(deadline_at - now)
         self._linger(now)
@@ -396,6 +399,9 @@ class Lane:
         self._is_closed = True
         self._alarm.cancel()
         self._queue.refuse_all(GateClosedError)
+        if self._question is not None and not self._question.expired():
+            # A store that takes for ever keeps nobody.
+            self._question.reschedule(asyncio.get_running_loop().time())
 
     def _member(self, origin: Origin) -> Member:
         member = self.members.get(origin.text)
@@ -490,17 +496,22 @@ class Lane:
         now, before = self._clock.now(), self._pacer.state
         left = None if deadline_at is None else max(deadline_at - now, STORE_PATIENCE)
         try:
-            async with asyncio.timeout(left):
+            async with asyncio.timeout(left) as self._question:
                 is_reserved = await self._pacer.reserve(slots=self._slots, now=now)
             return is_reserved and self._is_still_due(member, terms, before)
         except TimeoutError as error:
+            refusal = self._out_of_patience(member)
             place.release()
             self._give_back()
-            raise self._too_soon(member) from error
+            if self._is_closed:
+                raise GateClosedError from None
+            raise refusal from error
         except (asyncio.CancelledError, StoreError, UnwantedError):
             place.release()
             self._give_back()
             raise
+        finally:
+            self._question = None
 
     def _is_still_due(self, member: Member, terms: Terms, before: HostState) -> bool:
         """Whether what was reserved may still begin; else it is given back.
@@ -583,6 +594,12 @@ class Lane:
             self._on_idle(self)
         else:
             self.pump()
+
+    def _out_of_patience(self, member: Member) -> TooSoonError | StoreError:
+        """Why somebody waited in vain: for a store that is lost and is being asked, or for the pace."""
+        lost = self._pacer.lost if self._is_starting else None
+        # Each has an error of his own: what is raised twice tells of both.
+        return self._too_soon(member) if lost is None else StoreError(str(lost))
 
     def _too_soon(self, member: Member, wait: float | None = None) -> TooSoonError:
         wait = wait or self.wait(member.origin) or max(self.delay, _pacing.MIN_RETRY_AFTER)

@@ -212,6 +212,11 @@ class Lanes:
         """The lane, if there is one."""
         return self._lanes.get(pace_key)
 
+    @property
+    def lost(self) -> StoreError | None:
+        """As `Pacer.lost`."""
+        return self._losses.away
+
     def operator_until_at(self, pattern: str) -> float:
         """Until when the operator wants left alone what this very pattern names; 0 where he does not.
 

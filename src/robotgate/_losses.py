@@ -42,12 +42,12 @@ class Losses:
         self._listeners = listeners
         self.tasks: set[Task] = set()
         """At what it failed when last asked; empty while it is well."""
-        self._is_away = False
-        """Whether it says itself that it is lost."""
+        self.away: StoreError | None = None
+        """What it says itself is wrong with it; None while it says nothing."""
 
     def begin(self, task: Task, error: StoreError) -> None:
         """The store has failed at this; that is told, unless it was known to fail."""
-        is_news = not self.tasks and not self._is_away
+        is_news = not self.tasks and self.away is None
         self.tasks.add(task)
         if is_news:
             self._tell_lost(error)
@@ -60,13 +60,13 @@ class Losses:
             self.tasks.clear()
         else:
             self.tasks.discard(task)
-        if not self.tasks and not self._is_away:
+        if not self.tasks and self.away is None:
             self._tell_recovered()
 
     def report(self, error: StoreError | None) -> None:
         """The store says that it is lost, or back: sooner than those can who wait for it."""
-        was_lost = bool(self.tasks) or self._is_away
-        self._is_away = error is not None
+        was_lost = bool(self.tasks) or self.away is not None
+        self.away = error
         if error is not None:
             if not was_lost:
                 self._tell_lost(error)

@@ -174,6 +174,11 @@ class Pacer:
         """Whether others may be at the host of whom this process does not know: a start is then to be reserved."""
         return self._store.is_shared
 
+    @property
+    def lost(self) -> StoreError | None:
+        """What is wrong with the store, if it says itself that it is lost and that turns wait for it."""
+        return self._losses.away
+
     async def reserve(self, *, slots: int, now: float) -> bool:
         """Ask all who share the store for the next start. If the answer is no, the state tells when to ask again.
 

@@ -172,7 +172,12 @@ class RobotsKeeper:
     def is_asking(self, origin: Origin) -> bool:
         """Whether a request for the origin's robots.txt is under way, not merely waited with."""
         flight = self._flights.get(origin)
-        return flight is not None and not flight.is_waiting
+        return flight is not None and flight.is_asking
+
+    def is_at_store(self, origin: Origin) -> bool:
+        """Whether the store is asked what it knows of the origin, or is told."""
+        flight = self._flights.get(origin)
+        return flight is not None and not flight.is_asking and not flight.is_waiting
 
     def fresh(self, origin: Origin) -> Site | None:
         """The origin, if its rules are in memory and fresh.

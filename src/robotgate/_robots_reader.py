@@ -117,7 +117,7 @@ class RobotsReader:
 
         began_at = self._clock.now()
         try:
-            with Attempts(url, again):
+            with flight.asking(), Attempts(url, again):
                 answer = await self._fetcher.fetch(
                     # One more than counts tells whether there is more.
                     url,

@@ -249,15 +249,23 @@ class Turns:
         host, wait = wish.origin.host, self._lanes.wait(wish.origin, wish.target)
         if wait > left:
             raise TooSoonError(host, wait)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(left):
-                return await self._keeper.site(wish.origin)
-        if self._keeper.is_asking(wish.origin):
+        site = await self._site_within(left, wish)
+        if site is None and self._keeper.is_at_store(wish.origin):
+            # It may take its time to tell, and what it does not know is asked for at once.
+            site = await self._site_within(STORE_PATIENCE, wish)
+        if site is None and self._keeper.is_asking(wish.origin):
             # The request is under way, and will not take long.
-            with suppress(TimeoutError):
-                async with asyncio.timeout(ROBOTS_TIMEOUT):
-                    return await self._keeper.site(wish.origin)
-        raise TooSoonError(host, max(self._lanes.wait(wish.origin, wish.target), MIN_RETRY_AFTER))
+            site = await self._site_within(ROBOTS_TIMEOUT, wish)
+        if site is None:
+            at_store = self._keeper.is_at_store(wish.origin)
+            raise self._out_of_patience(wish, self._lanes.wait(wish.origin, wish.target), at_store=at_store)
+        return site
+
+    async def _site_within(self, seconds: float, wish: Wish) -> Site | None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                return await self._keeper.site(wish.origin)
+        return None
 
     async def _new_lane(self, pace_key: str, wish: Wish) -> Lane:
         """A lane that is made of what the store knows, which may take its time to tell."""
@@ -265,7 +273,14 @@ class Turns:
         with suppress(TimeoutError):
             async with asyncio.timeout(None if left is None else max(left, STORE_PATIENCE)):
                 return await self._lanes.lane(pace_key)
-        raise TooSoonError(wish.origin.host, MIN_RETRY_AFTER)
+        raise self._out_of_patience(wish, MIN_RETRY_AFTER, at_store=True)
+
+    def _out_of_patience(self, wish: Wish, wait: float, *, at_store: bool) -> TooSoonError | StoreError:
+        """As a lane has it: why somebody waited in vain."""
+        lost = self._lanes.lost if at_store else None
+        if lost is not None:
+            return StoreError(str(lost))
+        return TooSoonError(wish.origin.host, max(wait, MIN_RETRY_AFTER))
 
     def _left(self, wish: Wish) -> float | None:
         if wish.max_wait is None:

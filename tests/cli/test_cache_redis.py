@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 from tests.cli.conftest import CONTACT
 from tests.cli.test_cache import record
-from tests.redis_server import RedisServer, server_programs
+from tests.redis_server import RedisServer
 
 from robotgate import HostState, RobotsRecord
 from robotgate.cli import _store
@@ -19,7 +19,7 @@ from robotgate.cli._commands import robotgate
 from robotgate.stores.redis import RedisStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from pathlib import Path
 
     from tests.cli.conftest import LocalSite, Program
@@ -34,11 +34,10 @@ COMMANDS: Final = {
 }
 
 
-@pytest.fixture(scope="module", params=sorted(server_programs()))
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+@pytest.fixture
+def server(every_server: RedisServer) -> RedisServer:
     """One for all tests of this file."""
-    with RedisServer(tmp_path_factory.mktemp("redis"), program=server_programs()[request.param]) as server:
-        yield server
+    return every_server
 
 
 @pytest.fixture

@@ -9,22 +9,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 from redis.asyncio import Redis
-from tests.redis_server import RedisServer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from tests.cli.conftest import Program
+    from tests.redis_server import RedisServer
 
 OPERATORS_OWN = {b"robotgate:{0}:epoch:": b"another fleet's", b"robotgate-demo": b"whose?"}
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[RedisServer]:
-    """A server of its own."""
-    with RedisServer(tmp_path) as server:
-        yield server
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 from redis.asyncio import Redis
 from tests.fleet.conftest import ANSWER, DELAY, HOSTS, PAGES, WORKERS, orders
 from tests.fleet.fleet import Fleet
-from tests.fleet.proxy import Proxy
 from tests.fleet.site import Site
 from tests.fleet.worker import Order
+from tests.redis_proxy import Proxy
 
 if TYPE_CHECKING:
     from tests.redis_server import RedisServer
@@ -74,7 +74,7 @@ async def test_connections_that_break(redis: RedisServer) -> None:
         await fleet.ended()
     assert_polite(site, fleet)
     assert set(site.robots_requests.values()) == {1}
-    assert proxy.accepted > 2 * WORKERS
+    assert proxy.connections > 2 * WORKERS
 
 
 async def test_a_slow_way_to_the_server(redis: RedisServer) -> None:
@@ -84,11 +84,11 @@ async def test_a_slow_way_to_the_server(redis: RedisServer) -> None:
         Site(takes=ANSWER) as site,
         Fleet(orders(proxy.url, site.port, pages=FEW)) as fleet,
     ):
-        proxy.lag = DELAY / 10
+        proxy.delay = DELAY / 10
         await fleet.pages(FEW_TOTAL // 3)
         proxy.stall()
         await asyncio.sleep(1)
-        proxy.resume()
+        proxy.flow()
         await fleet.ended()
     assert_polite(site, fleet, total=FEW_TOTAL)
     assert set(site.robots_requests.values()) == {1}
@@ -97,7 +97,7 @@ async def test_a_slow_way_to_the_server(redis: RedisServer) -> None:
 async def test_everybody_is_late(redis: RedisServer) -> None:
     """A question and its answer take as long as the delay: nobody is there when it is his turn, and all get theirs."""
     async with Proxy(redis.port) as proxy, Site(takes=ANSWER) as site:
-        proxy.lag = DELAY / 2
+        proxy.delay = DELAY / 2
         fewer = [replace(order, hosts=HOSTS[:10]) for order in orders(proxy.url, site.port)]
         async with Fleet(fewer) as fleet:
             await fleet.ended()

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.redis_proxy import Proxy
-from tests.redis_server import RedisServer
 from tests.waiting import until
 
 from robotgate import (
     BlockCause,
     Event,
+    GateClosedError,
     HostBlocked,
     HostRecovered,
     HostUnavailableError,
@@ -26,10 +26,11 @@ from robotgate import (
 from robotgate.stores.redis import RedisStore
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Callable
 
     from tests.conftest import OpenGate
     from tests.gate.servers import Web
+    from tests.redis_server import RedisServer
 
     OpenStore = Callable[..., RedisStore]
 
@@ -42,13 +43,6 @@ AT_ONCE = 0.1
 """Seconds within which what asks nobody is answered, on a machine that is busy."""
 HEARD = 5.0
 """Seconds within which a word has reached every process; it is told to be two."""
-
-
-@pytest.fixture
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """A server of the test's own, which it may kill."""
-    with RedisServer(tmp_path_factory.mktemp("redis")) as server:
-        yield server
 
 
 @pytest.fixture
@@ -131,6 +125,24 @@ async def test_patience_ends_with_an_error(
     assert web.count(OTHER) == 1
 
 
+@pytest.mark.parametrize("max_wait", [0.0, 0.3])
+async def test_patience_of_a_caller_ends_with_the_same_error(
+    open_gate: OpenGate, open_store: OpenStore, server: RedisServer, max_wait: float
+) -> None:
+    """Not with a word on the pace: whoever waits for the store, or behind somebody who does, is told of the store."""
+    gate = await open_gate(store=open_store())
+    await gate.fetch(PAGE)
+    heard = listen(gate, StoreLost)
+    server.kill()
+    await hears(heard, StoreLost)
+    waiting = [gate.turn(PAGE, max_wait=max_wait).__aenter__() for _ in range(3)]
+    refused = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [type(error) for error in refused] == [StoreError] * 3
+    assert all(str(server.port) in str(error) for error in refused)
+    assert len({id(error) for error in refused}) == 3
+    server.start()
+
+
 async def test_server_that_answers_nobody(
     open_gate: OpenGate, open_store: OpenStore, server: RedisServer
 ) -> None:
@@ -148,6 +160,39 @@ async def test_server_that_answers_nobody(
     (await waiting).end()
     await hears(heard, StoreLost, StoreRecovered)
     await hears(heard_by_other, StoreLost, StoreRecovered)
+
+
+async def test_closing_a_gate_whose_pages_wait_for_the_server(
+    open_gate: OpenGate, open_store: OpenStore, server: RedisServer
+) -> None:
+    """They hear of it at once, the one that asks the server among them: nobody waits for what is not to be."""
+    gate = await open_gate(store=open_store())
+    await gate.fetch(PAGE)
+    server.pause()
+    waiting = [asyncio.ensure_future(gate.fetch(PAGE)) for _ in range(3)]
+    waiting.append(asyncio.ensure_future(gate.fetch(OTHER)))
+    done, _ = await asyncio.wait(waiting, timeout=0.2)
+    assert not done
+    await gate.aclose()
+    async with asyncio.timeout(1):
+        assert all(
+            isinstance(error, GateClosedError)
+            for error in await asyncio.gather(*waiting, return_exceptions=True)
+        )
+    server.resume()
+
+
+@pytest.mark.parametrize("url", [PAGE, OTHER])
+async def test_max_wait_holds_while_the_server_is_away(
+    open_gate: OpenGate, open_store: OpenStore, server: RedisServer, url: str
+) -> None:
+    """Whether the site's rules are known or not: a store is given a second more, and no robots.txt's time."""
+    gate = await open_gate(store=open_store())
+    await gate.fetch(PAGE)
+    server.kill()
+    async with asyncio.timeout(4):
+        with pytest.raises(StoreError, match=str(server.port)):
+            await gate.turn(url, max_wait=0.5).__aenter__()
 
 
 async def test_gate_that_opens_while_the_server_is_away(

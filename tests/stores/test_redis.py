@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from redis.asyncio import Redis
-from tests.redis_server import RedisServer, server_programs
+from tests.redis_server import RedisServer
 from tests.stores.redis_parts import becomes, fresh_prefix
 from tests.stores.test_redis_records import ORIGIN, RECORD
 
@@ -18,16 +18,13 @@ from robotgate.stores.redis import RedisStore
 from robotgate.testing import check_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from robotgate import RobotsRecord, Store
 
 
-@pytest.fixture(scope="module", params=sorted(server_programs()))
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+@pytest.fixture
+def server(every_server: RedisServer) -> RedisServer:
     """One for all tests of this file."""
-    with RedisServer(tmp_path_factory.mktemp("redis"), program=server_programs()[request.param]) as server:
-        yield server
+    return every_server
 
 
 async def test_by_url_it_does_all_that_it_says(server: RedisServer) -> None:

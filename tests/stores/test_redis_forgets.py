@@ -6,21 +6,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from redis.asyncio import Redis
 from tests.redis_server import RedisServer
+from tests.stores.linked import admin
 from tests.stores.redis_workers import HOST, Worker, fleet_of
 from tests.waiting import until
 
-from robotgate import HostState
+from robotgate import HostState, StoreError
 from robotgate.stores.redis import RedisStore
-from robotgate.stores.redis._wire import Operation
+from robotgate.stores.redis._keys import bucket_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
     from tests.stores.redis_workers import Fleet
@@ -29,30 +28,6 @@ DELAY: Final = 0.2
 AGREEMENT: Final = 2.0
 """Seconds that an established fleet has to tell again what it has under way, as in the script."""
 GRAIN: Final = 1e-5
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[RedisServer]:
-    """A server for one test, which may do to it as it likes."""
-    with RedisServer(tmp_path) as server:
-        yield server
-
-
-@pytest.fixture
-async def fleet(server: RedisServer) -> AsyncIterator[Fleet]:
-    """A fleet without workers."""
-    async with fleet_of(server) as fleet:
-        yield fleet
-
-
-@asynccontextmanager
-async def client_of(server: RedisServer) -> AsyncIterator[Redis]:
-    """A client of one's own."""
-    client = Redis.from_url(server.url)
-    try:
-        yield client
-    finally:
-        await client.aclose()
 
 
 async def eventually(is_so: Callable[[], Awaitable[bool]]) -> None:
@@ -64,7 +39,7 @@ async def eventually(is_so: Callable[[], Awaitable[bool]]) -> None:
 
 async def flush(server: RedisServer) -> None:
     """Have the server forget everything."""
-    async with client_of(server) as client:
+    async with admin(server) as client:
         await client.flushall()
 
 
@@ -129,7 +104,7 @@ async def test_idle_workers_see_it(fleet: Fleet) -> None:
         "b.example", HostState(blocked_at=until_at - 500, blocked_until_at=until_at, failures=2)
     )
     await one.heard()
-    async with client_of(fleet.server) as client:
+    async with admin(fleet.server) as client:
         await client.flushall()
         key = one.store._turns.calls._keys.host("b.example")
 
@@ -160,7 +135,7 @@ async def test_restarted_with_old_data(tmp_path: Path) -> None:
             one, two = await fleet.join(), await fleet.join()
             await one.visit(delay=DELAY)
             await one.heard()
-            async with client_of(server) as client:
+            async with admin(server) as client:
                 await client.save()
             await one.visit(delay=DELAY)
             await one.get("open.example", delay=DELAY)
@@ -186,7 +161,7 @@ async def test_turn_that_ended_while_the_server_was_away(tmp_path: Path) -> None
             await one.get(delay=DELAY)
             one.begin(delay=DELAY)
             await one.heard()
-            async with client_of(server) as client:
+            async with admin(server) as client:
                 await client.save()
             server.kill()
             asking = asyncio.create_task(two.ask(delay=DELAY))
@@ -206,7 +181,7 @@ async def test_host_that_was_thrown_out(tmp_path: Path, caplog: pytest.LogCaptur
             await until(lambda: one.store._turns.calls.may_evict)
             await one.visit(delay=DELAY)
             await asyncio.sleep(DELAY)
-            async with client_of(server) as client:
+            async with admin(server) as client:
                 await client.delete(one.store._turns.calls._keys.host(HOST))
             asked_at = two.clock.now()
             assert await two.get(delay=DELAY) - asked_at >= DELAY - GRAIN
@@ -232,7 +207,7 @@ async def test_nothing_is_thrown_out(
 
 async def test_server_that_does_not_tell(server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
     """Whose user may not ask for INFO is told so; what is missing counts as visited now, and all goes on."""
-    async with client_of(server) as client:
+    async with admin(server) as client:
         await client.acl_setuser(
             "blind", enabled=True, passwords=["+secret"], keys=["*"], categories=["+@all"], commands=["-info"]
         )
@@ -254,11 +229,25 @@ async def test_server_that_does_not_tell(server: RedisServer, caplog: pytest.Log
 async def test_wrong_kind_of_key(fleet: Fleet) -> None:
     """One thing that stands where a host should breaks that host's turns, with a message, and no other's."""
     one = await fleet.join()
-    async with client_of(fleet.server) as client:
-        await client.set(one.store._turns.calls._keys.epoch(0), b"nonsense")
-    await asyncio.gather(
-        *(one.store._turns.calls.of_host(Operation.LOAD, f"host{number}.example") for number in range(20))
-    )
+    async with admin(fleet.server) as client:
+        await client.set(one.store._turns.calls._keys.host("host7.example"), b"nonsense")
+    hosts = [f"host{number}.example" for number in range(20)]
+    # All at once: they travel in one batch.
+    answers = await asyncio.gather(*(one.ask(host, delay=0.0) for host in hosts), return_exceptions=True)
+    broken = {host: answer for host, answer in zip(hosts, answers, strict=True) if answer is not None}
+    assert list(broken) == ["host7.example"]
+    assert isinstance(broken["host7.example"], StoreError)
+    assert "something else" in str(broken["host7.example"])
+
+
+async def test_epoch_that_is_nonsense(fleet: Fleet) -> None:
+    """It is begun anew, as if it had been lost."""
+    one = await fleet.join()
+    bucket = bucket_of(HOST)
+    async with admin(fleet.server) as client:
+        await client.set(one.store._turns.calls._keys.epoch(bucket), b"nonsense")
+    asked_at = one.clock.now()
+    assert await one.get(delay=DELAY) - asked_at >= AGREEMENT + DELAY - 0.1
 
 
 def _poke(worker: Worker) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 from redis.asyncio import Redis
-from tests.redis_server import RedisServer, server_programs
+from tests.redis_server import RedisServer
 from tests.stores.redis_parts import Member, becomes, fresh_prefix, member
 from tests.stores.test_redis_records import ORIGIN, OTHER, RECORD
 from tests.waiting import until
@@ -21,7 +21,7 @@ from robotgate.stores.redis._listing import Listing
 from robotgate.stores.redis._records import SCRIPT, places
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
 
     from robotgate import Origin
 
@@ -31,11 +31,10 @@ SOON: Final = 5.0
 """Seconds after which what should come at once is taken not to, on a machine that is busy with other things."""
 
 
-@pytest.fixture(scope="module", params=sorted(server_programs()))
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+@pytest.fixture
+def server(every_server: RedisServer) -> RedisServer:
     """One for all tests of this file."""
-    with RedisServer(tmp_path_factory.mktemp("redis"), program=server_programs()[request.param]) as server:
-        yield server
+    return every_server
 
 
 @pytest.fixture

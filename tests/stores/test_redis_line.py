@@ -9,14 +9,12 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from tests.redis_server import RedisServer
-from tests.stores.redis_workers import HOST, Worker, fleet_of
+from tests.stores.redis_workers import HOST, Worker
 
 from robotgate import SystemClock
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
+    from tests.redis_server import RedisServer
     from tests.stores.redis_workers import Fleet
 
     from robotgate.stores.redis import RedisStore
@@ -26,18 +24,10 @@ GRACE: Final = 0.25
 GRAIN: Final = 1e-5
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """A server for all tests here, each of which has a prefix of its own."""
-    with RedisServer(tmp_path_factory.mktemp("redis")) as server:
-        yield server
-
-
 @pytest.fixture
-async def fleet(server: RedisServer) -> AsyncIterator[Fleet]:
-    """A fleet without workers."""
-    async with fleet_of(server) as fleet:
-        yield fleet
+def server(every_server: RedisServer) -> RedisServer:
+    """One for all tests of this file."""
+    return every_server
 
 
 def check_gaps(visits: list[tuple[float, float]], delay: float) -> None:

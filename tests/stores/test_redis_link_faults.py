@@ -34,7 +34,7 @@ from robotgate.stores.redis._client import COMMANDS, client_of
 from robotgate.stores.redis._script import Script
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
 WRITE = Script(b"redis.call('set', KEYS[1], ARGV[1]) return {''}", keys_per_call=1)
@@ -46,13 +46,6 @@ def _impatience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_link, "FIRST_PAUSE", 0.01)
     monkeypatch.setattr(_link, "LAST_PAUSE", 0.02)
     monkeypatch.setattr(_link, "CLOSING", 0.2)
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[RedisServer]:
-    """A server of the test's own."""
-    with RedisServer(tmp_path) as server:
-        yield server
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ import weakref
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from tests.redis_server import RedisServer
 from tests.stores.redis_workers import HOST, Worker, fleet_of
 from tests.waiting import until
 
@@ -19,27 +18,11 @@ from robotgate import HostState, StoreError
 from robotgate.stores.redis import RedisStore
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-    from pathlib import Path
-
+    from tests.redis_server import RedisServer
     from tests.stores.redis_workers import Fleet
 
 DELAY: Final = 0.1
 GRAIN: Final = 1e-5
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[RedisServer]:
-    """A server for one test, which may do to it as it likes."""
-    with RedisServer(tmp_path) as server:
-        yield server
-
-
-@pytest.fixture
-async def fleet(server: RedisServer) -> AsyncIterator[Fleet]:
-    """A fleet without workers."""
-    async with fleet_of(server) as fleet:
-        yield fleet
 
 
 async def lose(fleet: Fleet) -> None:
@@ -266,3 +249,16 @@ async def test_closing_without_a_server(fleet: Fleet) -> None:
     async with asyncio.timeout(5):
         await one.store.aclose()
     assert HOST not in one.store._turns.open
+
+
+@pytest.mark.parametrize("degraded", ["wait", "local"])
+async def test_closing_a_store_that_never_met_its_server(server: RedisServer, degraded: str) -> None:
+    """What it would tell is lost, but nobody waits for that as long as for a turn."""
+    server.kill()
+    store = RedisStore(server.url, patience=30.0, degraded=degraded)
+    if degraded == "local":
+        # Who goes on by himself knows by now that it is lost.
+        assert await store.load_host(HOST) is None
+    store.remember_host(HOST, HostState(visits=1))
+    async with asyncio.timeout(5):
+        await store.aclose()

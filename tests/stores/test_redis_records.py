@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from tests.redis_server import RedisServer, server_programs
 from tests.stores.redis_parts import DAY, Member, fresh_prefix, member
 
 from robotgate import HostState, Origin, Outcome, RobotsRecord
@@ -22,7 +21,9 @@ from robotgate.stores.redis._listing import Listing
 from robotgate.stores.redis._records import SCRIPT, packed, places, useful_for
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
+
+    from tests.redis_server import RedisServer
 
 ORIGIN: Final = Origin("https", "a.example", 443)
 OTHER: Final = Origin("http", "a.example", 8080)
@@ -40,11 +41,10 @@ RECORD: Final = RobotsRecord(
 )
 
 
-@pytest.fixture(scope="module", params=sorted(server_programs()))
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+@pytest.fixture
+def server(every_server: RedisServer) -> RedisServer:
     """One for all tests of this file."""
-    with RedisServer(tmp_path_factory.mktemp("redis"), program=server_programs()[request.param]) as server:
-        yield server
+    return every_server
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from aiohttp import web as aiohttp_web
 from redis.asyncio import Redis
-from tests.redis_server import RedisServer, server_programs
 from tests.stores.redis_parts import becomes, fresh_prefix
 from tests.waiting import until
 
@@ -23,10 +22,11 @@ from robotgate.stores.redis import RedisStore
 from robotgate.stores.redis._keys import Keys
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
 
     import aiohttp
     from tests.gate.servers import Web
+    from tests.redis_server import RedisServer
 
     from robotgate._robots import RobotsKeeper
 
@@ -37,11 +37,10 @@ RULES: Final = "User-agent: *\nDisallow: /private\n"
 ORIGIN: Final = Origin("http", HOST, 80)
 
 
-@pytest.fixture(scope="module", params=sorted(server_programs()))
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+@pytest.fixture
+def server(every_server: RedisServer) -> RedisServer:
     """One for all tests of this file."""
-    with RedisServer(tmp_path_factory.mktemp("redis"), program=server_programs()[request.param]) as server:
-        yield server
+    return every_server
 
 
 class Fleet:

@@ -8,15 +8,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from tests.redis_server import RedisServer
-from tests.stores.redis_workers import HOST, fleet_of
+from tests.stores.redis_workers import HOST
 
 from robotgate import HostState, OptionError, Postponed, StoreError
 from robotgate.stores.redis import Degraded, RedisStore
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
+    from tests.redis_server import RedisServer
     from tests.stores.redis_workers import Fleet, Worker
 
 DELAY: Final = 0.2
@@ -25,18 +23,10 @@ GRAIN: Final = 1e-5
 LEASE: Final = 1.0
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """A server for all tests here, each of which has a prefix of its own."""
-    with RedisServer(tmp_path_factory.mktemp("redis")) as server:
-        yield server
-
-
 @pytest.fixture
-async def fleet(server: RedisServer) -> AsyncIterator[Fleet]:
-    """A fleet without workers."""
-    async with fleet_of(server) as fleet:
-        yield fleet
+def server(every_server: RedisServer) -> RedisServer:
+    """One for all tests of this file."""
+    return every_server
 
 
 async def due(worker: Worker, delay: float = DELAY) -> None:

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 COMMANDS: Final = ("scan",)
 """What is asked of the server, and only where all that it keeps is listed."""
-PAGE: Final = 100
-"""Records or hosts that are asked for at once where all are."""
 TIMEOUT: Final = 5.0
 """Seconds for the server to look at some of its keys."""
 _LOOKED_AT: Final = b"1000"

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from robotgate._checks import check_patience, check_seconds, check_text, check_whole
 from robotgate._clock import SystemClock
-from robotgate._errors import OptionError, StoreError
+from robotgate._errors import StoreError
 from robotgate._ports import Pruned
 from robotgate.stores.memory import MemoryStore
 from robotgate.stores.redis._blocks import Blocks
 from robotgate.stores.redis._client import client_of, given_client
+from robotgate.stores.redis._contents import Contents
 from robotgate.stores.redis._keys import Keys
 from robotgate.stores.redis._lease import Leases
-from robotgate.stores.redis._link import Link
-from robotgate.stores.redis._listing import PAGE, Listing
+from robotgate.stores.redis._link import CLOSING, Link
+from robotgate.stores.redis._listing import Listing
 from robotgate.stores.redis._records import Records
 from robotgate.stores.redis._reports import Reports
 from robotgate.stores.redis._server_clock import ServerClock
+from robotgate.stores.redis._settings import (
+    LEASE,
+    MAX_AGE,
+    MAX_HOSTS,
+    PATIENCE,
+    ROBOTS_LEASE,
+    Degraded,
+    check_settings,
+    degraded_of,
+)
 from robotgate.stores.redis._signals import Signals
 from robotgate.stores.redis._turns import Turns
 
@@ -35,26 +44,8 @@ if TYPE_CHECKING:
     from robotgate._ports import Clock, Postponed
     from robotgate._urls import Origin
 
-LEASE: Final = 60.0
-LEAST_LEASE: Final = 1.0
-ROBOTS_LEASE: Final = 30.0
-"""Seconds that a worker which dies while it asks for a robots.txt keeps the others from asking, at most."""
-PATIENCE: Final = 30.0
-MAX_AGE: Final = 31 * 24 * 3600.0
-LEAST_MAX_AGE: Final = 3600.0
-MAX_HOSTS: Final = 100_000
 BLOCKS_BUCKET: Final = 0
 """Where what belongs to the fleet as a whole is."""
-
-
-class Degraded(StrEnum):
-    """What a store does while its server cannot be reached."""
-
-    WAIT = "wait"
-    """Turns wait, for as long as `patience`, and then fail with `StoreError`."""
-    LOCAL = "local"
-    """Each process goes on by itself, at the delay times the number of workers there were: together they keep the mean
-    rate, but not every gap."""
 
 
 class RedisStore:
@@ -87,12 +78,8 @@ class RedisStore:
         degraded: Degraded | str = Degraded.WAIT,
         clock: Clock | None = None,
     ) -> None:
-        check_text("prefix", prefix)
-        _check_at_least("lease", lease, LEAST_LEASE)
-        check_patience("patience", patience)
-        _check_at_least("max_age", max_age, LEAST_MAX_AGE)
-        check_whole("max_hosts", max_hosts, least=1)
-        self.degraded = _degraded(degraded)
+        check_settings(prefix=prefix, lease=lease, patience=patience, max_age=max_age, max_hosts=max_hosts)
+        self.degraded = degraded_of(degraded)
         self._owns_client = isinstance(client_or_url, str)
         self._client = (
             client_of(client_or_url, option="client_or_url")
@@ -122,6 +109,7 @@ class RedisStore:
             max_hosts=max_hosts,
             goes_on=self.degraded is Degraded.LOCAL,
         )
+        self._contents = Contents(self._listing, self._records, self._turns)
         self._blocks = Blocks(self._link, keys, clock=ServerClock(), now=clock.now, keep=max_age)
         self._turns.calls.on_epoch = self._renewed
         self._memory = MemoryStore(max_hosts=max_hosts)
@@ -258,11 +246,8 @@ class RedisStore:
             StoreError: the server cannot be reached.
         """
         self._check()
-        origins = await self._listing.origins()
-        for start in range(0, len(origins), PAGE):
-            for record in await asyncio.gather(*map(self._records.load, origins[start : start + PAGE])):
-                if record is not None:
-                    yield record
+        async for record in self._contents.records():
+            yield record
 
     async def hosts(self) -> AsyncIterator[tuple[str, HostState]]:
         """All hosts with their states, by pace key.
@@ -271,14 +256,8 @@ class RedisStore:
             StoreError: the server cannot be reached.
         """
         await self._opened()
-        await self._turns.caught_up()
-        pace_keys = await self._listing.pace_keys()
-        for start in range(0, len(pace_keys), PAGE):
-            page = pace_keys[start : start + PAGE]
-            states = await asyncio.gather(*map(self._turns.written, page))
-            for pace_key, state in zip(page, states, strict=True):
-                if state is not None:
-                    yield pace_key, state
+        async for host in self._contents.hosts():
+            yield host
 
     async def origins_of(self, host: str) -> list[Origin]:
         """The origins of one host of which there is a record, by port and scheme.
@@ -313,10 +292,7 @@ class RedisStore:
             StoreError: the server cannot be reached.
         """
         await self._opened()
-        # Its reply comes behind all that was told of the host, which must not arrive after it is forgotten.
-        was_written = await self._turns.written(pace_key) is not None
-        was_known = self._turns.memory.forget(pace_key)
-        return await self._records.forget_host(pace_key) or was_written or was_known
+        return await self._contents.forget_host(pace_key)
 
     async def prune(self, *, now: float) -> Pruned:
         """Nothing: each key has its own end in the server, and goes by itself."""
@@ -326,8 +302,9 @@ class RedisStore:
         """Tell the server what it has yet to hear, and let go of the connection."""
         if not self._is_closed:
             if not self._is_open and self._turns.publishing.has_news:
-                with suppress(StoreError):
-                    await self.open()
+                with suppress(StoreError, TimeoutError):
+                    async with asyncio.timeout(CLOSING):
+                        await self.open()
             self._is_closed = True
             self._turns.close()
             await self._blocks.aclose()
@@ -373,17 +350,3 @@ class RedisStore:
     def _check(self) -> None:
         if self._is_closed:
             raise StoreError("the store was closed; make another")
-
-
-def _check_at_least(name: str, value: float, least: float) -> None:
-    check_seconds(name, value)
-    if value < least:
-        raise OptionError(f"{name}={value!r}: give {least:g} seconds or more")
-
-
-def _degraded(value: Degraded | str) -> Degraded:
-    try:
-        return Degraded(value)
-    except ValueError:
-        choices = ", ".join(repr(choice.value) for choice in Degraded)
-        raise OptionError(f"degraded={value!r}: give one of {choices}") from None
