@@ -22,10 +22,8 @@ if TYPE_CHECKING:
 SCRIPT: Final = load("turns", keys_per_call=2)
 
 COMMANDS: Final = (
+    "del",
     "get",
-    "hdel",
-    "hgetall",
-    "hset",
     "info",
     "pexpire",
     "set",
