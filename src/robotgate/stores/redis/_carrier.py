@@ -146,7 +146,7 @@ class Carrier:
         del batch.groups[sha]
 
     def _reject(self, call: Call, found: Fault) -> None:
-        if call.reply is None:
+        if call.must_arrive:
             # Repeated, it would fail for ever, and nothing behind it would arrive.
             _logger.warning("%s. A message to it is lost", found.error)
         call.reject(found.error)
