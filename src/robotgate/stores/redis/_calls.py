@@ -101,7 +101,8 @@ class Waiting:
             if size > MAX_BYTES and taken:
                 break
             taken.append(calls.popleft())
-            self._kept -= call.must_arrive
+        if self._kept:
+            self._kept -= sum(call.must_arrive for call in taken)
         return Batch(taken)
 
     def put_back(self, batch: Batch) -> None:

@@ -16,7 +16,16 @@ WINDOW: Final = 5.0
 class ServerClock:
     """Tells an instant of one clock by the other, and is never early."""
 
-    __slots__ = ("_earlier_least", "_earlier_most", "_least", "_lower", "_most", "_since_at", "ahead", "is_known")
+    __slots__ = (
+        "_earlier_least",
+        "_earlier_most",
+        "_least",
+        "_lower",
+        "_most",
+        "_since_at",
+        "ahead",
+        "is_known",
+    )
 
     def __init__(self) -> None:
         self.is_known = False
