@@ -75,7 +75,7 @@ async def test_what_waits_is_sent_before_anybody_goes_on(server: RedisServer) ->
         second = link.ask(ECHO, (KEY,), b"2", heard=lambda _: waiting.append(len(link._waiting)))
         assert len(link._waiting) == 1
         server.resume()
-        assert await asyncio.gather(first, second) == [b"1", b"2"]
+        assert [*await asyncio.gather(first, second)] == [b"1", b"2"]
         assert waiting == [0, 0]
 
 
