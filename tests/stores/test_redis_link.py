@@ -64,6 +64,38 @@ async def test_replies_are_octets(server: RedisServer, protocol: int, decode: bo
         assert await link.ask(ECHO, (KEY,), long) == long
 
 
+async def test_what_waits_is_sent_before_anybody_goes_on(server: RedisServer) -> None:
+    """The server works on the next batch while replies of the last one are dealt out."""
+    async with linked(server.url) as link:
+        await link.ask(ECHO, (KEY,), b"")
+        waiting: list[int] = []
+        server.pause()
+        first = link.ask(ECHO, (KEY,), b"1", heard=lambda _: waiting.append(len(link._waiting)))
+        await settle()
+        second = link.ask(ECHO, (KEY,), b"2", heard=lambda _: waiting.append(len(link._waiting)))
+        assert len(link._waiting) == 1
+        server.resume()
+        assert [*await asyncio.gather(first, second)] == [b"1", b"2"]
+        assert waiting == [0, 0]
+
+
+async def test_who_hears_of_a_reply_does_so_before_who_waits(server: RedisServer) -> None:
+    """And though who waited has stopped; or where nobody ever did."""
+    heard: list[bytes | str | None] = []
+    async with linked(server.url) as link:
+        reply = link.ask(ECHO, (KEY,), b"1", heard=heard.append)
+        reply.add_done_callback(lambda _: heard.append("waited"))
+        await reply
+        await settle()
+        assert heard == [b"1", "waited"]
+        link.ask(ECHO, (KEY,), b"2", heard=heard.append).cancel()
+        link.call(ECHO, (KEY,), b"3", heard.append)
+        await link.ask(ECHO, (KEY,), b"")
+    assert heard[2:] == [b"2", b"3"]
+    link.call(ECHO, (KEY,), b"4", heard.append)
+    assert heard[4:] == [None]
+
+
 async def test_calls_of_one_turn_of_the_loop_travel_together(server: RedisServer) -> None:
     """In one command, once the server knows the script; what comes meanwhile, in the next."""
     async with linked(server.url) as link:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from struct import calcsize
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -35,8 +36,10 @@ def test_layouts(name: str) -> None:
 
 def test_sizes() -> None:
     """Where a layout follows another, the script counts its octets."""
-    assert int(lua_constant("HEAD_SIZE")) == _wire.HEAD.size
-    assert f"head.id:sub(1, {_wire.WORKER_OCTETS})" in LUA
+    assert f"worker = id:sub(1, {_wire.WORKER_OCTETS})" in LUA
+    for name in ("HEAD", "HOST", "STATE", "HELD", "PLACE"):
+        layout = re.sub(r"c(\d+)", r"\1s", lua_constant(name).strip("'"))
+        assert int(lua_constant(f"{name}_SIZE")) == calcsize(layout)
 
 
 def test_operations() -> None:

@@ -11,7 +11,7 @@ from robotgate.stores.redis._line import packed
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from robotgate.stores.redis._script import Script
 
@@ -24,20 +24,33 @@ _logger: Final = logging.getLogger("robotgate.stores")
 
 
 class Call(NamedTuple):
-    """One call of a script; without a reply, one that must arrive."""
+    """One call of a script. Somebody waits for its reply, or wants to hear of it, or both; if nobody does, it must
+    arrive.
+    """
 
     script: Script
     keys: Sequence[bytes]
     argument: bytes
     reply: asyncio.Future[bytes] | None
+    heard: Callable[[bytes | None], object] | None = None
+    """Called with the reply, at once and whoever still waits; with None if there is none."""
+
+    @property
+    def must_arrive(self) -> bool:
+        """Whether it is sent again until it has arrived."""
+        return self.reply is None and self.heard is None
 
     def settle(self, reply: bytes) -> None:
         """Give its reply to who waits for it."""
+        if self.heard is not None:
+            self.heard(reply)
         if self.reply is not None and not self.reply.done():
             self.reply.set_result(reply)
 
     def reject(self, error: StoreError) -> None:
         """Tell who waits for it why it failed."""
+        if self.heard is not None:
+            self.heard(None)
         if self.reply is not None and not self.reply.done():
             # Of his own: what is raised in several tasks gathers the traces of all.
             self.reply.set_exception(StoreError(*error.args))
@@ -72,7 +85,7 @@ class Waiting:
     def add(self, call: Call) -> None:
         """Put a call behind all others. Of calls that must arrive, the oldest go when they are too many."""
         self._calls.append(call)
-        if call.reply is None:
+        if call.must_arrive:
             self._kept += 1
             if self._kept > MAX_KEPT:
                 self._lose_oldest()
@@ -88,20 +101,21 @@ class Waiting:
             if size > MAX_BYTES and taken:
                 break
             taken.append(calls.popleft())
-            self._kept -= call.reply is None
+        if self._kept:
+            self._kept -= sum(call.must_arrive for call in taken)
         return Batch(taken)
 
     def put_back(self, batch: Batch) -> None:
         """Let what is left of a batch wait again, before all others."""
         calls = batch.left()
         self._calls.extendleft(reversed(calls))
-        self._kept += sum(call.reply is None for call in calls)
+        self._kept += sum(call.must_arrive for call in calls)
 
     def fail(self, error: StoreError | None) -> None:
         """Keep what must arrive; all others hear the error, or nothing, if there is none."""
         calls, self._calls = self._calls, deque()
         for call in calls:
-            if call.reply is None:
+            if call.must_arrive:
                 self._calls.append(call)
             elif error is not None:
                 call.reject(error)
@@ -111,7 +125,7 @@ class Waiting:
         self._has_warned = False
 
     def _lose_oldest(self) -> None:
-        oldest = next(index for index, call in enumerate(self._calls) if call.reply is None)
+        oldest = next(index for index, call in enumerate(self._calls) if call.must_arrive)
         del self._calls[oldest]
         self._kept -= 1
         if not self._has_warned:

@@ -22,7 +22,7 @@ _logger: Final = logging.getLogger("robotgate.stores")
 
 
 class Carrier:
-    """Runs the scripts of a batch, whose calls it settles as their replies come.
+    """Runs the scripts of a batch, whose calls it settles once their replies have come, and the next batch is sent.
 
     Args:
         client: whose connections are copied.
@@ -111,16 +111,21 @@ class Carrier:
                 del batch.groups[sha]
             return None
         if isinstance(reply, list) and len(reply) == len(calls):
-            for call, answer in zip(calls, reply, strict=True):
-                if isinstance(answer, bytes):
-                    call.settle(answer)
-                else:
-                    self._reject(call, self._senseless(answer))
+            # What waits is sent before: so the server works on it while they go on who have waited for these.
+            asyncio.get_running_loop().call_soon(self._settle, calls, reply)
         else:
             for call in calls:
                 self._reject(call, self._senseless(reply))
         del batch.groups[sha]
         return None
+
+    def _settle(self, calls: list[Call], replies: list[object]) -> None:
+        """Give each call its own reply."""
+        for call, answer in zip(calls, replies, strict=True):
+            if isinstance(answer, bytes):
+                call.settle(answer)
+            else:
+                self._reject(call, self._senseless(answer))
 
     async def _singly(self, batch: Batch, calls: list[Call]) -> None:
         """Have the server run a script once for each call."""
@@ -146,7 +151,7 @@ class Carrier:
         del batch.groups[sha]
 
     def _reject(self, call: Call, found: Fault) -> None:
-        if call.reply is None:
+        if call.must_arrive:
             # Repeated, it would fail for ever, and nothing behind it would arrive.
             _logger.warning("%s. A message to it is lost", found.error)
         call.reject(found.error)

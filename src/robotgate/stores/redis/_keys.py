@@ -44,7 +44,7 @@ class Keys:
         return self._key(bucket, "epoch", "")
 
     def host(self, pace_key: str) -> bytes:
-        """All that is known of a host, its requests under way, and who waits for it: a hash."""
+        """All that is known of a host, its requests under way, and who waits for it, in one string."""
         return self._key(bucket_of(pace_key), "host", pace_key)
 
     def hosts_of(self, bucket: int) -> bytes:

@@ -85,10 +85,20 @@ class Link:
         """Have it told once when the server is lost, and once, with None, when it is back."""
         self._callbacks.append(callback)
 
-    def ask(self, script: Script, keys: Sequence[bytes], argument: bytes) -> asyncio.Future[bytes]:
+    def ask(
+        self,
+        script: Script,
+        keys: Sequence[bytes],
+        argument: bytes,
+        *,
+        heard: Callable[[bytes | None], object] | None = None,
+    ) -> asyncio.Future[bytes]:
         """Have a call made, and its reply.
 
         Who stops waiting stops no call: once it is on its way, its reply may be an offer that has to be turned down.
+
+        Args:
+            heard: called with the reply before anybody goes on who waits for it; with None if there is none.
 
         Raises:
             StoreError: (the future) the server was away for too long, or refused it; or the link was closed.
@@ -96,17 +106,18 @@ class Link:
         """
         loop = self._bind()
         reply: asyncio.Future[bytes] = loop.create_future()
-        call = Call(script, keys, argument, reply)
-        if self._is_closed:
-            call.reject(self._closed())
-            return reply
-        if self._loss is not None and self._loss.has_given_up:
-            call.reject(self._loss.error)
-        else:
-            self._waiting.add(call)
-        if self._sending is None:
-            self._start(loop)
+        self._add(Call(script, keys, argument, reply, heard), loop)
         return reply
+
+    def call(
+        self, script: Script, keys: Sequence[bytes], argument: bytes, heard: Callable[[bytes | None], object]
+    ) -> None:
+        """As `ask`, where nobody waits: `heard` is all, and takes less time than a future.
+
+        Raises:
+            StoreError: another event loop uses the link.
+        """
+        self._add(Call(script, keys, argument, None, heard), self._bind())
 
     def tell(self, script: Script, keys: Sequence[bytes], argument: bytes) -> None:
         """Have a call made that must arrive, and whose reply does not matter. It is sent again until it has arrived,
@@ -135,6 +146,17 @@ class Link:
             self._closing = loop.create_task(self._close())
         # Whoever is cancelled here ends nothing but his own waiting.
         await asyncio.wait({self._closing})
+
+    def _add(self, call: Call, loop: asyncio.AbstractEventLoop) -> None:
+        if self._is_closed:
+            call.reject(self._closed())
+            return
+        if self._loss is not None and self._loss.has_given_up:
+            call.reject(self._loss.error)
+        else:
+            self._waiting.add(call)
+        if self._sending is None:
+            self._start(loop)
 
     def _bind(self) -> asyncio.AbstractEventLoop:
         loop = asyncio.get_running_loop()

@@ -84,7 +84,7 @@ class Publishing:
         told = news(known, state, self._calls.server)
         if told is not None:
             on_failure = partial(self._untold.add, pace_key)
-            self._calls.of_host(Operation.MERGE, pace_key, told, on_failure=on_failure)
+            self._calls.tell(Operation.MERGE, pace_key, told, on_failure=on_failure)
 
     def defer(self, pace_key: str) -> None:
         """Tell all that is known of a host once the server is back."""
@@ -100,7 +100,7 @@ class Publishing:
             return
         turn.held_at, turn.is_booked = monotonic(), True
         body = _bodies.open_turn(turn, self._calls.server, lease=self._lease)
-        self._calls.of_host(Operation.HOLD, turn.pace_key, body, turn=turn.id)
+        self._calls.tell(Operation.HOLD, turn.pace_key, body, turn=turn.id)
 
     def survey(self) -> asyncio.Future[list[bytes]]:
         """Hear of all buckets, so that those which are new are begun now and not when they are first needed; then tell
@@ -158,7 +158,7 @@ class Publishing:
             return
         pace_key, body, flags = end
         on_failure = partial(self._unfinished.__setitem__, turn, end)
-        self._calls.of_host(Operation.FINISH, pace_key, body, turn=turn, flags=flags, on_failure=on_failure)
+        self._calls.tell(Operation.FINISH, pace_key, body, turn=turn, flags=flags, on_failure=on_failure)
 
     def _hold_again(self) -> None:
         # Looked at twice as often as they are to be held, so that none is held later than it should be.

@@ -16,10 +16,22 @@ WINDOW: Final = 5.0
 class ServerClock:
     """Tells an instant of one clock by the other, and is never early."""
 
-    __slots__ = ("_earlier_least", "_earlier_most", "_least", "_most", "_since_at", "is_known")
+    __slots__ = (
+        "_earlier_least",
+        "_earlier_most",
+        "_least",
+        "_lower",
+        "_most",
+        "_since_at",
+        "ahead",
+        "is_known",
+    )
 
     def __init__(self) -> None:
         self.is_known = False
+        self.ahead = 0.0
+        """Seconds by which ours is ahead, at the most."""
+        self._lower = 0.0
         self._least = self._earlier_least = 0.0
         self._most = self._earlier_most = 0.0
         self._since_at = 0.0
@@ -27,16 +39,21 @@ class ServerClock:
     def note(self, *, asked_at: float, told_at: float, heard_at: float) -> None:
         """Take in a reply: when it was asked for and heard of by our clock, and the server's time in it."""
         least, most = asked_at - told_at, heard_at - told_at
+        is_of_window = 0 <= heard_at - self._since_at < WINDOW
+        if self.is_known and is_of_window and least <= self._least and most >= self._most:
+            # As most: it has taken longer than others.
+            return
         if not self.is_known or least > self.ahead or most < self._lower:
             # Nothing fits both what was learnt before and this: one of the clocks was set.
             self.is_known = True
             self._restart(least, most, heard_at)
             return
-        if not 0 <= heard_at - self._since_at < WINDOW:
+        if is_of_window:
+            self._least, self._most = max(self._least, least), min(self._most, most)
+        else:
             self._earlier_least, self._earlier_most = self._least, self._most
             self._least, self._most, self._since_at = least, most, heard_at
-            return
-        self._least, self._most = max(self._least, least), min(self._most, most)
+        self._reckon()
 
     def restart(self) -> None:
         """Forget all: it is another server, or may be."""
@@ -50,16 +67,12 @@ class ServerClock:
         """An instant of ours by the server's clock, not too early."""
         return at - self._lower
 
-    @property
-    def ahead(self) -> float:
-        """Seconds by which ours is ahead, at the most."""
-        return min(self._most, self._earlier_most)
-
-    @property
-    def _lower(self) -> float:
-        return max(self._least, self._earlier_least)
-
     def _restart(self, least: float, most: float, at: float) -> None:
         self._least = self._earlier_least = least
         self._most = self._earlier_most = most
         self._since_at = at
+        self._reckon()
+
+    def _reckon(self) -> None:
+        self.ahead = min(self._most, self._earlier_most)
+        self._lower = max(self._least, self._earlier_least)

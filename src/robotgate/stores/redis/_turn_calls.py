@@ -22,10 +22,8 @@ if TYPE_CHECKING:
 SCRIPT: Final = load("turns", keys_per_call=2)
 
 COMMANDS: Final = (
+    "del",
     "get",
-    "hdel",
-    "hgetall",
-    "hset",
     "info",
     "pexpire",
     "set",
@@ -96,59 +94,76 @@ class TurnCalls:
         flags: Flag = Flag.NONE,
         on_failure: Callable[[], object] | None = None,
     ) -> asyncio.Future[bytes]:
-        """Have something done with a host.
+        """Have something done with a host, and what comes of it.
 
         Args:
             on_failure: called if nobody can tell whether it was done.
         """
-        head = self._head(operation, flags, turn or self._nobody)
-        # As `Keys.host`, in less time.
-        name = text(pace_key)
-        bucket = crc32(name) % BUCKETS
-        return self._call(bucket, self._host_keys[bucket] + name, head + body, on_failure)
+        bucket, key = self._place_of(pace_key)
+        argument = self._head(operation, flags, turn or self._nobody) + body
+        heard = partial(self._heard, bucket, self._clock.now(), on_failure)
+        return self._link.ask(SCRIPT, (self._epoch_keys[bucket], key), argument, heard=heard)
+
+    def tell(
+        self,
+        operation: Operation,
+        pace_key: str,
+        body: bytes = b"",
+        *,
+        turn: bytes | None = None,
+        flags: Flag = Flag.NONE,
+        on_failure: Callable[[], object] | None = None,
+    ) -> None:
+        """As `of_host`, where nobody waits."""
+        bucket, key = self._place_of(pace_key)
+        argument = self._head(operation, flags, turn or self._nobody) + body
+        heard = partial(self._heard, bucket, self._clock.now(), on_failure)
+        self._link.call(SCRIPT, (self._epoch_keys[bucket], key), argument, heard)
 
     def look(self, bucket: int) -> asyncio.Future[bytes]:
         """Hear of a bucket's epoch, and begin it if it is the first."""
         head = self._head(Operation.LOOK, Flag.NONE, self._nobody)
-        return self._call(bucket, self._epoch_keys[bucket], head)
+        return self._ask(bucket, self._epoch_keys[bucket], head)
 
     def beat(self, flags: Flag) -> asyncio.Future[bytes]:
         """Give a sign of life."""
         head = self._head(Operation.BEAT, flags, self._nobody)
-        return self._call(0, self._keys.fleet("workers"), head)
+        return self._ask(0, self._keys.fleet("workers"), head)
 
     def _head(self, operation: int, flags: int, turn: bytes) -> bytes:
         # Added, not joined: these are never set, and flags that are joined take as long as all the rest.
         return HEAD.pack(operation, flags + self._flags, turn, self._keep)
 
-    def _call(
-        self, bucket: int, key: bytes, argument: bytes, on_failure: Callable[[], object] | None = None
-    ) -> asyncio.Future[bytes]:
-        reply = self._link.ask(SCRIPT, (self._epoch_keys[bucket], key), argument)
-        reply.add_done_callback(partial(self._heard, bucket, self._clock.now(), on_failure))
-        return reply
+    def _place_of(self, pace_key: str) -> tuple[int, bytes]:
+        """A host's bucket, and its key: as `Keys.host`, in less time."""
+        name = text(pace_key)
+        bucket = crc32(name) % BUCKETS
+        return bucket, self._host_keys[bucket] + name
+
+    def _ask(self, bucket: int, key: bytes, argument: bytes) -> asyncio.Future[bytes]:
+        heard = partial(self._heard, bucket, self._clock.now(), None)
+        return self._link.ask(SCRIPT, (self._epoch_keys[bucket], key), argument, heard=heard)
 
     def _heard(
-        self,
-        bucket: int,
-        asked_at: float,
-        on_failure: Callable[[], object] | None,
-        reply: asyncio.Future[bytes],
+        self, bucket: int, asked_at: float, on_failure: Callable[[], object] | None, reply: bytes | None
     ) -> None:
-        if reply.cancelled() or reply.exception() is not None:
+        if reply is None:
             if on_failure is not None:
                 on_failure()
             return
-        _, told_at, epoch = DONE.unpack_from(reply.result())
-        known = self._epochs.get(bucket)
-        if epoch != known:
-            self._epochs[bucket] = epoch
-            self._reckon_flags()
-            if known is not None:
-                # It may be another server, with another clock.
-                self.server.restart()
-                self.on_epoch(bucket)
+        _, told_at, epoch = DONE.unpack_from(reply)
+        if epoch != self._epochs.get(bucket):
+            self._take_in(bucket, epoch)
         self.server.note(asked_at=asked_at, told_at=told_at, heard_at=self._clock.now())
+
+    def _take_in(self, bucket: int, epoch: float) -> None:
+        is_known = bucket in self._epochs
+        self._epochs[bucket] = epoch
+        self._reckon_flags()
+        if is_known:
+            # It may be another server, with another clock.
+            self.server.restart()
+            self.on_epoch(bucket)
 
     def _reckon_flags(self) -> None:
         established = Flag.ESTABLISHED if self._epochs else Flag.NONE

@@ -148,7 +148,7 @@ class Turns:
     def withdraw(self, pace_key: str) -> None:
         """As `SharedStore.withdraw`."""
         if self.calls.can_tell:
-            self.calls.of_host(Operation.WITHDRAW, pace_key)
+            self.calls.tell(Operation.WITHDRAW, pace_key)
 
     def remember(self, pace_key: str, state: HostState) -> None:
         """Take in a host's state, and tell the server what of it is news."""
@@ -173,7 +173,7 @@ class Turns:
         next_after = _bodies.after(known, state, now)
         body = _bodies.open_turn(turn, self.calls.server, lease=self._lease, next_after=next_after)
         on_failure = partial(_forget_held, turn)
-        self.calls.of_host(Operation.BEGAN, pace_key, body, turn=turn.id, on_failure=on_failure)
+        self.calls.tell(Operation.BEGAN, pace_key, body, turn=turn.id, on_failure=on_failure)
 
     def end(self, pace_key: str, state: HostState) -> None:
         """Take in that a request has ended, or will not be sent."""
