@@ -230,7 +230,7 @@ async def test_wrong_kind_of_key(fleet: Fleet) -> None:
     """One thing that stands where a host should breaks that host's turns, with a message, and no other's."""
     one = await fleet.join()
     async with admin(fleet.server) as client:
-        await client.set(one.store._turns.calls._keys.host("host7.example"), b"nonsense")
+        await client.lpush(one.store._turns.calls._keys.host("host7.example"), b"nonsense")
     hosts = [f"host{number}.example" for number in range(20)]
     # All at once: they travel in one batch.
     answers = await asyncio.gather(*(one.ask(host, delay=0.0) for host in hosts), return_exceptions=True)
@@ -238,6 +238,25 @@ async def test_wrong_kind_of_key(fleet: Fleet) -> None:
     assert list(broken) == ["host7.example"]
     assert isinstance(broken["host7.example"], StoreError)
     assert "something else" in str(broken["host7.example"])
+
+
+@pytest.mark.parametrize("damage", ["", "nonsense", "longer", "another layout"])
+async def test_host_that_is_nonsense(fleet: Fleet, damage: str) -> None:
+    """It counts as visited now, and is written anew."""
+    one = await fleet.join()
+    await one.get(delay=DELAY)
+    one.give_back()
+    await one.heard()
+    key = one.store._turns.calls._keys.host(HOST)
+    async with admin(fleet.server) as client:
+        written = await client.get(key)
+        assert isinstance(written, bytes)
+        damaged = {"longer": written + b"?", "another layout": b"\xff" + written[1:]}.get(
+            damage, damage.encode()
+        )
+        await client.set(key, damaged)
+    asked_at = one.clock.now()
+    assert await one.get(delay=DELAY) - asked_at >= DELAY - 0.05
 
 
 async def test_epoch_that_is_nonsense(fleet: Fleet) -> None:

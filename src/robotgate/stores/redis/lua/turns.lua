@@ -16,15 +16,16 @@ local STATE = '<dddddddd'       -- last, next, blocked_at, blocked_until, failur
 local DONE = '<Bdd'             -- status, now, epoch
 local TOLD = '<Bddd'            -- status, now, epoch, again_at; a state follows
 local BEAT = '<Bdddd'           -- status, now, epoch, workers, evicts
-local HOST = '<BHHd'            -- kept only here: is known, how many turns and places, kept_until; then all of these
+local HOST = '<BBHHd'           -- kept only here: layout, is known, how many turns and places, kept_until; then all of these
 local HELD = '<c16dddddd'       -- kept only here: a turn, reserved_at, expires_at, delay, began_at, last and next before it
 local PLACE = '<c8ddd'          -- kept only here: worker, since when in the line, when he asks again, and his delay
 local EPOCH = '<dd'             -- kept only here: at, kept_until; the server's run follows
 local HEAD_SIZE = 26
-local HOST_SIZE = 13
+local HOST_SIZE = 14
 local STATE_SIZE = 64
 local HELD_SIZE = 64
 local PLACE_SIZE = 32
+local LAYOUT = 1                -- of a host; who finds another reads nothing in it
 
 local ESTABLISHED, EVICTING, UNUSED, LEAVING, LOOKING = 1, 2, 4, 8, 16
 local GO, WAIT, MISSING = 0, 1, 2
@@ -125,7 +126,16 @@ local function read(key)
   if not octets then
     return new_host(key)
   end
-  local is_known, turns, places, kept_until = unpack(HOST, octets)
+  local layout, is_known, turns, places, kept_until = LAYOUT - 1, 0, 0, 0, 0
+  if #octets >= HOST_SIZE then
+    layout, is_known, turns, places, kept_until = unpack(HOST, octets)
+  end
+  if layout ~= LAYOUT or #octets ~= HOST_SIZE + STATE_SIZE + turns * HELD_SIZE + places * PLACE_SIZE then
+    -- Damaged, or another version's: what is missing counts as visited now.
+    local host = new_host(key)
+    host.was, host.is_known, host.state.last = octets, true, now
+    return host
+  end
   local host = {
     key = key, was = octets, is_known = is_known == 1, kept_until = kept_until, turns = {}, places = {}, octets = false,
     state = state_of(octets, HOST_SIZE + 1),
@@ -175,7 +185,7 @@ local function save(host, keep)
   end
   local is_kept = host.kept_until >= until_at + KEPT_ENOUGH * keep
   local kept_until = is_kept and host.kept_until or until_at + keep
-  local octets = pack(HOST, host.is_known and 1 or 0, turns, places, kept_until) .. host.octets .. rest
+  local octets = pack(HOST, LAYOUT, host.is_known and 1 or 0, turns, places, kept_until) .. host.octets .. rest
   if not is_kept then
     redis.call('SET', host.key, octets, 'PX', string.format('%.0f', (kept_until - now) * 1000))
   elseif octets ~= host.was then
