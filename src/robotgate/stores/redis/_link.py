@@ -112,11 +112,7 @@ class Link:
     def call(
         self, script: Script, keys: Sequence[bytes], argument: bytes, heard: Callable[[bytes | None], object]
     ) -> None:
-        """As `ask`, where nobody waits: `heard` is all, and takes less time than a future.
-
-        Raises:
-            StoreError: another event loop uses the link.
-        """
+        """As `ask`, where nobody waits: `heard` is all, and takes less time than a future."""
         self._add(Call(script, keys, argument, None, heard), self._bind())
 
     def tell(self, script: Script, keys: Sequence[bytes], argument: bytes) -> None:
