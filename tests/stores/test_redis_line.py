@@ -219,5 +219,5 @@ async def open_turns(store: RedisStore, host: str) -> int:
     await store._turns.calls.look(0)
     octets = await store._client.get(store._turns.calls._keys.host(host))
     assert isinstance(octets, bytes)
-    # Whether its state is known stands before.
-    return int.from_bytes(octets[1:3], "little")
+    # Its layout and whether its state is known stand before.
+    return int.from_bytes(octets[2:4], "little")

@@ -5,14 +5,17 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import stat
 import sys
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.stores.files import HOST, RECORD, STATE, HandClock
 
 from robotgate import SQLiteStore, StoreError
+from robotgate.stores import _schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -174,3 +177,23 @@ async def test_stays_where_it_was_when_it_was_made(tmp_path: Path, monkeypatch: 
     await store.open()
     await store.aclose()
     assert (tmp_path / "cache.db").exists()
+
+
+def test_two_processes_make_the_same_file_at_the_same_moment(tmp_path: Path) -> None:
+    """One makes it ours while the other looks whose it is, who must not take it for another program's."""
+    path = tmp_path / "s.db"
+    with closing(sqlite3.connect(path, isolation_level=None, timeout=0)) as one:
+
+        def come_between(statement: str) -> None:
+            """Between two of the looks. Where it has to wait, it is made a moment later."""
+            if "user_version" in statement:
+                with (
+                    closing(sqlite3.connect(path, isolation_level=None, timeout=0)) as other,
+                    suppress(sqlite3.OperationalError),
+                ):
+                    other.execute("BEGIN IMMEDIATE")
+                    _schema.migrate(other, path)
+                    other.execute("COMMIT")
+
+        one.set_trace_callback(come_between)
+        _schema.prepare(one, path)

@@ -100,8 +100,13 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
     Raises:
         StoreError: it is another program's, or of a newer robotgate.
     """
-    is_new = _version(connection, path) == 0
-    if is_new:
+    # In a transaction: it takes several looks, between which another process may make a new file its own.
+    connection.execute("BEGIN")
+    try:
+        version = _version(connection, path)
+    finally:
+        connection.execute("ROLLBACK")
+    if version == 0:
         # Takes effect only before the first table.
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
     connection.execute("PRAGMA journal_mode = WAL").fetchall()
