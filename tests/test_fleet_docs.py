@@ -9,6 +9,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 import pytest
@@ -18,6 +19,7 @@ from redis.asyncio import Redis
 from tests.stores.redis_workers import Worker
 from tests.test_readme import ROOT, blocks
 
+import robotgate
 from robotgate import Origin, PaceKey, owner
 from robotgate.stores.redis import RedisStore, _blocks, _settings, _signals
 from robotgate.stores.redis._client import COMMANDS
@@ -32,7 +34,8 @@ if TYPE_CHECKING:
 PAGE: Final = (ROOT / "docs" / "fleet.md").read_text(encoding="utf-8")
 BY_OWNER, BY_STORE, BY_SENTINEL = blocks(PAGE, "python")
 (ACL,) = (" ".join(block.split()) for block in blocks(PAGE, "text"))
-LUA: Final = ROOT / "src" / "robotgate" / "stores" / "redis" / "lua"
+LUA: Final = Path(robotgate.__file__).parent / "stores" / "redis" / "lua"
+"""Of what is installed, which need not be what lies beside the tests."""
 CALLED: Final = re.compile(r"redis\.p?call\('(?P<command>\w+)'|\bread\('(?P<read>\w+)'")
 SENT_BY_CLIENT: Final = {"ping", "scan", "subscribe", "unsubscribe"}
 """What Python sends besides the link: of connections that were idle, of listings, of who waits for a lease."""
