@@ -15,6 +15,7 @@ The floors, lowest first. A module imports only modules that stand before it; a 
     3 adapters: stores._hosts stores._together stores._write_behind stores._upkeep stores._ledger stores._sharing
     3 adapters: stores._shared_lease stores._pulse stores.sqlite
     3 adapters: stores.redis._wire stores.redis._keys stores.redis._script stores.redis._faults stores.redis._client
+    3 adapters: stores.redis._subscribers
     3 adapters: stores.redis._line stores.redis._calls stores.redis._carrier stores.redis._link
     3 adapters: stores.redis._records stores.redis._signals stores.redis._lease stores.redis._listing
     3 adapters: stores.redis._server_clock stores.redis._open_turns stores.redis._news stores.redis._bodies

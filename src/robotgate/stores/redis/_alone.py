@@ -7,6 +7,7 @@ from zlib import crc32
 
 from robotgate._pacing import CLOCK_GRAIN, HostState
 from robotgate._ports import Postponed
+from robotgate.stores.redis._keys import text
 
 if TYPE_CHECKING:
     from robotgate.stores.redis._open_turns import OpenTurn, OpenTurns
@@ -53,7 +54,7 @@ class Alone:
     def _due_at(self, turn: OpenTurn, known: HostState) -> float:
         workers, delay = self._workers, turn.delay
         # Others may have been there a moment ago, and each of us comes once in so many delays.
-        phase = crc32(self._turns.worker + turn.pace_key.encode("utf-8", "surrogatepass")) / _PHASES
+        phase = crc32(self._turns.worker + text(turn.pace_key)) / _PHASES
         due_at = max(
             known.next_allowed_at,
             known.blocked_until_at,

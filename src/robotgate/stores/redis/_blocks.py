@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Final
 from robotgate._errors import StoreError
 from robotgate.stores.redis._block_words import CHANGES, Word, pack_word, words_in
 from robotgate.stores.redis._script import load
+from robotgate.stores.redis._server_clock import READINGS
+from robotgate.stores.redis._subscribers import Subscribers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,8 +38,6 @@ _AT_ONCE: Final = 200
 """Words in one call."""
 _LATER: Final = 1e-6
 """Seconds; what is said of a pattern after something else is this much later, whatever the clocks say."""
-_READINGS: Final = 3
-"""Of the server's clock, before anything is told by it: the first reply comes late, behind a connection."""
 PAUSE: Final = 1.0
 """Seconds from one look at what others have said to the next."""
 _FAREWELL: Final = 2.0
@@ -67,7 +67,7 @@ class Blocks:
         self._clock = clock
         self._now = now
         self._keep = keep
-        self._callbacks: list[Callable[[str, float], object]] = []
+        self._subscribers: Subscribers[[str, float]] = Subscribers()
         self._words: dict[str, Word] = {}
         self._early: dict[str, tuple[float, float]] = {}
         """Until and said, by our clock: what came before the server's time was known."""
@@ -84,24 +84,17 @@ class Blocks:
     def subscribe(self, callback: Callable[[str, float], object]) -> Callable[[], None]:
         """As `SharedBlocks.subscribe_blocks`."""
         self._bind(asyncio.get_running_loop())
-        # A list may hold the same callback twice; each ends for itself.
-        subscription = partial(callback)
-        self._callbacks.append(subscription)
+        unsubscribe = self._subscribers.add(callback)
         for pattern, until_here in self._standing():
-            subscription(pattern, until_here)
+            callback(pattern, until_here)
         if self._timer is None and not self._is_closed:
             self._look_again()
-
-        def unsubscribe() -> None:
-            with suppress(ValueError):
-                self._callbacks.remove(subscription)
-
         return unsubscribe
 
     def publish(self, pattern: str, until_here: float) -> None:
         """As `SharedBlocks.publish_block`. The other gates of this process hear of it at once."""
         now = self._now()
-        if self._readings >= _READINGS:
+        if self._readings >= READINGS:
             self._say(pattern, until_here, now)
         else:
             self._early[pattern] = (until_here, now)
@@ -126,7 +119,7 @@ class Blocks:
     async def aclose(self) -> None:
         """Have what was not told yet be told by the link, when that is closed."""
         self._is_closed = True
-        self._callbacks.clear()
+        self._subscribers.clear()
         if self._timer is not None:
             self._timer.cancel()
         with suppress(TimeoutError):
@@ -212,7 +205,7 @@ class Blocks:
         told_at, generation, cursor, more = CHANGES.unpack_from(octets)
         self._clock.note(asked_at=asked_at, told_at=told_at, heard_at=now)
         self._readings += 1
-        if self._readings < _READINGS:
+        if self._readings < READINGS:
             self.look()
             return
         self._say_early()
@@ -247,9 +240,8 @@ class Blocks:
                 yield pattern, until_here
 
     def _tell(self, words: list[tuple[str, float]]) -> None:
-        for pattern, until_here in words:
-            for callback in list(self._callbacks):
-                callback(pattern, until_here)
+        for word in words:
+            self._subscribers.tell(*word)
 
     def _standing(self) -> list[tuple[str, float]]:
         now = self._now()

@@ -48,10 +48,6 @@ class Carrier:
             return found
         return await self._try(batch, within)
 
-    async def drop(self) -> None:
-        """Let go of the connection at once."""
-        await self._line.drop()
-
     async def aclose(self) -> None:
         """Close the connection."""
         await self._line.aclose()

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from robotgate._urls import Origin
 
 BUCKETS: Final = 256
+FLEET_BUCKET: Final = 0
+"""Where what belongs to the fleet as a whole is."""
 
 
 def bucket_of(name: str) -> int:
@@ -64,8 +66,8 @@ class Keys:
         return self._key(bucket_of(origin.text), "tokens", "")
 
     def fleet(self, what: str) -> bytes:
-        """What belongs to the fleet as a whole; in bucket 0."""
-        return self._key(0, what, "")
+        """What belongs to the fleet as a whole."""
+        return self._key(FLEET_BUCKET, what, "")
 
     def pattern(self, what: str, *, containing: str = "") -> bytes:
         """A pattern for SCAN that finds the keys of one kind, of this prefix alone, whose name contains a text.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING
+
+from robotgate.stores.redis._subscribers import Subscribers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,23 +18,12 @@ class Reports:
 
     def __init__(self, link: Link) -> None:
         self._link = link
-        self._callbacks: list[Callable[[StoreError | None], object]] = []
-        link.subscribe(self._pass_on)
+        self._subscribers: Subscribers[[StoreError | None]] = Subscribers()
+        link.subscribe(self._subscribers.tell)
 
     def subscribe(self, callback: Callable[[StoreError | None], object]) -> Callable[[], None]:
         """As `ReportingStore.subscribe_losses`."""
-        # The same callback may be given twice; each ends for itself.
-        subscription = partial(callback)
-        self._callbacks.append(subscription)
+        unsubscribe = self._subscribers.add(callback)
         if self._link.lost is not None:
-            subscription(self._link.lost)
-
-        def unsubscribe() -> None:
-            with suppress(ValueError):
-                self._callbacks.remove(subscription)
-
+            callback(self._link.lost)
         return unsubscribe
-
-    def _pass_on(self, error: StoreError | None) -> None:
-        for callback in list(self._callbacks):
-            callback(error)

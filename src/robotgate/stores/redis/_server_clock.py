@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
+READINGS: Final = 3
+"""To begin with, before anything is told by it: the first reply comes late, behind a connection."""
 WINDOW: Final = 5.0
 """Seconds; what was learnt more than twice as long ago no longer counts, for clocks drift."""
 

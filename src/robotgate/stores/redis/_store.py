@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from robotgate._clock import SystemClock
 from robotgate._errors import StoreError
@@ -13,7 +13,7 @@ from robotgate.stores.memory import MemoryStore
 from robotgate.stores.redis._blocks import Blocks
 from robotgate.stores.redis._client import client_of, given_client
 from robotgate.stores.redis._contents import Contents
-from robotgate.stores.redis._keys import Keys
+from robotgate.stores.redis._keys import FLEET_BUCKET, Keys
 from robotgate.stores.redis._lease import Leases
 from robotgate.stores.redis._link import CLOSING, Link
 from robotgate.stores.redis._listing import Listing
@@ -43,9 +43,6 @@ if TYPE_CHECKING:
     from robotgate._pacing import HostState
     from robotgate._ports import Clock, Postponed
     from robotgate._urls import Origin
-
-BLOCKS_BUCKET: Final = 0
-"""Where what belongs to the fleet as a whole is."""
 
 
 class RedisStore:
@@ -339,7 +336,7 @@ class RedisStore:
     def _renewed(self, bucket: int) -> None:
         """What the server knew of a bucket may be lost."""
         self._turns.publishing.renewed(bucket)
-        if bucket == BLOCKS_BUCKET:
+        if bucket == FLEET_BUCKET:
             self._blocks.publish_again()
 
     @property

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
-from robotgate.stores.redis._keys import BUCKETS, text
+from robotgate.stores.redis._keys import BUCKETS, FLEET_BUCKET, text
 from robotgate.stores.redis._script import load
 from robotgate.stores.redis._server_clock import ServerClock
 from robotgate.stores.redis._wire import DONE, HEAD, Flag, Operation
@@ -99,10 +99,9 @@ class TurnCalls:
         Args:
             on_failure: called if nobody can tell whether it was done.
         """
-        bucket, key = self._place_of(pace_key)
+        keys, heard = self._of_host(pace_key, on_failure)
         argument = self._head(operation, flags, turn or self._nobody) + body
-        heard = partial(self._heard, bucket, self._clock.now(), on_failure)
-        return self._link.ask(SCRIPT, (self._epoch_keys[bucket], key), argument, heard=heard)
+        return self._link.ask(SCRIPT, keys, argument, heard=heard)
 
     def tell(
         self,
@@ -115,10 +114,9 @@ class TurnCalls:
         on_failure: Callable[[], object] | None = None,
     ) -> None:
         """As `of_host`, where nobody waits."""
-        bucket, key = self._place_of(pace_key)
+        keys, heard = self._of_host(pace_key, on_failure)
         argument = self._head(operation, flags, turn or self._nobody) + body
-        heard = partial(self._heard, bucket, self._clock.now(), on_failure)
-        self._link.call(SCRIPT, (self._epoch_keys[bucket], key), argument, heard)
+        self._link.call(SCRIPT, keys, argument, heard)
 
     def look(self, bucket: int) -> asyncio.Future[bytes]:
         """Hear of a bucket's epoch, and begin it if it is the first."""
@@ -128,17 +126,20 @@ class TurnCalls:
     def beat(self, flags: Flag) -> asyncio.Future[bytes]:
         """Give a sign of life."""
         head = self._head(Operation.BEAT, flags, self._nobody)
-        return self._ask(0, self._keys.fleet("workers"), head)
+        return self._ask(FLEET_BUCKET, self._keys.fleet("workers"), head)
 
     def _head(self, operation: int, flags: int, turn: bytes) -> bytes:
         # Added, not joined: these are never set, and flags that are joined take as long as all the rest.
         return HEAD.pack(operation, flags + self._flags, turn, self._keep)
 
-    def _place_of(self, pace_key: str) -> tuple[int, bytes]:
-        """A host's bucket, and its key: as `Keys.host`, in less time."""
+    def _of_host(
+        self, pace_key: str, on_failure: Callable[[], object] | None
+    ) -> tuple[tuple[bytes, bytes], Callable[[bytes | None], object]]:
+        """The keys of a call that concerns a host, the last as `Keys.host` in less time; and who hears of its reply."""
         name = text(pace_key)
         bucket = crc32(name) % BUCKETS
-        return bucket, self._host_keys[bucket] + name
+        heard = partial(self._heard, bucket, self._clock.now(), on_failure)
+        return (self._epoch_keys[bucket], self._host_keys[bucket] + name), heard
 
     def _ask(self, bucket: int, key: bytes, argument: bytes) -> asyncio.Future[bytes]:
         heard = partial(self._heard, bucket, self._clock.now(), None)

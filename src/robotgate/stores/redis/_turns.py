@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from robotgate._errors import StoreError
 from robotgate._pacing import HostState
@@ -17,6 +17,7 @@ from robotgate.stores.redis._heartbeat import Heartbeat
 from robotgate.stores.redis._news import blocks_differ, is_mere_latency
 from robotgate.stores.redis._open_turns import OpenTurns
 from robotgate.stores.redis._publishing import Publishing
+from robotgate.stores.redis._server_clock import READINGS
 from robotgate.stores.redis._turn_calls import TurnCalls
 from robotgate.stores.redis._wire import RESERVE, Flag, Operation, Status, told
 from robotgate.stores.redis._wishes import Wishes
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from robotgate.stores.redis._link import Link
     from robotgate.stores.redis._open_turns import OpenTurn
     from robotgate.stores.redis._wire import Told
-
-READINGS: Final = 3
-"""Of the server's clock, to begin with: quick replies tell it best."""
 
 
 class Turns:
