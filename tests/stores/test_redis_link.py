@@ -177,7 +177,6 @@ async def test_a_call_that_fails_fails_alone(server: RedisServer) -> None:
     async with linked(server.url) as link, admin(server) as client:
         heard = Heard(link)
         await client.set(OTHER_KEY, "somebody else's")
-        link.tell(APPEND, (OTHER_KEY,), b"told")
         calls = [
             link.ask(APPEND, (OTHER_KEY if number == 3 else KEY,), b"%d" % number) for number in range(6)
         ]
@@ -219,13 +218,15 @@ async def test_mistakes_in_scripts_are_told(server: RedisServer, source: bytes, 
 
 async def test_messages_arrive_in_their_place(server: RedisServer) -> None:
     """Among calls whose reply somebody waits for, and before the link is closed."""
+    heard: list[bytes | None] = []
     async with linked(server.url) as link:
         for number in range(50):
             if number % 2:
-                link.tell(APPEND, (KEY,), b"%d" % number)
+                link.call(APPEND, (KEY,), b"%d" % number, heard.append)
             else:
                 link.ask(APPEND, (KEY,), b"%d" % number)
     assert await listed(server) == [b"%d" % number for number in range(50)]
+    assert heard == [b"%d" % number for number in range(1, 50, 2)]
 
 
 async def test_one_connection_and_no_task_when_idle(server: RedisServer) -> None:
@@ -248,7 +249,9 @@ async def test_closing_leaves_nothing(server: RedisServer) -> None:
         assert [reply.result() for reply in waiting] == [b"0", b"1", b"2"]
         with pytest.raises(StoreError, match="the store was closed"):
             await link.ask(ECHO, (KEY,), b"")
-        link.tell(APPEND, (KEY,), b"too late")
+        heard: list[bytes | None] = []
+        link.call(APPEND, (KEY,), b"too late", heard.append)
+        assert heard == [None]
         await link.aclose()
         assert len(await other.client_list()) == 1
     assert len(await listed(server)) == 3
@@ -274,20 +277,19 @@ async def test_whose_closing_is_cancelled_closes_all_the_same(server: RedisServe
 
 
 def test_another_loop_takes_over_once_the_first_is_closed(server: RedisServer) -> None:
-    """With what was still to be told; who waited in the first one is gone with it."""
+    """Whoever waited in the first one is gone with it, and what he asked for is not done."""
     client = Redis.from_url(server.url)
     link = Link(client, patience=1)
 
     async def leave() -> None:
         await link.ask(ECHO, (KEY,), b"")
-        link.tell(APPEND, (KEY,), b"told")
         link.ask(APPEND, (KEY,), b"asked")
 
     async def meet() -> None:
         with pytest.raises(StoreError, match="another event loop uses this store"):
             await link.ask(ECHO, (KEY,), b"")
         with pytest.raises(StoreError, match="another event loop"):
-            link.tell(ECHO, (KEY,), b"")
+            link.call(ECHO, (KEY,), b"", lambda _: None)
         with pytest.raises(StoreError, match="another event loop"):
             await link.aclose()
 
@@ -301,7 +303,7 @@ def test_another_loop_takes_over_once_the_first_is_closed(server: RedisServer) -
         await client.aclose()
 
     asyncio.run(go_on())
-    assert asyncio.run(listed(server)) == [b"told"]
+    assert asyncio.run(listed(server)) == []
 
 
 async def test_a_cancelled_task_of_ours_fails_nobody_for_ever(server: RedisServer) -> None:
@@ -310,13 +312,15 @@ async def test_a_cancelled_task_of_ours_fails_nobody_for_ever(server: RedisServe
         await link.ask(ECHO, (KEY,), b"")
         mine = asyncio.all_tasks()
         reply = link.ask(ECHO, (KEY,), b"")
-        link.tell(APPEND, (KEY,), b"told")
+        heard: list[bytes | None] = []
+        link.call(APPEND, (KEY,), b"told", heard.append)
         for task in asyncio.all_tasks() - mine:
             task.cancel()
         with pytest.raises(StoreError, match="was cancelled"):
             await reply
+        assert heard == [None]
         assert await link.ask(ECHO, (KEY,), b"next") == b"next"
-    assert await listed(server) == [b"told"]
+    assert await listed(server) == []
 
 
 async def test_replies_that_nobody_read_answer_nobody_else(server: RedisServer) -> None:

@@ -29,7 +29,7 @@ from tests.stores.linked import (
 from tests.waiting import until
 
 from robotgate import StoreError
-from robotgate.stores.redis import _calls, _link
+from robotgate.stores.redis import _link
 from robotgate.stores.redis._client import COMMANDS, client_of
 from robotgate.stores.redis._script import Script
 
@@ -219,49 +219,15 @@ async def test_a_slow_way_is_no_loss(proxy: Proxy) -> None:
         assert heard.news == []
 
 
-async def test_messages_arrive_however_late(server: RedisServer) -> None:
-    """In order, though those who asked have long been told that it failed; and that raises nothing."""
-    async with linked(server.url, patience=0.05) as link:
-        server.kill()
-        for number in range(5):
-            link.tell(APPEND, (KEY,), b"%d" % number)
-            await fails(link.ask(APPEND, (KEY,), b"asked"), "cannot be reached")
-        assert link.lost is not None
-        server.start()
-        await until(lambda: link.lost is None)
-        assert await link.ask(APPEND, (KEY,), b"last") == b"last"
-    assert await listed(server) == [b"0", b"1", b"2", b"3", b"4", b"last"]
-
-
-async def test_too_many_messages_lose_the_oldest(
-    server: RedisServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """With one warning, not one for each."""
-    monkeypatch.setattr(_calls, "MAX_KEPT", 10)
-    async with linked(server.url, patience=0.05) as link:
-        server.kill()
-        await fails(link.ask(ECHO, (KEY,), b""), "cannot be reached")
-        for number in range(25):
-            link.tell(APPEND, (KEY,), b"%d" % number)
-        server.start()
-        await until(lambda: link.lost is None)
-    assert await listed(server) == [b"%d" % number for number in range(15, 25)]
-    assert [record.message for record in caplog.records if "the oldest are lost" in record.message] == [
-        "More than 10 messages wait for the Redis server: the oldest are lost"
-    ]
-
-
-async def test_closing_while_lost_ends_soon(server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
-    """Who still waits is told, and so is what is lost."""
+async def test_closing_while_lost_ends_soon(server: RedisServer) -> None:
+    """Who still waits is told."""
     async with linked(server.url, patience=60) as link:
         server.kill()
         reply = link.ask(ECHO, (KEY,), b"")
-        link.tell(APPEND, (KEY,), b"told")
         await until(lambda: link.lost is not None)
         await link.aclose()
         assert reply.done()
         await fails(reply, "the store was closed")
-    assert "1 messages are lost, for the store was closed" in caplog.text
 
 
 async def test_closing_while_nothing_waits_does_not_wait(
@@ -386,7 +352,6 @@ async def test_refusals_are_told_at_once(server: RedisServer, user: str, cause: 
         await run(client, "ACL", "SETUSER", "default", "off")
         async with linked(f"redis://{user}@127.0.0.1:{server.port}/0", patience=60) as link:
             heard = Heard(link)
-            link.tell(APPEND, (KEY,), b"told")
             error = await fails(link.ask(ECHO, (KEY,), b""), cause)
             assert "s3cret" not in str(error)
             assert "wrong" not in str(error)
@@ -397,7 +362,6 @@ async def test_refusals_are_told_at_once(server: RedisServer, user: str, cause: 
             await until(lambda: link.lost is None)
             assert await link.ask(ECHO, (KEY,), b"in") == b"in"
             assert heard.kinds == ["lost", "back"]
-    assert await listed(server) == [b"told"]
 
 
 async def test_what_a_script_may_not_do_is_its_callers(server: RedisServer) -> None:

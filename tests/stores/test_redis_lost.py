@@ -38,7 +38,7 @@ async def find(fleet: Fleet) -> None:
     fleet.server.start()
     for worker in fleet.workers:
         await until(lambda worker=worker: worker.store._link.lost is None)  # type: ignore[misc]
-        await until(lambda worker=worker: not worker.store._turns.publishing.has_news)  # type: ignore[misc]
+        await until(lambda worker=worker: not worker.store._turns.publishing.news)  # type: ignore[misc]
         await worker.heard()
 
 
@@ -81,12 +81,27 @@ async def test_news_of_an_outage(fleet: Fleet) -> None:
     now = one.clock.now()
     one.store.remember_host("b.example", HostState(blocked_at=now, blocked_until_at=now + 500, failures=2))
     one.end(delay=DELAY)
-    assert one.store._turns.publishing.has_news
+    assert one.store._turns.publishing.news
     await find(fleet)
     answer = await two.ask("b.example")
     assert answer is not None
     assert answer.again_at == pytest.approx(now + 500, abs=0.1)
     await two.get(delay=DELAY)
+
+
+async def test_closing_while_lost_tells_what_nobody_heard(
+    fleet: Fleet, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The end of a turn, which the server takes to be under way until its lease ends, and what was learnt of a host."""
+    one = await fleet.join(patience=0.2)
+    await one.get(delay=DELAY)
+    one.begin(delay=DELAY)
+    await lose(fleet)
+    one.store.remember_host("b.example", HostState(visits=1))
+    one.end(delay=DELAY)
+    await one.store.aclose()
+    port = fleet.server.port
+    assert f"redis 127.0.0.1:{port}/0: 2 messages are lost, for the store was closed" in caplog.messages
 
 
 async def test_going_on_alone(fleet: Fleet) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -18,15 +17,10 @@ if TYPE_CHECKING:
 MAX_CALLS: Final = 200
 MAX_BYTES: Final = 100_000
 """Of one batch: the server does nothing else while it runs one. A call that is longer goes alone."""
-MAX_KEPT: Final = 10_000
-
-_logger: Final = logging.getLogger("robotgate.stores")
 
 
 class Call(NamedTuple):
-    """One call of a script. Somebody waits for its reply, or wants to hear of it, or both; if nobody does, it must
-    arrive.
-    """
+    """One call of a script. Somebody waits for its reply, or wants to hear of it, or both."""
 
     script: Script
     keys: Sequence[bytes]
@@ -34,11 +28,6 @@ class Call(NamedTuple):
     reply: asyncio.Future[bytes] | None
     heard: Callable[[bytes | None], object] | None = None
     """Called with the reply, at once and whoever still waits; with None if there is none."""
-
-    @property
-    def must_arrive(self) -> bool:
-        """Whether it is sent again until it has arrived."""
-        return self.reply is None and self.heard is None
 
     def settle(self, reply: bytes) -> None:
         """Give its reply to who waits for it."""
@@ -76,19 +65,13 @@ class Waiting:
 
     def __init__(self) -> None:
         self._calls: deque[Call] = deque()
-        self._kept = 0
-        self._has_warned = False
 
     def __len__(self) -> int:
         return len(self._calls)
 
     def add(self, call: Call) -> None:
-        """Put a call behind all others. Of calls that must arrive, the oldest go when they are too many."""
+        """Put a call behind all others."""
         self._calls.append(call)
-        if call.must_arrive:
-            self._kept += 1
-            if self._kept > MAX_KEPT:
-                self._lose_oldest()
 
     def take(self) -> Batch:
         """The next calls to be sent."""
@@ -101,36 +84,17 @@ class Waiting:
             if size > MAX_BYTES and taken:
                 break
             taken.append(calls.popleft())
-        if self._kept:
-            self._kept -= sum(call.must_arrive for call in taken)
         return Batch(taken)
 
     def put_back(self, batch: Batch) -> None:
         """Let what is left of a batch wait again, before all others."""
-        calls = batch.left()
-        self._calls.extendleft(reversed(calls))
-        self._kept += sum(call.must_arrive for call in calls)
+        self._calls.extendleft(reversed(batch.left()))
 
-    def fail(self, error: StoreError | None) -> None:
-        """Keep what must arrive; all others hear the error, or nothing, if there is none."""
+    def fail(self, error: StoreError) -> None:
+        """Tell the error to all."""
         calls, self._calls = self._calls, deque()
         for call in calls:
-            if call.must_arrive:
-                self._calls.append(call)
-            elif error is not None:
-                call.reject(error)
-
-    def arrived(self) -> None:
-        """The server takes calls again."""
-        self._has_warned = False
-
-    def _lose_oldest(self) -> None:
-        oldest = next(index for index, call in enumerate(self._calls) if call.must_arrive)
-        del self._calls[oldest]
-        self._kept -= 1
-        if not self._has_warned:
-            self._has_warned = True
-            _logger.warning("More than %d messages wait for the Redis server: the oldest are lost", MAX_KEPT)
+            call.reject(error)
 
 
 def evalsha(calls: Sequence[Call]) -> bytes:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from redis.exceptions import NoScriptError, RedisError, ResponseError
 
@@ -15,10 +14,9 @@ from robotgate.stores.redis._line import Line
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
+    from robotgate._errors import StoreError
     from robotgate.stores.redis._calls import Batch, Call
     from robotgate.stores.redis._faults import Fault
-
-_logger: Final = logging.getLogger("robotgate.stores")
 
 
 class Carrier:
@@ -92,7 +90,7 @@ class Carrier:
                 found[sha] = loaded
             else:
                 for call in batch.groups.pop(sha):
-                    self._reject(call, refused)
+                    call.reject(refused.error)
         return found
 
     def _deal_out(self, batch: Batch, sha: str, reply: object) -> ResponseError | None:
@@ -103,7 +101,7 @@ class Carrier:
             if met.kind is not Kind.CALL:
                 return reply
             if len(calls) == 1:
-                self._reject(calls[0], met)
+                calls[0].reject(met.error)
                 del batch.groups[sha]
             return None
         if isinstance(reply, list) and len(reply) == len(calls):
@@ -111,7 +109,7 @@ class Carrier:
             asyncio.get_running_loop().call_soon(self._settle, calls, reply)
         else:
             for call in calls:
-                self._reject(call, self._senseless(reply))
+                call.reject(self._senseless(reply))
         del batch.groups[sha]
         return None
 
@@ -121,7 +119,7 @@ class Carrier:
             if isinstance(answer, bytes):
                 call.settle(answer)
             else:
-                self._reject(call, self._senseless(answer))
+                call.reject(self._senseless(answer))
 
     async def _singly(self, batch: Batch, calls: list[Call]) -> None:
         """Have the server run a script once for each call."""
@@ -133,26 +131,20 @@ class Carrier:
             if isinstance(reply, ResponseError):
                 found = explained(self._server, reply)
                 if found.kind is Kind.CALL:
-                    self._reject(call, found)
+                    call.reject(found.error)
                 else:
                     left.append(call)
                     met = reply
             elif isinstance(reply, list) and len(reply) == 1 and isinstance(reply[0], bytes):
                 call.settle(reply[0])
             else:
-                self._reject(call, self._senseless(reply))
+                call.reject(self._senseless(reply))
         if met is not None:
             batch.groups[sha] = left
             raise met
         del batch.groups[sha]
 
-    def _reject(self, call: Call, found: Fault) -> None:
-        if call.must_arrive:
-            # Repeated, it would fail for ever, and nothing behind it would arrive.
-            _logger.warning("%s. A message to it is lost", found.error)
-        call.reject(found.error)
-
-    def _senseless(self, reply: object) -> Fault:
+    def _senseless(self, reply: object) -> StoreError:
         if isinstance(reply, ResponseError):
-            return fault(self._server, "SCRIPT", said=str(reply))
-        return fault(self._server, "ANSWER", said=repr(reply)[:100])
+            return fault(self._server, "SCRIPT", said=str(reply)).error
+        return fault(self._server, "ANSWER", said=repr(reply)[:100]).error

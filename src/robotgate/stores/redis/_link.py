@@ -115,20 +115,6 @@ class Link:
         """As `ask`, where nobody waits: `heard` is all, and takes less time than a future."""
         self._add(Call(script, keys, argument, None, heard), self._bind())
 
-    def tell(self, script: Script, keys: Sequence[bytes], argument: bytes) -> None:
-        """Have a call made that must arrive, and whose reply does not matter. It is sent again until it has arrived,
-        however long that takes, unless more than 10,000 wait: then the oldest go. After `aclose`, it is lost.
-
-        Raises:
-            StoreError: another event loop uses the link.
-        """
-        loop = self._bind()
-        if self._is_closed:
-            return
-        self._waiting.add(Call(script, keys, argument, None))
-        if self._sending is None:
-            self._start(loop)
-
     async def aclose(self) -> None:
         """Send what is left, if that takes but a moment, and close the connection. Calls that have no reply by then
         fail; a second time changes nothing.
@@ -168,8 +154,7 @@ class Link:
 
     def _abandon(self) -> None:
         """Forget who waited in a loop that has been closed."""
-        self._waiting.put_back(self._under_way)
-        self._waiting.fail(None)
+        self._waiting = Waiting()
         self._under_way = Batch(())
         self._sending = None
 
@@ -222,7 +207,6 @@ class Link:
     def _recover(self) -> None:
         if self._loss is not None:
             self._loss = None
-            self._waiting.arrived()
             self._publish(None)
 
     def _publish(self, error: StoreError | None) -> None:
@@ -255,9 +239,7 @@ class Link:
         return self._loss is not None and not self._is_closed
 
     def _probe(self) -> Batch:
-        # With a reply, though nobody reads it: what has none is kept.
-        reply: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        return Batch((Call(_PROBE, (self._probe_key,), b"", reply),))
+        return Batch((Call(_PROBE, (self._probe_key,), b"", None),))
 
     def _remember_key(self) -> None:
         """What a probe may write to: a key that no call has, in a slot, and of a prefix, that calls have."""
@@ -278,10 +260,6 @@ class Link:
                 # Once need not be enough: before Python 3.12, `asyncio.wait_for`, which redis-py uses, may swallow it.
                 sending.cancel()
                 await asyncio.wait({sending}, timeout=_SHORTEST)
-        if self._waiting:
-            _logger.warning(
-                "%s: %d messages are lost, for the store was closed", self.server, len(self._waiting)
-            )
         await self._carrier.aclose()
 
     def _closed(self) -> StoreError:

@@ -57,9 +57,9 @@ class Publishing:
         return pace_key in self._untold
 
     @property
-    def has_news(self) -> bool:
-        """Whether there is anything that the server has yet to hear."""
-        return bool(self._untold or self._unfinished)
+    def news(self) -> int:
+        """How many hosts and ends of turns the server has yet to hear of."""
+        return len(self._untold) + len(self._unfinished)
 
     def start(self) -> None:
         """Hold open turns from now on."""

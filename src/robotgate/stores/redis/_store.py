@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from robotgate._clock import SystemClock
 from robotgate._errors import StoreError
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from robotgate._pacing import HostState
     from robotgate._ports import Clock, Postponed
     from robotgate._urls import Origin
+
+_logger: Final = logging.getLogger("robotgate.stores")
 
 
 class RedisStore:
@@ -298,7 +301,7 @@ class RedisStore:
     async def aclose(self) -> None:
         """Tell the server what it has yet to hear, and let go of the connection."""
         if not self._is_closed:
-            if not self._is_open and self._turns.publishing.has_news:
+            if not self._is_open and self._turns.publishing.news:
                 with suppress(StoreError, TimeoutError):
                     async with asyncio.timeout(CLOSING):
                         await self.open()
@@ -308,6 +311,9 @@ class RedisStore:
         await self._signals.aclose()
         await self._leases.aclose()
         await self._link.aclose()
+        news = self._turns.publishing.news
+        if news:
+            _logger.warning("%s: %d messages are lost, for the store was closed", self._link.server, news)
         if self._owns_client:
             await self._client.aclose()
 
