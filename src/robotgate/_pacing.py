@@ -250,7 +250,9 @@ def _smoothed(latency: float | None, took: float, *, may_fall: bool) -> float:
 
 
 def _later(one: float | None, other: float | None) -> float | None:
-    return max((at for at in (one, other) if at is not None), default=None)
+    if one is None or other is None:
+        return one if other is None else other
+    return max(one, other)
 
 
 def _growing(least: float, times: int) -> float:
