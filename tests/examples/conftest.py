@@ -30,7 +30,7 @@ def usage(name: str) -> str:
     """The command that an example's docstring gives, in a paragraph of its own."""
     docstring = ast.get_docstring(ast.parse((ROOT / "examples" / name).read_text(encoding="utf-8")))
     assert docstring is not None
-    (line,) = (line for line in docstring.splitlines() if line.startswith("python "))
+    (line,) = (line.strip() for line in docstring.splitlines() if line.lstrip().startswith("python "))
     return line
 
 
