@@ -3,8 +3,6 @@
 python examples/archive.py --contact you@example.org archive < urls.txt
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import hashlib
@@ -46,8 +44,7 @@ async def archive(gate: RobotGate, url: str, folder: Path, max_bytes: int) -> st
         if response.status == 304 or response.status >= 500:
             return f"{response.status}, nothing to keep"
         http = StatusAndHeaders(f"HTTP/1.1 {response.status} {response.reason}", [*response.headers.items()])
-        size = body.tell()
-        body.seek(0)
+        size, _ = body.tell(), body.seek(0)
         with (files / "part").open("wb") as file:
             writer = WARCWriter(file)
             record = writer.create_warc_record(url, "response", payload=body, length=size, http_headers=http)
