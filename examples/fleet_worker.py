@@ -33,12 +33,10 @@ class Worker(asyncio.TaskGroup):
         """Until it is cancelled: then give back what has not begun."""
         try:
             while True:
-                now = time.time()
+                now, until = time.time(), time.time() + self._lease
                 if self._waiting:
-                    await self._queue.zadd(QUEUE, dict.fromkeys(self._waiting, now + self._lease), xx=True)
-                for url in await self._queue.eval(
-                    TAKE, 1, QUEUE, now, 100 - len(self._waiting), now + self._lease
-                ):
+                    await self._queue.zadd(QUEUE, dict.fromkeys(self._waiting, until), xx=True)
+                for url in await self._queue.eval(TAKE, 1, QUEUE, now, 100 - len(self._waiting), until):
                     self._waiting[url] = self.create_task(self._visit(url))
                 await asyncio.sleep(self._lease / 10)
         finally:
