@@ -1,74 +1,78 @@
-"""Follows the links of one site, politely: ``python examples/spider.py https://example.org/ you@example.org 50``."""
+"""Follows the links of a site, or of several, politely: no page twice, and no host but those it was started on.
+
+python examples/spider.py --contact you@example.org --limit 50 https://example.org/ https://www.example.org/
+"""
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import html
 import re
-import sys
 from typing import Final
 from urllib.parse import urldefrag, urljoin, urlsplit
 
-from aiohttp import ClientError
+from aiohttp import ClientError, ClientTimeout
 
-from robotgate import DisallowedError, HostUnavailableError, Response, RobotGate
+from robotgate import DisallowedError, Response, RobotGate
 
-LINK: Final = re.compile(r"""<a\s[^>]*?href\s*=\s*["']([^"'<>]+)["']""", re.IGNORECASE)
+LINK: Final = re.compile(r"""<a\s(?:[^<>]*?\s)?href\s*=\s*["']([^"'<>]+)["']""", re.IGNORECASE)
 
 
 class Spider:
-    """Visits what it finds on one site, until there is nothing new or the limit is reached.
+    """Visits what it finds on the hosts of its first URLs, a task for each: the gate sees to their order."""
 
-    Every page is a task of its own, started as soon as its link is seen: the gate sees to their order and pace.
-    """
-
-    def __init__(self, gate: RobotGate, start: str, limit: int) -> None:
-        self._gate = gate
-        self._start = start
-        self._limit = limit
+    def __init__(self, gate: RobotGate, starts: list[str], limit: int) -> None:
+        self._gate, self._starts, self._limit = gate, starts, limit
+        self._hosts = {urlsplit(start).netloc for start in starts}
         self._seen: set[str] = set()
         self._visits = asyncio.TaskGroup()
 
     async def run(self) -> None:
-        """Return when every page found has been dealt with."""
+        """Return when all has been dealt with."""
         async with self._visits:
-            self._add(self._start)
+            self._add("", self._starts)
 
-    def _add(self, url: str) -> None:
-        new = url not in self._seen and len(self._seen) < self._limit
-        if new and urlsplit(url).netloc == urlsplit(self._start).netloc:
-            self._seen.add(url)
-            self._visits.create_task(self._visit(url))
+    def _add(self, page: str, links: list[str]) -> None:
+        for link in links:
+            try:
+                url = urldefrag(urljoin(page, html.unescape(link).strip())).url
+                ours = urlsplit(url).netloc in self._hosts
+            except ValueError:
+                continue  # Not every href is a URL.
+            if ours and url not in self._seen and len(self._seen) < self._limit:
+                self._seen.add(url)
+                self._visits.create_task(self._visit(url))
 
     async def _visit(self, url: str) -> None:
         try:
-            response = await self._gate.fetch(url)
+            response = await self._gate.fetch(url, allow_redirects=False, timeout=ClientTimeout(total=60))
         except DisallowedError as refused:
             print("not for us:", refused)
-        except HostUnavailableError as down:
-            print(f"{url}: come back in {down.retry_after:.0f} s ({down.cause})")
         except (ClientError, TimeoutError) as failed:
             print(f"{url}: {failed!r}")
         else:
-            print(
-                f"{response.status} {response.url} ({len(response.body)} bytes, waited {response.waited:.1f} s)"
-            )
-            self._follow(response)
-
-    def _follow(self, response: Response) -> None:
-        if response.status != 200 or "html" not in response.headers.get("Content-Type", ""):
-            return
-        for href in LINK.findall(response.text):
-            try:
-                self._add(urldefrag(urljoin(response.url, href)).url)
-            except ValueError:
-                continue  # Not every href is a URL.
+            print(f"{response.status} {url} ({len(response.body)} bytes, waited {response.waited:.1f} s)")
+            self._add(url, links_of(response))
 
 
-async def main(start: str, contact: str, limit: int) -> None:
-    """Crawl one site."""
-    async with RobotGate("ExampleSpider/1.0", contact=contact) as gate:
-        await Spider(gate, start, limit).run()
+def links_of(response: Response) -> list[str]:
+    """What a page links to, or redirects to: that is a link like any other, so nothing leads in a circle."""
+    if "Location" in response.headers:
+        return [response.headers["Location"]]
+    is_page = response.status == 200 and "html" in response.headers.get("Content-Type", "")
+    return LINK.findall(response.text) if is_page else []
+
+
+async def main(options: argparse.Namespace) -> None:
+    """Crawl, within one gate."""
+    async with RobotGate("ExampleSpider/1.0", contact=options.contact, max_bytes=2_000_000) as gate:
+        await Spider(gate, options.urls, options.limit).run()
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("urls", nargs="+", metavar="URL", help="where to start")
+    parser.add_argument("--contact", required=True, help="where site owners reach you: an address or a URL")
+    parser.add_argument("--limit", type=int, default=100, help="URLs to ask for, at most")
+    asyncio.run(main(parser.parse_args()))

@@ -206,7 +206,7 @@ async def test_example_spider_follows_what_it_may(
     web.get(ROBOTS, body="User-agent: *\nDisallow: /private", response_class=MockedResponse)
     web.get(home, body=html, content_type="text/html", response_class=MockedResponse)
     web.get(f"{home}a", exception=ClientConnectionError("gone"))
-    await load_example().Spider(gate, home, limit=10).run()
+    await load_example().Spider(gate, [home], limit=10).run()
     assert asked(web) == {ROBOTS: 1, home: 1, f"{home}a": 1}
     printed = capsys.readouterr().out
     assert "line 2 of its robots.txt: Disallow: /private" in printed

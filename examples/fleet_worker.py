@@ -1,0 +1,79 @@
+"""A worker of a fleet; start as many as you like. On SIGTERM it ends what it has begun, and others have the rest.
+
+python examples/fleet_worker.py --contact you@example.org redis://localhost:6379/0 < urls.txt
+"""
+
+import argparse
+import asyncio
+import signal
+import sys
+import time
+
+from aiohttp import ClientError, ClientSession, ClientTimeout
+from redis.asyncio import Redis
+
+from robotgate import PublicConnector, RobotGate
+from robotgate.stores.redis import RedisStore
+
+QUEUE = "example:urls"  # each URL with the instant until which somebody has it
+TAKE = """local urls = redis.call('ZRANGEBYSCORE', KEYS[1], 0, ARGV[1], 'LIMIT', 0, ARGV[2])
+for _, url in ipairs(urls) do redis.call('ZADD', KEYS[1], ARGV[3], url) end
+return urls"""
+
+
+class Worker(asyncio.TaskGroup):
+    """Takes URLs from the queue, and says again and again that it has them."""
+
+    def __init__(self, gate: RobotGate, session: ClientSession, queue: Redis, lease: float) -> None:
+        super().__init__()
+        self._gate, self._session, self._queue, self._lease = gate, session, queue, lease
+        self._waiting: dict[str, asyncio.Task[None]] = {}
+
+    async def work(self) -> None:
+        """Until it is cancelled: then give back what has not begun."""
+        try:
+            while True:
+                now, until = time.time(), time.time() + self._lease
+                if self._waiting:
+                    await self._queue.zadd(QUEUE, dict.fromkeys(self._waiting, until), xx=True)
+                for url in await self._queue.eval(TAKE, 1, QUEUE, now, 100 - len(self._waiting), until):
+                    self._waiting[url] = self.create_task(self._visit(url))
+                await asyncio.sleep(self._lease / 10)
+        finally:
+            for visit in self._waiting.values():
+                visit.cancel()
+            if self._waiting:
+                await self._queue.zadd(QUEUE, dict.fromkeys(self._waiting, 0), xx=True)
+
+    async def _visit(self, url: str) -> None:
+        try:
+            async with self._gate.turn(url) as turn:
+                del self._waiting[url]
+                async with self._session.get(turn.url, allow_redirects=False) as response:
+                    turn.report(response.status, response.headers)
+                    print(response.status, url)  # and whatever is to be done with it
+        except (ClientError, TimeoutError) as error:
+            print(type(error).__name__, url)
+        self._waiting.pop(url, None)
+        await self._queue.zrem(QUEUE, url)
+
+
+async def main(redis: str, contact: str, lease: float) -> None:
+    """Add to the queue what is to be read, and work."""
+    queue, store = Redis.from_url(redis, decode_responses=True), RedisStore(redis, lease=lease)
+    gate, timeout = RobotGate("ExampleWorker/1.0", contact=contact, store=store), ClientTimeout(lease / 2)
+    session = ClientSession(connector=PublicConnector(), headers=gate.headers, timeout=timeout)
+    async with queue, gate, session, Worker(gate, session, queue, lease) as worker:
+        working = worker.create_task(worker.work())
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, working.cancel)
+        for url in sys.stdin.read().split():
+            await queue.zadd(QUEUE, {url: 0}, nx=True)
+    await store.aclose()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("redis", help="URL of the server that all share")
+    parser.add_argument("--contact", required=True, help="where site owners reach you: an address or a URL")
+    parser.add_argument("--lease", type=float, default=60.0, help="seconds without a sign of life")
+    asyncio.run(main(**vars(parser.parse_args())))

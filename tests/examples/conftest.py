@@ -1,0 +1,133 @@
+"""What the tests of the examples share: the program as a user starts it, and the servers that are its internet."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import os
+import shlex
+import sys
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+import pytest
+from tests.gate.servers import Web
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+ROOT: Final = Path(__file__).parents[2]
+INTERNET: Final = Path(__file__).parent / "internet"
+CERTIFICATE: Final = INTERNET / "certificate.pem"
+"""Of example.org, .com and .net and the names below them, with its key; the programs are told to trust it."""
+DELAY: Final = 1 - 0.05
+"""Seconds between two visits to a host, less what a server may be late in noting that an answer has ended."""
+
+
+def usage(name: str) -> str:
+    """The command that an example's docstring gives, in a paragraph of its own."""
+    docstring = ast.get_docstring(ast.parse((ROOT / "examples" / name).read_text(encoding="utf-8")))
+    assert docstring is not None
+    (line,) = (line.strip() for line in docstring.splitlines() if line.lstrip().startswith("python "))
+    return line
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """How a program ended."""
+
+    status: int
+    lines: list[str]
+    """Of standard output."""
+    err: str
+
+    def line(self, part: str) -> str:
+        """The only line that has this in it."""
+        (found,) = (line for line in self.lines if part in line)
+        return found
+
+
+class Program(Protocol):
+    """Starts commands as they are typed, in a folder of the test's."""
+
+    async def __call__(self, command: str, *, stdin: str = "") -> Ran:
+        """Run one to its end."""
+        ...
+
+    async def start(self, command: str, *, stdin: str = "") -> asyncio.subprocess.Process:
+        """Start one, and give it all of its standard input."""
+        ...
+
+    async def end(self, process: asyncio.subprocess.Process) -> Ran:
+        """Wait for its end."""
+        ...
+
+
+class _Program:
+    def __init__(self, web: Web, folder: Path, stack: AsyncExitStack) -> None:
+        self._folder = folder
+        self._stack = stack
+        self._environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(INTERNET), os.environ.get("PYTHONPATH", "")]).strip(
+                os.pathsep
+            ),
+            "PYTHONUNBUFFERED": "1",
+            "PYTHONWARNINGS": "error",
+            "SSL_CERT_FILE": str(CERTIFICATE),
+            "TEST_PORT": str(web.port),
+            "TEST_TLS_PORT": str(web.tls_port),
+        }
+
+    async def __call__(self, command: str, *, stdin: str = "") -> Ran:
+        return await self.end(await self.start(command, stdin=stdin))
+
+    async def start(self, command: str, *, stdin: str = "") -> asyncio.subprocess.Process:
+        python, example, *arguments = shlex.split(command.partition(" < ")[0])
+        assert python == "python"
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            str(ROOT / example),
+            *arguments,
+            cwd=self._folder,
+            env=self._environment,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+        )
+        self._stack.push_async_callback(_killed, process)
+        assert process.stdin is not None
+        process.stdin.write(stdin.encode())
+        process.stdin.close()
+        return process
+
+    async def end(self, process: asyncio.subprocess.Process) -> Ran:
+        async with asyncio.timeout(30):
+            out, err = await process.communicate()
+        assert process.returncode is not None
+        return Ran(process.returncode, out.decode().splitlines(), err.decode())
+
+
+async def _killed(process: asyncio.subprocess.Process) -> None:
+    with suppress(ProcessLookupError):
+        process.kill()
+    await process.wait()
+
+
+@pytest.fixture
+async def internet() -> AsyncIterator[Web]:
+    """Every site there is, for a program in a process of its own."""
+    web = Web()
+    await web.open(CERTIFICATE)
+    yield web
+    await web.close()
+
+
+@pytest.fixture
+async def run(internet: Web, tmp_path: Path) -> AsyncIterator[Program]:
+    """Runs examples against the internet of the test."""
+    async with AsyncExitStack() as stack:
+        yield _Program(internet, tmp_path, stack)

@@ -1,0 +1,66 @@
+"""examples/spider.py, run as a user runs it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tests.examples.conftest import DELAY, usage
+from tests.gate.servers import endless
+
+if TYPE_CHECKING:
+    from tests.examples.conftest import Program
+    from tests.gate.servers import Web
+
+HTML: Final = {"Content-Type": "text/html; charset=utf-8"}
+
+
+def links(*targets: str) -> str:
+    """A page with links."""
+    return "<!doctype html>" + "".join(f"<p><a class=x\n href='{target}'>…</a>" for target in targets)
+
+
+async def test_spider_as_its_docstring_says(run: Program, internet: Web) -> None:
+    """Each page of its hosts once, robots.txt first, a second between; no disallowed page, no other host."""
+    home, www = "https://example.org", "https://www.example.org"
+    internet.serve(f"{home}/robots.txt", "User-agent: *\nDisallow: /private")
+    elsewhere = ("https://example.com/", "mailto:a@example.org", "//[", "data:,x")
+    internet.serve(
+        f"{home}/", links("/a?x=1&amp;y=2#top", "/a?x=1&y=2", "/private/1", *elsewhere), headers=HTML
+    )
+    internet.redirect(f"{www}/", "/circle")
+    internet.redirect(f"{www}/circle", "/", body=b"see there")
+    ran = await run(usage("spider.py"))
+    assert (ran.status, ran.err) == (0, "")
+    assert internet.counts() == {
+        f"{home}/robots.txt": 1,
+        f"{home}/": 1,
+        f"{home}/a?x=1&y=2": 1,
+        f"{www}/robots.txt": 1,
+        f"{www}/": 1,
+        f"{www}/circle": 1,
+    }
+    assert min(internet.gaps("example.org") + internet.gaps("www.example.org")) >= DELAY
+    assert {visit.headers["From"] for visit in internet.visits} == {"you@example.org"}
+    assert ran.line("not for us:").endswith("by line 2 of its robots.txt: Disallow: /private")
+    assert ran.line("/circle").startswith(f"302 {www}/circle (9 bytes")
+
+
+async def test_what_sites_do_to_spiders(run: Program, internet: Web) -> None:
+    """Endless pages, pages made to be read for ever, failures and dead hosts cost it a line each; the limit holds."""
+    starts = [f"https://{name}.example.org/" for name in ("endless", "tangle", "broken", "closed", "deep")]
+    tangle = "<a " * 300_000 + "<a href='" * 100_000 + links("/beyond")
+    internet.handle(starts[0], endless(b"<p>" * 10_000, headers=HTML))
+    internet.serve(starts[1], tangle, headers=HTML)
+    internet.serve(starts[2], links("/never"), status=500, headers=HTML)
+    internet.serve(f"{starts[3]}robots.txt", status=503)
+    internet.serve(starts[4], links(*(f"/{number}" for number in range(1000))), headers=HTML)
+    command = f"python examples/spider.py --contact bot@example.org --limit 7 {' '.join(starts)}"
+    ran = await run(f"{command} https://nobody.invalid/")
+    assert ran.status == 0
+    assert "max_bytes=2000000" in ran.line(starts[0])
+    assert ran.line(f"{starts[1]} ").startswith("200 ")
+    assert ran.line(starts[2]).startswith("500 ")
+    assert "try again in" in ran.line(starts[3])
+    assert "try again in" in ran.line("nobody.invalid")
+    assert len(ran.lines) == 7
+    assert len(internet.visits) == 5 + 4 + 1
