@@ -1,6 +1,5 @@
-"""A day of crawling, in seconds: ``python examples/day_of_crawling.py 2000``, with as many hosts as you like.
-
-Nothing is sent: the loop's time is virtual, robots.txt comes from a table, and a response is a sleep.
+"""A day of crawling, in seconds: ``python examples/day_of_crawling.py 2000``, with as many hosts as you like. Nothing
+is sent: the loop's time is virtual, robots.txt comes from a table, and a response is a sleep.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ import asyncio
 import signal
 import sys
 import time
+from contextlib import aclosing
 
 from aiohttp import ClientError, ClientSession, ClientTimeout
 from redis.asyncio import Redis
@@ -63,12 +64,11 @@ async def main(redis: str, contact: str, lease: float) -> None:
     queue, store = Redis.from_url(redis, decode_responses=True), RedisStore(redis, lease=lease)
     gate, timeout = RobotGate("ExampleWorker/1.0", contact=contact, store=store), ClientTimeout(lease / 2)
     session = ClientSession(connector=PublicConnector(), headers=gate.headers, timeout=timeout)
-    async with queue, gate, session, Worker(gate, session, queue, lease) as worker:
+    async with queue, aclosing(store), gate, session, Worker(gate, session, queue, lease) as worker:
         working = worker.create_task(worker.work())
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, working.cancel)
         for url in sys.stdin.read().split():
             await queue.zadd(QUEUE, {url: 0}, nx=True)
-    await store.aclose()
 
 
 if __name__ == "__main__":

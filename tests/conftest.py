@@ -26,7 +26,7 @@ settings.load_profile("robotgate")
 
 AGENT: Final = "ExampleBot/1.0"
 CONTACT: Final = "bot@example.org"
-SLOWEST: Final = ("integration", "fleet", "stores", "cli", "gate")
+SLOWEST: Final = ("integration", "examples", "fleet", "stores", "cli", "gate")
 """Folders in the order in which their tests begin, those of all others after them."""
 
 

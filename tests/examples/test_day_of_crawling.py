@@ -1,21 +1,18 @@
-"""The examples are whole programs: they run as they stand."""
+"""examples/day_of_crawling.py, run as it stands."""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import sys
-from pathlib import Path
-from typing import Final
 
-EXAMPLES: Final = Path(__file__).parents[1] / "examples"
+from tests.examples.conftest import ROOT
 
 
 def test_day_of_crawling() -> None:
     """Every kind of host takes exactly as long as its delays and responses do."""
-    ran = subprocess.run(
-        [sys.executable, EXAMPLES / "day_of_crawling.py", "200"], capture_output=True, text=True, check=True
-    )
+    command = [sys.executable, ROOT / "examples" / "day_of_crawling.py", "200"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
     rows = re.findall(r"^ +(\d+) +(\d+) +([\d.]+) +([\d.]+)$", ran.stdout, re.MULTILINE)
     assert sum(int(hosts) for _, hosts, _, _ in rows) == 200
     assert [took for _, _, took, _ in rows] == [ideal for _, _, _, ideal in rows]
