@@ -34,6 +34,8 @@ class MissingPeerError(Exception):
 def load(name: str) -> Group:
     """The group of a name.
 
+    Its module is imported here and no sooner: what it takes need not be installed for the others.
+
     Raises:
         MissingPeerError: it takes a package that is not installed.
     """
@@ -89,11 +91,17 @@ def read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
         parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(NAMES)}")
     if options.corpus and not any(options.corpus.glob("*.txt")):
         parser.error(f"no *.txt in {options.corpus}")
+    if options.json and not options.json.parent.is_dir():
+        parser.error(f"no folder {options.json.parent}")  # Said before half an hour has gone by.
     return options
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Measures; 1 where something that was asked for could not be measured."""
+def main(arguments: Sequence[str] | None = None, *, load: Callable[[str], Group] = load) -> int:
+    """Measures; 1 where something that was asked for could not be measured.
+
+    Args:
+        load: finds a group by its name.
+    """
     options = read_options(arguments)
     names = [name for name in NAMES if name in options.names or not options.names]
     loads: dict[str, Callable[[], Group]] = {name: partial(load, name) for name in names}
