@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 PACKAGES: Final = ("robotgate", "aiohttp", "protego", "yarl")
 AGENT: Final = "ExampleBot/1.0"
-ROUNDS: Final = {Effort.QUICK: 2, Effort.FULL: 7}
+ROUNDS: Final = {Effort.QUICK: 2, Effort.FULL: 5}
 HOSTS: Final = {Effort.QUICK: (1, 1_000), Effort.FULL: (1, 1_000, 100_000)}
-CALLS: Final = {Effort.QUICK: 5_000, Effort.FULL: 100_000}
+CALLS: Final = {Effort.QUICK: 5_000, Effort.FULL: 50_000}
 """Per round; also how many distinct URLs there are."""
 STORMS: Final = {Effort.QUICK: 1, Effort.FULL: 5}
 STORM_TASKS: Final = {Effort.QUICK: 1_000, Effort.FULL: 10_000}
