@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from benchmarks._report import Figure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping
+    from collections.abc import Callable, Hashable, Mapping, Sequence
     from typing import TypeVar
 
     Name = TypeVar("Name", bound=Hashable)
@@ -33,10 +33,11 @@ def interleaved(
         first = number % len(order)
         for name in order[first:] + order[:first]:
             found[name].append(works[name]())
-    return {name: _figures(each) for name, each in found.items()}
+    return {name: figures_of(each) for name, each in found.items()}
 
 
-def _figures(rounds: list[Mapping[str, float]]) -> dict[str, Figure]:
+def figures_of(rounds: Sequence[Mapping[str, float]]) -> dict[str, Figure]:
+    """What was found in every round, by its name."""
     return {
         key: Figure(tuple(one[key] for one in rounds))
         for key in rounds[0]
