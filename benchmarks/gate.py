@@ -238,10 +238,8 @@ def _p99(each: list[int]) -> float:
 class _Storm:
     """So many hosts that nobody has asked for."""
 
-    def __init__(self, port: int, hosts: int) -> None:
-        self._urls = [
-            f"http://{number % hosts}.site.example:{port}/page/{number}" for number in range(STORM_TASKS)
-        ]
+    def __init__(self, port: int, hosts: int, tasks: int) -> None:
+        self._urls = [f"http://{number % hosts}.site.example:{port}/page/{number}" for number in range(tasks)]
 
     def __call__(self) -> float:
         """Seconds until the last answer."""

@@ -134,8 +134,8 @@ def _known(sizes: Sizes, hosts: int) -> Table:
             for name, figures in rows.items()
         ),
         note=f"{MEDIAN_BYTES} octets are its file. *Visited*: the gate fetched it, and a page. *Learnt*: it was given "
-        "to the gate, which was then asked, and the store was given a state of visits. The dicts know neither state nor "
-        "text.",
+        "to the gate, which was then asked, and the store was given a state of visits. The dicts know neither text "
+        "nor state.",
     )
 
 
@@ -149,7 +149,7 @@ def _disk(sizes: Sizes) -> Table:
         say(f"{hosts:,} hosts on disk")
         state, both = alone(on_disk, hosts)
         figures = {"state": Figure((state,)), "both": Figure((both,))}
-        rows.append(Row(name=f"{hosts:,} hosts", figures=figures, is_ours=True, size=hosts))
+        rows.append(Row(name=f"{hosts:,} hosts", figures=figures, size=hosts))
     note = f"A `SQLiteStore`, closed. {MEDIAN_BYTES} octets are its file."
     return Table(key="disk", title="A known host, on disk", columns=columns, rows=tuple(rows), note=note)
 

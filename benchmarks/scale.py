@@ -93,8 +93,7 @@ def _table(cost: Cost, sizes: Mapping[int, Mapping[str, Figure]]) -> Table:
         title=cost.title[:1].upper() + cost.title[1:],
         columns=cost.columns,
         rows=tuple(
-            Row(name=f"{size:,} {cost.what}", figures=figures, is_ours=True, size=size)
-            for size, figures in sizes.items()
+            Row(name=f"{size:,} {cost.what}", figures=figures, size=size) for size, figures in sizes.items()
         ),
         note=cost.note,
     )
