@@ -79,8 +79,12 @@ def libraries() -> list[Library]:
         PROTEGO,
         URLLIB,
     ]
-    where_installed = {"robots": _robotspy, "reppy": _reppy}
-    return always + [library() for module, library in where_installed.items() if find_spec(module)]
+    return always + [library() for module, (_, library) in WHERE_INSTALLED.items() if find_spec(module)]
+
+
+def missing() -> list[str]:
+    """The peers that are not installed, by the names under which they would be."""
+    return [project for module, (project, _) in WHERE_INSTALLED.items() if not find_spec(module)]
 
 
 def _robotspy() -> Library:
@@ -102,3 +106,7 @@ def _reppy() -> Library:
         return lambda url: bool(robots.allowed(url, AGENT))
 
     return Library(name="reppy", parse=parse, is_traced=False)
+
+
+WHERE_INSTALLED: Final = {"robots": ("robotspy", _robotspy), "reppy": ("reppy", _reppy)}
+"""By module, what is installed for it, and how it is used."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from benchmarks._client import alone
 from benchmarks._hard_files import HardFile, hostile_files, large_files
-from benchmarks._libraries import OURS, PROTEGO, Library, libraries
+from benchmarks._libraries import OURS, PROTEGO, Library, libraries, missing
 from benchmarks._questions import questions
 from benchmarks._report import Column, Effort, Figure, Findings, Goal, Row, Table
 from benchmarks._rounds import interleaved, say
@@ -80,7 +80,7 @@ def _measure(corpus: Path, effort: Effort) -> Findings:
     chance = random.Random(SEED)
     paths = [questions(body, chance) for body in bodies]
     each = libraries()
-    say(f"{len(bodies)} files, with {', '.join(library.name for library in each)}")
+    say(f"{len(bodies)} files, {len(each)} ways; not installed: {', '.join(missing()) or 'nothing'}")
     files = _over_files(each, bodies, paths, ROUNDS[effort])
     hard = [
         _over_hard(each, file, effort)
