@@ -21,7 +21,7 @@ from robotgate import RobotGate
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 
-ROUNDS: Final = {Effort.QUICK: 1, Effort.FULL: 5}
+ROUNDS: Final = {Effort.QUICK: 1, Effort.FULL: 3}
 LEAST_TIME: Final = {Effort.QUICK: 0.005, Effort.FULL: 0.1}
 """CPU seconds for which what is short is done again and again."""
 RULES: Final = {Effort.QUICK: (10, 100, 1_000), Effort.FULL: (10, 100, 1_000, 10_000)}

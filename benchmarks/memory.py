@@ -71,7 +71,7 @@ SIZES: Final = {
         visited=(1_000, 100_000),
         peers=(1_000, 100_000),
         hosts=(1_000, 100_000, 1_000_000),
-        queue=20_000,
+        queue=10_000,
         with_resident=True,
         through=(20_000, 1_000, 5),
     ),
@@ -150,7 +150,7 @@ def _disk(sizes: Sizes) -> Table:
         state, both = alone(on_disk, hosts)
         figures = {"state": Figure((state,)), "both": Figure((both,))}
         rows.append(Row(name=f"{hosts:,} hosts", figures=figures, size=hosts))
-    note = f"A `SQLiteStore`, closed. {MEDIAN_BYTES} octets are its file."
+    note = f"A `SQLiteStore`, closed. Its file has {MEDIAN_BYTES} octets, and is kept compressed."
     return Table(key="disk", title="A known host, on disk", columns=columns, rows=tuple(rows), note=note)
 
 
