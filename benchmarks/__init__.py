@@ -1,1 +1,1 @@
-"""Measurements of robotgate: run each as ``python -m benchmarks.NAME`` from the root of the repository."""
+"""Measurements of robotgate: ``python -m benchmarks`` from the root of the repository; see `benchmarks.__main__`."""

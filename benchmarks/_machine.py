@@ -9,15 +9,39 @@ import resource
 import sys
 from pathlib import Path
 
+from benchmarks._report import Machine
+
 CPU_INFO = Path("/proc/cpuinfo")
 STATM = Path("/proc/self/statm")
 
 
 def describe(*packages: str) -> str:
     """One line: processor, system, Python, and the versions of packages."""
-    versions = ", ".join(f"{package} {importlib.metadata.version(package)}" for package in packages)
-    python = f"{platform.python_implementation()} {platform.python_version()}"
-    return f"{os.cpu_count()} x {_processor()}, {platform.system()}; {python}; {versions}"
+    return described(machine_with(*packages))
+
+
+def described(machine: Machine) -> str:
+    """As `describe`, of a machine that may be another."""
+    versions = ", ".join(f"{package} {version}" for package, version in machine.packages.items())
+    return f"{machine.cores} x {machine.processor}, {machine.system}; {machine.python}; {versions}"
+
+
+def machine_with(*packages: str) -> Machine:
+    """This machine, and those of the packages that are installed."""
+    return Machine(
+        processor=_processor(),
+        cores=os.cpu_count() or 1,
+        system=platform.system(),
+        python=f"{platform.python_implementation()} {platform.python_version()}",
+        packages={package: version for package in packages if (version := _version(package))},
+    )
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def peak_memory() -> int:

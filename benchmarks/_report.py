@@ -9,7 +9,7 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -129,6 +129,7 @@ class Report:
     groups: Mapping[str, Findings]
 
 
+@runtime_checkable
 class Group(Protocol):
     """What a module ``benchmarks.<name>`` that can be named on the command line has."""
 

@@ -1,358 +1,295 @@
-"""Parsing and matching beside Protego and urllib.robotparser: times, memory, and what hostile files cost.
+"""Parsing and matching beside the libraries that people use: times, memory, and what hostile files cost.
 
-All libraries take turns in every round, so that what else the machine does meets them alike; figures are medians of
-rounds. Each is asked through its public door with whole URLs; `target only` leaves reading the URL to the caller, as
-the gate does. "first" is the first question after parsing: it pays for whatever was put off until then.
+Each library is asked through its public door with whole URLs; *path only* leaves reading the URL to the caller, as the
+gate does, and *explained* says which line decided. "First" is the first question after parsing: it pays for whatever
+was put off until then. It all happens in a process of its own, and all times are of CPU.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
+import signal
 import statistics
-import sys
 import time
 import tracemalloc
-from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Final
-from urllib.robotparser import RobotFileParser
+from typing import TYPE_CHECKING, Final
 
-from protego import Protego
+from benchmarks._client import alone
+from benchmarks._hard_files import HardFile, hostile_files, large_files
+from benchmarks._libraries import OURS, PROTEGO, Library, libraries, missing
+from benchmarks._questions import questions
+from benchmarks._report import Column, Effort, Figure, Findings, Goal, Row, Table
+from benchmarks._rounds import interleaved, say
 
-from benchmarks._machine import describe
-from benchmarks.corpus import path_for
-from robotgate import RobotsTxt
-from robotgate._compile import compile_rules
-from robotgate._lines import canonical
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import FrameType
 
-SITE: Final = "https://site.example"
-AGENT: Final = "examplebot"
-WORDS: Final = (
-    "about", "article", "author", "blog", "brand", "cart", "catalog", "category", "contact", "date", "docs", "en",
-    "event", "file", "forum", "gallery", "help", "home", "id", "image", "index", "item", "lang", "list", "login",
-    "map", "news", "offer", "page", "photo", "post", "press", "price", "print", "product", "profile", "q", "query",
-    "report", "review", "search", "section", "shop", "sid", "sort", "source", "staff", "story", "tag", "team",
-    "terms", "topic", "track", "user", "utm_source", "video", "view",
-)  # fmt: skip
-ROUNDS: Final = 5
-MEBIBYTE: Final = 1024 * 1024
+PACKAGES: Final = ("robotgate", "protego", "robotspy", "reppy")
+CORPUS: Final = Path(__file__).parent / "corpus"
+SEED: Final = 9309
+ROUNDS: Final = {Effort.QUICK: 1, Effort.FULL: 5}
+PATIENCE: Final = {Effort.QUICK: 0.5, Effort.FULL: 2.0}
+"""CPU seconds for one library with one file; who needs more is not asked again."""
+REPEATS: Final = 20
+QUICK_FILES: Final = frozenset({"mixed-10000", "agents-x-rules"})
 
-Ask = Callable[[str], object]
-
-
-@dataclass(frozen=True)
-class Library:
-    """One way to use one library."""
-
-    name: str
-    parse: Callable[[bytes], Callable[[], Ask]]
-    """Of a file, what makes the question: a URL or, for `target only`, a path."""
-    takes_path: bool = False
-
-
-def _ours(body: bytes) -> Callable[[], Ask]:
-    robots = RobotsTxt.parse(body, f"{SITE}/robots.txt")
-    robots.rules(AGENT)
-    return lambda: lambda url: robots.allowed(url, AGENT)
-
-
-def _ours_target(body: bytes) -> Callable[[], Ask]:
-    rules = compile_rules(canonical(body), AGENT)
-    return lambda: rules.allows
+CORPUS_COLUMNS: Final = (
+    Column(key="parse", title="parse, MB/s", decimals=1, shows_spread=True),
+    Column(key="parse-median", title="parse, µs, median file", decimals=1),
+    Column(key="parse-first", title="parse and first question, MB/s", decimals=1),
+    Column(key="match", title="match, ns, mean", shows_spread=True),
+    Column(key="match-median", title="median"),
+    Column(key="match-p99", title="p99"),
+)
+MEMORY_COLUMNS: Final = (
+    Column(key="rest", title="KB for each file, at rest", decimals=1),
+    Column(key="asked", title="once twenty URLs were asked", decimals=1),
+)
+HARD_COLUMNS: Final = (
+    Column(key="parse", title="parse, ms", decimals=1),
+    Column(key="first", title="first question, ms", decimals=2),
+    Column(key="match", title="match, µs", decimals=1),
+    Column(key="peak", title="peak, MB", decimals=1),
+)
 
 
-def _protego(body: bytes) -> Callable[[], Ask]:
-    robots = Protego.parse(body.decode("utf-8", "replace"))
-    return lambda: lambda url: robots.can_fetch(url, AGENT)
+class Over:
+    """The group, over a folder of robots.txt files."""
+
+    PACKAGES: tuple[str, ...] = PACKAGES
+
+    def __init__(self, corpus: Path) -> None:
+        self._corpus = corpus
+
+    def measure(self, effort: Effort) -> Findings:
+        """Everything about rules."""
+        return alone(_measure, self._corpus, effort)
 
 
-def _urllib(body: bytes) -> Callable[[], Ask]:
-    robots = RobotFileParser()
-    robots.parse(body.decode("utf-8", "replace").splitlines())
-    return lambda: lambda url: robots.can_fetch(AGENT, url)
+def measure(effort: Effort) -> Findings:
+    """Everything about rules, over the project's own files."""
+    return Over(CORPUS).measure(effort)
 
 
-OURS: Final = Library("robotgate", _ours)
-TARGET: Final = Library("robotgate, target only", _ours_target, takes_path=True)
-PROTEGO: Final = Library("protego", _protego)
-URLLIB: Final = Library("urllib", _urllib)
-LIBRARIES: Final = (OURS, TARGET, PROTEGO, URLLIB)
-
-
-def questions(body: bytes, chance: random.Random) -> list[str]:
-    """Twenty paths: six that the file's own rules speak of, or fewer, and others as sites have them."""
-    patterns = sorted({rule.path_pattern for group in RobotsTxt.parse(body).groups for rule in group.rules})
-    own = [path_for(pattern) for pattern in chance.sample(patterns, min(6, len(patterns)))]
-    return [path.replace("#", "") for path in own] + [_page(chance) for _ in range(20 - len(own))]
-
-
-def _page(chance: random.Random) -> str:
-    path = "/" + "/".join(
-        "-".join(chance.choices(WORDS, k=chance.randint(1, 3))) for _ in range(chance.randint(1, 5))
-    )
-    path += chance.choice(("", "", "/", ".html", ".php", ".pdf", "/%E2%82%AC"))
-    if chance.random() < 0.3:
-        path += "?" + "&".join(
-            f"{chance.choice(WORDS)}={chance.randrange(10_000)}" for _ in range(chance.randint(1, 3))
-        )
-    return path
-
-
-def _timed(work: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
-
-
-@dataclass
-class Pass:
-    """What one library took for all files: seconds."""
-
-    parsing: list[float]
-    first: list[float]
-    asking: float
-    questions: list[float]
-
-
-def over_files(bodies: list[bytes], seed: int) -> dict[str, dict[str, float]]:
-    """Parsing, the first question and further ones, over all files."""
-    chance = random.Random(seed)
+def _measure(corpus: Path, effort: Effort) -> Findings:
+    bodies = [path.read_bytes() for path in sorted(corpus.glob("*.txt"))]
+    chance = random.Random(SEED)
     paths = [questions(body, chance) for body in bodies]
-    size = sum(map(len, bodies)) / 1e6
-    passes: dict[str, list[Pass]] = {library.name: [] for library in LIBRARIES}
-    for _ in range(ROUNDS):
-        for library in LIBRARIES:
-            passes[library.name].append(_one_pass(library, bodies, paths))
-    figures = {}
-    count = sum(map(len, paths))
-    for name, rounds in passes.items():
-        each = sorted(map(statistics.median, zip(*(one.questions for one in rounds), strict=True)))
-        parsing = list(map(statistics.median, zip(*(one.parsing for one in rounds), strict=True)))
-        first = list(map(statistics.median, zip(*(one.first for one in rounds), strict=True)))
-        figures[name] = {
-            "parse MB/s": size / sum(parsing),
-            "parse µs, median file": statistics.median(parsing) * 1e6,
-            "parse + first MB/s": size / (sum(parsing) + sum(first)),
-            "match µs, mean": statistics.median(one.asking for one in rounds) / count * 1e6,
-            "match µs, median": statistics.median(each) * 1e6,
-            "match µs, p99": each[int(len(each) * 0.99)] * 1e6,
-        }
-    return figures
+    each = libraries()
+    say(f"{len(bodies)} files, {len(each)} ways; not installed: {', '.join(missing()) or 'nothing'}")
+    files = _over_files(each, bodies, paths, ROUNDS[effort])
+    hard = [
+        _over_hard(each, file, effort)
+        for file in large_files() + hostile_files()
+        if effort is Effort.FULL or file.key in QUICK_FILES
+    ]
+    return Findings(tables=(files, _memory(each, bodies, paths), *hard), goals=_goals(files, hard))
 
 
-def _one_pass(library: Library, bodies: list[bytes], paths: list[list[str]]) -> Pass:
-    asked = paths if library.takes_path else [[SITE + path for path in some] for some in paths]
-    clock = time.perf_counter
-    ticks = sorted(clock() - clock() for _ in range(1_000))
-    tick = -ticks[len(ticks) // 2]
-    found = Pass([], [], 0.0, [])
-    asks = []
+def _goals(files: Table, hard: Sequence[Table]) -> tuple[Goal, ...]:
+    of = {row.name: row.figures for row in files.rows}
+    ours, peer = of[OURS.name], of[PROTEGO.name]
+    return (
+        Goal(text="parse, of Protego's MB/s", figure=ours["parse"].over(peer["parse"]), at_least=2.0),
+        Goal(text="match, mean, of Protego's time", figure=ours["match"].over(peer["match"]), at_most=1.0),
+        *(
+            Goal(
+                text=f"{table.title}: parse and first question, ms", figure=_until_first(table), at_most=500.0
+            )
+            for table in hard
+        ),
+    )
+
+
+def _until_first(table: Table) -> Figure:
+    (figures,) = [row.figures for row in table.rows if row.name == OURS.name]
+    rounds = zip(figures["parse"].rounds, figures["first"].rounds, strict=True)
+    return Figure(tuple(map(sum, rounds)))
+
+
+def _over_files(each: Sequence[Library], bodies: list[bytes], paths: list[list[str]], rounds: int) -> Table:
+    """Parsing, the first question and further ones, over all files."""
+    works = {library.name: partial(_one_pass, library, bodies, paths) for library in each}
+    found = interleaved(rounds, works)
+    return Table(
+        key="corpus",
+        title=f"{len(bodies)} files, {sum(map(len, bodies)) / 1e3:,.0f} KB, twenty URLs asked of each",
+        columns=CORPUS_COLUMNS,
+        rows=tuple(
+            Row(name=library.name, figures=found[library.name], is_ours=library.is_ours) for library in each
+        ),
+        note="*Path only* is given paths, as the gate gives them; *explained* names the line that decided. Protego, "
+        "urllib and robotspy make ready for all agents while parsing, robotgate for one. urllib knows no wildcards.",
+    )
+
+
+def _one_pass(library: Library, bodies: list[bytes], paths: list[list[str]]) -> dict[str, float]:
+    asked = [[library.asked(path) for path in some] for some in paths]
+    library.parse(bodies[0])(asked[0][0])
+    clock, tick = time.process_time, _tick()
+    parsing: list[float] = []
+    first: list[float] = []
+    pairs = []
     for body, urls in zip(bodies, asked, strict=True):
         started = clock()
-        prepare = library.parse(body)
+        ask = library.parse(body)
         parsed = clock()
-        ask = prepare()
         ask(urls[0])
-        found.first.append(clock() - parsed - tick)
-        found.parsing.append(parsed - started - tick)
-        asks.append((ask, urls))
-    for ask, urls in asks:
-        for url in urls:
-            ask(url)
-    started = time.process_time()
-    for ask, urls in asks:
-        for url in urls:
-            ask(url)
-    found.asking = time.process_time() - started
-    for ask, urls in asks:
-        for url in urls:
-            begin = clock()
-            ask(url)
-            found.questions.append(clock() - begin - tick)
-    return found
-
-
-def memory(bodies: list[bytes], paths: list[list[str]]) -> dict[str, dict[str, float]]:
-    """Kilobytes for each file: parsed, and once twenty URLs were asked."""
-    figures = {}
-    for library in (TARGET, PROTEGO, URLLIB):
-        # Caches of the library's own fill before it counts.
-        library.parse(bodies[0])()("/" if library.takes_path else f"{SITE}/")
-        tracemalloc.start()
-        kept = [library.parse(body)() for body in bodies]
-        at_rest = tracemalloc.get_traced_memory()[0]
-        for ask, asked in zip(kept, paths, strict=True):
-            for path in asked:
-                ask(path if library.takes_path else SITE + path)
-        once_asked = tracemalloc.get_traced_memory()[0]
-        tracemalloc.stop()
-        figures[library.name] = {
-            "KB at rest": at_rest / len(bodies) / 1e3,
-            "KB once asked": once_asked / len(bodies) / 1e3,
-        }
-    return figures
-
-
-def _plain(count: int) -> bytes:
-    return "\n".join(
-        ["User-agent: *", *(f"Disallow: /section-{number}/page" for number in range(count))]
-    ).encode()
-
-
-def _mixed(count: int) -> bytes:
-    forms = (
-        "Disallow: /dir{0}/page",
-        "Disallow: /section-{0}/",
-        "Allow: /dir{0}/page/open",
-        "Disallow: /dir{0}/*/print",
-        "Disallow: /*?id{0}=",
-    )
-    return "\n".join(
-        ["User-agent: *", *(forms[number % 5].format(number) for number in range(count))]
-    ).encode()
-
-
-def _bombs(count: int) -> bytes:
-    rules = (f"Disallow: /{'*a' * (8 + number % 24)}*b{number}" for number in range(count))
-    return "\n".join(["User-agent: *", *rules]).encode()
-
-
-def large_files() -> dict[str, tuple[bytes, list[str]]]:
-    """Files with many rules, and what is asked of them."""
-    pages = [
-        "/dir1234/page/open/x",
-        "/dir5/page",
-        "/about/us.html",
-        "/section-77/page?id9=1",
-        "/dir8/x/print",
-    ]
-    return {
-        "10,000 plain rules": (
-            _plain(10_000),
-            ["/section-77/page/x", "/section-9999/page", "/section-a/page.html", "/about/us.html"],
-        ),
-        "10,000 mixed rules": (_mixed(10_000), pages),
-        "1,000 wildcard bombs, 2,000 octets": (_bombs(1_000), [f"/{'a' * 1_999}"]),
-    }
-
-
-def hostile_files() -> dict[str, tuple[bytes, list[str]]]:
-    """Files made to cost time or memory, and what is asked of them."""
-    agents = b"".join(b"User-agent: a%d\n" % number for number in range(6_000))
-    rules = b"".join(b"Disallow: /%d\n" % number for number in range(6_000))
-    floating = b"".join(b"Disallow: *%x*z\n" % number for number in range(30_000))
-    return {
-        "200 KB of agents x rules": (agents + b"User-agent: *\n" + rules, ["/5999/x", "/a"]),
-        "17,000 agents": (
-            b"".join(b"User-agent: a%d\n" % number for number in range(17_000))
-            + b"User-agent: *\nDisallow: /a\n",
-            ["/a", "/b"],
-        ),
-        "500 KB in one line": (
-            b"User-agent: *\nDisallow: /" + b"a" * 500_000 + b"\nDisallow: /b\n",
-            ["/a", "/b"],
-        ),
-        "8,000 duplicate groups": (b"User-agent: *\nDisallow: /a\n" * 8_000, ["/a", "/b"]),
-        "500 KB of newlines": (b"\n" * 500_000, ["/a"]),
-        "30,000 floating wildcards, 8 KB URL": (
-            b"User-agent: *\n" + floating,
-            ["/" + "0123456789abcdef" * 500, "/a/b.html"],
-        ),
-    }
-
-
-def over_large(files: dict[str, tuple[bytes, list[str]]]) -> dict[str, dict[str, dict[str, float]]]:
-    """Milliseconds to parse and to answer first, microseconds for further questions."""
-    figures: dict[str, dict[str, dict[str, float]]] = {}
-    for title, (body, paths) in files.items():
-        rows: dict[str, tuple[list[float], list[float], list[float]]] = {
-            library.name: ([], [], []) for library in LIBRARIES
-        }
-        for _ in range(ROUNDS):
-            for library in LIBRARIES:
-                _one_large(library, body, paths, rows[library.name])
-        figures[title] = {
-            name: {
-                "parse ms": statistics.median(parse) * 1e3,
-                "first ms": statistics.median(first) * 1e3,
-                "match µs": statistics.median(match) * 1e6,
-            }
-            for name, (parse, first, match) in rows.items()
-        }
-    return figures
-
-
-def _one_large(
-    library: Library, body: bytes, paths: list[str], row: tuple[list[float], list[float], list[float]]
-) -> None:
-    asked = paths if library.takes_path else [SITE + path for path in paths]
-    started = time.perf_counter()
-    ask = library.parse(body)()
-    row[0].append(time.perf_counter() - started)
-    row[1].append(_timed(lambda: ask(asked[0])))
-    for url in asked:
+        first.append(clock() - parsed - tick)
+        parsing.append(parsed - started - tick)
+        pairs += [(ask, url) for url in urls]
+    for ask, url in pairs:
         ask(url)
-    repeats = 20
-    row[2].append(_timed(lambda: [ask(url) for _ in range(repeats) for url in asked]) / repeats / len(asked))
-
-
-def over_hostile() -> dict[str, dict[str, float]]:
-    """What hostile files cost us, verdicts included."""
-    return {title: _hostile(body, paths) for title, (body, paths) in hostile_files().items()}
-
-
-def _hostile(body: bytes, paths: list[str]) -> dict[str, float]:
-    tracemalloc.start()
-    rules = compile_rules(canonical(body), AGENT)
-    rules.allows(paths[0])
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    repeats = 20
+    began = time.process_time()
+    for ask, url in pairs:
+        ask(url)
+    mean = (time.process_time() - began) / len(pairs)
+    each = []
+    for ask, url in pairs:
+        begin = clock()
+        ask(url)
+        each.append(clock() - begin - tick)
+    each.sort()
+    size = sum(map(len, bodies)) / 1e6
     return {
-        "parse + first ms": _timed(lambda: compile_rules(canonical(body), AGENT).allows(paths[0])) * 1e3,
-        "peak MB": peak / 1e6,
-        "match µs": _timed(lambda: [rules.allows(path) for _ in range(repeats) for path in paths])
-        / (repeats * len(paths))
-        * 1e6,
-        "first verdict ms": _timed(lambda: rules.decide(paths[0])) * 1e3,
-        "verdict µs": _timed(lambda: rules.decide(paths[0])) * 1e6,
+        "parse": size / sum(parsing),
+        "parse-median": statistics.median(parsing) * 1e6,
+        "parse-first": size / (sum(parsing) + sum(first)),
+        "match": mean * 1e9,
+        "match-median": each[len(each) // 2] * 1e9,
+        "match-p99": each[int(len(each) * 0.99)] * 1e9,
     }
 
 
-def _show(title: str, rows: dict[str, dict[str, float]]) -> None:
-    print(f"\n{title}")
-    for name, figures in rows.items():
-        print(f"  {name:26}", "  ".join(f"{what} {value:,.2f}" for what, value in figures.items()))
+def _tick() -> float:
+    """The seconds that looking at the clock takes."""
+    clock = time.process_time
+    return statistics.median(-(clock() - clock()) for _ in range(1_000))
 
 
-def main() -> int:
-    """Measures over the folder named on the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", nargs="?", type=Path, default=Path(__file__).parent / "corpus")
-    parser.add_argument("--seed", type=int, default=9309)
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    options = parser.parse_args()
-    bodies = [path.read_bytes() for path in sorted(options.folder.glob("*.txt"))]
-    results: dict[str, dict[str, dict[str, float]]] = {}
-    if bodies:
-        chance = random.Random(options.seed)
-        results[f"{len(bodies)} files"] = over_files(bodies, options.seed)
-        results["memory for each file"] = memory(bodies, [questions(body, chance) for body in bodies])
-    results |= over_large(large_files())
-    results["hostile files"] = over_hostile()
-    if options.json:
-        print(
-            json.dumps({"machine": describe("robotgate", "protego"), **results}, indent=2, ensure_ascii=False)
-        )
-        return 0
-    print(describe("robotgate", "protego"))
-    for title, rows in results.items():
-        _show(title, rows)
-    return 0
+def _memory(each: Sequence[Library], bodies: list[bytes], paths: list[list[str]]) -> Table:
+    """What is kept of each file, parsed, and once its URLs were asked."""
+    return Table(
+        key="memory",
+        title="Memory for each of these files",
+        columns=MEMORY_COLUMNS,
+        rows=tuple(
+            Row(name=library.name, figures=_kept(library, bodies, paths), is_ours=library.is_ours)
+            for library in each
+            if library.is_traced
+        ),
+        note="By `tracemalloc`. *Path only* is what a gate keeps; a `RobotsTxt` keeps the text of the file besides.",
+    )
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def _kept(library: Library, bodies: list[bytes], paths: list[list[str]]) -> dict[str, Figure]:
+    # Caches of the library's own fill before it counts.
+    library.parse(bodies[0])(library.asked("/"))
+    tracemalloc.start()
+    kept = [library.parse(body) for body in bodies]
+    at_rest = tracemalloc.get_traced_memory()[0]
+    for ask, asked in zip(kept, paths, strict=True):
+        for path in asked:
+            ask(library.asked(path))
+    once_asked = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    return {
+        "rest": Figure((at_rest / len(bodies) / 1e3,)),
+        "asked": Figure((once_asked / len(bodies) / 1e3,)),
+    }
+
+
+def _over_hard(each: Sequence[Library], file: HardFile, effort: Effort) -> Table:
+    """One file that costs much; who has no patience left in one round is not asked in the next."""
+    say(file.title)
+    tries = {library.name: _Try(library, file, PATIENCE[effort]) for library in each}
+    found = interleaved(ROUNDS[effort], tries)
+    late = [name for name, one in tries.items() if one.is_late]
+    return Table(
+        key=file.key,
+        title=file.title,
+        columns=HARD_COLUMNS,
+        rows=tuple(
+            Row(
+                name=library.name,
+                figures={} if library.name in late else found[library.name] | tries[library.name].peak(),
+                is_ours=library.is_ours,
+            )
+            for library in each
+        ),
+        note=f"Not done after {PATIENCE[effort]:g} s of CPU: {', '.join(late)}." if late else "",
+    )
+
+
+class _Try:
+    """One library with one file."""
+
+    def __init__(self, library: Library, file: HardFile, patience: float) -> None:
+        self.is_late = False
+        self._library = library
+        self._body = file.body
+        self._asked = [library.asked(path) for path in file.paths]
+        self._patience = patience
+
+    def __call__(self) -> dict[str, float]:
+        if self.is_late:
+            return {}
+        try:
+            with _within(self._patience):
+                return self._figures()
+        except _TooLongError:
+            self.is_late = True
+            return {}
+
+    def _figures(self) -> dict[str, float]:
+        clock = time.process_time
+        began = clock()
+        ask = self._library.parse(self._body)
+        parsed = clock()
+        ask(self._asked[0])
+        answered = clock()
+        for url in self._asked:
+            ask(url)
+        asking = clock()
+        count = 0
+        while count < REPEATS and clock() - asking < self._patience / 8:
+            for url in self._asked:
+                ask(url)
+            count += 1
+        match = (clock() - asking) / count / len(self._asked)
+        return {"parse": (parsed - began) * 1e3, "first": (answered - parsed) * 1e3, "match": match * 1e6}
+
+    def peak(self) -> dict[str, Figure]:
+        """The most megabytes while parsing and answering once; counting them takes longer than that."""
+        if not self._library.is_traced:
+            return {}
+        tracemalloc.start()
+        self._library.parse(self._body)(self._asked[0])
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return {"peak": Figure((peak / 1e6,))}
+
+
+class _TooLongError(BaseException):
+    """The time is over. No `Exception`: libraries catch those."""
+
+
+@contextmanager
+def _within(seconds: float) -> Iterator[None]:
+    """Break off what takes more CPU than that: regular expressions, too, look for signals while they search."""
+    before = signal.signal(signal.SIGVTALRM, _break_off)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def _break_off(number: int, frame: FrameType | None) -> None:
+    del number, frame
+    raise _TooLongError

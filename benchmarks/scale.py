@@ -1,252 +1,172 @@
-"""A hundred thousand hosts with a waiter each, and a hundred thousand waiters on one host: memory and time.
+"""How costs grow with rules, octets, hosts and waiters: sizes ten times apart, and the exponent fitted to them.
 
-Each figure comes from a process of its own. Memory is taken on the virtual clock, where no turn comes due while things
-are counted, and twice: by `tracemalloc`, which counts what Python allocates, and by what the process has resident, with
-no tracing. Times are taken without tracing. On asyncio and uvloop, where time is real, the delay is 0 and a turn that
-is held keeps the others waiting, so that what is timed is the gate's work and the loop's; on the virtual clock
-there is a delay, and every grant comes from a timer.
-
-A waiter is a task in ``async with gate.turn(url)``; its task, its coroutines and its place in the queue are all in the
-figure. The rules of the sites are learnt beforehand and are not.
+An exponent of 0 is a cost that stays the same, of 1 one that grows as the size does. All sizes of one cost, ours and
+a peer's, are measured in the same rounds, in a process of its own; times are of CPU.
 """
 
 from __future__ import annotations
 
-import argparse
-import asyncio
-import gc
-import time
-import tracemalloc
-from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from benchmarks._client import LOOPS, alone
-from benchmarks._machine import describe, peak_memory, resident_memory
-from robotgate import Failure, RobotGate
-from robotgate.testing import ScriptedFetcher, VirtualClock
+from benchmarks import _costs
+from benchmarks._client import alone
+from benchmarks._fit import exponents
+from benchmarks._libraries import OURS, PROTEGO
+from benchmarks._report import Column, Effort, Figure, Findings, Goal, Row, Table
+from benchmarks._rounds import say
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable
-    from typing import TypeAlias
+    from collections.abc import Callable, Mapping
 
-    from robotgate import Clock
-
-    Figures: TypeAlias = dict[str, float]
-    Work: TypeAlias = Callable[[int], Coroutine[object, None, Figures]]
-
-COUNT: Final = 100_000
-DELAY: Final = 60.0
-"""Seconds, virtual; longer than any real pause of the program, as no time passes between two sleeps."""
-QUEUE_DELAY: Final = 0.1
-"""Seconds, virtual, where all wait at one host; the rules that were learnt are good for a day, which has to do."""
-AFTERWARDS: Final = 3600.0
-"""Virtual seconds after which every lane has been idle for long enough to be let go of."""
-REAL_LOOPS: Final = ("asyncio", "uvloop")
-RULES: Final = b"User-agent: *\nDisallow: /private\n"
+PACKAGES: Final = ("robotgate", "aiolimiter", "protego")
 
 
-def in_loop(loop: str, work: Work, count: int, *, is_traced: bool = False) -> Figures:
-    """What some work finds on a loop, with every allocation counted or none."""
-    if is_traced:
-        tracemalloc.start()
-    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
-        return runner.run(work(count))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """Something that takes time or memory, and what its growth is held to."""
+
+    key: str
+    title: str
+    what: str
+    """What the sizes are of: ``rules``."""
+    columns: tuple[Column, ...]
+    """Ours is the first."""
+    measure: Callable[[Effort], dict[int, dict[str, Figure]]]
+    """Figures by size and column."""
+    at_most: float
+    """Our exponent."""
+    note: str = ""
 
 
-def memory() -> int:
-    """Octets: those that Python has allocated when that is traced, otherwise those that are resident."""
-    gc.collect()
-    return tracemalloc.get_traced_memory()[0] if tracemalloc.is_tracing() else resident_memory()
+def measure(effort: Effort) -> Findings:
+    """Every cost, and the exponents of all."""
+    found: dict[str, dict[int, dict[str, Figure]]] = {}
+    for cost in COSTS:
+        say(cost.title)
+        found[cost.key] = alone(cost.measure, effort)
+    fitted = {cost.key: _fitted(cost, found[cost.key]) for cost in COSTS}
+    tables = [_table(cost, found[cost.key]) for cost in COSTS]
+    goals = [
+        Goal(
+            text=f"exponent of {cost.title}, in {cost.what}",
+            figure=fitted[cost.key][cost.columns[0].key],
+            at_most=cost.at_most,
+        )
+        for cost in COSTS
+    ]
+    return Findings(tables=(*tables, _exponents(fitted)), goals=tuple(goals))
 
 
-def gate_of(delay: float, *, clock: Clock | None = None) -> RobotGate:
-    """A gate that bounds each host, and no more, and could not reach the network if it tried."""
-    return RobotGate(
-        "ExampleBot/1.0",
-        contact="bot@example.org",
-        delay=delay,
-        concurrency=10 * COUNT,
-        clock=clock,
-        fetcher=ScriptedFetcher({}, otherwise=Failure("nothing is asked here")),
-    )
-
-
-async def learn(gate: RobotGate, hosts: int) -> list[str]:
-    """A URL at each host, whose rules are then known."""
-    urls = [f"https://{number}.site.example/page" for number in range(hosts)]
-    for url in urls:
-        gate.learn(url, RULES)
-    await settle()
-    return urls
-
-
-async def settle() -> None:
-    """Let every task run until it waits for something."""
-    for _ in range(10):
-        await asyncio.sleep(0)
-
-
-class Queue:
-    """Tasks that wait for a turn each, and the order in which they had it."""
-
-    def __init__(self, gate: RobotGate, urls: Iterable[str]) -> None:
-        self.tasks = [asyncio.create_task(self._take(gate, url, number)) for number, url in enumerate(urls)]
-        self._served: list[int] = []
-
-    async def _take(self, gate: RobotGate, url: str, number: int) -> None:
-        async with gate.turn(url):
-            self._served.append(number)
-
-    async def form(self) -> None:
-        """Let everybody take a place.
-
-        Raises:
-            RuntimeError: somebody did not have to wait.
-        """
-        await settle()
-        if self._served or any(task.done() for task in self.tasks):
-            raise RuntimeError("somebody did not wait")
-
-    async def empty(self, *, is_one: bool) -> None:
-        """Wait until everybody has had a turn.
-
-        Args:
-            is_one: all wait at one host, which owes them the order they came in.
-
-        Raises:
-            RuntimeError: somebody had none, or two, or had it before somebody who came earlier.
-        """
-        await asyncio.wait(self.tasks)
-        served = self._served if is_one else sorted(self._served)
-        if served != list(range(len(self.tasks))):
-            raise RuntimeError(f"{len(served)} turns, not one each in order of arrival")
-
-
-async def many_hosts_memory(hosts: int) -> Figures:
-    """What a host costs: its lane, a waiter, and what is left when the lane is gone."""
-    async with gate_of(DELAY, clock=VirtualClock()) as gate:
-        urls = await learn(gate, hosts)
-        marks = [memory()]
-        for url in urls:
-            async with gate.turn(url):
-                pass
-        marks.append(memory())
-        queue = Queue(gate, urls)
-        await queue.form()
-        marks.append(memory())
-        began = time.perf_counter()
-        await queue.empty(is_one=False)
-        elapsed = time.perf_counter() - began
-        queue.tasks.clear()
-        await asyncio.sleep(AFTERWARDS)
-        marks.append(memory())
+def _fitted(cost: Cost, sizes: Mapping[int, Mapping[str, Figure]]) -> dict[str, Figure]:
+    """Exponents, by column."""
     return {
-        "lane": (marks[1] - marks[0]) / hosts,
-        "waiter": (marks[2] - marks[1]) / hosts,
-        "left": (marks[3] - marks[0]) / hosts,
-        "admit": elapsed,
-        "peak": peak_memory(),
+        column.key: exponents({size: figures[column.key] for size, figures in sizes.items()})
+        for column in cost.columns
     }
 
 
-async def many_hosts_time(hosts: int) -> Figures:
-    """How long it takes to queue at every host, and to admit everybody when all hosts become free."""
-    async with gate_of(0.0) as gate, AsyncExitStack() as held:
-        urls = await learn(gate, hosts)
-        for url in urls:
-            await held.enter_async_context(gate.turn(url))
-        began = time.perf_counter()
-        queue = Queue(gate, urls)
-        await queue.form()
-        queued = time.perf_counter()
-        await held.aclose()
-        await queue.empty(is_one=False)
-        return {"queue": queued - began, "admit": time.perf_counter() - queued}
-
-
-async def one_host_memory(waiters: int) -> Figures:
-    """What a waiter costs among many, and a grant when each comes from the timer."""
-    async with gate_of(QUEUE_DELAY, clock=VirtualClock()) as gate:
-        (url,) = await learn(gate, 1)
-        async with gate.turn(url):
-            pass
-        before = memory()
-        queue = Queue(gate, waiters * [url])
-        await queue.form()
-        after = memory()
-        began = time.perf_counter()
-        await queue.empty(is_one=True)
-        elapsed = time.perf_counter() - began
-    return {"waiter": (after - before) / waiters, "grant": elapsed / waiters, "peak": peak_memory()}
-
-
-async def one_host_time(waiters: int) -> Figures:
-    """How long it takes to queue many at one host, to admit them one by one, and to cancel them all at once."""
-    async with gate_of(0.0) as gate:
-        (url,) = await learn(gate, 1)
-        async with gate.turn(url):
-            began = time.perf_counter()
-            queue = Queue(gate, waiters * [url])
-            await queue.form()
-            queued = time.perf_counter()
-        await queue.empty(is_one=True)
-        emptied = time.perf_counter()
-        async with gate.turn(url):
-            queue = Queue(gate, waiters * [url])
-            await queue.form()
-            cancelling = time.perf_counter()
-            for task in queue.tasks:
-                task.cancel()
-            await asyncio.wait(queue.tasks)
-            cancelled = time.perf_counter()
-        async with gate.turn(url, max_wait=0):
-            pass  # Nobody is left, and nothing of theirs.
-    return {
-        "queue": queued - began,
-        "grant": (emptied - queued) / waiters,
-        "cancel": cancelled - cancelling,
-    }
-
-
-def main() -> None:
-    """Measures each in a process of its own."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+def _table(cost: Cost, sizes: Mapping[int, Mapping[str, Figure]]) -> Table:
+    return Table(
+        key=cost.key,
+        title=cost.title[:1].upper() + cost.title[1:],
+        columns=cost.columns,
+        rows=tuple(
+            Row(name=f"{size:,} {cost.what}", figures=figures, size=size) for size, figures in sizes.items()
+        ),
+        note=cost.note,
     )
-    parser.add_argument("--count", type=int, default=COUNT)
-    count = parser.parse_args().count
-    print(describe("robotgate", "aiolimiter", "uvloop"))
-    hosts, hosts_resident = (
-        alone(in_loop, "virtual", many_hosts_memory, count, is_traced=is_traced)
-        for is_traced in (True, False)
-    )
-    waiters, waiters_resident = (
-        alone(in_loop, "virtual", one_host_memory, count, is_traced=is_traced) for is_traced in (True, False)
-    )
-    print("\n| octets each | allocated | resident |\n|---|---|---|")
-    for name, allocated, resident in (
-        (f"a lane, nobody waiting, of {count:,}", hosts["lane"], hosts_resident["lane"]),
-        (f"a waiter, one at each of {count:,} hosts", hosts["waiter"], hosts_resident["waiter"]),
-        # Octets that were freed stay resident until the system wants them.
-        ("what is remembered when the lane is gone", hosts["left"], None),
-        (f"a waiter, {count:,} at one host", waiters["waiter"], waiters_resident["waiter"]),
-    ):
-        print(f"| {name} | {allocated:,.0f} | {'' if resident is None else f'{resident:,.0f}'} |")
-    peaks = hosts_resident["peak"] / 1e6, waiters_resident["peak"] / 1e6
-    print(f"\nPeak of the process: {peaks[0]:,.0f} MB with many hosts, {peaks[1]:,.0f} MB with one.")
-    many = {loop: alone(in_loop, loop, many_hosts_time, count) for loop in REAL_LOOPS}
-    one = {loop: alone(in_loop, loop, one_host_time, count) for loop in REAL_LOOPS}
-    print("\n| | asyncio, delay 0 | uvloop, delay 0 | virtual time, with delays |\n|---|---|---|---|")
-    for name, figures, key, unit, virtual in (
-        (f"queue one at each of {count:,} hosts, s", many, "queue", 1.0, None),
-        ("admit them all, s", many, "admit", 1.0, hosts_resident["admit"]),
-        (f"queue {count:,} at one host, s", one, "queue", 1.0, None),
-        ("grant one of them, µs", one, "grant", 1e6, waiters_resident["grant"]),
-        ("cancel them all, s", one, "cancel", 1.0, None),
-    ):
-        cells = [f"{figures[loop][key] * unit:.2f}" for loop in REAL_LOOPS]
-        print(f"| {name} | {' | '.join(cells)} | {'' if virtual is None else f'{virtual * unit:.2f}'} |")
 
 
-if __name__ == "__main__":
-    main()
+def _exponents(fitted: Mapping[str, Mapping[str, Figure]]) -> Table:
+    """A row for each cost of each who was measured."""
+    rows = []
+    for cost in COSTS:
+        for column in cost.columns:
+            name = f"{cost.title}, in {cost.what}: {column.title.partition(',')[0]}"
+            figures = {"exponent": fitted[cost.key][column.key]}
+            rows.append(Row(name=name, figures=figures, is_ours=column is cost.columns[0]))
+    return Table(
+        key="exponents",
+        title="Exponents",
+        columns=(Column(key="exponent", title="exponent", decimals=2, shows_spread=True),),
+        rows=tuple(rows),
+        note="0: stays the same; 1: grows as the size does.",
+    )
+
+
+COSTS: Final = (
+    Cost(
+        key="match",
+        title="time of a question",
+        what="rules",
+        columns=(
+            Column(key=OURS.name, title="robotgate, ns"),
+            Column(key=PROTEGO.name, title="Protego, ns"),
+        ),
+        measure=_costs.match,
+        at_most=0.1,
+        note="Ten URLs that a rule matches, from the first rule to one of the last, and ten that none does.",
+    ),
+    Cost(
+        key="parse",
+        title="time of parsing, first question included",
+        what="rules",
+        columns=(
+            Column(key=OURS.name, title="robotgate, µs", decimals=1),
+            Column(key=PROTEGO.name, title="Protego, µs", decimals=1),
+        ),
+        measure=_costs.parse,
+        at_most=1.1,
+        note="Below a hundred rules, what a file costs that has none weighs, too: the exponent is then below 1.",
+    ),
+    Cost(
+        key="allowed",
+        title="time of a warm answer",
+        what="hosts",
+        columns=(
+            Column(key=OURS.name, title="await gate.allowed, ns"),
+            Column(key=_costs.DICT, title="the host cut from the URL and looked up in a dict, ns"),
+        ),
+        measure=_costs.allowed,
+        at_most=0.1,
+        note="A hundred thousand hosts do not fit into the processor's caches, in a dict or in a gate.",
+    ),
+    Cost(
+        key="grant",
+        title="time of a turn",
+        what="waiters at one host",
+        columns=(
+            Column(key=OURS.name, title="gate.turn, µs", decimals=1),
+            Column(key=_costs.LOCK, title="asyncio.Lock, µs", decimals=1),
+        ),
+        measure=_costs.grant,
+        at_most=0.15,
+        note="With a delay of 0, and all waiting before the first is let in; asyncio's loop is in both figures.",
+    ),
+    Cost(
+        key="cancel",
+        title="time of giving up",
+        what="waiters at one host",
+        columns=(
+            Column(key=OURS.name, title="gate.turn, µs", decimals=1),
+            Column(key=_costs.LOCK, title="asyncio.Lock, µs", decimals=1),
+        ),
+        measure=_costs.cancel,
+        at_most=0.5,
+        note="All are cancelled at once, the last to come first. What grows is the work of Python's garbage collector, "
+        "which looks through all tasks that there are; without it, the time stays the same.",
+    ),
+    Cost(
+        key="memory",
+        title="memory of a known host",
+        what="hosts",
+        columns=(
+            Column(key="asked", title="learnt and asked, octets"),
+            Column(key="learnt", title="merely learnt, octets"),
+        ),
+        measure=_costs.memory,
+        at_most=0.1,
+        note="By `tracemalloc`.",
+    ),
+)

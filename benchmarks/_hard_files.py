@@ -1,0 +1,108 @@
+"""Files with very many rules, and files made to cost time or memory; and what is asked of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HardFile:
+    """A file, and paths."""
+
+    key: str
+    title: str
+    body: bytes
+    paths: tuple[str, ...]
+
+
+def plain(count: int) -> bytes:
+    """So many rules of one form, without wildcards."""
+    return "\n".join(
+        ["User-agent: *", *(f"Disallow: /section-{number}/page" for number in range(count))]
+    ).encode()
+
+
+def mixed(count: int) -> bytes:
+    """So many rules, two fifths of them with wildcards."""
+    forms = (
+        "Disallow: /dir{0}/page",
+        "Disallow: /section-{0}/",
+        "Allow: /dir{0}/page/open",
+        "Disallow: /dir{0}/*/print",
+        "Disallow: /*?id{0}=",
+    )
+    return "\n".join(
+        ["User-agent: *", *(forms[number % 5].format(number) for number in range(count))]
+    ).encode()
+
+
+def large_files() -> list[HardFile]:
+    """Files that are honest, and large."""
+    bombs = (f"Disallow: /{'*a' * (8 + number % 24)}*b{number}" for number in range(1_000))
+    return [
+        HardFile(
+            key="plain-10000",
+            title="10,000 plain rules",
+            body=plain(10_000),
+            paths=("/section-77/page/x", "/section-9999/page", "/section-a/page.html", "/about/us.html"),
+        ),
+        HardFile(
+            key="mixed-10000",
+            title="10,000 mixed rules, two fifths with wildcards",
+            body=mixed(10_000),
+            paths=(
+                "/dir1234/page/open/x",
+                "/dir5/page",
+                "/about/us.html",
+                "/section-77/page?id9=1",
+                "/dir8/x/print",
+            ),
+        ),
+        HardFile(
+            key="bombs-1000",
+            title="1,000 wildcard bombs, a URL of 2,000 octets",
+            body="\n".join(["User-agent: *", *bombs]).encode(),
+            paths=(f"/{'a' * 1_999}",),
+        ),
+    ]
+
+
+def hostile_files() -> list[HardFile]:
+    """Files that nobody writes who means well."""
+    agents = b"".join(b"User-agent: a%d\n" % number for number in range(6_000))
+    rules = b"".join(b"Disallow: /%d\n" % number for number in range(6_000))
+    more_agents = b"".join(b"User-agent: a%d\n" % number for number in range(17_000))
+    floating = b"".join(b"Disallow: *%x*z\n" % number for number in range(30_000))
+    return [
+        HardFile(
+            key="agents-x-rules",
+            title="6,000 agents above 6,000 rules, 200 KB",
+            body=agents + b"User-agent: *\n" + rules,
+            paths=("/5999/x", "/a"),
+        ),
+        HardFile(
+            key="agents-17000",
+            title="17,000 agents",
+            body=more_agents + b"User-agent: *\nDisallow: /a\n",
+            paths=("/a", "/b"),
+        ),
+        HardFile(
+            key="one-line",
+            title="500 KB in one line",
+            body=b"User-agent: *\nDisallow: /" + b"a" * 500_000 + b"\nDisallow: /b\n",
+            paths=("/a", "/b"),
+        ),
+        HardFile(
+            key="duplicate-groups",
+            title="8,000 times the same group",
+            body=b"User-agent: *\nDisallow: /a\n" * 8_000,
+            paths=("/a", "/b"),
+        ),
+        HardFile(key="line-ends", title="500 KB of line ends", body=b"\n" * 500_000, paths=("/a",)),
+        HardFile(
+            key="floating-wildcards",
+            title="30,000 wildcards *…*z, a URL of 8 KB",
+            body=b"User-agent: *\n" + floating,
+            paths=("/" + "0123456789abcdef" * 500, "/a/b.html"),
+        ),
+    ]
