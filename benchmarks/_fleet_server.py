@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from redis import Redis
 
+from benchmarks._disk_work import chunks, record
 from benchmarks._fleet_measure import TURNS, host_name, take_turns
 from benchmarks._fleet_ways import GATE, SCRIPT, STORE
-from benchmarks.disk import chunks, record
 from robotgate.stores.redis import RedisStore
 from robotgate.stores.redis._keys import Keys
 
