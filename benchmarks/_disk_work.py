@@ -10,7 +10,7 @@ import statistics
 import time
 from contextlib import asynccontextmanager, closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from benchmarks._machine import peak_memory, resident_memory
 from robotgate import HostState, Origin, Outcome, RobotsRecord, SQLiteStore
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
     from pathlib import Path
 
-Values: TypeAlias = dict[str, float]
-"""By column."""
+    from benchmarks._told import Values
 
 RECORD_SHARE: Final = 10
 """Of so many hosts one has a robots.txt in the file."""

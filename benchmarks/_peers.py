@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib.util
 
 from benchmarks._report import Figure
+from benchmarks._rounds import say
 
 
 def found(module: str) -> bool:
-    """Whether a package is installed; if not, the printout says that its rows are missing."""
+    """Whether a package is installed; if not, it is said that its rows are missing."""
     is_there = importlib.util.find_spec(module) is not None
     if not is_there:
-        print(f"not installed, and not measured: {module}", flush=True)
+        say(f"not installed, and not measured: {module}")
     return is_there
 
 

@@ -22,6 +22,7 @@ from benchmarks._client import alone
 from benchmarks._peers import found, ratio
 from benchmarks._plain_server import PAGE, plain_site, robots_txt
 from benchmarks._report import Column, Effort, Figure, Findings, Goal, Row, Table
+from benchmarks._rounds import say
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -162,7 +163,7 @@ def by_crawlee(urls: Sequence[str]) -> Cost:
 
 
 def clients() -> tuple[Client, ...]:
-    """Those that can be measured here; who cannot is named on standard output."""
+    """Those that can be measured here; who cannot is named to whoever waits."""
     rows = [
         Client(name=name, crawl=partial(ours.measured, crawl, tasks=TASKS))
         for name, crawl in (
@@ -193,7 +194,7 @@ def crawled(shape: Shape, site: PlainSite, who: Sequence[Client]) -> dict[str, S
             own.costs.append(cost)
             own.robots.append(site.robots_requests())
             rate = shape.hosts * shape.pages / cost.seconds
-            print(f"crawl {shape.key}, round {number + 1}: {client.name}: {rate:,.0f} pages/s", flush=True)
+            say(f"crawl {shape.key}, round {number + 1}: {client.name}: {rate:,.0f} pages/s")
     return seen
 
 

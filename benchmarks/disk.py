@@ -8,6 +8,7 @@ in a transaction, in the thread that asks; and, where it is about the loop, noth
 
 from __future__ import annotations
 
+import sqlite3
 import tempfile
 from dataclasses import dataclass
 from functools import partial
@@ -17,11 +18,13 @@ from typing import TYPE_CHECKING, Final
 from benchmarks import _disk_work as work
 from benchmarks._client import alone
 from benchmarks._report import Column, Effort, Figure, Findings, Goal, Row, Table
+from benchmarks._rounds import figures_of, interleaved
+from benchmarks._told import told
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
-    from benchmarks._disk_work import Values
+    from benchmarks._told import Values
 
     Work = Callable[[], Values]
 
@@ -129,33 +132,10 @@ def in_new_file(measure: Callable[[Path, int], Values], folder: Path, count: int
         return alone(measure, Path(own) / "visits.db", count)
 
 
-def in_rounds(parts: Sequence[Part], rounds: int) -> dict[str, dict[str, list[Values]]]:
-    """Every row of every part once in each round."""
-    found: dict[str, dict[str, list[Values]]] = {part.key: {name: [] for name in part.rows} for part in parts}
-    for number in range(rounds):
-        for part in parts:
-            for name, measured in part.rows.items():
-                values = measured()
-                found[part.key][name].append(values)
-                print(f"disk {part.key}, round {number + 1}: {name}: {shown(values)}", flush=True)
-    return found
-
-
-def shown(values: Values) -> str:
-    """For people who wait."""
-    return ", ".join(f"{key} {value:,.4g}" for key, value in values.items())
-
-
-def figures_of(rounds: Sequence[Values]) -> dict[str, Figure]:
-    """By column."""
-    return {key: Figure(tuple(values[key] for values in rounds)) for key in rounds[0]}
-
-
-def table_of(part: Part, found: Mapping[str, Sequence[Values]]) -> Table:
+def table_of(part: Part, found: Mapping[tuple[str, str], Mapping[str, Figure]]) -> Table:
     """What is shown of one part."""
     rows = tuple(
-        Row(name=name, figures=figures_of(rounds), is_ours=name.startswith(STORE))
-        for name, rounds in found.items()
+        Row(name=name, figures=found[part.key, name], is_ours=name.startswith(STORE)) for name in part.rows
     )
     return Table(key=part.key, title=part.title, columns=part.columns, rows=rows, note=part.note)
 
@@ -168,10 +148,11 @@ def file_table(size: Size, values: Values) -> Table:
         columns=(
             Column(key="host", title="octets on disk, a host"),
             Column(key="record", title="a robots.txt of 700 octets"),
-            Column(key="seconds", title="s to make it"),
+            Column(key="seconds", title="s to make it", decimals=1),
             Column(key="peak", title="peak MB, a tenth of all hosts looked up"),
         ),
         rows=(Row(name=STORE, figures=figures_of([values]), is_ours=True),),
+        note=f"SQLite {sqlite3.sqlite_version}.",
     )
 
 
@@ -181,18 +162,21 @@ def measure(effort: Effort) -> Findings:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         path = folder / "cache.db"
-        values = alone(work.fill, path, size.hosts)
-        print(f"disk file: {shown(values)}", flush=True)
+        values = told("disk file", partial(alone, work.fill, path, size.hosts))
         parts = parts_of(size, folder)
-        found = in_rounds(parts, size.rounds)
+        works = {
+            (part.key, name): partial(told, f"disk {part.key}: {name}", measured)
+            for part in parts
+            for name, measured in part.rows.items()
+        }
+        found = interleaved(size.rounds, works)
         values |= alone(work.peak_after, path, size.hosts)
-    late = figures_of(found["loop"][VISITING])["p999"]
     return Findings(
-        tables=(file_table(size, values), *(table_of(part, found[part.key]) for part in parts)),
+        tables=(file_table(size, values), *(table_of(part, found) for part in parts)),
         goals=(
             Goal(
                 text="ms that the loop's timer is late at p99.9 while visits are taken down",
-                figure=late,
+                figure=found["loop", VISITING]["p999"],
                 at_most=MOST_LATE,
             ),
         ),

@@ -38,6 +38,7 @@ from benchmarks._pace_seen import (
 )
 from benchmarks._peers import found
 from benchmarks._report import Column, Effort, Figure, Findings, Goal, Row, Table
+from benchmarks._rounds import say
 from benchmarks._server import noting_site
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def by_scrapy(urls: Sequence[str], delay: float, *, randomize: bool) -> Cost:
 
 
 def clients() -> list[Client]:
-    """Those that can be measured here; who cannot is named on standard output."""
+    """Those that can be measured here; who cannot is named to whoever waits."""
     rows = [
         Client(
             name=name,
@@ -162,7 +163,7 @@ def crawled(shape: Shape, site: NotingSite, who: Sequence[Client]) -> dict[str, 
             cost = alone(client.run, shape.urls(site.port), shape.delay)
             seen = round_of(client, shape, site.visits(), cost.cpu)
             rounds[client.name].append(seen)
-            print(f"pace {shape.key}, round {number + 1}: {client.name}: {seen.makespan:.3f} s", flush=True)
+            say(f"pace {shape.key}, round {number + 1}: {client.name}: {seen.makespan:.3f} s")
     return rounds
 
 
