@@ -86,7 +86,8 @@ async def _call_all(way: CallWay, url: str, count: int) -> Values:
             for number in left:
                 await call(str(number))
 
-        await call(WARM_UP)
+        # Whoever opens a connection for each task has them by then.
+        await asyncio.gather(*(call(f"{task}.{WARM_UP}") for task in range(TASKS)))
         began, cpu = time.perf_counter(), time.process_time()
         async with asyncio.TaskGroup() as tasks:
             for _ in range(TASKS):

@@ -70,9 +70,13 @@ async def take_turns(way: Way, url: str, turns: int, process: int, *, hosts: int
             async with turn(host_name(number % hosts, process)):
                 waits.append(time.perf_counter() - asked_at)
 
-    async with way.open(url, 0.0) as turn:
-        async with turn(WARM_UP):
+    async def warm_up(turn: Turn, task: int) -> None:
+        async with turn(f"{task}.{WARM_UP}"):
             pass
+
+    async with way.open(url, 0.0) as turn:
+        # Whoever opens a connection for each task has them by then.
+        await asyncio.gather(*(warm_up(turn, task) for task in range(TASKS)))
         await _all_are_ready()
         began, cpu = time.perf_counter(), time.process_time()
         async with asyncio.TaskGroup() as tasks:
