@@ -18,7 +18,7 @@ from redis.asyncio import ConnectionPool, Redis
 from benchmarks._client import alone
 from benchmarks._fleet_bench import in_rounds
 from benchmarks._fleet_measure import TASKS, WARM_UP, serving
-from benchmarks._fleet_ways import CONNECTIONS
+from benchmarks._fleet_ways import POOL
 from benchmarks._report import Column, Findings, Goal, Row, Table
 from robotgate.stores.redis._client import client_of
 from robotgate.stores.redis._link import Link
@@ -49,7 +49,7 @@ async def by_link(url: str) -> AsyncIterator[Call]:
 @asynccontextmanager
 async def by_pool(url: str) -> AsyncIterator[Call]:
     """A connection of redis-py's pool for each call."""
-    pool = ConnectionPool.from_url(url, max_connections=CONNECTIONS)
+    pool = ConnectionPool.from_url(url, **POOL)
     async with Redis(connection_pool=pool) as client:
         await client.script_load(NOTHING.source)
         yield lambda host: client.evalsha(NOTHING.sha, 1, host)

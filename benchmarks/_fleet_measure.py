@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 TASKS: Final = 200
 HOSTS: Final = 1_000
 WARM_UP: Final = "warm.site.example"
+BACKLOG: Final = "4096"
+"""Connections that may wait to be accepted: of 8 processes 200 each at once, of which none should have to come again a
+second later.
+"""
 
 PACE_HOSTS: Final = 20
 PACE_TASKS: Final = 2
@@ -143,7 +147,7 @@ def serving(program: str, **options: str) -> Iterator[str]:
     """The URL of an empty server, until the end of the block."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        RedisServer(Path(folder), program=program, options=options) as server,
+        RedisServer(Path(folder), program=program, options={"tcp-backlog": BACKLOG} | options) as server,
     ):
         yield server.url
 

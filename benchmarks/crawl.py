@@ -90,7 +90,7 @@ SHAPES: Final = {
     ),
     Effort.FULL: (
         Shape(hosts=200, pages=50, rounds=5, slow_rounds=2, is_warm=True),
-        Shape(hosts=2_000, pages=5, rounds=4, slow_rounds=1, is_warm=False),
+        Shape(hosts=2_000, pages=5, rounds=3, slow_rounds=1, is_warm=False),
     ),
 }
 NOTE: Final = (
