@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 TASKS: Final = 200
 HOSTS: Final = 1_000
 WARM_UP: Final = "warm.site.example"
+PATIENCE: Final = 300.0
+"""Seconds that processes wait for one another before they begin."""
 BACKLOG: Final = "4096"
 """Connections that may wait to be accepted: of 8 processes 200 each at once, of which none should have to come again a
 second later.
@@ -116,7 +118,8 @@ async def keep_pace(way: Way, url: str, seconds: float) -> Grants:
 
 async def _all_are_ready() -> None:
     for barrier in _barriers:
-        await asyncio.to_thread(barrier.wait)
+        # Should another process have failed, it never comes.
+        await asyncio.to_thread(barrier.wait, PATIENCE)
 
 
 def taken(way: Way, url: str, turns: int, process: int = 0) -> Taken:
