@@ -17,6 +17,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha1
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from redis.asyncio import BlockingConnectionPool, ConnectionPool, Redis
@@ -33,8 +34,12 @@ if TYPE_CHECKING:
 
 SLOTS: Final = 8
 """Requests under way at a host. With one, the delay would count from the end of a turn."""
-CONNECTIONS: Final = 256
-"""Of a pool: redis-py's own bound is 100, and who finds none free gets an error."""
+POOL: Final = MappingProxyType(
+    {"max_connections": 256, "socket_connect_timeout": 60.0, "socket_timeout": 60.0}
+)
+"""Of redis-py's pools: its own bound is 100 connections, and who finds none free gets an error, as does who waits for
+longer than a few seconds, which a busy machine makes of 1,600 connections.
+"""
 NO_LIMIT: Final = 10**6
 """Starts a second, where nothing is to be held back."""
 GRAIN: Final = 0.001
@@ -113,7 +118,7 @@ async def by_gate(url: str, delay: float) -> AsyncIterator[Turn]:
 @asynccontextmanager
 async def by_script(url: str, delay: float) -> AsyncIterator[Turn]:
     """Five lines of Lua by EVALSHA, a connection of redis-py's pool for each call; asked again when it is time."""
-    pool = ConnectionPool.from_url(url, max_connections=CONNECTIONS)
+    pool = ConnectionPool.from_url(url, **POOL)
     async with Redis(connection_pool=pool) as client:
         reserve, finish = (sha1(script, usedforsecurity=False).hexdigest() for script in (RESERVE, FINISH))
         for script in (RESERVE, FINISH):
@@ -138,7 +143,7 @@ async def by_limits(strategy: str, url: str, delay: float) -> AsyncIterator[Turn
     limits = importlib.import_module("limits")
     storages = importlib.import_module("limits.aio.storage")
     strategies = importlib.import_module("limits.aio.strategies")
-    storage = storages.RedisStorage(f"async+{url}", implementation="redispy", max_connections=CONNECTIONS)
+    storage = storages.RedisStorage(f"async+{url}", implementation="redispy", **POOL)
     limiter = getattr(strategies, strategy)(storage)
     rate = limits.RateLimitItemPerSecond(starts_a_second(delay))
 
@@ -161,9 +166,7 @@ async def by_limits(strategy: str, url: str, delay: float) -> AsyncIterator[Turn
 async def by_throttled(url: str, delay: float) -> AsyncIterator[Turn]:
     """throttled-py's GCRA without a burst; asked again when it says so, for its own wait is of 0.2 s and more."""
     throttled = importlib.import_module("throttled.asyncio")
-    store = throttled.RedisStore(
-        server=url, options={"CONNECTION_POOL_KWARGS": {"max_connections": CONNECTIONS}}
-    )
+    store = throttled.RedisStore(server=url, options={"CONNECTION_POOL_KWARGS": dict(POOL)})
     quota = throttled.rate_limiter.per_sec(starts_a_second(delay), burst=1 if delay else NO_LIMIT)
     throttle = throttled.Throttled(using=throttled.RateLimiterType.GCRA.value, quota=quota, store=store)
 
@@ -188,7 +191,7 @@ async def by_pyrate(url: str, delay: float) -> AsyncIterator[Turn]:
     limiters: dict[str, asyncio.Future[object]] = {}
     async with AsyncExitStack() as stack:
         # Its limiters have tasks of their own that take connections.
-        pool = BlockingConnectionPool.from_url(url, max_connections=CONNECTIONS)
+        pool = BlockingConnectionPool.from_url(url, **POOL)
         client = await stack.enter_async_context(Redis(connection_pool=pool))
 
         async def make(host: str) -> object:
@@ -230,14 +233,9 @@ class Way:
     """What it takes, as pip calls it."""
     module: str = "robotgate"
 
-    @property
-    def is_installed(self) -> bool:
-        """Whether it can be measured here."""
-        return importlib.util.find_spec(self.module) is not None
 
-
-STORE: Final = Way(name="`RedisStore`", open=by_store)
-GATE: Final = Way(name="`gate.turn`, whole", open=by_gate)
+STORE: Final = Way(name="`RedisStore` alone", open=by_store)
+GATE: Final = Way(name="`gate.turn`, `RedisStore`", open=by_gate)
 SCRIPT: Final = Way(name="redis-py, an EVALSHA a call", open=by_script)
 PEERS: Final = (
     Way(
