@@ -1,19 +1,25 @@
-"""What clients under measurement share: a name service without a network, the loops, a process of their own."""
+"""What clients under measurement share: a name service without a network, the loops, a process of their own, and what
+is counted of them.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import multiprocessing
 import os
+import resource
 import socket
 import sys
+import time
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeVar
 
 import uvloop
 from aiohttp.abc import AbstractResolver, ResolveResult
 
+from benchmarks._machine import peak_memory
 from robotgate.testing import VirtualTimeLoop
 
 if TYPE_CHECKING:
@@ -46,6 +52,34 @@ class LoopbackResolver(AbstractResolver):
         """Nothing is held."""
 
 
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one client took for all it was asked."""
+
+    seconds: float
+    cpu: float
+    """Seconds, of all its threads."""
+    peak_memory: int
+    """Octets, of its process."""
+
+
+def cost_of(work: Callable[[], object]) -> Cost:
+    """What some work takes, once in a process."""
+    began, cpu = time.perf_counter(), time.process_time()
+    work()
+    return Cost(time.perf_counter() - began, time.process_time() - cpu, peak_memory())
+
+
+def prepare(core: int) -> None:
+    """Make a fresh process ready to be measured, or to serve: on one core, and with as many files as it may have open.
+    A connection to each of some thousand hosts is more than many systems allow at first.
+    """
+    pin(core)
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 def pin(core: int) -> None:
     """Keep this process to one of its cores, where the system can and there are two: a server that is set aside for
     its client in the middle of a write reports the write's end late.
@@ -62,7 +96,7 @@ def alone(
 ) -> Result:
     """What a function returns in a fresh process on the last core, which has done nothing before."""
     spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=spawn, initializer=pin, initargs=(-1,)) as process:
+    with ProcessPoolExecutor(1, mp_context=spawn, initializer=prepare, initargs=(-1,)) as process:
         return process.submit(work, *arguments, **options).result()
 
 
@@ -94,5 +128,5 @@ def _serve(
     arguments: tuple[object, ...],
     options: Mapping[str, object],
 ) -> None:
-    pin(0)
+    prepare(0)
     asyncio.run(serve(pipe, *arguments, **options))

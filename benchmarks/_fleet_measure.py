@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from tests.redis_server import RedisServer
 
-from benchmarks._client import LOOPS, alone
+from benchmarks._client import alone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,16 +24,12 @@ if TYPE_CHECKING:
 
 TASKS: Final = 200
 HOSTS: Final = 1_000
-TURNS: Final = 20_000
-PROCESSES: Final = 8
 WARM_UP: Final = "warm.site.example"
 
-PACE_PROCESSES: Final = 4
 PACE_HOSTS: Final = 20
 PACE_TASKS: Final = 2
 """At each host, in each process."""
 PACE_DELAY: Final = 0.1
-PACE_SECONDS: Final = 5.0
 PACE_SLACK: Final = 0.5
 """Seconds for which everybody goes on, so that nobody is alone at the end."""
 _barriers: list[Barrier] = []
@@ -74,9 +70,13 @@ async def take_turns(way: Way, url: str, turns: int, process: int, *, hosts: int
             async with turn(host_name(number % hosts, process)):
                 waits.append(time.perf_counter() - asked_at)
 
-    async with way.open(url, 0.0) as turn:
-        async with turn(WARM_UP):
+    async def warm_up(turn: Turn, task: int) -> None:
+        async with turn(f"{task}.{WARM_UP}"):
             pass
+
+    async with way.open(url, 0.0) as turn:
+        # Whoever opens a connection for each task has them by then.
+        await asyncio.gather(*(warm_up(turn, task) for task in range(TASKS)))
         await _all_are_ready()
         began, cpu = time.perf_counter(), time.process_time()
         async with asyncio.TaskGroup() as tasks:
@@ -89,7 +89,7 @@ async def take_turns(way: Way, url: str, turns: int, process: int, *, hosts: int
         return Taken(turns, time.perf_counter() - began, time.process_time() - cpu, waits)
 
 
-async def keep_pace(way: Way, url: str, _process: int) -> Grants:
+async def keep_pace(way: Way, url: str, seconds: float) -> Grants:
     """As many turns as can be had of each host."""
     by_host: list[list[float]] = [[] for _ in range(PACE_HOSTS)]
 
@@ -105,7 +105,7 @@ async def keep_pace(way: Way, url: str, _process: int) -> Grants:
         from_at = time.monotonic()
         async with asyncio.TaskGroup() as tasks:
             for number in range(PACE_HOSTS * PACE_TASKS):
-                until = from_at + PACE_SECONDS + PACE_SLACK
+                until = from_at + seconds + PACE_SLACK
                 tasks.create_task(work(turn, number % PACE_HOSTS, until))
     return Grants(from_at, by_host)
 
@@ -115,16 +115,14 @@ async def _all_are_ready() -> None:
         await asyncio.to_thread(barrier.wait)
 
 
-def taken(loop: str, way: Way, url: str, turns: int, process: int = 0) -> Taken:
+def taken(way: Way, url: str, turns: int, process: int = 0) -> Taken:
     """`take_turns`, in a loop of its own."""
-    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
-        return runner.run(take_turns(way, url, turns, process))
+    return asyncio.run(take_turns(way, url, turns, process))
 
 
-def granted(loop: str, way: Way, url: str, process: int) -> Grants:
+def granted(way: Way, url: str, seconds: float) -> Grants:
     """`keep_pace`, in a loop of its own."""
-    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
-        return runner.run(keep_pace(way, url, process))
+    return asyncio.run(keep_pace(way, url, seconds))
 
 
 @contextmanager
@@ -150,23 +148,18 @@ def serving(program: str, **options: str) -> Iterator[str]:
         yield server.url
 
 
-def turns_of_one(program: str, loop: str, way: Way, turns: int) -> list[Taken]:
-    """One process on the last core, and the server on the first."""
-    with serving(program, server_cpulist="0") as url:
-        return [alone(taken, loop, way, url, turns)]
-
-
-def turns_of_many(program: str, loop: str, way: Way, turns: int) -> list[Taken]:
-    """Eight processes, and the server among them."""
-    with serving(program) as url, together(PROCESSES) as pool:
-        working = [
-            pool.submit(taken, loop, way, url, turns // PROCESSES, process) for process in range(PROCESSES)
-        ]
+def turns_of(program: str, way: Way, turns: int, processes: int) -> list[Taken]:
+    """So many processes, and the server among them; one alone is on the last core, and the server on the first."""
+    if processes == 1:
+        with serving(program, server_cpulist="0") as url:
+            return [alone(taken, way, url, turns)]
+    with serving(program) as url, together(processes) as pool:
+        working = [pool.submit(taken, way, url, turns // processes, process) for process in range(processes)]
         return [each.result() for each in working]
 
 
-def pace_of_many(program: str, loop: str, way: Way) -> list[Grants]:
-    """Four processes at the same hosts."""
-    with serving(program) as url, together(PACE_PROCESSES) as pool:
-        working = [pool.submit(granted, loop, way, url, process) for process in range(PACE_PROCESSES)]
+def pace_of(program: str, way: Way, seconds: float, processes: int) -> list[Grants]:
+    """So many processes at the same hosts."""
+    with serving(program) as url, together(processes) as pool:
+        working = [pool.submit(granted, way, url, seconds) for _ in range(processes)]
         return [each.result() for each in working]

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from redis import Redis
 
-from benchmarks._fleet_measure import TURNS, host_name, take_turns
-from benchmarks._fleet_ways import GATE, SCRIPT, STORE
-from benchmarks.disk import chunks, record
+from benchmarks._disk_work import chunks, record
+from benchmarks._fleet_bench import OURS, in_rounds, rows_of
+from benchmarks._fleet_measure import host_name, serving, take_turns
+from benchmarks._fleet_ways import SCRIPT, STORE
+from benchmarks._report import Column, Findings, Row, Table
 from robotgate.stores.redis import RedisStore
 from robotgate.stores.redis._keys import Keys
 
 if TYPE_CHECKING:
+    from benchmarks._fleet_bench import Bench
     from benchmarks._fleet_ways import Way
+    from benchmarks._told import Values
 
+A_HOST: Final = "a host"
+A_FILE: Final = "a robots.txt of 700 octets"
 PREFIX: Final = "robotgate:"
-HOSTS: Final = 10_000
-RECORDS: Final = 10_000
 CHUNK: Final = 500
 
 
@@ -29,33 +34,14 @@ def version(program: str) -> str:
     return " ".join(said.split()[:3])
 
 
-def show(url: str) -> None:
-    """Prints both tables."""
-    with Redis.from_url(url) as client:
-        print("\nof the server, for a turn\n")
-        print("| | CPU µs | octets in | octets out | commands |")
-        print("|" + 5 * "---|")
-        for way in (STORE, GATE, SCRIPT):
-            client.flushall()
-            print(f"| {way.name} | {' | '.join(cost_of_turns(client, way, url))} |", flush=True)
-        print("\nof the server's memory, octets\n")
-        print("| | by MEMORY USAGE | by used_memory |")
-        print("|" + 3 * "---|")
-        client.flushall()
-        print(f"| a host, one of {HOSTS:,} | {' | '.join(memory_of_hosts(client, url))} |", flush=True)
-        client.flushall()
-        print(
-            f"| a robots.txt of 700 octets, one of {RECORDS:,} | {' | '.join(memory_of_records(client, url))} |"
-        )
-
-
-def cost_of_turns(client: Redis, way: Way, url: str) -> list[str]:
+def cost_of_turns(program: str, way: Way, turns: int) -> Values:
     """CPU, octets each way, and commands, for one of many turns."""
-    before = counters(client)
-    asyncio.run(take_turns(way, url, TURNS, 0))
-    after = counters(client)
-    cpu, *others = (late - early for early, late in zip(before, after, strict=True))
-    return [f"{cpu / TURNS * 1e6:.1f}", *(f"{other / TURNS:,.1f}" for other in others)]
+    with serving(program) as url, Redis.from_url(url) as client:
+        before = counters(client)
+        asyncio.run(take_turns(way, url, turns, 0))
+        after = counters(client)
+    cpu, *others = ((late - early) / turns for early, late in zip(before, after, strict=True))
+    return {"cpu": cpu * 1e6, **dict(zip(("octets_in", "octets_out", "commands"), others, strict=True))}
 
 
 def counters(client: Redis) -> list[float]:
@@ -68,30 +54,71 @@ def counters(client: Redis) -> list[float]:
     ]
 
 
-def memory_of_hosts(client: Redis, url: str) -> list[str]:
+def memory_of_hosts(program: str, count: int) -> Values:
     """A host that was visited once, and is not any more."""
-    before = client.info("memory")["used_memory"]
-    asyncio.run(take_turns(STORE, url, HOSTS, 0, hosts=HOSTS))
-    used = client.info("memory")["used_memory"] - before
-    return [f"{client.memory_usage(Keys(PREFIX).host(host_name(1)), samples=0):,}", f"{used / HOSTS:,.0f}"]
+    with serving(program) as url, Redis.from_url(url) as client:
+        before = client.info("memory")["used_memory"]
+        asyncio.run(take_turns(STORE, url, count, 0, hosts=count))
+        used = client.info("memory")["used_memory"] - before
+        usage = client.memory_usage(Keys(PREFIX).host(host_name(1)), samples=0)
+    return {"usage": float(usage), "used": used / count}
 
 
-def memory_of_records(client: Redis, url: str) -> list[str]:
+def memory_of_records(program: str, count: int) -> Values:
     """A file of the median size."""
-    before = client.info("memory")["used_memory"]
-    asyncio.run(_save_records(url))
-    used = client.info("memory")["used_memory"] - before
-    return [
-        f"{client.memory_usage(Keys(PREFIX).record(record(1).origin), samples=0):,}",
-        f"{used / RECORDS:,.0f}",
-    ]
+    with serving(program) as url, Redis.from_url(url) as client:
+        before = client.info("memory")["used_memory"]
+        asyncio.run(_save_records(url, count))
+        used = client.info("memory")["used_memory"] - before
+        usage = client.memory_usage(Keys(PREFIX).record(record(1).origin), samples=0)
+    return {"usage": float(usage), "used": used / count}
 
 
-async def _save_records(url: str) -> None:
+async def _save_records(url: str, count: int) -> None:
     store = RedisStore(url, prefix=PREFIX)
     await store.open()
     try:
-        for chunk in chunks(range(RECORDS), CHUNK):
+        for chunk in chunks(range(count), CHUNK):
             await asyncio.gather(*(store.save_record(record(number)) for number in chunk))
     finally:
         await store.aclose()
+
+
+def measured_server(bench: Bench) -> Findings:
+    """What Redis pays."""
+    size = bench.size
+    costs = in_rounds(
+        "server",
+        1,
+        {way.name: partial(cost_of_turns, bench.program, way, size.server_turns) for way in (*OURS, SCRIPT)},
+    )
+    memory = in_rounds(
+        "memory",
+        1,
+        {
+            A_HOST: partial(memory_of_hosts, bench.program, size.kept),
+            A_FILE: partial(memory_of_records, bench.program, size.kept),
+        },
+    )
+    of_turn = Table(
+        key="server",
+        title="Of the server, for a turn",
+        columns=(
+            Column(key="cpu", title="CPU µs", decimals=1),
+            Column(key="octets_in", title="octets in", decimals=1),
+            Column(key="octets_out", title="octets out", decimals=1),
+            Column(key="commands", title="commands, those of scripts included", decimals=1),
+        ),
+        rows=rows_of(costs),
+        note=version(bench.program),
+    )
+    of_memory = Table(
+        key="memory",
+        title=f"Octets of memory in Redis, each of {size.kept:,}",
+        columns=(
+            Column(key="usage", title="by `MEMORY USAGE`"),
+            Column(key="used", title="by `used_memory`"),
+        ),
+        rows=tuple(Row(name=name, figures=own, is_ours=True) for name, own in memory.items()),
+    )
+    return Findings(tables=(of_turn, of_memory))

@@ -230,14 +230,9 @@ class Way:
     """What it takes, as pip calls it."""
     module: str = "robotgate"
 
-    @property
-    def is_installed(self) -> bool:
-        """Whether it can be measured here."""
-        return importlib.util.find_spec(self.module) is not None
 
-
-STORE: Final = Way(name="`RedisStore`", open=by_store)
-GATE: Final = Way(name="`gate.turn`, whole", open=by_gate)
+STORE: Final = Way(name="`RedisStore` alone", open=by_store)
+GATE: Final = Way(name="`gate.turn`, `RedisStore`", open=by_gate)
 SCRIPT: Final = Way(name="redis-py, an EVALSHA a call", open=by_script)
 PEERS: Final = (
     Way(

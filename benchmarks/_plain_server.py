@@ -10,10 +10,27 @@ from typing import TYPE_CHECKING, Final
 from benchmarks._client import serving
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from multiprocessing.connection import Connection
 
 BACKLOG: Final = 4096
+PAGE: Final = b"<!doctype html><title>A page</title>" + b"<p>Something to read.</p>\n" * 60
+
+
+def robots_txt() -> bytes:
+    """As a large shop's: 57 rules, 32 of them with wildcards, 2.4 KB."""
+    lines = ["User-agent: GreedyBot", "Disallow: /", "", "User-agent: *"]
+    for number in range(8):
+        lines += [
+            f"Disallow: /api/section-{number}/",
+            f"Disallow: /account/department-{number}/orders",
+            f"Allow: /account/department-{number}/help",
+            f"Disallow: /*/compare-{number}/",
+            f"Disallow: /shop/category-{number}/*?sort=",
+            f"Disallow: /*.feed{number}$",
+            f"Disallow: /search*facet{number}=",
+        ]
+    return "\n".join([*lines, "", "Sitemap: https://shop.example/sitemap.xml", ""]).encode()
 
 
 class PlainSite:
@@ -30,24 +47,33 @@ class PlainSite:
 
 
 @contextmanager
-def plain_site(*, robots: bytes, page: bytes) -> Iterator[PlainSite]:
-    """Serve until the end of the block."""
-    with serving(_serve, robots, page) as (pipe, port):
+def plain_site(*, robots: bytes, page: bytes, addresses: Sequence[str] = ()) -> Iterator[PlainSite]:
+    """Serve until the end of the block.
+
+    Args:
+        addresses: where besides 127.0.0.1, on the same port: for clients that cannot be told what a name means.
+    """
+    with serving(_serve, robots, page, addresses) as (pipe, port):
         yield PlainSite(pipe, port)
 
 
-async def _serve(pipe: Connection, robots: bytes, page: bytes) -> None:
+async def _serve(pipe: Connection, robots: bytes, page: bytes, addresses: Sequence[str]) -> None:
     asked: Counter[str] = Counter()
     answers = _answer(b"text/plain; charset=utf-8", robots), _answer(b"text/html; charset=utf-8", page)
-    server = await asyncio.get_running_loop().create_server(
-        lambda: _Plain(*answers, asked), "127.0.0.1", 0, backlog=BACKLOG
-    )
-    pipe.send(server.sockets[0].getsockname()[1])
     loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: _Plain(*answers, asked), "127.0.0.1", 0, backlog=BACKLOG)
+    port = server.sockets[0].getsockname()[1]
+    servers = [server]
+    if addresses:
+        servers.append(
+            await loop.create_server(lambda: _Plain(*answers, asked), addresses, port, backlog=BACKLOG)
+        )
+    pipe.send(port)
     while await loop.run_in_executor(None, pipe.recv) == "robots":
         pipe.send(asked.copy())
         asked.clear()
-    server.close()
+    for each in servers:
+        each.close()
 
 
 def _answer(content_type: bytes, body: bytes) -> bytes:
@@ -80,7 +106,7 @@ class _Plain(asyncio.Protocol):
         if self._transport is None:
             return
         if head.startswith(b"GET /robots.txt "):
-            self._asked[head.partition(b"Host: ")[2].partition(b"\r\n")[0].decode()] += 1
+            self._asked[head.lower().partition(b"\r\nhost: ")[2].partition(b"\r\n")[0].decode()] += 1
             self._transport.write(self._robots)
         else:
             self._transport.write(self._page)

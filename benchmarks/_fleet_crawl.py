@@ -1,0 +1,153 @@
+"""Processes that crawl the same hosts with their pace in one Redis: what arrives at the server, and what it costs.
+
+The same pages are fetched by one process first, with the same kind of store, then dealt among several, so that every
+one of them wants some of every host. The web server is aiohttp's, in the process that measures, and notes when a
+request's octets come and when its answer is about to be sent: whoever asked cannot have had it earlier, so that no gap
+is taken for shorter than it was. Each crawler is a process of its own; Redis is another.
+
+The ideal is what the delay allows a crawler that itself takes no time: ``pages x delay + (pages + 1) x response``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
+
+from redis.asyncio import Redis
+from tests.fleet.fleet import Fleet
+from tests.fleet.site import Site
+from tests.fleet.worker import Order
+from tests.redis_server import RedisServer
+
+from benchmarks._fleet_bench import in_rounds, processes_of
+from benchmarks._report import Column, Findings, Goal, Row, Table
+
+if TYPE_CHECKING:
+    from benchmarks._fleet_bench import Bench, Figures
+    from benchmarks._told import Values
+
+PATIENCE: Final = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crawl:
+    """What is to be fetched."""
+
+    hosts: int
+    pages: int
+    """Of each host, in all."""
+    delay: float
+    response: float = 0.0
+    """Seconds that an answer takes."""
+
+    @property
+    def title(self) -> str:
+        """As people say it."""
+        return f"{self.hosts} hosts, {self.pages} pages of each, {self.delay:g} s apart"
+
+    @property
+    def ideal(self) -> float:
+        """Seconds that the delay alone asks for."""
+        return self.pages * self.delay + (self.pages + 1) * self.response
+
+
+def orders(crawl: Crawl, workers: int, *, store: str, port: int) -> list[Order]:
+    """The pages dealt among the workers."""
+    hosts = tuple(f"{number}.site.example" for number in range(crawl.hosts))
+    pages = tuple(f"/page/{number}" for number in range(crawl.pages))
+    return [
+        Order(
+            number=number,
+            store=store,
+            port=port,
+            hosts=hosts,
+            pages=pages[number::workers],
+            delay=crawl.delay,
+        )
+        for number in range(workers)
+    ]
+
+
+def crawled(crawl: Crawl, workers: int, program: str) -> Values:
+    """One crawl, with a server of its own.
+
+    Raises:
+        RuntimeError: some page was not fetched.
+    """
+    return asyncio.run(_crawled(crawl, workers, program))
+
+
+async def _crawled(crawl: Crawl, workers: int, program: str) -> Values:
+    with TemporaryDirectory() as folder, RedisServer(Path(folder), program=program) as server:
+        async with Redis.from_url(server.url) as client, Site(takes=crawl.response) as site:
+            given = orders(crawl, workers, store=server.url, port=site.port)
+            async with Fleet(given, patience=PATIENCE) as fleet:
+                await fleet.ended()
+            if fleet.failures or fleet.page_count != crawl.hosts * crawl.pages:
+                raise RuntimeError(f"{fleet.page_count} pages ended, and not well: {fleet.failures[:3]}")
+            cpu = await client.info("cpu")
+    gaps = sorted(gap.seconds for gap in site.gaps())
+    return {
+        "robots": float(max(site.robots_requests.values())),
+        "short": float(len(site.short_gaps(crawl.delay))),
+        "gaps": float(len(gaps)),
+        "least": gaps[0] * 1e3,
+        "median": statistics.median(gaps) * 1e3,
+        "makespan": site.makespan,
+        "to_ideal": site.makespan / crawl.ideal,
+        "crawler_cpu": sum(worker.done.cpu for worker in fleet.workers if worker.done is not None),
+        "redis_cpu": cpu["used_cpu_user"] + cpu["used_cpu_sys"],
+    }
+
+
+def measured_crawls(bench: Bench) -> Findings:
+    """The same pages by one process, and dealt among several."""
+    rows: list[Row] = []
+    goals: list[Goal] = []
+    for crawl in bench.size.crawls:
+        figures = in_rounds(
+            f"crawl {crawl.title}",
+            1,
+            {
+                processes_of(workers): partial(crawled, crawl, workers, bench.program)
+                for workers in (1, bench.size.processes)
+            },
+        )
+        one, many = figures.values()
+        for name, own in figures.items():
+            own["to_one"] = own["makespan"].over(one["makespan"])
+            rows.append(Row(name=f"{crawl.title}: {name}", figures=own, is_ours=True))
+        goals += crawl_goals(crawl, bench.size.processes, many)
+    table = Table(
+        key="crawl",
+        title="Whole crawls, every process wanting all hosts",
+        columns=(
+            Column(key="robots", title="robots.txt requests of a host, at most"),
+            Column(key="short", title="gaps under the delay"),
+            Column(key="gaps", title="of"),
+            Column(key="least", title="smallest gap, ms", decimals=1),
+            Column(key="median", title="median", decimals=1),
+            Column(key="makespan", title="makespan, s", decimals=2),
+            Column(key="to_ideal", title="to the delay alone", decimals=3),
+            Column(key="to_one", title="to one process", decimals=3),
+            Column(key="crawler_cpu", title="CPU of crawlers, s", decimals=1),
+            Column(key="redis_cpu", title="of Redis", decimals=2),
+        ),
+        rows=tuple(rows),
+    )
+    return Findings(tables=(table,), goals=tuple(goals))
+
+
+def crawl_goals(crawl: Crawl, processes: int, many: Figures) -> tuple[Goal, ...]:
+    """What several processes are held to."""
+    who = f"{processes_of(processes)}, {crawl.title}"
+    return (
+        Goal(text=f"{who}: makespan, of one process's", figure=many["to_one"], at_most=1.05),
+        Goal(text=f"{who}: gaps under the delay", figure=many["short"], at_most=0),
+        Goal(text=f"{who}: robots.txt requests of a host, at most", figure=many["robots"], at_most=1),
+    )
