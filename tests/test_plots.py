@@ -13,6 +13,7 @@ from benchmarks._pictures import FORMATS, fingerprint, pictures_of, stale_plots
 from benchmarks._theme import DARK, LIGHT, THEMES, Theme, contrast
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 REPORT: Final = read_report(weave.newest())
@@ -62,22 +63,35 @@ def test_plots_of_another_report_are_stale(tmp_path: Path) -> None:
     assert stale_plots(replace(REPORT, taken_on="1994-06-30"), tmp_path) == paths
 
 
-def test_every_plot_is_drawn_alike_twice(tmp_path: Path) -> None:
-    """All files there are to be, each small, with text as text; two runs give the same octets."""
+@pytest.mark.parametrize(("group", "formats"), [("crawl", FORMATS), ("scale", ["svg"])])
+def test_plots_are_drawn_alike_twice(group: str, formats: Sequence[str], tmp_path: Path) -> None:
+    """Bars, and curves: all files there are to be, small, with text as text; two runs give the same octets."""
     draw = pytest.importorskip("benchmarks._plots", reason="matplotlib is not installed").draw
-    first, again = (draw(REPORT, tmp_path / name) for name in ("first", "again"))
+    only = replace(REPORT, groups={group: REPORT.groups[group]})
+    first, again = (draw(only, tmp_path / name, formats) for name in ("first", "again"))
     assert {path.name for path in first} == {
         picture.file_name(theme, suffix)
+        for picture in pictures_of(only)
+        for theme in THEMES
+        for suffix in formats
+    }
+    assert all(one.read_bytes() == other.read_bytes() for one, other in zip(first, again, strict=True))
+    assert stale_plots(only, tmp_path / "first") == []
+
+
+def test_plots_of_the_docs_are_small_and_legible() -> None:
+    """Text is text, not outlines, in a font that there is or one no wider; no size to speak of."""
+    plots = [
+        weave.ROOT / weave.PLOTS / picture.file_name(theme, "svg")
         for picture in pictures_of(REPORT)
         for theme in THEMES
-        for suffix in FORMATS
-    }
-    for one, other in zip(first, again, strict=True):
-        assert one.read_bytes() == other.read_bytes(), one.name
-        if one.suffix == ".svg":
-            assert one.stat().st_size < MOST_OCTETS
-            assert "<text" in one.read_text(encoding="utf-8")
-    assert stale_plots(REPORT, tmp_path / "first") == []
+    ]
+    assert plots
+    for plot in plots:
+        text = plot.read_text(encoding="utf-8")
+        assert plot.stat().st_size < MOST_OCTETS
+        assert "<text" in text
+        assert "<dc:date>" not in text
 
 
 def test_plot_has_its_figures(tmp_path: Path) -> None:
