@@ -1,0 +1,115 @@
+"""Every figure on docs/benchmarks.md, in the README and in the plots is that of the newest report in the repository."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from benchmarks import weave
+from benchmarks.__main__ import NAMES
+from benchmarks._json import read_report
+from benchmarks._look_up import table_of
+from benchmarks._pictures import PICTURES, Bars
+from benchmarks._weave import WeaveError, regions
+from tests.test_readme import ROOT, blocks
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PAGE: Final = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+PICTURE: Final = re.compile(r'(?:src|srcset)="(?P<path>[^":]+)"')
+COMMAND: Final = re.compile(r"^\$ python -m benchmarks ([a-z]+)", re.MULTILINE)
+REGION: Final = re.compile(r"<!-- (?!end).*?-->.*?<!-- end -->", re.DOTALL)
+MEASURED: Final = re.compile(r"[\d.,]+ (?:%|µs|ns|ms|s|KB|MB|MB/s|turns/s|pages/s|times|x)(?=[\s,.;)])")
+SETTINGS: Final = {"1.6 KB", "1 ms", "19 times", "0.98 s"}
+REPORT: Final = read_report(weave.newest())
+
+
+def test_pages_and_plots_are_as_woven() -> None:
+    """``python -m benchmarks.weave`` would change nothing."""
+    assert weave.differences() == []
+
+
+def test_every_group_is_told_of() -> None:
+    """With its command, its tables and its goals."""
+    marks = {region.mark for region in regions(PAGE)}
+    assert {"machine", *(f"{kind} {name}" for name in NAMES for kind in ("tables", "goals"))} <= marks
+    assert {name for text in blocks(PAGE, "console") for name in COMMAND.findall(text)} >= set(NAMES)
+
+
+@pytest.mark.parametrize("name", weave.PAGES)
+def test_pictures_are_there(name: str) -> None:
+    """Both of each, beside the page."""
+    page = ROOT / name
+    paths = [found["path"] for found in PICTURE.finditer(page.read_text(encoding="utf-8"))]
+    assert all((page.parent / path).exists() for path in paths)
+    assert {path.replace("-dark.", "-light.") for path in paths} <= set(paths)
+
+
+def test_pictures_name_rows_that_there_are() -> None:
+    """A row that is renamed would be missing from its picture, as one that is not installed is."""
+    named = {
+        (panel.table, name)
+        for picture in PICTURES
+        for panel in picture.panels
+        if isinstance(panel, Bars)
+        for name in panel.names
+    }
+    assert named
+    assert named <= {(table, row.name) for table, _ in named for row in table_of(REPORT, table).rows}
+
+
+def test_prose_has_no_figures_of_its_own() -> None:
+    """What was measured is woven, or stands in the section of what was measured once; settings are no figures."""
+    prose = REGION.sub("", PAGE.partition("\n## Measured once\n")[0])
+    assert REGION.search(PAGE)
+    assert set(MEASURED.findall(prose)) <= SETTINGS
+
+
+def copied(root: Path) -> Path:
+    """What weaving reads and writes, apart."""
+    for name in (*weave.PAGES, weave.newest().relative_to(ROOT).as_posix()):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, root / name)
+    shutil.copytree(ROOT / weave.PLOTS, root / weave.PLOTS)
+    return root / "docs" / "benchmarks.md"
+
+
+def test_check_names_each_place(tmp_path: Path) -> None:
+    """A figure that was touched up by hand, by its page and mark; a plot of something else, by its file."""
+    page = copied(tmp_path)
+    assert weave.differences(tmp_path) == []
+    page.write_text(PAGE.replace("| **no** |", "| yes |", 1), encoding="utf-8")
+    (tmp_path / weave.PLOTS / "crawl-dark.svg").write_text("<svg/>", encoding="utf-8")
+    place, plot = weave.differences(tmp_path)
+    assert re.fullmatch(r"docs/benchmarks\.md:\d+: <!-- goals \w+ -->", place)
+    assert plot == "docs/plots/crawl-dark.svg"
+
+
+def test_weaving_puts_it_right(tmp_path: Path) -> None:
+    """Both, to the octet."""
+    pytest.importorskip("benchmarks._plots", reason="matplotlib is not installed")
+    page = copied(tmp_path)
+    page.write_text(PAGE.replace("| **no** |", "| yes |", 1), encoding="utf-8")
+    shutil.rmtree(tmp_path / weave.PLOTS)
+    weave.rewrite(tmp_path)
+    assert page.read_text(encoding="utf-8") == PAGE
+    assert weave.differences(tmp_path) == []
+
+
+def test_mark_that_cannot_be_filled_names_its_page(tmp_path: Path) -> None:
+    """And nothing is written: a page half woven would pass for a whole one."""
+    page = copied(tmp_path)
+    page.write_text(PAGE.replace("<!-- tables crawl -->", "<!-- tables crowd -->"), encoding="utf-8")
+    with pytest.raises(
+        WeaveError, match=r"^docs/benchmarks\.md, line \d+: <!-- tables crowd -->: no group 'crowd'"
+    ):
+        weave.differences(tmp_path)
+
+
+def test_without_a_report_there_is_nothing_to_weave(tmp_path: Path) -> None:
+    """It is said where one belongs."""
+    with pytest.raises(WeaveError, match="no report in benchmarks/results"):
+        weave.newest(tmp_path)
