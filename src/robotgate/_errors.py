@@ -112,6 +112,7 @@ class DisallowedError(RobotGateError, ClientError):
             message = f"{message}; redirected from {' -> '.join(chain)}"
         super().__init__(message)
         self.verdict = verdict
+        """Why it may not be fetched, and by which line of which file."""
         self.chain = chain
         """The URLs that redirected to the refused one, first to last."""
 

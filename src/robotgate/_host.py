@@ -9,7 +9,7 @@ from typing import Final
 
 
 class HostAccess(Enum):
-    """How far a site lets us in, as `LWP::ElephantUA` told hosts apart."""
+    """How far a site lets us in, as ``LWP::ElephantUA`` told hosts apart."""
 
     EXCLUDED = "excluded"
     """Nothing may be fetched."""

@@ -24,7 +24,7 @@ MIN_SIZE: Final = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recheck:
-    """Triggers, as `LWP::ElephantUA` had them, that have a robots.txt asked for again while it still holds.
+    """Triggers, as ``LWP::ElephantUA`` had them, that have a robots.txt asked for again while it still holds.
 
     Whichever comes first counts. They only ever add checks: what `RobotGate` does by itself at three quarters of a
     file's life stays, and so do the pauses after an attempt that failed. Nobody waits for such a check: the rules that

@@ -66,7 +66,7 @@ class Turn:
     """One admitted request. It may be sent now; its host waits for the end.
 
     ``async with turn:`` ends it with the block, as `RobotGate.turn` does; so does `end`. An error of aiohttp's that
-    leaves the block is reported, as by `report(error=…)`; others may be anybody's.
+    leaves the block is reported, as by ``report(error=…)``; others may be anybody's.
     """
 
     def __init__(

@@ -24,7 +24,7 @@ _WANTS_STREAM_WRITER: Final = "stream_writer" in inspect.signature(ClientRespons
 
 
 class MockedResponse(ClientResponse):
-    """A `ClientResponse` that aioresponses can make under every aiohttp that robotgate supports.
+    """An `aiohttp.ClientResponse` that aioresponses can make under every aiohttp that robotgate supports.
 
     Give it to each mocked answer: ``mocked.get(url, body="hello", response_class=MockedResponse)``.
 

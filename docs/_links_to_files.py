@@ -1,0 +1,98 @@
+# ruff: noqa: INP001 - an extension for the build beside it, no package.
+"""Links to files of the repository, which are written so that whoever reads a page on a hosting site can follow them.
+
+In the site, a link to a file that has a page of its own leads to that page (`PAGES`); any other file or folder is at
+``repository_files`` on the web, and where that is not configured, a link to it becomes its name: a reader of the site
+learns where to look, and nothing dangles.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.transforms import SphinxTransform
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.util.typing import ExtensionMetadata
+
+ROOT: Final = Path(__file__).parents[1]
+PAGES: Final = {
+    "CHANGELOG.md": "changelog",
+    "CONTRIBUTING.md": "contributing",
+    "README.md": "index",
+    "SECURITY.md": "security",
+    "docs": "index",
+    "docs/decisions": "decisions/index",
+}
+
+
+class LinksToFiles(SphinxTransform):
+    """Has its turn after MyST has made nodes of links, and before Sphinx looks for what they name."""
+
+    default_priority = 5
+
+    def apply(self, **_options: object) -> None:
+        """Replace each link to a file that is no page of the site by what the site has in its place."""
+        for link in list(self.document.findall(addnodes.pending_xref)):
+            if link["reftype"] == "myst" and link.get("refdomain") != "doc":
+                self._replace(link)
+        for file in list(self.document.findall(addnodes.download_reference)):
+            self._replace(file)
+
+    def _replace(self, node: nodes.Element) -> None:
+        folder = posixpath.dirname(f"docs/{self.env.docname}")
+        target, _, anchor = node["reftarget"].partition("#")
+        path = posixpath.normpath(posixpath.join(folder, target))
+        if path.startswith("..") or not target or not (ROOT / path).exists():
+            # Sphinx warns of it.
+            return
+        node.replace_self(self._link(node, path, anchor))
+
+    def _link(self, node: nodes.Element, path: str, anchor: str) -> nodes.Element:
+        if path in PAGES:
+            return self._page(node, PAGES[path], anchor)
+        files = self.config.repository_files
+        if files is None:
+            return _named(node, path)
+        fragment = f"#{anchor}" if anchor else ""
+        return nodes.reference("", "", *_words(node), refuri=f"{files}/{path}{fragment}", internal=False)
+
+    def _page(self, node: nodes.Element, page: str, anchor: str) -> nodes.Element:
+        link = addnodes.pending_xref(
+            "",
+            refdomain="doc",
+            reftype="myst",
+            reftarget=page,
+            reftargetid=anchor or None,
+            refdoc=self.env.docname,
+            refexplicit=True,
+            refwarn=True,
+        )
+        link += nodes.inline("", "", *_words(node), classes=["xref", "myst"])
+        return link
+
+
+def _named(node: nodes.Element, path: str) -> nodes.Element:
+    """The link's own words, and the file's name where they do not say it."""
+    words = _words(node)
+    if path.endswith(node.astext().strip("/")):
+        return nodes.inline("", "", *words)
+    return nodes.inline("", "", *words, nodes.Text(" ("), nodes.literal(path, path), nodes.Text(")"))
+
+
+def _words(node: nodes.Element) -> list[nodes.Node]:
+    """What a link's reader sees: MyST puts it into an element of its own."""
+    (inner,) = node.children
+    return [child.deepcopy() for child in inner.children]
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """What Sphinx calls."""
+    app.add_config_value("repository_files", None, "env", types=frozenset({str, type(None)}))
+    app.add_transform(LinksToFiles)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

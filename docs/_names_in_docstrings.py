@@ -1,0 +1,157 @@
+# ruff: noqa: INP001 - an extension for the build beside it, no package.
+"""What docstrings say, as reStructuredText that Sphinx understands: they are written to be read as they stand.
+
+- A name in single backticks becomes a link where it is documented. Of the others, what begins with a capital letter
+  has to be, or the build fails (conf.py names the exceptions); what does not is a parameter, and is shown as code.
+- "Args:", "Returns:", "Raises:" and "Raises (on entering the block):" become fields. Several names may share a line,
+  and what is raised may be told in words: napoleon, Sphinx's own reader of such sections, knows neither, and takes what
+  stands before a colon in the docstring of an attribute for its type.
+- ``docs/doors.md`` becomes a link to that page.
+- What a module calls `robotgate._gate.RobotGate` is, for whoever imports it, `robotgate.RobotGate`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from enum import Enum
+from typing import TYPE_CHECKING, Final, Protocol
+
+from sphinx.domains.python import PyXRefRole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from docutils import nodes
+    from sphinx.addnodes import pending_xref
+    from sphinx.application import Sphinx
+    from sphinx.environment import BuildEnvironment
+    from sphinx.util.typing import ExtensionMetadata
+
+PUBLIC_MODULES: Final = (
+    "robotgate.stores.redis",
+    "robotgate.testing",
+    "robotgate.integrations.httpx",
+    "robotgate.integrations.scrapy",
+    "robotgate",
+)
+HAS_TO_BE_DOCUMENTED: Final = re.compile(r"[A-Z]|robotgate\.")
+SECTION: Final = re.compile(r"(?P<indent> *)(?P<title>Args|Returns|Raises(?: \([^)]+\))?):")
+PAGE: Final = re.compile(r"\bdocs/(?P<page>[\w-]+)\.md")
+TITLES: Final = {"Args": "Parameters"}
+NAMED: Final = re.compile(r"(?P<names>[\w.]+(?:, [\w.]+)*): (?P<what>.*)")
+MADE_BY_THE_GATE: Final = frozenset({"robotgate.ReadyTurns", "robotgate.Rules", "robotgate.Turn"})
+"""A program gets these from a call, and knows no other way to one."""
+NOT_MADE: Final[frozenset[object]] = frozenset({Enum, Protocol})
+"""What derives from these has a constructor that nobody calls."""
+SHOWN_AS: Final = {
+    " | _Given": "",
+    "_Given.BY_OPTION": "...",
+    "robotgate._response._WorkedOut": "robotgate.Verdict",
+}
+"""What a signature says in a private word, and what it comes to for its reader."""
+
+
+def public_names() -> Iterator[tuple[str, str]]:
+    """What a thing may be called -> the name it is imported by."""
+    for module in map(importlib.import_module, PUBLIC_MODULES):
+        for name in module.__all__:
+            thing = getattr(module, name)
+            yield name, f"{module.__name__}.{name}"
+            if hasattr(thing, "__qualname__"):
+                yield f"{thing.__module__}.{thing.__qualname__}", f"{module.__name__}.{name}"
+
+
+PUBLIC_NAMES: Final = dict(public_names())
+
+
+def resolve(
+    app: Sphinx, env: BuildEnvironment, node: pending_xref, contents: nodes.Element
+) -> nodes.Element | None:
+    """Find what a type hint calls by its private name, or by a name that it imports; let a name be a name."""
+    if node.get("refdomain") != "py":
+        return None
+    target = node["reftarget"]
+    python = env.domains.python_domain
+    name = PUBLIC_NAMES.get(target, f"robotgate.{target}")
+    found = python.resolve_xref(env, node["refdoc"], app.builder, "obj", name, node, contents)
+    if found is None and node.get("may_be_undocumented"):
+        return contents
+    return found
+
+
+def with_fields(lines: list[str]) -> Iterator[str]:
+    """The lines of a docstring, its sections as fields: a list in each, but for what is returned."""
+    indent, is_list = "", False
+    for line in lines:
+        head = SECTION.fullmatch(line)
+        if head is not None:
+            indent, is_list = head["indent"] + " " * 4, head["title"] != "Returns"
+            yield f"{head['indent']}:{TITLES.get(head['title'], head['title'])}:"
+        elif not is_list or not line.startswith(indent):
+            is_list = is_list and not line.strip()
+            yield line
+        elif line.startswith(f"{indent} "):
+            yield f"{indent}  {line[len(indent) :].strip()}"
+        else:
+            yield f"{indent}* {_item(line.strip())}"
+
+
+def _item(text: str) -> str:
+    found = NAMED.fullmatch(text)
+    if found is None:
+        return text
+    names = ", ".join(f"`{name}`" for name in found["names"].split(", "))
+    return f"{names}: {found['what']}"
+
+
+def shape(_app: Sphinx, _what: str, _name: str, _thing: object, _options: object, lines: list[str]) -> None:
+    """Give Sphinx the docstring that it understands."""
+    lines[:] = with_fields([PAGE.sub(r":doc:`\g<0> </\g<page>>`", line) for line in lines])
+
+
+def sign(
+    _app: Sphinx,
+    _what: str,
+    name: str,
+    thing: object,
+    _options: object,
+    signature: str | None,
+    returned: str | None,
+) -> tuple[str | None, str | None]:
+    """Say nothing of how the gate makes what nobody else makes, nor of a default that is no value."""
+    if signature is None:
+        return None, returned
+    if name in MADE_BY_THE_GATE or (isinstance(thing, type) and not NOT_MADE.isdisjoint(thing.__mro__)):
+        return "", returned
+    for private, shown in SHOWN_AS.items():
+        signature = signature.replace(private, shown)
+    return signature, returned
+
+
+class NameRole(PyXRefRole):
+    """What stands in single backticks."""
+
+    def process_link(
+        self,
+        env: BuildEnvironment,
+        refnode: nodes.Element,
+        has_explicit_title: bool,  # noqa: FBT001 - As Sphinx passes it.
+        title: str,
+        target: str,
+    ) -> tuple[str, str]:
+        """Let a name that does not look like a public one be just a name."""
+        title, target = super().process_link(env, refnode, has_explicit_title, title, target)
+        refnode["refdomain"] = "py"
+        refnode["reftype"] = "obj"
+        refnode["may_be_undocumented"] = HAS_TO_BE_DOCUMENTED.match(target) is None
+        return title, target
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """What Sphinx calls."""
+    app.add_role("name", NameRole())
+    app.connect("missing-reference", resolve)
+    app.connect("autodoc-process-docstring", shape)
+    app.connect("autodoc-process-signature", sign)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,84 @@
+# ruff: noqa: INP001 - Sphinx reads it as a script; docs is no package.
+"""How the site is made of these pages: ``python -m sphinx -W --keep-going -n -j auto -b html docs build/site``.
+
+Why Sphinx, MyST and Furo: decisions/0016-a-site-by-sphinx.md. Two small extensions of our own lie beside this file:
+what backticks in docstrings name (`_names_in_docstrings`), and where links to the repository's files lead
+(`_links_to_files`).
+"""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from pathlib import Path
+from typing import Final
+
+HERE: Final = Path(__file__).parent
+# The extensions lie here; `autodoc` documents what is installed.
+sys.path.insert(0, str(HERE))
+
+_ABOUT: Final = tomllib.loads((HERE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+project: Final = "robotgate"
+author: Final = "the robotgate developers"
+project_copyright: Final = author
+version: Final[str] = _ABOUT["version"]
+release: Final = version
+language: Final = "en"
+
+extensions: Final = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx_click",
+    "_names_in_docstrings",
+    "_links_to_files",
+]
+exclude_patterns: Final = ["_*"]
+templates_path: Final[list[str]] = []
+
+# Pages are read on hosting sites too: what they are written in is CommonMark with tables, as those read it, and the
+# anchors of headings are those that they make.
+myst_gfm_only: Final = False
+myst_heading_anchors: Final = 4
+myst_url_schemes: Final = ["http", "https", "mailto"]
+
+# What stands in single backticks in a docstring is a name; see `_names_in_docstrings`.
+default_role: Final = "name"
+add_module_names: Final = False
+python_maximum_signature_line_length: Final = 88
+python_display_short_literal_types: Final = True
+autodoc_default_options: Final = {"members": True, "undoc-members": True, "member-order": "bysource"}
+autodoc_class_signature: Final = "mixed"
+autodoc_typehints: Final = "signature"
+autodoc_typehints_format: Final = "short"
+
+# The project's files on the web, as f"{repository}/{path}": from [project.urls] of pyproject.toml. Until it has one,
+# links to files outside of the site are shown as the files' names.
+repository_files: Final[str | None] = _ABOUT.get("urls", {}).get("Files")
+
+nitpicky: Final = True
+nitpick_ignore_regex: Final = [
+    # Other people's names. Their inventories would be fetched from the network, which a build has no need of.
+    (
+        "py:.*",
+        r"(aiohttp|asyncio|collections|contextlib|datetime|httpx|logging|math|multidict|os|pathlib|scrapy|yarl)\..*",
+    ),
+    # The same, as modules of ours import them for their type hints.
+    (
+        "py:class",
+        r"Abstract\w+|BaseSettings|Client(Request|Timeout)|Connection|Crawler|Redis|SocketFactoryType|Trace|URL",
+    ),
+    # Ours, but not to be imported: what they are is told where they are returned or held.
+    ("py:class", r"PageFetch|PendingTurn|robotgate\._middleware\.GateMiddleware|robotgate\._pace\.Pace"),
+    # Nor these: the options that they are short for are told in words.
+    ("py:class", "ConnectorOptions|MakeAnother|MakeStore|RequestOptions|StoreOption"),
+]
+
+html_theme: Final = "furo"
+html_title: Final = f"robotgate {version}"
+html_static_path: Final = ["_static"]
+html_css_files: Final = ["site.css"]
+html_copy_source: Final = False
+html_theme_options: Final = {"navigation_with_keys": True}
+pygments_style: Final = "default"
+pygments_dark_style: Final = "monokai"

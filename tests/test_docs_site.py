@@ -1,0 +1,87 @@
+"""What the site's API reference has, and what its tables of contents name. Building the site is for CI."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from robotgate import _errors
+
+DOCS: Final = Path(__file__).parents[1] / "docs"
+API: Final = sorted((DOCS / "api").glob("*.md"))
+PUBLIC_MODULES: Final = (
+    "robotgate",
+    "robotgate.integrations.httpx",
+    "robotgate.integrations.scrapy",
+    "robotgate.stores.redis",
+    "robotgate.testing",
+)
+DIRECTIVE: Final = re.compile(
+    r"^\.\. (?:(?P<module>currentmodule)|auto(?:class|exception|function)|py:data):: (?P<name>\S+)$",
+    re.MULTILINE,
+)
+CONTENTS: Final = re.compile(
+    r"^```\{toctree\}\n(?P<options>(?::.*\n)*)\n(?P<entries>(?:\S+\n)+)```$", re.MULTILINE
+)
+
+
+def documented(page: Path) -> list[str]:
+    """The names that a page documents, in full."""
+    module, names = "", []
+    for found in DIRECTIVE.finditer(page.read_text(encoding="utf-8")):
+        if found["module"]:
+            module = found["name"]
+        else:
+            names.append(f"{module}.{found['name']}")
+    return names
+
+
+def entries(page: Path) -> set[str]:
+    """The files that a page's tables of contents name."""
+    folder = page.parent
+    return {
+        path.relative_to(DOCS).as_posix()
+        for contents in CONTENTS.finditer(page.read_text(encoding="utf-8"))
+        for entry in contents["entries"].split()
+        for path in (
+            folder.glob(f"{entry}.md") if ":glob:" in contents["options"] else [folder / f"{entry}.md"]
+        )
+    }
+
+
+DOCUMENTED: Final = Counter(name for page in API for name in documented(page))
+LISTED: Final = {name for page in DOCS.rglob("index.md") for name in entries(page)}
+PAGES: Final = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+
+
+@pytest.mark.parametrize("module", PUBLIC_MODULES)
+def test_api_has_every_public_name_once(module: str) -> None:
+    """Whoever looks for what he may import finds it, in one place."""
+    names: list[str] = importlib.import_module(module).__all__
+    assert {name: DOCUMENTED[f"{module}.{name}"] for name in names} == dict.fromkeys(names, 1)
+
+
+def test_api_has_no_other_names() -> None:
+    """What is not public is nobody's to rely on, and what is gone is not documented."""
+    public = {
+        f"{module}.{name}" for module in PUBLIC_MODULES for name in importlib.import_module(module).__all__
+    }
+    assert set(DOCUMENTED) - public == set()
+
+
+def test_tables_of_contents_name_every_page_and_no_other() -> None:
+    """A page that none of them names cannot be found; only the first page needs none."""
+    assert {"index.md", *LISTED} == PAGES
+
+
+def test_page_of_errors_shows_the_tree_of_the_module() -> None:
+    """It is written twice, so that it is at hand where errors are defined, and where they are looked up."""
+    tree = re.search(r"^    RobotGateError\n(?:^    [^\n]+\n)+", _errors.__doc__ or "", re.MULTILINE)
+    assert tree is not None
+    shown = re.sub("^    ", "", tree[0], flags=re.MULTILINE)
+    assert f"```text\n{shown}```" in (DOCS / "api" / "errors.md").read_text(encoding="utf-8")
