@@ -29,6 +29,7 @@ PAGES: Final = {
     "docs": "index",
     "docs/decisions": "decisions/index",
 }
+SHOWN: Final = frozenset(page for path, page in PAGES.items() if "/" not in path)
 
 
 class LinksToFiles(SphinxTransform):
@@ -39,19 +40,34 @@ class LinksToFiles(SphinxTransform):
     def apply(self, **_options: object) -> None:
         """Replace each link to a file that is no page of the site by what the site has in its place."""
         for link in list(self.document.findall(addnodes.pending_xref)):
-            if link["reftype"] == "myst" and link.get("refdomain") != "doc":
+            if link["reftype"] == "myst":
                 self._replace(link)
         for file in list(self.document.findall(addnodes.download_reference)):
             self._replace(file)
 
     def _replace(self, node: nodes.Element) -> None:
-        folder = posixpath.dirname(f"docs/{self.env.docname}")
-        target, _, anchor = node["reftarget"].partition("#")
-        path = posixpath.normpath(posixpath.join(folder, target))
-        if path.startswith("..") or not target or not (ROOT / path).exists():
-            # Sphinx warns of it.
-            return
-        node.replace_self(self._link(node, path, anchor))
+        path, anchor = self._target(node)
+        # Of what is not there, Sphinx warns.
+        if path is not None:
+            node.replace_self(self._link(node, path, anchor))
+
+    def _target(self, node: nodes.Element) -> tuple[str | None, str]:
+        """The path of a file in the repository, None for a page of the site or for no file; and what is behind #."""
+        target: str = node["reftarget"]
+        if node.get("refdomain") == "doc":
+            # What MyST takes for a page, by its suffix, which it leaves out; by its full path if it is not below docs.
+            page = Path(f"{target}.md")
+            is_page = target in self.env.found_docs or not page.is_relative_to(ROOT)
+            return None if is_page else page.relative_to(ROOT).as_posix(), node["reftargetid"] or ""
+        target, _, anchor = target.partition("#")
+        # A page that shows a file of the repository's root has links from there.
+        folders = [
+            posixpath.dirname(f"docs/{self.env.docname}"),
+            *([""] if self.env.docname in SHOWN else []),
+        ]
+        paths = (posixpath.normpath(posixpath.join(folder, target)) for folder in folders)
+        there = (path for path in paths if not path.startswith("..") and (ROOT / path).exists())
+        return next(there, None) if target else None, anchor
 
     def _link(self, node: nodes.Element, path: str, anchor: str) -> nodes.Element:
         if path in PAGES:

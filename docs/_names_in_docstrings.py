@@ -40,13 +40,16 @@ SECTION: Final = re.compile(r"(?P<indent> *)(?P<title>Args|Returns|Raises(?: \([
 PAGE: Final = re.compile(r"\bdocs/(?P<page>[\w-]+)\.md")
 TITLES: Final = {"Args": "Parameters"}
 NAMED: Final = re.compile(r"(?P<names>[\w.]+(?:, [\w.]+)*): (?P<what>.*)")
-MADE_BY_THE_GATE: Final = frozenset({"robotgate.ReadyTurns", "robotgate.Rules", "robotgate.Turn"})
+MADE_BY_THE_GATE: Final = frozenset(
+    f"robotgate.{name}" for name in ("HostView", "ReadyTurns", "Rules", "Turn", "Verdict")
+)
 """A program gets these from a call, and knows no other way to one."""
 NOT_MADE: Final[frozenset[object]] = frozenset({Enum, Protocol})
 """What derives from these has a constructor that nobody calls."""
 SHOWN_AS: Final = {
     " | _Given": "",
     "_Given.BY_OPTION": "...",
+    "mappingproxy({})": "{}",
     "robotgate._response._WorkedOut": "robotgate.Verdict",
 }
 """What a signature says in a private word, and what it comes to for its reader."""

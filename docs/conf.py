@@ -1,9 +1,9 @@
 # ruff: noqa: INP001 - Sphinx reads it as a script; docs is no package.
 """How the site is made of these pages: ``python -m sphinx -W --keep-going -n -j auto -b html docs build/site``.
 
-Why Sphinx, MyST and Furo: decisions/0016-a-site-by-sphinx.md. Two small extensions of our own lie beside this file:
-what backticks in docstrings name (`_names_in_docstrings`), and where links to the repository's files lead
-(`_links_to_files`).
+Why Sphinx, MyST and Furo: decisions/0016-a-site-by-sphinx.md. Three small extensions of our own lie beside this file:
+what backticks in docstrings name (`_names_in_docstrings`), where links to the repository's files lead
+(`_links_to_files`), and pictures for light and for dark (`_pictures_of_themes`).
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ extensions: Final = [
     "sphinx_click",
     "_names_in_docstrings",
     "_links_to_files",
+    "_pictures_of_themes",
 ]
 exclude_patterns: Final = ["_*"]
 templates_path: Final[list[str]] = []
@@ -45,6 +46,7 @@ myst_url_schemes: Final = ["http", "https", "mailto"]
 # What stands in single backticks in a docstring is a name; see `_names_in_docstrings`.
 default_role: Final = "name"
 add_module_names: Final = False
+toc_object_entries_show_parents: Final = "hide"
 python_maximum_signature_line_length: Final = 88
 python_display_short_literal_types: Final = True
 autodoc_default_options: Final = {"members": True, "undoc-members": True, "member-order": "bysource"}

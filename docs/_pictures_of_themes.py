@@ -1,0 +1,52 @@
+# ruff: noqa: INP001 - an extension for the build beside it, no package.
+"""Pictures in two versions, for light and for dark: pages have them as ``<picture>``, which hosting sites understand.
+
+Sphinx passes HTML on as it stands: it would not copy the files, and Furo's switch between light and dark, which is the
+reader's and not his system's, would not move them. So each becomes two images of Sphinx's own, of which Furo shows one.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import TYPE_CHECKING, Final
+
+from docutils import nodes
+from sphinx.transforms import SphinxTransform
+from sphinx.util import logging
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.util.typing import ExtensionMetadata
+
+PICTURE: Final = re.compile(
+    r'\s*<picture>\s*<source media="\(prefers-color-scheme: dark\)" srcset="(?P<dark>[^"]+)">'
+    r'\s*<img alt="(?P<alt>[^"]+)" src="(?P<light>[^"]+)">\s*</picture>\s*'
+)
+LOG: Final = logging.getLogger(__name__)
+
+
+class PicturesOfThemes(SphinxTransform):
+    """Has its turn before Sphinx collects the images of a page."""
+
+    default_priority = 5
+
+    def apply(self, **_options: object) -> None:
+        """Replace each ``<picture>``; of other pictures in HTML, whose files would be missing, say so."""
+        for raw in list(self.document.findall(nodes.raw)):
+            picture = PICTURE.fullmatch(raw.astext())
+            if picture is not None:
+                raw.replace_self([self._image(picture, theme) for theme in ("light", "dark")])
+            elif re.search("<(img|picture|source)", raw.astext()):
+                LOG.warning("a picture in HTML of another form than PICTURE: %r", raw.astext(), location=raw)
+
+    def _image(self, picture: re.Match[str], theme: str) -> nodes.Element:
+        # README.md, which the first page shows, lies above docs.
+        uri = re.sub("^docs/", "/", picture[theme])
+        return nodes.image("", uri=uri, alt=html.unescape(picture["alt"]), classes=[f"only-{theme}"])
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """What Sphinx calls."""
+    app.add_transform(PicturesOfThemes)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
