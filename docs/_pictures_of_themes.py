@@ -36,7 +36,8 @@ class PicturesOfThemes(SphinxTransform):
         for raw in list(self.document.findall(nodes.raw)):
             picture = PICTURE.fullmatch(raw.astext())
             if picture is not None:
-                raw.replace_self([self._image(picture, theme) for theme in ("light", "dark")])
+                images = [self._image(picture, theme) for theme in ("light", "dark")]
+                raw.replace_self(nodes.container("", *images, classes=["picture"]))
             elif re.search("<(img|picture|source)", raw.astext()):
                 LOG.warning("a picture in HTML of another form than PICTURE: %r", raw.astext(), location=raw)
 
