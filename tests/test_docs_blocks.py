@@ -3,7 +3,8 @@
 What nobody has claimed is run here:
 
 - a program (it ends in ``if __name__ == "__main__":``) in a process of its own, by the command of the block of console
-  that follows it, which also shows what it prints; ``…`` stands for what differs from run to run;
+  that follows it, which also shows what it prints; ``…`` stands for what differs from run to run. A block of text
+  right behind is what its sites have seen of it: nothing else, and nothing sooner;
 - other Python in the page's own namespace, one block after the other, and it asserts what it says;
 - a command ``robotgate …`` in a process, in the same web as the programs: see `tests.offline`;
 - of a benchmark or an example, which have tests of their own, no more than that it is there.
@@ -28,17 +29,20 @@ from tests.offline_web import offline_web
 from tests.test_readme import ROOT
 
 from robotgate.cli._commands import robotgate
+from robotgate.cli._demo_plan import draw_plan
+from robotgate.cli._demo_serve import DEFAULT_PORT, greeting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.offline_web import Web
 
 FENCE: Final = re.compile(
     r"^(?P<fence>`{3,}|~{3,})(?P<info>.*)\n(?P<text>(?:.*\n)*?)(?P=fence)$", re.MULTILINE
 )
 ANY_FENCE: Final = re.compile(r"^ *(?:`{3,}|~{3,})", re.MULTILINE)
+SERVE: Final = ["robotgate", "demo", "--serve"]
+"""Has an end by Ctrl-C only: what it says first is compared, and its sites are there in any case."""
 WHOLE: Final = 'if __name__ == "__main__":'
 
 
@@ -175,9 +179,10 @@ def test_every_block_has_somebody_who_runs_it(path: Path) -> None:
     for claim in CLAIMED.get(name_of(path), ()):
         assert sum(block.language == claim.language for block in found) >= claim.count, claim
     rest = unclaimed(path)
-    for block, following in zip(rest, [*rest[1:], None], strict=False):
+    for before, block, following in zip([None, *rest], rest, [*rest[1:], None], strict=False):
         where = f"{name_of(path)}:{block.line}: nobody runs this block"
-        assert block.language in {"python", "console"}, where
+        is_seen = block.language == "text" and before is not None and before.is_played
+        assert block.language in {"python", "console"} or is_seen, where
         for command, _ in block.commands if block.language == "console" else ():
             assert is_ours(command) or is_there(command), where
         if block.is_program:
@@ -203,39 +208,63 @@ def test_snippets_run(path: Path) -> None:
                 exec(compile("\n" * block.line + block.text, path, "exec"), names)
 
 
-async def play(web: Web, program: Block | None, typed: Block, folder: Path) -> str:
-    """The block of console, as it would look if it had just been typed; what is shown stands where it is right."""
+async def play(program: Block | None, typed: Block, seen: Block | None, folder: Path) -> str:
+    """The blocks as they would look if the commands had just been typed; what is shown stands where it is right."""
     played = []
-    for command, shown in typed.commands:
-        what, *arguments = command
-        if what == "robotgate":
-            arguments = ["-m", "robotgate.cli", *arguments]
-        elif program is not None:
-            (folder / arguments[0]).write_text(program.text, encoding="utf-8")
-        status, printed = await web.run(*arguments, cwd=folder)
-        is_right = re.fullmatch(re.escape(shown).replace("…", ".+"), printed) and "Traceback" not in printed
-        played.append(f"$ {shlex.join(command)}\n{shown if is_right else f'{printed}(exit status {status})'}")
+    async with offline_web(folder) as web:
+        for command, shown in typed.commands:
+            what, *arguments = command
+            if program is not None and what == "python":
+                (folder / arguments[0]).write_text(program.text, encoding="utf-8")
+            if command == SERVE:
+                status, printed = 0, greeting(f"http://127.0.0.1:{DEFAULT_PORT}", draw_plan(1, 500)) + "\n"
+            else:
+                cli = ("-m", "robotgate.cli") if what == "robotgate" else ()
+                status, printed = await web.run(*cli, *arguments, cwd=folder)
+            pattern = re.escape(shown.rstrip("\n")).replace("…", ".+")
+            is_right = re.fullmatch(pattern, printed.rstrip("\n")) and "Traceback" not in printed
+            played.append(
+                f"$ {shlex.join(command)}\n{shown if is_right else f'{printed}(exit status {status})'}"
+            )
+    if seen is not None:
+        told = "".join(f"{line}\n" for line in web.told)
+        played.append(seen.text if is_as_seen(seen.text, told) else told)
     return "\n".join(played)
+
+
+def is_as_seen(shown: str, told: str) -> bool:
+    """Whether the sites have told this, and of nothing sooner than is shown; a machine may be slow."""
+    asked, came = (sorted(map(seen_of, text.splitlines())) for text in (shown, told))
+    return [what for what, _ in asked] == [what for what, _ in came] and all(
+        at <= came_at for (_, at), (_, came_at) in zip(asked, came, strict=True)
+    )
+
+
+def seen_of(line: str) -> tuple[str, float]:
+    """What was asked for, and after how many seconds."""
+    at, _, what = line.partition(" s ")
+    return what, float(at)
 
 
 @pytest.mark.parametrize("path", WITH_COMMANDS)
 async def test_commands_print_what_is_shown(path: Path, tmp_path: Path) -> None:
     """Each block of console, with the program above it; all blocks of a page at once, the commands of one in order."""
     rest = unclaimed(path)
-    pairs = [
-        (before if before is not None and before.is_program else None, block)
-        for before, block in zip([None, *rest], rest, strict=False)
-        if block.is_played
-    ]
-    async with offline_web(tmp_path) as web, asyncio.timeout(60), asyncio.TaskGroup() as tasks:
-        running = []
-        for program, block in pairs:
+    played, running = [], []
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+        for before, block, after in zip([None, *rest], rest, [*rest[1:], None], strict=False):
+            if not block.is_played:
+                continue
+            program = before if before is not None and before.is_program else None
+            seen = after if after is not None and after.language == "text" else None
             folder = tmp_path / str(block.line)
             folder.mkdir()
-            running.append(tasks.create_task(play(web, program, block, folder)))
-    for (_, block), played in zip(pairs, running, strict=True):
-        expected = "\n".join(f"$ {shlex.join(command)}\n{shown}" for command, shown in block.commands)
-        assert played.result() == expected, f"{name_of(path)}:{block.line}"
+            played.append((block, seen))
+            running.append(tasks.create_task(play(program, block, seen, folder)))
+    for (block, seen), result in zip(played, running, strict=True):
+        expected = [f"$ {shlex.join(command)}\n{shown}" for command, shown in block.commands]
+        expected += [seen.text] if seen is not None else []
+        assert result.result() == "\n".join(expected), f"{name_of(path)}:{block.line}"
 
 
 def test_commands_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

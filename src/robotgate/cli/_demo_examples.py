@@ -88,8 +88,8 @@ EXAMPLES: Final[Mapping[str, ExampleSite]] = MappingProxyType(
             },
         ),
         "example.com": ExampleSite(
-            story="Crawl-delay: 2",
-            robots=_rules("User-agent: *", "Crawl-delay: 2"),
+            story="Crawl-delay: 2.5",
+            robots=_rules("User-agent: *", "Crawl-delay: 2.5"),
             pages={"/": _page("News", "/today", "http://example.net/"), "/today": _page("Today", "/")},
         ),
         "example.net": ExampleSite(

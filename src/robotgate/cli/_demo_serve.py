@@ -56,7 +56,8 @@ class Exchange:
         return web.Response(status=502, text="no such site\n") if site is None else await site.answer(request)
 
 
-def _greeting(proxy: str, plan: Plan) -> str:
+def greeting(proxy: str, plan: Plan) -> str:
+    """Where the sites are."""
     width = max(map(len, EXAMPLES)) + len("http:///")
     listed = [f"  {f'http://{host}/':{width}}  {site.story}" for host, site in EXAMPLES.items()]
     first = plan.sites[0]
@@ -88,5 +89,5 @@ async def serve_plan(plan: Plan, port: int, note: Callable[[str], object]) -> No
         except OSError as error:
             raise DemoError(f"port {port} cannot be had ({error.strerror}): try another by --port") from error
         stack.callback(listener.close)
-        note(_greeting(f"http://{LOOPBACK}:{listener.sockets[0].getsockname()[1]}", plan))
+        note(greeting(f"http://{LOOPBACK}:{listener.sockets[0].getsockname()[1]}", plan))
         await asyncio.Event().wait()
