@@ -87,7 +87,7 @@ async def offline_web(folder: Path) -> AsyncIterator[Web]:
         http, https = (address[1] for address in runner.addresses)
         environment = {
             **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
             "PYTHONUNBUFFERED": "1",
             "SSL_CERT_FILE": str(key_file),
             "XDG_CACHE_HOME": str(folder),

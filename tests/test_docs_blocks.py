@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib.util
 import io
 import re
 import shlex
@@ -24,131 +23,77 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from click.testing import CliRunner
+from tests.documents import ANY_FENCE, PAGES, Block, blocks_of, is_ours, is_there, name_of
 from tests.offline_web import offline_web
 from tests.test_readme import ROOT
 
-from robotgate.cli._commands import robotgate
 from robotgate.cli._demo_plan import draw_plan
 from robotgate.cli._demo_serve import DEFAULT_PORT, greeting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 
-FENCE: Final = re.compile(
-    r"^(?P<fence>`{3,}|~{3,})(?P<info>.*)\n(?P<text>(?:.*\n)*?)(?P=fence)$", re.MULTILINE
-)
-ANY_FENCE: Final = re.compile(r"^ *(?:`{3,}|~{3,})", re.MULTILINE)
+AT_ONCE: Final = 6
+"""More, and they would be late for one another's sake."""
 SERVE: Final = ["robotgate", "demo", "--serve"]
 """Has an end by Ctrl-C only: what it says first is compared, and its sites are there in any case."""
-WHOLE: Final = 'if __name__ == "__main__":'
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """So many blocks of a language are run by a test that is not here."""
+    """So many blocks of a kind are run by a test that is not here."""
 
-    language: str
+    kind: str
+    """A language, or ``program`` for Python that stands for itself."""
     count: int
     by: str
 
 
 CLAIMED: Final[dict[str, tuple[Claim, ...]]] = {
     "README.md": (
-        Claim("python", 7, "tests/test_readme.py"),
-        Claim("console", 3, "tests/test_docs_blocks.py"),
+        Claim("program", 1, "tests/test_docs_calls.py"),
+        Claim("python", 6, "tests/test_readme.py"),
+        Claim("console", 3, "tests/test_docs_calls.py"),
         Claim("text", 1, "tests/cli/test_demo.py"),
     ),
     "docs/cache.md": (
-        Claim("python", 1, "tests/test_cache_docs.py"),
+        Claim("program", 1, "tests/test_cache_docs.py"),
         Claim("console", 1, "tests/test_cache_docs.py"),
     ),
-    "docs/doors.md": (Claim("python", 5, "tests/test_doors_docs.py"),),
+    "docs/doors.md": (Claim("program", 5, "tests/test_doors_docs.py"),),
     "docs/fleet.md": (
-        Claim("python", 3, "tests/test_fleet_docs.py"),
+        Claim("program", 2, "tests/test_fleet_docs.py"),
+        Claim("python", 1, "tests/test_fleet_docs.py"),
         Claim("text", 1, "tests/test_fleet_docs.py"),
     ),
-    "docs/httpx.md": (Claim("python", 3, "tests/integration/test_httpx_docs.py"),),
-    "docs/pace.md": (Claim("python", 11, "tests/test_pace_docs.py"),),
+    "docs/httpx.md": (
+        Claim("program", 1, "tests/integration/test_httpx_docs.py"),
+        Claim("python", 2, "tests/integration/test_httpx_docs.py"),
+    ),
+    "docs/pace.md": (
+        Claim("program", 1, "tests/test_pace_docs.py"),
+        Claim("python", 10, "tests/test_pace_docs.py"),
+    ),
     "docs/private-addresses.md": (
-        Claim("python", 1, "tests/test_address_docs.py"),
+        Claim("program", 1, "tests/test_address_docs.py"),
         Claim("text", 1, "tests/test_address_docs.py"),
     ),
-    "docs/scaling.md": (Claim("python", 1, "tests/test_scaling_docs.py"),),
-    "docs/scrapy.md": (Claim("python", 3, "tests/integration/test_scrapy_docs.py"),),
-    "docs/store.md": (Claim("python", 1, "tests/test_store_docs.py"),),
+    "docs/scaling.md": (Claim("program", 1, "tests/test_scaling_docs.py"),),
+    "docs/scrapy.md": (Claim("program", 1, "tests/integration/test_scrapy_docs.py"),),
+    "docs/store.md": (Claim("program", 1, "tests/test_store_docs.py"),),
     "docs/testing-your-spider.md": (Claim("python", 3, "tests/test_readme.py"),),
 }
-"""What other tests run, by page. Where only some blocks of a language are claimed, it is the first ones."""
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """A block of a page."""
-
-    language: str
-    text: str
-    line: int
-
-    @property
-    def is_program(self) -> bool:
-        """Whether it stands for itself."""
-        return self.language == "python" and WHOLE in self.text
-
-    @property
-    def is_played(self) -> bool:
-        """Whether commands are to be typed that can be run here."""
-        return self.language == "console" and any(is_ours(command) for command, _ in self.commands)
-
-    @property
-    def commands(self) -> Iterator[tuple[list[str], str]]:
-        """What is typed, and what is shown to come of it."""
-        for typed in re.split(r"^\$ ", self.text, flags=re.MULTILINE)[1:]:
-            command, _, shown = typed.partition("\n")
-            yield shlex.split(command, comments=True), shown
-
-
-def is_ours(command: list[str]) -> bool:
-    """The command line, or a program of the page; not of the repository."""
-    return command[0] == "robotgate" or (
-        command[0] == "python" and "/" not in command[1] and command[1] != "-m"
-    )
-
-
-def is_there(command: list[str]) -> bool:
-    """Whether a command that is not run here can be typed."""
-    match command:
-        case ["python", "-m", module, *_]:
-            return importlib.util.find_spec(module) is not None
-        case ["python", file, *_]:
-            return (ROOT / file).is_file()
-        case _:
-            return command[:2] == ["pip", "install"]
-
-
-def name_of(path: Path) -> str:
-    """As the page is called in the table."""
-    return path.relative_to(ROOT).as_posix()
-
-
-def blocks_of(path: Path) -> list[Block]:
-    """All of a page, in order."""
-    page = path.read_text(encoding="utf-8")
-    return [
-        Block(found["info"].strip(), found["text"], page.count("\n", 0, found.start()) + 1)
-        for found in FENCE.finditer(page)
-    ]
+"""What other tests run, by page. Where only some blocks of a kind are claimed, it is the first ones."""
 
 
 def unclaimed(path: Path) -> list[Block]:
     """Those that are run here."""
-    left = {claim.language: claim.count for claim in CLAIMED.get(name_of(path), ())}
+    left = {claim.kind: claim.count for claim in CLAIMED.get(name_of(path), ())}
     rest = []
     for block in blocks_of(path):
-        if left.get(block.language, 0):
-            left[block.language] -= 1
+        if left.get(block.kind, 0):
+            left[block.kind] -= 1
         else:
             rest.append(block)
     return rest
@@ -159,25 +104,22 @@ def page_of(path: Path) -> object:
     return pytest.param(path, id=name_of(path))
 
 
-DOCUMENTS: Final = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-PAGES: Final = [page_of(path) for path in DOCUMENTS]
-WITH_COMMANDS: Final = [
-    page_of(path) for path in DOCUMENTS if any(block.is_played for block in unclaimed(path))
-]
+EVERY_PAGE: Final = [page_of(path) for path in PAGES]
+WITH_COMMANDS: Final = [page_of(path) for path in PAGES if any(block.is_played for block in unclaimed(path))]
 WITH_SNIPPETS: Final = [
     page_of(path)
-    for path in DOCUMENTS
+    for path in PAGES
     if any(block.language == "python" and not block.is_program for block in unclaimed(path))
 ]
 
 
-@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("path", EVERY_PAGE)
 def test_every_block_has_somebody_who_runs_it(path: Path) -> None:
     """A new block is either of a kind that is run here, or its page says who runs it: then so many, and no more."""
     found = blocks_of(path)
     assert len(ANY_FENCE.findall(path.read_text(encoding="utf-8"))) == 2 * len(found)
     for claim in CLAIMED.get(name_of(path), ()):
-        assert sum(block.language == claim.language for block in found) >= claim.count, claim
+        assert sum(block.kind == claim.kind for block in found) >= claim.count, claim
     rest = unclaimed(path)
     for before, block, following in zip([None, *rest], rest, [*rest[1:], None], strict=False):
         where = f"{name_of(path)}:{block.line}: nobody runs this block"
@@ -208,6 +150,23 @@ def test_snippets_run(path: Path) -> None:
                 exec(compile("\n" * block.line + block.text, path, "exec"), names)
 
 
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A block of console that was typed."""
+
+    typed: Block
+    seen: Block | None
+    """What its sites should have seen, if the page says."""
+    came: str
+    """What has come of it."""
+
+    @property
+    def shown(self) -> str:
+        """What the page shows, to be compared with it."""
+        shown = [f"$ {shlex.join(command)}\n{printed}" for command, printed in self.typed.commands]
+        return "\n".join([*shown, self.seen.text] if self.seen is not None else shown)
+
+
 async def play(program: Block | None, typed: Block, seen: Block | None, folder: Path) -> str:
     """The blocks as they would look if the commands had just been typed; what is shown stands where it is right."""
     played = []
@@ -216,8 +175,9 @@ async def play(program: Block | None, typed: Block, seen: Block | None, folder: 
             what, *arguments = command
             if program is not None and what == "python":
                 (folder / arguments[0]).write_text(program.text, encoding="utf-8")
+            status: int | None = 0
             if command == SERVE:
-                status, printed = 0, greeting(f"http://127.0.0.1:{DEFAULT_PORT}", draw_plan(1, 500)) + "\n"
+                printed = greeting(f"http://127.0.0.1:{DEFAULT_PORT}", draw_plan(1, 500)) + "\n"
             else:
                 cli = ("-m", "robotgate.cli") if what == "robotgate" else ()
                 status, printed = await web.run(*cli, *arguments, cwd=folder)
@@ -246,51 +206,42 @@ def seen_of(line: str) -> tuple[str, float]:
     return what, float(at)
 
 
+def new_folder(place: Path) -> Path:
+    """Where one block is played."""
+    place.mkdir(parents=True)
+    return place
+
+
+async def play_all(folder: Path) -> dict[Path, list[Played]]:
+    """Every block of console of every page, some at a time: most of it is waiting for a pace."""
+    some = asyncio.Semaphore(AT_ONCE)
+
+    async def play_one(program: Block | None, typed: Block, seen: Block | None, place: Path) -> Played:
+        async with some:
+            return Played(typed, seen, await play(program, typed, seen, place))
+
+    running: dict[Path, list[asyncio.Task[Played]]] = {}
+    async with asyncio.timeout(240), asyncio.TaskGroup() as tasks:
+        for path in PAGES:
+            rest = unclaimed(path)
+            for before, block, after in zip([None, *rest], rest, [*rest[1:], None], strict=False):
+                if block.is_played:
+                    program = before if before is not None and before.is_program else None
+                    seen = after if after is not None and after.language == "text" else None
+                    place = new_folder(folder / path.stem / str(block.line))
+                    playing = tasks.create_task(play_one(program, block, seen, place))
+                    running.setdefault(path, []).append(playing)
+    return {path: [task.result() for task in done] for path, done in running.items()}
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, list[Played]]:
+    """What has come of all blocks of console."""
+    return asyncio.run(play_all(tmp_path_factory.mktemp("played")))
+
+
 @pytest.mark.parametrize("path", WITH_COMMANDS)
-async def test_commands_print_what_is_shown(path: Path, tmp_path: Path) -> None:
-    """Each block of console, with the program above it; all blocks of a page at once, the commands of one in order."""
-    rest = unclaimed(path)
-    played, running = [], []
-    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
-        for before, block, after in zip([None, *rest], rest, [*rest[1:], None], strict=False):
-            if not block.is_played:
-                continue
-            program = before if before is not None and before.is_program else None
-            seen = after if after is not None and after.language == "text" else None
-            folder = tmp_path / str(block.line)
-            folder.mkdir()
-            played.append((block, seen))
-            running.append(tasks.create_task(play(program, block, seen, folder)))
-    for (block, seen), result in zip(played, running, strict=True):
-        expected = [f"$ {shlex.join(command)}\n{shown}" for command, shown in block.commands]
-        expected += [seen.text] if seen is not None else []
-        assert result.result() == "\n".join(expected), f"{name_of(path)}:{block.line}"
-
-
-def test_commands_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that fetch, in the web of the programs, and before the others. The demonstration has tests of its own."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    (tmp_path / "robots.txt").write_text("User-agent: *\nDisallow: /private\n", encoding="utf-8")
-    (tmp_path / "urls.txt").write_text("https://example.com/\n", encoding="utf-8")
-    _, _, shown = (block for block in blocks_of(ROOT / "README.md") if block.language == "console")
-    (export, _), *typed = shown.commands
-    monkeypatch.setenv(*export[1].split("=", 1))
-    assert {command[0] for command, _ in typed} == {"robotgate"}
-    check, fetch, check_file, lint, cache, demo = (arguments for (_, *arguments), _ in typed)
-
-    async def ask_the_web() -> list[tuple[int | None, str]]:
-        async with offline_web(tmp_path) as web, asyncio.timeout(60):
-            return await asyncio.gather(
-                *(web.run("-m", "robotgate.cli", *arguments, cwd=tmp_path) for arguments in (check, fetch))
-            )
-
-    (status, printed), fetched = asyncio.run(ask_the_web())
-    assert (status, "Disallow: /private/" in printed) == (1, True), printed
-    assert fetched[0] == 0, fetched
-    assert '"url": "https://example.com/"' in (tmp_path / "rows.jsonl").read_text(encoding="utf-8")
-    ended = [CliRunner().invoke(robotgate, arguments) for arguments in (check_file, lint, cache)]
-    assert [end.exit_code for end in ended] == [1, 0, 0]
-    assert "Disallow: /private" in ended[0].output
-    assert "example.com" in ended[2].output
-    assert demo[0] == "demo"
+def test_commands_print_what_is_shown(path: Path, played: dict[Path, list[Played]]) -> None:
+    """Each block of console, with the program above it; the commands of one in their order."""
+    for block in played[path]:
+        assert block.came == block.shown, f"{name_of(path)}:{block.typed.line}"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, cast
 
 import pytest
 from scrapy.settings import Settings, default_settings
+from scrapy.utils.misc import load_object
 from tests.integration.test_scrapy_settings import WHO, configured
 from tests.test_readme import ROOT, blocks
 
 from robotgate import HostOverride, OptionError
+from robotgate.integrations.scrapy import Addon, RobotParser
 
 PAGE: Final = (ROOT / "docs" / "moving-from-scrapy.md").read_text(encoding="utf-8")
 ROW: Final = re.compile(r"^\| `(?P<setting>[A-Z_]+)` \| (?P<becomes>.*) \|$", re.MULTILINE)
@@ -67,3 +69,19 @@ def test_spider_of_before_is_one() -> None:
     spider = names["TeaSpider"]
     assert isinstance(spider, type)
     assert spider().name == "tea"
+
+
+def test_settings_of_the_other_page_are_taken() -> None:
+    """Those that docs/scrapy.md shows by themselves: of the add-on, and of the parser alone."""
+    addon, parser, *_ = (
+        block
+        for block in blocks((ROOT / "docs" / "scrapy.md").read_text(encoding="utf-8"), "python")
+        if "\n\n" not in block
+    )
+    values: dict[str, object] = {}
+    for block in (addon, parser):
+        exec(block, {}, values)
+    _, settings = configured(**{name: values[name] for name in WHO})
+    assert settings["USER_AGENT"] == values["ROBOTGATE_AGENT"]
+    assert [load_object(path) for path in dict(cast("dict[str, int]", values["ADDONS"]))] == [Addon]
+    assert load_object(str(values["ROBOTSTXT_PARSER"])) is RobotParser
