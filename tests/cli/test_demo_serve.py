@@ -85,7 +85,8 @@ async def test_program_of_ones_own_crawls_the_sites(program: Program) -> None:
         ["200", "GET", other.url, "ExampleBot/1.0"],
     ]
     process.send_signal(signal.SIGINT)
-    rest = await process.communicate()
+    async with asyncio.timeout(30):
+        rest = await process.communicate()
     assert (process.returncode, rest) == (0, (b"", b""))
 
 
