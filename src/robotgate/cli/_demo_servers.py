@@ -23,7 +23,7 @@ from robotgate.cli._demo_process import tell
 from robotgate.cli._demo_sites import ROBOTS_PATH, Page, RobotsReply, Site, Visit, worker_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping, MutableSequence, Sequence
 
 LOOPBACK: Final = "127.0.0.1"
 TICK: Final = 0.005
@@ -36,7 +36,7 @@ CHUNK_SIZE: Final = 65_536
 class SiteServer:
     """One site: answers as its plan says and writes down when."""
 
-    def __init__(self, site: Site, log: list[Visit]) -> None:
+    def __init__(self, site: Site, log: MutableSequence[Visit]) -> None:
         self._site = site
         self._log = log
         # What arrives is the path as the client escaped it.

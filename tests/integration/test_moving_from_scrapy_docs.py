@@ -1,0 +1,87 @@
+"""docs/moving-from-scrapy.md keeps its word: its settings are Scrapy's, and become what it says."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, cast
+
+import pytest
+from scrapy.settings import Settings, default_settings
+from scrapy.utils.misc import load_object
+from tests.integration.test_scrapy_settings import WHO, configured
+from tests.test_readme import ROOT, blocks
+
+from robotgate import HostOverride, OptionError
+from robotgate.integrations.scrapy import Addon, RobotParser
+
+PAGE: Final = (ROOT / "docs" / "moving-from-scrapy.md").read_text(encoding="utf-8")
+ROW: Final = re.compile(r"^\| `(?P<setting>[A-Z_]+)` \| (?P<becomes>.*) \|$", re.MULTILINE)
+ROWS: Final = {found["setting"]: found["becomes"] for found in ROW.finditer(PAGE)}
+OPTION: Final = re.compile(r'"(?P<name>[a-z_]+)"(?=[:`])')
+VALUES: Final[dict[str, object]] = {
+    "delay": 5,
+    "max_delay": 60,
+    "concurrency_per_host": 2,
+    "latency_factor": 5,
+    "overrides": {"example.org": HostOverride(delay=10)},
+    "store": "cache.db",
+}
+
+
+def test_settings_are_scrapys() -> None:
+    """Each is one that Scrapy has."""
+    assert len(ROWS) == 20
+    assert [name for name in ROWS if not hasattr(default_settings, name)] == []
+
+
+def test_options_are_the_gates() -> None:
+    """What a row names among the options can be given there."""
+    named = {name for becomes in ROWS.values() for name in OPTION.findall(becomes)}
+    assert named == set(VALUES)
+    configured(**WHO, ROBOTGATE_OPTIONS=VALUES)
+
+
+def test_settings_that_stay_stay() -> None:
+    """Of the rows that say so, the add-on changes nothing; and a value that was chosen is never changed."""
+    before, (_, after) = Settings(), configured(**WHO)
+    same = [name for name, becomes in ROWS.items() if becomes.startswith(("as it was", "leave it out"))]
+    assert len(same) == 11
+    assert {name: after[name] for name in same} == {name: before[name] for name in same}
+    chosen = {"DOWNLOAD_DELAY": 3, "CONCURRENT_REQUESTS": 7, "CONCURRENT_REQUESTS_PER_DOMAIN": 5}
+    _, settings = configured(**WHO, **chosen)
+    assert {name: settings[name] for name in chosen} == chosen
+
+
+def test_settings_that_change() -> None:
+    """To what the rows say."""
+    _, settings = configured(**WHO)
+    assert settings["CONCURRENT_REQUESTS"] == 256
+    assert settings["CONCURRENT_REQUESTS_PER_DOMAIN"] == 1
+    assert settings["USER_AGENT"] == WHO["ROBOTGATE_AGENT"]
+    with pytest.raises(OptionError, match="robotgate obeys; for hosts of your own give"):
+        configured(**WHO, ROBOTSTXT_OBEY=False)
+
+
+def test_spider_of_before_is_one() -> None:
+    """The page's old spider is made by Scrapy as it stands."""
+    names: dict[str, object] = {"__name__": "tea"}
+    exec(blocks(PAGE, "python")[0], names)
+    spider = names["TeaSpider"]
+    assert isinstance(spider, type)
+    assert spider().name == "tea"
+
+
+def test_settings_of_the_other_page_are_taken() -> None:
+    """Those that docs/scrapy.md shows by themselves: of the add-on, and of the parser alone."""
+    addon, parser, *_ = (
+        block
+        for block in blocks((ROOT / "docs" / "scrapy.md").read_text(encoding="utf-8"), "python")
+        if "\n\n" not in block
+    )
+    values: dict[str, object] = {}
+    for block in (addon, parser):
+        exec(block, {}, values)
+    _, settings = configured(**{name: values[name] for name in WHO})
+    assert settings["USER_AGENT"] == values["ROBOTGATE_AGENT"]
+    assert [load_object(path) for path in dict(cast("dict[str, int]", values["ADDONS"]))] == [Addon]
+    assert load_object(str(values["ROBOTSTXT_PARSER"])) is RobotParser

@@ -1,0 +1,248 @@
+"""Every block of code in README.md and docs is run: by a test that is named here, or by this file as it stands.
+
+What nobody has claimed is run here:
+
+- a program (it ends in ``if __name__ == "__main__":``) in a process of its own, by the command of the block of console
+  that follows it, which also shows what it prints; ``…`` stands for what differs from run to run. A block of text
+  right behind is what its sites have seen of it: nothing else, and nothing sooner;
+- other Python in the page's own namespace, one block after the other, and it asserts what it says;
+- a command ``robotgate …`` in a process, in the same web as the programs: see `tests.offline`;
+- of a benchmark or an example, which have tests of their own, no more than that it is there.
+
+A block that is none of these, and that nobody has claimed, fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import re
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from tests.documents import ANY_FENCE, PAGES, Block, blocks_of, is_ours, is_there, name_of
+from tests.offline_web import offline_web
+from tests.test_readme import ROOT
+
+from robotgate.cli._demo_plan import draw_plan
+from robotgate.cli._demo_serve import DEFAULT_PORT, greeting
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+AT_ONCE: Final = 6
+"""More, and they would be late for one another's sake."""
+SERVE: Final = ["robotgate", "demo", "--serve"]
+"""Has an end by Ctrl-C only: what it says first is compared, and its sites are there in any case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """So many blocks of a kind, at most, are run by a test that is not here."""
+
+    kind: str
+    """A language, or ``program`` for Python that stands for itself."""
+    count: int
+    by: str
+
+
+CLAIMED: Final[dict[str, tuple[Claim, ...]]] = {
+    "README.md": (
+        Claim("program", 1, "tests/test_docs_calls.py"),
+        Claim("console", 3, "tests/test_docs_calls.py"),
+        Claim("text", 1, "tests/cli/test_demo.py"),
+    ),
+    "docs/cache.md": (
+        Claim("program", 1, "tests/test_cache_docs.py"),
+        Claim("console", 1, "tests/test_cache_docs.py"),
+    ),
+    "docs/doors.md": (Claim("program", 5, "tests/test_doors_docs.py"),),
+    "docs/fleet.md": (
+        Claim("program", 2, "tests/test_fleet_docs.py"),
+        Claim("python", 1, "tests/test_fleet_docs.py"),
+        Claim("text", 1, "tests/test_fleet_docs.py"),
+    ),
+    "docs/httpx.md": (
+        Claim("program", 1, "tests/integration/test_httpx_docs.py"),
+        Claim("python", 2, "tests/integration/test_httpx_docs.py"),
+    ),
+    "docs/pace.md": (
+        Claim("program", 1, "tests/test_pace_docs.py"),
+        Claim("python", 10, "tests/test_pace_docs.py"),
+    ),
+    "docs/private-addresses.md": (
+        Claim("program", 1, "tests/test_address_docs.py"),
+        Claim("text", 1, "tests/test_address_docs.py"),
+    ),
+    "docs/scaling.md": (Claim("program", 1, "tests/test_scaling_docs.py"),),
+    "docs/scrapy.md": (Claim("program", 1, "tests/integration/test_scrapy_docs.py"),),
+    "docs/store.md": (Claim("program", 1, "tests/test_store_docs.py"),),
+    "docs/testing-your-spider.md": (Claim("python", 3, "tests/test_readme.py"),),
+}
+"""What other tests run, by page. Where only some blocks of a kind are claimed, it is the first ones."""
+
+
+def unclaimed(path: Path) -> list[Block]:
+    """Those that are run here."""
+    left = {claim.kind: claim.count for claim in CLAIMED.get(name_of(path), ())}
+    rest = []
+    for block in blocks_of(path):
+        if left.get(block.kind, 0):
+            left[block.kind] -= 1
+        else:
+            rest.append(block)
+    return rest
+
+
+def page_of(path: Path) -> object:
+    """A parameter that is called as the page."""
+    return pytest.param(path, id=name_of(path))
+
+
+EVERY_PAGE: Final = [page_of(path) for path in PAGES]
+WITH_COMMANDS: Final = [page_of(path) for path in PAGES if any(block.is_played for block in unclaimed(path))]
+WITH_SNIPPETS: Final = [
+    page_of(path)
+    for path in PAGES
+    if any(block.language == "python" and not block.is_program for block in unclaimed(path))
+]
+
+
+@pytest.mark.parametrize("path", EVERY_PAGE)
+def test_every_block_has_somebody_who_runs_it(path: Path) -> None:
+    """A new block is either of a kind that is run here, or its page says who runs it: then so many, and no more."""
+    found = blocks_of(path)
+    assert len(ANY_FENCE.findall(path.read_text(encoding="utf-8"))) == 2 * len(found)
+    for claim in CLAIMED.get(name_of(path), ()):
+        assert any(block.kind == claim.kind for block in found), claim
+    rest = unclaimed(path)
+    for before, block, following in zip([None, *rest], rest, [*rest[1:], None], strict=False):
+        where = f"{name_of(path)}:{block.line}: nobody runs this block"
+        is_seen = block.language == "text" and before is not None and before.is_played
+        assert block.language in {"python", "console"} or is_seen, where
+        commands = list(block.commands)
+        assert commands or block.language != "console", where
+        for command, _ in commands if block.language == "console" else ():
+            assert is_ours(command) or is_there(command), where
+        if block.is_program:
+            assert following is not None, where
+            assert following.is_played, where
+
+
+@pytest.mark.parametrize("page", CLAIMED)
+def test_who_claims_a_block_knows_the_page(page: str) -> None:
+    """The file that is named is there, and it reads that page."""
+    for claim in CLAIMED[page]:
+        text = (ROOT / claim.by).read_text(encoding="utf-8")
+        assert page.rpartition("/")[2] in text or claim.by == "tests/cli/test_demo.py"
+
+
+@pytest.mark.parametrize("path", WITH_SNIPPETS)
+def test_snippets_run(path: Path) -> None:
+    """One after the other, each with the names of those before it."""
+    names: dict[str, object] = {"__name__": "a page"}
+    for block in unclaimed(path):
+        if block.language == "python" and not block.is_program:
+            with contextlib.redirect_stdout(io.StringIO()):
+                exec(compile("\n" * block.line + block.text, path, "exec"), names)
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A block of console that was typed."""
+
+    typed: Block
+    seen: Block | None
+    """What its sites should have seen, if the page says."""
+    came: str
+    """What has come of it."""
+
+    @property
+    def shown(self) -> str:
+        """What the page shows, to be compared with it."""
+        shown = [f"$ {shlex.join(command)}\n{printed}" for command, printed in self.typed.commands]
+        return "\n".join([*shown, self.seen.text] if self.seen is not None else shown)
+
+
+async def play(program: Block | None, typed: Block, seen: Block | None, folder: Path) -> str:
+    """The blocks as they would look if the commands had just been typed; what is shown stands where it is right."""
+    played = []
+    async with offline_web(folder) as web:
+        for command, shown in typed.commands:
+            what, *arguments = command
+            if program is not None and what == "python":
+                (folder / arguments[0]).write_text(program.text, encoding="utf-8")
+            status: int | None = 0
+            if command == SERVE:
+                printed = greeting(f"http://127.0.0.1:{DEFAULT_PORT}", draw_plan(1, 500)) + "\n"
+            else:
+                cli = ("-m", "robotgate.cli") if what == "robotgate" else ()
+                status, printed = await web.run(*cli, *arguments, cwd=folder)
+            pattern = re.escape(shown.rstrip("\n")).replace("…", ".+")
+            is_right = re.fullmatch(pattern, printed.rstrip("\n")) and "Traceback" not in printed
+            played.append(
+                f"$ {shlex.join(command)}\n{shown if is_right else f'{printed}(exit status {status})'}"
+            )
+    if seen is not None:
+        told = "".join(f"{line}\n" for line in web.told)
+        played.append(seen.text if is_as_seen(seen.text, told) else told)
+    return "\n".join(played)
+
+
+def is_as_seen(shown: str, told: str) -> bool:
+    """Whether the sites have told this, and of nothing sooner than is shown; a machine may be slow."""
+    asked, came = (sorted(map(seen_of, text.splitlines())) for text in (shown, told))
+    return [what for what, _ in asked] == [what for what, _ in came] and all(
+        at <= came_at for (_, at), (_, came_at) in zip(asked, came, strict=True)
+    )
+
+
+def seen_of(line: str) -> tuple[str, float]:
+    """What was asked for, and after how many seconds."""
+    at, _, what = line.partition(" s ")
+    return what, float(at)
+
+
+def new_folder(place: Path) -> Path:
+    """Where one block is played."""
+    place.mkdir(parents=True)
+    return place
+
+
+async def play_all(folder: Path) -> dict[Path, list[Played]]:
+    """Every block of console of every page, some at a time: most of it is waiting for a pace."""
+    some = asyncio.Semaphore(AT_ONCE)
+
+    async def play_one(program: Block | None, typed: Block, seen: Block | None, place: Path) -> Played:
+        async with some:
+            return Played(typed, seen, await play(program, typed, seen, place))
+
+    running: dict[Path, list[asyncio.Task[Played]]] = {}
+    async with asyncio.timeout(240), asyncio.TaskGroup() as tasks:
+        for path in PAGES:
+            rest = unclaimed(path)
+            for before, block, after in zip([None, *rest], rest, [*rest[1:], None], strict=False):
+                if block.is_played:
+                    program = before if before is not None and before.is_program else None
+                    seen = after if after is not None and after.language == "text" else None
+                    place = new_folder(folder / path.stem / str(block.line))
+                    playing = tasks.create_task(play_one(program, block, seen, place))
+                    running.setdefault(path, []).append(playing)
+    return {path: [task.result() for task in done] for path, done in running.items()}
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, list[Played]]:
+    """What has come of all blocks of console."""
+    return asyncio.run(play_all(tmp_path_factory.mktemp("played")))
+
+
+@pytest.mark.parametrize("path", WITH_COMMANDS)
+def test_commands_print_what_is_shown(path: Path, played: dict[Path, list[Played]]) -> None:
+    """Each block of console, with the program above it; the commands of one in their order."""
+    for block in played[path]:
+        assert block.came == block.shown, f"{name_of(path)}:{block.typed.line}"
