@@ -77,9 +77,10 @@ def name_of(path: Path) -> str:
 
 
 def blocks_of(path: Path) -> list[Block]:
-    """All of a page, in order."""
+    """All of a page, in order, but for what the site's generator is told."""
     page = path.read_text(encoding="utf-8")
     return [
         Block(found["info"].strip(), found["text"], page.count("\n", 0, found.start()) + 1)
         for found in FENCE.finditer(page)
+        if not found["info"].startswith("{")
     ]

@@ -96,7 +96,7 @@ async def test_functions_that_are_only_shown_can_be_called(tmp_path: Path) -> No
             if len(found) == 1 and "redis://" not in block.text and "pytest" not in block.text:
                 ((name, argument),) = found
                 calls.append((block.text.replace("delay=60, ", ""), f"{name}({ARGUMENTS[argument]})"))
-    assert len(calls) > 2
+    assert calls
     (tmp_path / "calls.py").write_text(CALLER.format(calls=calls), encoding="utf-8")
     async with offline_web(tmp_path) as web, asyncio.timeout(120):
         status, printed = await web.run("calls.py", cwd=tmp_path)
