@@ -238,12 +238,12 @@ class Rules:
         disallow = self._disallow or self._tables()[1]
         if not disallow.matches(target) or target == ROBOTS_TXT:
             return True
-        if self._rankings is None and not self._tables()[0].matches(target):
+        if self._allow is not None and not self._allow.matches(target):
             return False
-        for_allow, for_disallow = self._ranked()
-        # Allow wins between rules of the same length.
-        beaten = shortest_rank(length_of(for_disallow.best(target))) - 1
-        return for_allow.best(target, beaten) > beaten
+        for_allow, for_disallow = self._rankings or self._ranked()
+        # Allow wins between rules of the same length, so that only longer ones are to be looked for.
+        unbeaten = shortest_rank(length_of(for_allow.best(target)) + 1) - 1
+        return for_disallow.best(target, unbeaten) <= unbeaten
 
     def decide(self, target: str) -> Decision:
         """Whether a path and query may be fetched, by which rule, and against which."""
