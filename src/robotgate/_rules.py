@@ -83,7 +83,7 @@ class WrittenRules:
                 each ends with a line feed.
         """
         self._file = file
-        # As octets, a third of what it takes as an array.
+        # As octets, half of what it takes as an array.
         self._packed = array("I", chain.from_iterable(parts)).tobytes()
         self._asked_for: tuple[str, array[int], array[int]] | None = None
 
@@ -251,10 +251,6 @@ class Rules:
     def allows(self, target: str) -> bool:
         """Whether a path and query may be fetched."""
         return self.allows_units(target_units(target))
-
-    def allows_normal(self, target: str) -> bool:
-        """As `allows`, for a target that is known to be in the normal form."""
-        return self.allows_units(units(target) if "%" in target else target)
 
     def allows_units(self, target: str) -> bool:
         """As `allows`, for the units of a target's normal form."""
