@@ -35,7 +35,7 @@ else:
 
 with instrumented:
     from robotgate import Dialect, InvalidURLError, RobotsTxt
-    from robotgate._normal import normalise_pattern, normalise_target
+    from robotgate._normal import normalise_pattern, normalise_target, units
 
 HERE: Final = Path(__file__).parent
 SEEDS: Final = tuple(sorted((HERE / "corpus").iterdir()))
@@ -91,7 +91,7 @@ def check_answers(robots: RobotsTxt, agent: str, url: str) -> None:
     rules = robots.rules(agent)
     assert verdict.group == rules.agents
     assert rules.allows(url) is rules.decide(url).allowed
-    assert rules.allows(url) is rules.allows_normal(normalise_target(url))
+    assert rules.allows(url) is rules.allows_units(units(normalise_target(url)))
     assert rules.allows(url) is rules.allows(_ESCAPE.sub(lambda match: match[0].swapcase(), url))
     assert rules.allows("/robots.txt")
     assert all(0 < rate.seconds_per_document < float("inf") for rate in rules.request_rates)

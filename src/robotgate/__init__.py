@@ -24,7 +24,7 @@ The floors, lowest first. A module imports only modules that stand before it; a 
     3 adapters: stores.redis._turns stores.redis._contents stores.redis._settings stores.redis._store stores.redis
     3 adapters: stores
     3 adapters: _store_option
-    4 engine: _losses _eviction _bound _waiters _member _unshared _pacer _queue _admission _health _lane _lanes
+    4 engine: _losses _eviction _cooling _bound _waiters _member _unshared _pacer _queue _admission _health _lane _lanes
     4 engine: _flight _attempts _robots_reader _robots _turn _judged _turns _ready _credentials _page _holds
     4 engine: _middleware _open_page _fetching _operator _engine _gate
     5 edges: _virtual _check_tools _check_catalogue _check_shared _check_fleet _check_store testing integrations cli

@@ -20,14 +20,14 @@ from robotgate._checks import (
     check_seconds,
     check_whole,
 )
-from robotgate._clock import SystemClock
+from robotgate._clock import SystemClock, ticks_of
 from robotgate._engine import Engine
 from robotgate._errors import GateClosedError, OptionError
 from robotgate._fetching import PageFetch
 from robotgate._identity import identify
 from robotgate._listeners import Listeners
 from robotgate._middleware import GateMiddleware
-from robotgate._normal import is_sent_as_written
+from robotgate._normal import as_written
 from robotgate._options import MAX_FETCH_BYTES, MAX_HOSTS, Options
 from robotgate._overrides import Overrides
 from robotgate._pace_key import PaceKey
@@ -194,6 +194,7 @@ class RobotGate:
         self._own_store = own_store(store, clock=self._clock, max_hosts=max_hosts)
         self._store = self._own_store or given_store(store, max_hosts=max_hosts)
         self._now = self._clock.now
+        self._ticks, self._epoch = ticks_of(self._clock)
         self._fetcher = fetcher
         self._listeners = Listeners()
         self._overrides = Overrides(self._options.host_options(), overrides)
@@ -279,11 +280,12 @@ class RobotGate:
         Raises:
             InvalidURLError, NonPublicAddressError, GateClosedError: as `allowed`.
         """
-        if isinstance(url, str):
-            cut = url.find("/", 8)
-            site = self._sites.get(url[:cut])
-            if site is not None and is_sent_as_written(url, cut) and self._now() < site.refresh_at:
-                return site.rules.allows_normal(url[cut:])
+        # The shortest way; what is below says the same, of any URL.
+        if type(url) is str and (written := as_written(url)) is not None:
+            origin_text, target = written.groups()
+            site = self._sites.get(origin_text)
+            if site is not None and "/." not in target and self._ticks() + self._epoch < site.refresh_at:
+                return site.rules.allows_units(target)
         origin, target = self._running.turns.locate(url)
         site = self._running.keeper.fresh(origin)
         return None if site is None else site.rules.allows(target)

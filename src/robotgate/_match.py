@@ -110,14 +110,19 @@ class Ranking:
                 found[key] = rank
             if is_open and not needs_more and "*" in normal:
                 self._is_by_length = False
-        self._lengths = sorted(set(map(len, self._prefixes)), reverse=True)
+        tops: dict[int, int] = {}
+        for prefix, rank in self._prefixes.items():
+            tops[len(prefix)] = max(rank, tops.get(len(prefix), -1))
+        self._lengths = sorted(tops.items(), reverse=True)
         self._wildcards = RankedWildcards(wildcards) if wildcards else None
 
     def best(self, target: str, above: int = -1) -> int:
         """The rank of the best pattern that matches a target in units, if it is greater than `above`; else that."""
         best = max(above, self._exact.get(target, -1)) if self._exact else above
         prefixes = self._prefixes
-        for length in self._lengths:
+        for length, top in self._lengths:
+            if top <= best:
+                continue
             rank = prefixes.get(target[:length], -1)
             if rank > best:
                 best = rank

@@ -19,6 +19,10 @@ PLAIN: Final = r"[!&-)+-;=?-Z_a-z~]"
 """A character that is bare in the normal form, of a target and of a rule: an expression."""
 PLAIN_TARGET: Final = re.compile(rf"/{PLAIN}*+")
 """A target of nothing but characters that are bare in the normal form."""
+as_written: Final = re.compile(rf"([^/]*+//[^/]*+)(/{PLAIN}*+)(?<!\?)").fullmatch
+"""Of a URL, its origin as written, and its path and query, where nothing in them but a dot segment can keep aiohttp
+from sending them just so, and them from being the normal form. Cutting and looking are one here: it is the most of what
+a question costs whose answer is known."""
 _PLAIN_PATTERN: Final = re.compile(r"[!&-;=?-Z_a-z~]*\$?")
 _TO_SPELL: Final = re.compile(r"([^!&-)+-;=?-Z_a-z~](?:(?<=%)[0-9A-Fa-f]{2})?+)")
 

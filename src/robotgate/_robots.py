@@ -21,6 +21,7 @@ from robotgate._access import (
     retry_delay,
     settle,
 )
+from robotgate._cooling import Cooling
 from robotgate._errors import GateClosedError, NestedTurnError, StoreError
 from robotgate._events import RobotsFetched
 from robotgate._flight import Flight
@@ -77,6 +78,8 @@ class RobotsKeeper:
     ) -> None:
         self.sites: dict[str, Site] = {}
         """By origin as text, to be read; look at `Site.refresh_at` before believing one."""
+        self._cooling = Cooling()
+        self._watch = self._cooling.watch
         self._table = eviction.table(self.sites, may_go=self._may_go, let_go=self._let_go)
         recheck = options.recheck
         self.counts_traffic = recheck is not None and not (recheck.visits is recheck.bytes_ratio is None)
@@ -235,16 +238,19 @@ class RobotsKeeper:
         """Cancel what runs and wait for it; callers get `GateClosedError`."""
         self._is_closed = True
         self._table.clear()
+        self._cooling.close()
         await asyncio.gather(*(flight.cancel() for flight in list(self._flights.values())))
 
     def _site_of(self, record: RobotsRecord) -> Site:
-        return site_of(
+        site = site_of(
             record,
             token=self._options.identity.token,
             options=self._options.overrides.options(record.origin.host),
             now=self._clock.now(),
             recheck=self._options.recheck,
         )
+        site.rules.tell_when_built(self._watch)
+        return site
 
     def _change(self, site: Site) -> Site:
         """Put something in the place of a site that is kept; it is no younger for that."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass
 from itertools import accumulate, chain
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from robotgate._lines import RULE_LINE, canonical, text_of
 from robotgate._match import Ranking, Table, length_of, normal_pattern, ordinal_of, rank, shortest_rank
@@ -15,7 +15,7 @@ from robotgate._verdict import Reason, Rule, RuleKind
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from collections.abc import Set as AbstractSet
 
     from robotgate._speed import RequestRate, VisitTime
@@ -72,7 +72,7 @@ class ListedRules(tuple[Rule, ...]):
 class WrittenRules:
     """Rules as they stand in a file: parts of its canonical form, one after the other."""
 
-    __slots__ = ("_asked_for", "_file", "_parts")
+    __slots__ = ("_asked_for", "_file", "_packed")
 
     def __init__(self, file: bytes | str, parts: Iterable[tuple[int, int, int]]) -> None:
         """Take parts of a file.
@@ -83,7 +83,8 @@ class WrittenRules:
                 each ends with a line feed.
         """
         self._file = file
-        self._parts = array("I", chain.from_iterable(parts))
+        # As octets, half of what it takes as an array.
+        self._packed = array("I", chain.from_iterable(parts)).tobytes()
         self._asked_for: tuple[str, array[int], array[int]] | None = None
 
     def sorted_out(self) -> SortedOut:
@@ -109,8 +110,9 @@ class WrittenRules:
     def __iter__(self) -> Iterator[Rule]:
         """All rules in their order."""
         text = self._text()
-        lengths = [end - begin for begin, end in zip(self._parts[::3], self._parts[1::3], strict=True)]
-        starts, first_lines = list(accumulate(lengths[:-1], initial=0)), self._parts[2::3]
+        begins, ends, first_lines = self._parts()
+        lengths = [end - begin for begin, end in zip(begins, ends, strict=True)]
+        starts = list(accumulate(lengths[:-1], initial=0))
         part = counted = line = 0
         for match in RULE_LINE.finditer(text):
             at = match.start()
@@ -133,11 +135,18 @@ class WrittenRules:
             raise IndexError(ordinal)
         return _rule(text, match, lines[ordinal])
 
+    def cool_down(self) -> None:
+        """Let go of what was made to answer by."""
+        self._asked_for = None
+
     def _text(self) -> str:
         text = canonical(self._file) if isinstance(self._file, bytes) else self._file
-        return "".join(
-            [text[begin:end] for begin, end in zip(self._parts[::3], self._parts[1::3], strict=True)]
-        )
+        begins, ends, _ = self._parts()
+        return "".join([text[begin:end] for begin, end in zip(begins, ends, strict=True)])
+
+    def _parts(self) -> tuple[array[int], array[int], array[int]]:
+        parts = array("I", self._packed)
+        return parts[::3], parts[1::3], parts[2::3]
 
 
 def _rule(text: str, match: re.Match[str], line: int) -> Rule:
@@ -146,20 +155,32 @@ def _rule(text: str, match: re.Match[str], line: int) -> Rule:
     return Rule(kind, text_of(text[begin : match.end()]), line)
 
 
+class _Asks(NamedTuple):
+    """What a group says besides its rules."""
+
+    crawl_delay: float | None = None
+    request_rates: tuple[RequestRate, ...] = ()
+    visit_times: tuple[VisitTime, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+_NOTHING: Final = _Asks()
+_FOR_EVERYBODY: Final = (EVERYBODY,)
+
+
 class Rules:
     """The rules that bind one product token, ready for matching. Not to be changed."""
 
     __slots__ = (
         "_agents",
         "_allow",
-        "_crawl_delay",
+        "_asks",
         "_disallow",
+        "_is_asked",
+        "_on_built",
         "_origin",
         "_rankings",
-        "_request_rates",
         "_source",
-        "_visit_times",
-        "_warnings",
     )
 
     def __init__(
@@ -185,12 +206,14 @@ class Rules:
             warnings: what others may read otherwise.
         """
         self._source: Source = rules if isinstance(rules, WrittenRules) else ListedRules(rules)
-        self._agents = tuple(agents)
-        self._crawl_delay = crawl_delay
-        self._request_rates = tuple(request_rates)
-        self._visit_times = tuple(visit_times)
+        # Most files say the same of these, and one object is then enough for all.
+        named = tuple(agents)
+        self._agents = _FOR_EVERYBODY if named == _FOR_EVERYBODY else named
+        asks = _Asks(crawl_delay, tuple(request_rates), tuple(visit_times), tuple(warnings))
+        self._asks = _NOTHING if asks == _NOTHING else asks
         self._origin = origin
-        self._warnings = tuple(warnings)
+        self._is_asked = False
+        self._on_built: Callable[[Rules], object] | None = None
         self._allow: Table | None = None
         self._disallow: Table | None = None
         self._rankings: tuple[Ranking, Ranking] | None = None
@@ -203,47 +226,44 @@ class Rules:
     @property
     def crawl_delay(self) -> float | None:
         """The largest Crawl-delay asked of the token: seconds. Zero is an answer, too."""
-        return self._crawl_delay
+        return self._asks.crawl_delay
 
     @property
     def request_rates(self) -> tuple[RequestRate, ...]:
         """Every Request-rate asked of the token, with the hours each is for."""
-        return self._request_rates
+        return self._asks.request_rates
 
     @property
     def request_rate(self) -> RequestRate | None:
         """The slowest Request-rate asked of the token, whatever its hours."""
-        return max(self._request_rates, key=lambda rate: rate.seconds_per_document, default=None)
+        return max(self._asks.request_rates, key=lambda rate: rate.seconds_per_document, default=None)
 
     @property
     def visit_times(self) -> tuple[VisitTime, ...]:
         """Every Visit-time asked of the token."""
-        return self._visit_times
+        return self._asks.visit_times
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What binds the token by RFC 9309, but not as other crawlers, and perhaps the author, read the file."""
-        return self._warnings
+        return self._asks.warnings
 
     def allows(self, target: str) -> bool:
         """Whether a path and query may be fetched."""
         return self.allows_units(target_units(target))
 
-    def allows_normal(self, target: str) -> bool:
-        """As `allows`, for a target that is known to be in the normal form."""
-        return self.allows_units(units(target) if "%" in target else target)
-
     def allows_units(self, target: str) -> bool:
         """As `allows`, for the units of a target's normal form."""
+        self._is_asked = True
         disallow = self._disallow or self._tables()[1]
         if not disallow.matches(target) or target == ROBOTS_TXT:
             return True
-        if self._rankings is None and not self._tables()[0].matches(target):
+        if self._allow is not None and not self._allow.matches(target):
             return False
-        for_allow, for_disallow = self._ranked()
-        # Allow wins between rules of the same length.
-        beaten = shortest_rank(length_of(for_disallow.best(target))) - 1
-        return for_allow.best(target, beaten) > beaten
+        for_allow, for_disallow = self._rankings or self._ranked()
+        # Allow wins between rules of the same length, so that only longer ones are to be looked for.
+        unbeaten = shortest_rank(length_of(for_allow.best(target)) + 1) - 1
+        return for_disallow.best(target, unbeaten) <= unbeaten
 
     def decide(self, target: str) -> Decision:
         """Whether a path and query may be fetched, by which rule, and against which."""
@@ -273,6 +293,25 @@ class Rules:
         allow, disallow = self._tables()
         return allow.is_empty and disallow.is_universal
 
+    def tell_when_built(self, callback: Callable[[Rules], object]) -> None:
+        """Call back whenever something has been built to match with, for somebody to `cool_down` by and by.
+
+        Rules that stand in no file stay as they are: they are few.
+        """
+        if isinstance(self._source, WrittenRules):
+            self._on_built = callback
+
+    def cool_down(self) -> bool:
+        """Let go of what was built to match with, to be built again by the next question; not if there was a question
+        since this was last called. Returns whether it is gone.
+        """
+        if self._is_asked or not isinstance(self._source, WrittenRules):
+            self._is_asked = False
+            return False
+        self._allow = self._disallow = self._rankings = None
+        self._source.cool_down()
+        return True
+
     def _tables(self) -> tuple[Table, Table]:
         if self._allow is None or self._disallow is None:
             prefixes, patterns, others = self._source.sorted_out()
@@ -282,6 +321,8 @@ class Rules:
                 disallow = {units(form) for kind, form in normal if form and kind}
                 patterns = patterns[0] | allow, patterns[1] | disallow
             self._allow, self._disallow = map(Table, prefixes, patterns)
+            if self._on_built is not None:
+                self._on_built(self)
         return self._allow, self._disallow
 
     def _ranked(self) -> tuple[Ranking, Ranking]:

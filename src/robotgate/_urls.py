@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
+import sys
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -54,6 +55,8 @@ class Origin:
     """As its URLs begin."""
 
     def __post_init__(self) -> None:
+        # Of a URL it was cut from it, a text of its own for each.
+        object.__setattr__(self, "scheme", sys.intern(self.scheme))
         # Asked for again and again: as text it names what is kept of an origin.
         object.__setattr__(self, "text", f"{self.scheme}://{self.authority}")
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from yarl import URL
 
-from robotgate._normal import is_sent_as_written, normalise_target
+from robotgate._normal import as_written, is_sent_as_written, normalise_target
 
 ORIGIN = "http://a.example"
 TARGETS = st.text(string.ascii_letters + string.digits + string.punctuation + " é\t", max_size=30).map(
@@ -28,3 +28,14 @@ def test_a_target_taken_as_written_is_sent_as_written(target: str) -> None:
 def test_ordinary_targets_take_the_fast_path(target: str) -> None:
     """Targets of plain characters without dots and empty queries are taken as written: the law above is no void."""
     assert is_sent_as_written(ORIGIN + target, len(ORIGIN))
+
+
+@given(TARGETS)
+def test_cutting_and_looking_at_once_says_the_same(target: str) -> None:
+    """The expression of the shortest way takes just what is sent as written, dot segments apart, and cuts it right."""
+    url = ORIGIN + target
+    written = as_written(url)
+    taken = written is not None and "/." not in target
+    assert taken == is_sent_as_written(url, len(ORIGIN))
+    if written is not None:
+        assert written.groups() == (ORIGIN, target)
