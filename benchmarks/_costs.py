@@ -192,10 +192,10 @@ async def _give_up(tasks: Sequence[asyncio.Task[None]]) -> None:
 
 
 def memory(effort: Effort) -> dict[int, dict[str, Figure]]:
-    """Octets of each host that was learnt and asked."""
+    """Octets of each host that was learnt, and of one that was asked just now."""
     return {hosts: _octets(hosts) for hosts in KNOWN[effort]}
 
 
 def _octets(hosts: int) -> dict[str, Figure]:
-    merely, asked = alone(learnt, hosts, is_traced=True)
+    merely, asked, _ = alone(learnt, hosts, is_traced=True)
     return {"asked": Figure((asked,)), "learnt": Figure((merely,))}

@@ -162,7 +162,7 @@ COSTS: Final = (
         title="memory of a known host",
         what="hosts",
         columns=(
-            Column(key="asked", title="learnt and asked, octets"),
+            Column(key="asked", title="learnt, and asked just now, octets"),
             Column(key="learnt", title="merely learnt, octets"),
         ),
         measure=_costs.memory,
