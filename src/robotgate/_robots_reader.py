@@ -128,9 +128,7 @@ class RobotsReader:
             if isinstance(answer, Answer):
                 if len(answer.body) > MAX_BYTES:
                     answer = replace(answer, body=whole_lines(answer.body, max_bytes=MAX_BYTES))
-                admission.report(
-                    status=answer.status, retry_after=answer.retry_after, bytes_read=len(answer.body)
-                )
+                admission.report(answer.status, answer.retry_after, len(answer.body))
             elif answer.is_outage:
                 admission.fail(answer.cause)
         finally:
