@@ -179,7 +179,10 @@ class Lane:
         slots = min((member.options.concurrency for member in self.members.values()), default=1)
         self._slots = slots if self._max_slots is None else min(slots, self._max_slots)
         self._pacer.reckon()
-        self.pump()
+        if self._queue.wanted or self._starter is not None:
+            self.pump()
+        else:
+            self._linger(self._clock.now())
 
     def ask(self, origin: Origin, asked: Asked) -> None:
         """Take in what one of the host's origins asks about our speed."""
@@ -249,14 +252,14 @@ class Lane:
         return self._admit(origin, terms)
 
     def try_admit(self, origin: Origin, bound: Bound, now: float) -> Admission | None:
-        """A page's turn, where it is plain that it is to be had now; None where `admit` has to look closer.
+        """A turn, where it is plain that it is to be had now; None where `admit` has to look closer.
 
         Raises:
             StoreError: as `admit`.
         """
-        member = self.members.get(origin.text)
-        if member is None or self._open or self._is_starting or self._is_closed or self._queue.wanted:
+        if self._open or self._is_starting or self._is_closed or self._queue.wanted:
             return None
+        member = self.members.get(origin.text) or self._member(origin)
         if not self._pacer.is_plainly_due(member, now):
             return None
         place = bound.try_acquire()

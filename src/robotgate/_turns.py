@@ -208,8 +208,7 @@ class Turns:
         wish = Wish(
             origin=origin, target=target, priority=priority, max_wait=max_wait, asked_at=now, chain=chain
         )
-        if self._listeners.is_heard(TurnBegan):
-            self._tell_began(wish)
+        self._tell_began(wish)
         return OwnTurn(self, wish, site, admission, self._clock)
 
     async def admit(self, wish: Wish, *, arrival: int | None = None) -> tuple[Site, Admission]:
@@ -242,7 +241,15 @@ class Turns:
             if not site.rules.allows(wish.target):
                 raise self._refusal(site, wish)
             pace_key = self._lanes.pace_key(wish.origin, wish.target)
-            lane = self._lanes.peek(pace_key) or await self._new_lane(pace_key, wish)
+            lane = self._lanes.peek(pace_key)
+            if lane is None:
+                lane = await self._new_lane(pace_key, wish)
+            elif arrival is None and wish.interest is None:
+                # As a rule nobody else is at a host whose rules have just come.
+                plain = lane.try_admit(wish.origin, self._bound, self._clock.now())
+                if plain is not None:
+                    self._tell_began(wish)
+                    return site, plain
             judged = Judged(self._keeper, wish, site, may_be_stale=may_be_stale)
             may_be_stale = True
             try:
@@ -260,8 +267,7 @@ class Turns:
                 arrival = unwanted.arrival
                 continue
             if judged.still_holds():
-                if self._listeners.is_heard(TurnBegan):
-                    self._tell_began(wish)
+                self._tell_began(wish)
                 return judged.site, admission
             # They changed at the last moment, while a place over all hosts was awaited.
             arrival = admission.arrival
@@ -346,8 +352,9 @@ class Turns:
             self._listeners.emit(TurnRefused(at=self._clock.now(), url=url, error=error))
 
     def _tell_began(self, wish: Wish) -> None:
-        now = self._clock.now()
-        self._listeners.emit(TurnBegan(at=now, url=wish.url, waited=now - wish.asked_at))
+        if self._listeners.is_heard(TurnBegan):
+            now = self._clock.now()
+            self._listeners.emit(TurnBegan(at=now, url=wish.url, waited=now - wish.asked_at))
 
 
 def refusal_of(verdict: Verdict, chain: tuple[str, ...] = ()) -> DisallowedError | HostUnavailableError:
