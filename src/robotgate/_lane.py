@@ -354,7 +354,12 @@ class Lane:
         admission.member.probes -= admission.is_probe
         now = self._clock.now()
         try:
-            self._pacer.end(admission, serial=self._slots == 1, now=now)
+            self._pacer.end(
+                now=now,
+                serial=self._slots == 1,
+                bytes_read=admission.bytes_read,
+                latency=admission.latency,
+            )
         finally:
             if self._queue.wanted or self._starter is not None:
                 self.pump()

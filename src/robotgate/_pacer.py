@@ -19,7 +19,6 @@ from robotgate._spacing import UNSPACED
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from robotgate._admission import Admission
     from robotgate._errors import HostUnavailableError
     from robotgate._losses import Losses
     from robotgate._member import Member
@@ -169,11 +168,11 @@ class Pacer:
         if self._starts is not None:
             self._starts.append(now)
 
-    def end(self, admission: Admission, *, serial: bool, now: float) -> None:
+    def end(self, *, now: float, serial: bool, bytes_read: int, latency: float | None) -> None:
         """A request is over.
 
         Args:
-            serial: as `_pacing.ended`.
+            serial, bytes_read, latency: as `_pacing.ended`.
 
         Raises:
             StoreError: as `remember`.
@@ -184,8 +183,8 @@ class Pacer:
             now=now,
             spacing=self.spacing,
             serial=serial,
-            bytes_read=admission.bytes_read,
-            latency=admission.latency,
+            bytes_read=bytes_read,
+            latency=latency,
         )
         self._keep(state, self._store.end_visit)
 
