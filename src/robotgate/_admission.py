@@ -99,7 +99,7 @@ class Admission:
         """The running task takes the turn over from the one that asked for it."""
         self.place.holder = asyncio.current_task()
 
-    def report(self, *, status: int | None, retry_after: float | None, bytes_read: int) -> None:
+    def report(self, status: int | None, retry_after: float | None, bytes_read: int) -> None:
         """Tell the lane what came of the request so far; nothing is heard after its end."""
         if not self.is_open:
             return

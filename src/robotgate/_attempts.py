@@ -45,7 +45,7 @@ class Attempts:
         report: told of each attempt once; without it, whoever has the turn has to hear of them by himself.
     """
 
-    __slots__ = ("_again", "_answer", "_is_told", "_passage", "_report", "_url")
+    __slots__ = ("_again", "_answer", "_is_told", "_outer", "_report", "_sender", "_url", "is_used")
 
     def __init__(
         self, url: str | URL, again: Callable[[], Awaitable[None]], report: Report | None = None
@@ -55,10 +55,18 @@ class Attempts:
         self._report = report
         self._is_told = False
         self._answer: ClientResponse | None = None
+        self.is_used = False
+        """As of a `Passage`: the first is opened by the holder of the turn, and is the attempts themselves."""
+
+    @property
+    def attempts(self) -> Self:
+        """As of a `Passage`."""
+        return self
 
     def __enter__(self) -> Self:
-        self._passage = Passage(self)
-        self._passage.__enter__()
+        self._sender = sender = _running_sender()
+        self._outer = sender.passage
+        sender.passage = self
         return self
 
     def __exit__(
@@ -67,10 +75,9 @@ class Attempts:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._passage.__exit__(error_type, error, traceback)
-        # The two know each other, and the turn: the garbage collector need not come for them.
-        del self._passage
+        self._sender.passage = self._outer
         if error_type is not None:
+            self.failed(error)
             self._break_off()
         self._answer = None
 
@@ -114,8 +121,7 @@ class Attempts:
 class Passage:
     """Lets one attempt pass, and sees what comes of it: what is sent within ``with Passage(…):``.
 
-    The holder of the turn opens the first. The middleware opens one around whatever it lets pass: where it stands twice
-    in a chain, one attempt takes one turn.
+    The middleware opens one around whatever it lets pass: where it stands twice in a chain, one attempt takes one turn.
     """
 
     __slots__ = ("_outer", "_sender", "attempts", "is_used")
@@ -153,7 +159,7 @@ class _Sender:
     def __init__(self, task_id: int) -> None:
         self.task_id = task_id
         """No reference, which would lead from the task to itself."""
-        self.passage: Passage | None = None
+        self.passage: Passage | Attempts | None = None
 
 
 _current: ContextVar[_Sender | None] = ContextVar("robotgate_sender", default=None)
@@ -168,7 +174,7 @@ def _running_sender() -> _Sender:
     return sender
 
 
-def passage_to(url: URL) -> Passage | None:
+def passage_to(url: URL) -> Passage | Attempts | None:
     """What a request for `url` comes upon, if it has had its turn."""
     sender = _current.get()
     passage = None if sender is None else sender.passage

@@ -79,11 +79,15 @@ class Place:
     def begin(self, now: float) -> None:
         """The request starts."""
         self._has_begun = True
-        self._bound.note_start(now)
+        for meter in self._bound.meters:
+            meter.start(now)
 
     def release(self) -> None:
         """The request is over, or will not start."""
-        self._bound.take_back(self, has_begun=self._has_begun)
+        if not self._has_begun:
+            for meter in self._bound.meters:
+                meter.give_back()
+        self._bound.places.let_go(self)
 
 
 class Places:
@@ -92,16 +96,16 @@ class Places:
     def __init__(self, total: int) -> None:
         self._total = total
         self._held: dict[Place, None] = {}
-        self._watchers: list[Callable[[], None]] = []
+        self._sharers: list[Bound] = []
 
     @property
     def free(self) -> int:
         """How many places nobody holds."""
         return self._total - len(self._held)
 
-    def watch(self, callback: Callable[[], None]) -> None:
-        """Call whenever a place is free again."""
-        self._watchers.append(callback)
+    def share_with(self, bound: Bound) -> None:
+        """Serve whoever waits at this bound when a place is free again."""
+        self._sharers.append(bound)
 
     def are_held_by(self, task: Task) -> bool:
         """Whether every place is this task's own: nobody else could ever give one back."""
@@ -114,8 +118,9 @@ class Places:
     def let_go(self, place: Place) -> None:
         """One place more."""
         del self._held[place]
-        for callback in self._watchers:
-            callback()
+        for bound in self._sharers:
+            if bound.queue:
+                bound.serve()
 
 
 class Bound:
@@ -128,25 +133,26 @@ class Bound:
     """
 
     def __init__(self, places: Places, *, clock: Clock, meters: Sequence[Meter] = ()) -> None:
-        self._places = places
+        self.places = places
+        self.meters = meters
+        self.queue: deque[tuple[int, asyncio.Future[Place], Task]] = deque()
+        """Who waits, in order of arrival, those among them who have left."""
         self._clock = clock
-        self._meters = meters
-        self._queue: deque[tuple[int, asyncio.Future[Place], Task]] = deque()
         self._rivals: tuple[Bound, ...] = ()
-        self._alarm = Alarm(self._pump)
+        self._alarm = Alarm(self.serve)
         self._is_open_for_all = False
-        places.watch(self._pump)
+        places.share_with(self)
         for meter in meters:
-            meter.watch(self._pump)
+            meter.watch(self.serve)
 
     @property
     def free(self) -> int:
         """How many places nobody holds."""
-        return self._places.free
+        return self.places.free
 
     def is_held_by(self, task: Task) -> bool:
         """Whether every place is this task's own: nobody else could ever give one back."""
-        return self._places.are_held_by(task)
+        return self.places.are_held_by(task)
 
     def nested(self) -> NestedTurnError:
         """The error for a task that `is_held_by` says would wait for itself."""
@@ -161,17 +167,17 @@ class Bound:
 
     def try_acquire(self) -> Place | None:
         """A place, if one is to be had at once."""
-        while self._queue and self._queue[0][1].done():
-            self._queue.popleft()
-        if self._queue or ((self._meters or self._places.free <= 0) and self._wait() > 0):
+        while self.queue and self.queue[0][1].done():
+            self.queue.popleft()
+        if self.queue or ((self.meters or self.places.free <= 0) and self._wait() > 0):
             return None
         return self._grant(asyncio.current_task())
 
     def ask(self) -> asyncio.Future[Place]:
         """A place to come, in order of arrival; await it by `wait_for`. Whoever fails it takes the wish back."""
         turn: asyncio.Future[Place] = asyncio.get_running_loop().create_future()
-        self._queue.append((next(_arrivals), turn, asyncio.current_task()))
-        self._pump()
+        self.queue.append((next(_arrivals), turn, asyncio.current_task()))
+        self.serve()
         return turn
 
     async def wait_for(self, turn: asyncio.Future[Place]) -> Place:
@@ -191,50 +197,39 @@ class Bound:
         """A place, in order of arrival."""
         return self.try_acquire() or await self.wait_for(self.ask())
 
-    def note_start(self, now: float) -> None:
-        """A request that has a place starts."""
-        for meter in self._meters:
-            meter.start(now)
-
-    def take_back(self, place: Place, *, has_begun: bool) -> None:
-        """A place is free again."""
-        if not has_begun:
-            for meter in self._meters:
-                meter.give_back()
-        self._places.let_go(place)
-
     def open_for_all(self) -> None:
         """Let everybody through who waits, and who comes."""
         self._is_open_for_all = True
         self._alarm.cancel()
-        self._pump()
+        self.serve()
 
     def _wait(self) -> float:
         """Seconds until a place is to be had; infinity while somebody has to give one back first."""
         if self._is_open_for_all:
             return 0.0
-        if self._places.free <= 0:
+        if self.places.free <= 0:
             return math.inf
-        if not self._meters:
+        if not self.meters:
             return 0.0
-        wait = max(meter.due_at() for meter in self._meters) - self._clock.now()
+        wait = max(meter.due_at() for meter in self.meters) - self._clock.now()
         return wait if wait > CLOCK_GRAIN else 0.0
 
     def _grant(self, holder: Task) -> Place:
         place = Place(self, holder)
-        self._places.hold(place)
-        for meter in self._meters:
+        self.places.hold(place)
+        for meter in self.meters:
             meter.reserve()
         return place
 
     def grant_before(self, arrival: int) -> None:
         """Serve those who came before a rival's head, as far as they may be served."""
-        while self._queue and self._queue[0][0] < arrival and self._grant_first():
+        while self.queue and self.queue[0][0] < arrival and self._grant_first():
             pass
 
-    def _pump(self) -> None:
-        while self._queue:
-            arrival, turn, _ = self._queue[0]
+    def serve(self) -> None:
+        """Let through whoever may be."""
+        while self.queue:
+            arrival, turn, _ = self.queue[0]
             if not turn.done():
                 for rival in self._rivals:
                     rival.grant_before(arrival)
@@ -246,10 +241,10 @@ class Bound:
 
     def _grant_first(self) -> bool:
         """Serve the first, or pass over him if he has left; no when he has to wait."""
-        _, turn, holder = self._queue[0]
+        _, turn, holder = self.queue[0]
         if not turn.done():
             if self._wait() > 0:
                 return False
             turn.set_result(self._grant(holder))
-        self._queue.popleft()
+        self.queue.popleft()
         return True

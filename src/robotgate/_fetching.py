@@ -11,9 +11,8 @@ import aiohttp
 from robotgate._attempts import Attempts
 from robotgate._errors import GateClosedError
 from robotgate._open_page import OpenPage, let_go, raise_for_status, read_body
-from robotgate._redirect import page_redirect
+from robotgate._redirect import REDIRECT_STATUSES, page_redirect
 from robotgate._response import Hop, Response
-from robotgate._turn import finish
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from robotgate._page import PageRequest
     from robotgate._ports import Clock
     from robotgate._redirect import Redirect
-    from robotgate._turn import Turn
+    from robotgate._turn import OwnTurn
     from robotgate._turns import Turns
 
     Ask: TypeAlias = Callable[[], PageRequest]
@@ -91,20 +90,24 @@ class PageFetcher:
             RobotGateError: as `Turns.begin`.
         """
         page = await self.open(ask)
+        response, turn = page.response, page.turn
         try:
-            body = await read_body(page.response, page.request.max_bytes)
+            body = await read_body(response, page.request.max_bytes)
             return Response(
-                status=page.response.status,
-                headers=page.response.headers,
-                url=str(page.response.url),
+                status=response.status,
+                headers=response.headers,
+                url=str(response.url),
                 history=page.history,
                 body=body,
                 waited=page.waited,
-                elapsed=self._clock.now() - page.turn.began_at,
-                verdict=page.turn.explain(),
+                elapsed=self._clock.now() - turn.began_at,
+                verdict=turn.explain(),
             )
         finally:
-            await page.aclose()
+            if response.connection is None:
+                page.close()
+            else:
+                await page.aclose()
 
     async def open(self, ask: Ask) -> OpenPage:
         """The page at its headers, each hop on the way in a turn of its own.
@@ -116,16 +119,13 @@ class PageFetcher:
         """
         request = ask()
         history: tuple[Hop, ...] = ()
+        chain: tuple[str, ...] = ()
         responses: list[aiohttp.ClientResponse] = []
         waited = 0.0
         while True:
-            with request.robots_proxy():
-                turn = await self._turns.begin(
-                    request.asked_url,
-                    priority=request.priority,
-                    max_wait=request.max_wait,
-                    chain=tuple([hop.url for hop in history]),
-                )
+            turn = self._turns.at_once(
+                request.asked_url, priority=request.priority, max_wait=request.max_wait, chain=chain
+            ) or await self._begin(request, chain)
             waited += turn.waited
             response, redirect = await self._send(request, turn)
             if redirect is None:
@@ -147,6 +147,7 @@ class PageFetcher:
             if len(responses) > (request.max_redirects or 0):
                 raise aiohttp.TooManyRedirects(response.request_info, tuple(responses))
             history = (*history, Hop(request.shown_url, response.status))
+            chain = (*chain, request.shown_url)
             request = request.after(redirect)
 
     def close(self) -> None:
@@ -156,7 +157,19 @@ class PageFetcher:
             response.content.set_exception(GateClosedError())
             response.close()
 
-    async def _send(self, request: PageRequest, turn: Turn) -> tuple[aiohttp.ClientResponse, Redirect | None]:
+    async def _begin(self, request: PageRequest, chain: tuple[str, ...]) -> OwnTurn:
+        """Wait for the turn of one hop."""
+        with request.robots_proxy():
+            return await self._turns.in_time(
+                request.asked_url,
+                priority=request.priority,
+                max_wait=request.max_wait,
+                chain=chain,
+            )
+
+    async def _send(
+        self, request: PageRequest, turn: OwnTurn
+    ) -> tuple[aiohttp.ClientResponse, Redirect | None]:
         """One hop. A redirect is over when this returns; the turn of a page goes on, that of a failure does not."""
         response: aiohttp.ClientResponse | None = None
         is_page = False
@@ -170,7 +183,7 @@ class PageFetcher:
             if self._is_closed:
                 # On a session that was passed in, and stays open, an answer comes all the same.
                 raise GateClosedError
-            redirect = _redirect(request, response)
+            redirect = _redirect(request, response) if response.status in REDIRECT_STATUSES else None
             if redirect is not None:
                 self._responses.add(response)
                 await let_go(response)
@@ -182,7 +195,7 @@ class PageFetcher:
             elif not is_page:
                 self._responses.discard(response)
                 response.close()
-                finish(turn, response)
+                turn.finish(response)
 
 
 def _redirect(request: PageRequest, response: aiohttp.ClientResponse) -> Redirect | None:

@@ -6,7 +6,6 @@ import math
 from contextlib import AsyncExitStack
 from datetime import datetime
 from enum import Enum
-from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Self, Unpack
 
@@ -40,7 +39,7 @@ from robotgate._store_option import given_store, own_store
 from robotgate._turn import PendingTurn
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Callable, Iterable, Mapping, MutableMapping
+    from collections.abc import AsyncIterable, Callable, Coroutine, Iterable, Mapping, MutableMapping
     from types import TracebackType
 
     from yarl import URL
@@ -55,10 +54,11 @@ if TYPE_CHECKING:
     from robotgate._recheck import Recheck
     from robotgate._site import Site
     from robotgate._store_option import StoreOption
-    from robotgate._turn import Turn
+    from robotgate._turn import OwnTurn
     from robotgate._verdict import Verdict
 
 MAX_PAGE_REDIRECTS: Final = 10
+NO_PRIORITY: Final = 0
 
 
 class _Given(Enum):
@@ -199,7 +199,7 @@ class RobotGate:
         self._listeners = Listeners()
         self._overrides = Overrides(self._options.host_options(), overrides)
         self._middleware = GateMiddleware(
-            self._begin, self._identity, timeout=self._options.middleware_timeout
+            self._at_once, self._in_time, self._identity, timeout=self._options.middleware_timeout
         )
         self._engine: Engine | None = None
         self._is_entered = False
@@ -402,7 +402,7 @@ class RobotGate:
         url: str | URL,
         method: str = "GET",
         *,
-        priority: int = 0,
+        priority: int = NO_PRIORITY,
         max_wait: float | _Given | None = _Given.BY_OPTION,
         max_bytes: int | None = None,
         allow_redirects: bool = True,
@@ -431,24 +431,32 @@ class RobotGate:
             GateClosedError: the gate is not open.
             OptionError, TypeError: an argument that makes no sense.
         """
-        check_whole("priority", priority)
-        check_whole("max_redirects", max_redirects, least=0)
-        if max_bytes is not None:
+        if priority is not NO_PRIORITY:
+            check_whole("priority", priority)
+        if max_redirects is not MAX_PAGE_REDIRECTS:
+            check_whole("max_redirects", max_redirects, least=0)
+        if max_bytes is None:
+            max_bytes = self._options.max_bytes
+        else:
             check_whole("max_bytes", max_bytes, least=1)
-        check_names(options, RequestOptions.__annotations__)
-        ask = partial(
-            page_request,
-            url,
-            method=method,
-            identity=self._identity,
-            middleware=self._middleware,
-            options=options,
-            priority=priority,
-            max_wait=self._max_wait(max_wait),
-            max_bytes=self._options.max_bytes if max_bytes is None else max_bytes,
-            max_redirects=max_redirects if allow_redirects else None,
+        if options:
+            check_names(options, RequestOptions.__annotations__)
+        most_redirects = max_redirects if allow_redirects else None
+        most_seconds, most_bytes = self._max_wait(max_wait), max_bytes
+        return PageFetch(
+            self._running.pages,
+            lambda: page_request(
+                url,
+                method,
+                self._identity,
+                self._middleware,
+                options,
+                priority=priority,
+                max_wait=most_seconds,
+                max_bytes=most_bytes,
+                max_redirects=most_redirects,
+            ),
         )
-        return PageFetch(self._running.pages, ask)
 
     def wait_time(self, url: str | URL) -> float:
         """Seconds until the host of a URL can have its next turn, at the least; 0 when it is due.
@@ -606,15 +614,20 @@ class RobotGate:
             )
         return self._engine
 
-    async def _begin(self, url: URL, timeout: float | None) -> Turn:
+    def _at_once(self, url: URL, timeout: float | None) -> OwnTurn | None:
+        """A turn for the middleware, if it is to be had at once."""
+        return self._running.turns.at_once(url, priority=NO_PRIORITY, max_wait=self._patience(timeout))
+
+    def _in_time(self, url: URL, timeout: float | None) -> Coroutine[object, None, OwnTurn]:
         """A turn for the middleware, waited for no longer than the request may take in all."""
+        return self._running.turns.in_time(url, priority=NO_PRIORITY, max_wait=self._patience(timeout))
+
+    def _patience(self, timeout: float | None) -> float | None:
         max_wait = self._options.max_wait
-        if timeout is not None and (max_wait is None or timeout < max_wait):
-            max_wait = timeout
-        return await self._running.turns.begin(url, priority=0, max_wait=max_wait)
+        return timeout if timeout is not None and (max_wait is None or timeout < max_wait) else max_wait
 
     def _max_wait(self, given: float | _Given | None) -> float | None:
-        if isinstance(given, _Given):
+        if given is _Given.BY_OPTION:
             return self._options.max_wait
         if given is not None:
             check_seconds("max_wait", given)

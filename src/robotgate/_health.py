@@ -55,9 +55,6 @@ class Health:
         Raises:
             StoreError: the store did not take it; all else has been done.
         """
-        if self._is_as_ever(admission, status):
-            admission.latency = self._clock.now() - admission.began_at
-            return False
         self._pacer.recall_if_possible()
         now, before = self._clock.now(), self._pacer.state
         state = _pacing.answered(
@@ -86,11 +83,13 @@ class Health:
         self._pacer.remember(state)
         return is_reached_again or state.blocked_until_at != before.blocked_until_at
 
-    def _is_as_ever(self, admission: Admission, status: int) -> bool:
-        """Whether the first answer of a host that is well says that it still is."""
+    def is_as_ever(self, admission: Admission, status: int) -> bool:
+        """Whether the first answer of a host that is well says that it still is: all there is to know is how long it
+        took, and nothing hangs on knowing that before the end.
+        """
         return (
-            _pacing.is_good(status)
-            and admission.status is None
+            admission.status is None
+            and _pacing.is_good(status)
             and admission.member.circuit is _circuit.CLOSED
             and not self._pacer.state.failures
             and not self._pacer.heeds_latency

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Final
-from weakref import WeakKeyDictionary
-
-from robotgate._turn import finish
 
 if TYPE_CHECKING:
     from aiohttp import ClientRequest, ClientResponse
     from aiohttp.connector import Connection
 
-    from robotgate._turn import Turn
+    from robotgate._turn import OwnTurn
 
 MAX_HOLD: Final = 60.0
 """Seconds without an octet after which a turn ends though its response is neither read nor released: whoever holds it
@@ -23,18 +20,18 @@ class Holds:
     """The responses of a middleware that are neither read to their ends nor let go of. One timer looks after all."""
 
     def __init__(self) -> None:
-        self._by_request: WeakKeyDictionary[ClientRequest, Hold] = WeakKeyDictionary()
+        self._by_request: dict[ClientRequest, Hold] = {}
         # All are looked at after the same time, so that who came first is due first.
         self._open: dict[Hold, None] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def keep(
-        self, turn: Turn, request: ClientRequest, response: ClientResponse, connection: Connection
+        self, turn: OwnTurn, request: ClientRequest, response: ClientResponse, connection: Connection
     ) -> None:
         """End a turn when the connection of its response is let go of; or soon, if nobody does."""
         loop = asyncio.get_running_loop()
-        hold = self._by_request[request] = Hold(turn, response, self._open)
-        hold.look_at = loop.time() + MAX_HOLD
+        hold = Hold(self, turn, request, response, loop.time() + MAX_HOLD)
+        self._by_request[request] = hold
         self._open[hold] = None
         connection.add_callback(hold.end)
         if self._timer is None:
@@ -45,9 +42,15 @@ class Holds:
 
         Who sends a request again has done with its first answer, and may hold with it the connection that it needs.
         """
-        hold = self._by_request.pop(request, None)
+        hold = self._by_request.get(request)
         if hold is not None:
             hold.break_off()
+
+    def let_go(self, hold: Hold) -> None:
+        """A response is over."""
+        self._open.pop(hold, None)
+        if self._by_request.get(hold.request) is hold:
+            del self._by_request[hold.request]
 
     def _look(self) -> None:
         loop = asyncio.get_running_loop()
@@ -74,14 +77,18 @@ class Holds:
 class Hold:
     """One of them."""
 
-    __slots__ = ("_among", "_read_so_far", "_response", "_turn", "look_at")
+    __slots__ = ("_among", "_read_so_far", "_response", "_turn", "look_at", "request")
 
-    def __init__(self, turn: Turn, response: ClientResponse, among: dict[Hold, None]) -> None:
+    def __init__(
+        self, among: Holds, turn: OwnTurn, request: ClientRequest, response: ClientResponse, look_at: float
+    ) -> None:
+        self.request = request
+        self.look_at = look_at
+        """When to see whether it moves, by the loop's clock."""
         self._turn = turn
         self._response = response
         self._among = among
         self._read_so_far = 0
-        self.look_at = 0.0
 
     def has_moved(self) -> bool:
         """Whether octets came since this was last asked."""
@@ -101,5 +108,5 @@ class Hold:
             StoreError: as `Turn.end`. Of a connection's callbacks aiohttp tells nobody what they raise: a store that
                 still fails is heard of at the host's next turn.
         """
-        self._among.pop(self, None)
-        finish(self._turn, self._response)
+        self._among.let_go(self)
+        self._turn.finish(self._response)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from multidict import CIMultiDict
+from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from robotgate._checks import check_text
@@ -41,12 +41,21 @@ class Identity:
     """The From header (RFC 9110 §10.1.2); None when the contact is a URL, which stands in the User-Agent."""
     headers: Mapping[str, str] = field(init=False)
     """What every request of ours carries."""
+    page_headers: CIMultiDictProxy[str] = field(init=False, repr=False, compare=False)
+    """The same as aiohttp has them, which makes them of any other mapping anew for each request."""
 
     def __post_init__(self) -> None:
         headers = {"User-Agent": self.user_agent}
         if self.mail is not None:
             headers["From"] = self.mail
         object.__setattr__(self, "headers", MappingProxyType(headers))
+        object.__setattr__(self, "page_headers", CIMultiDictProxy(CIMultiDict(headers)))
+
+    def is_complete(self, headers: CIMultiDict[str]) -> bool:
+        """Whether a request bears our headers already, and no other User-Agent beside ours."""
+        return headers.getall("User-Agent", None) == [self.user_agent] and (
+            self.mail is None or "From" in headers
+        )
 
     def complete(self, headers: MutableMapping[str, str]) -> None:
         """Add what is missing of our headers to a request's; names are compared without case, in a plain dict too.

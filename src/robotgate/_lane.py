@@ -179,7 +179,10 @@ class Lane:
         slots = min((member.options.concurrency for member in self.members.values()), default=1)
         self._slots = slots if self._max_slots is None else min(slots, self._max_slots)
         self._pacer.reckon()
-        self.pump()
+        if self._queue.wanted or self._starter is not None:
+            self.pump()
+        else:
+            self._linger(self._clock.now())
 
     def ask(self, origin: Origin, asked: Asked) -> None:
         """Take in what one of the host's origins asks about our speed."""
@@ -248,13 +251,16 @@ class Lane:
         )
         return self._admit(origin, terms)
 
-    def try_admit(self, origin: Origin, *, bound: Bound, now: float) -> Admission | None:
-        """A page's turn, where it is plain that it is to be had now; None where `admit` has to look closer."""
-        member = self.members.get(origin.text)
-        if member is None or self._is_closed or not self._is_idle or self._pacer.is_shared:
+    def try_admit(self, origin: Origin, bound: Bound, now: float) -> Admission | None:
+        """A turn, where it is plain that it is to be had now; None where `admit` has to look closer.
+
+        Raises:
+            StoreError: as `admit`.
+        """
+        if self._open or self._is_starting or self._is_closed or self._queue.wanted:
             return None
-        self._pacer.recall()
-        if not self._pacer.is_plainly_due(member, now=now):
+        member = self.members.get(origin.text) or self._member(origin)
+        if not self._pacer.is_plainly_due(member, now):
             return None
         place = bound.try_acquire()
         if place is None:
@@ -316,6 +322,9 @@ class Lane:
         Raises:
             StoreError: the store did not take it; the lane has.
         """
+        if self._health.is_as_ever(admission, status):
+            admission.latency = self._clock.now() - admission.began_at
+            return
         is_news = True
         try:
             is_news = self._health.answered(admission, status, retry_after)
@@ -344,22 +353,18 @@ class Lane:
         admission.member.open_turns -= 1
         admission.member.probes -= admission.is_probe
         now = self._clock.now()
-        self._pacer.recall_if_possible()
         try:
-            state = _pacing.ended(
-                self._pacer.state,
+            self._pacer.end(
                 now=now,
-                spacing=self._pacer.spacing,
                 serial=self._slots == 1,
                 bytes_read=admission.bytes_read,
                 latency=admission.latency,
             )
-            self._pacer.end(state)
         finally:
-            if self._queue.is_deserted and self._starter is None:
-                self._linger(now)
-            else:
+            if self._queue.wanted or self._starter is not None:
                 self.pump()
+            elif not self._is_lingering:
+                self._linger(now)
 
     def pump(self) -> None:
         """Start whoever may start, send away who waits in vain, and see to it that somebody pumps again."""
@@ -556,7 +561,7 @@ class Lane:
         member.open_turns += 1
         member.probes += is_probe
         place.begin(now)
-        if self.open_turns < self._slots:
+        if self._slots > 1 and self.open_turns < self._slots:
             self.pump()
         return admission
 

@@ -65,6 +65,8 @@ class Lanes:
         self._losses = losses
         self._blocks = HostBlocks()
         self._lanes: dict[str, Lane] = {}
+        self.peek = self._lanes.get
+        """The lane of a pace key, if there is one."""
         self._members: OrderedDict[str, dict[str, Member]] = OrderedDict()
         """By pace key, the oldest first; every lane's are among them."""
         self._arrivals = count()
@@ -208,10 +210,6 @@ class Lanes:
         member = members.get(origin.text) or self._new_member(origin)
         return state, member, spacing_of({member, *members.values()}, state)
 
-    def peek(self, pace_key: str) -> Lane | None:
-        """The lane, if there is one."""
-        return self._lanes.get(pace_key)
-
     @property
     def lost(self) -> StoreError | None:
         """As `Pacer.lost`."""
@@ -263,8 +261,9 @@ class Lanes:
     def close(self) -> None:
         """Send every waiter away with `GateClosedError`."""
         self._is_closed = True
-        lanes, self._lanes = self._lanes, {}
-        for lane in lanes.values():
+        lanes = list(self._lanes.values())
+        self._lanes.clear()
+        for lane in lanes:
             lane.close()
         for limit in self._loading:
             limit.reschedule(asyncio.get_running_loop().time())

@@ -57,11 +57,6 @@ class Member:
         """Requests under way that try whether it can be reached again."""
 
     @property
-    def is_plain(self) -> bool:
-        """Whether it answers, and welcomes everybody at any hour."""
-        return self.circuit is _circuit.CLOSED and not self.asked.visit_times
-
-    @property
     def is_busy(self) -> bool:
         """Whether somebody waits for it, or has a turn."""
         return self.open_turns > 0 or len(self.waiters) > 0

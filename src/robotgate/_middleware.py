@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from yarl import URL
 
     from robotgate._identity import Identity
-    from robotgate._turn import Turn
+    from robotgate._turn import OwnTurn
 
-    BeginTurn = Callable[[URL, float | None], Awaitable[Turn]]
+    TurnAtOnce = Callable[[URL, float | None], OwnTurn | None]
+    TurnInTime = Callable[[URL, float | None], Awaitable[OwnTurn]]
 
 SWITCHING_PROTOCOLS: Final = 101
 """The answer to the handshake of a websocket: what follows is no response."""
@@ -33,8 +34,11 @@ HTTP_SCHEMES: Final = {"ws": "http", "wss": "https"}
 class GateMiddleware:
     """Judges and paces every hop, and every attempt, of every request of a session."""
 
-    def __init__(self, begin: BeginTurn, identity: Identity, *, timeout: float | None) -> None:
-        self._begin = begin
+    def __init__(
+        self, at_once: TurnAtOnce, in_time: TurnInTime, identity: Identity, *, timeout: float | None
+    ) -> None:
+        self._at_once = at_once
+        self._in_time = in_time
         self._identity = identity
         self._timeout = timeout
         self._holds = Holds()
@@ -59,11 +63,10 @@ class GateMiddleware:
         self._identify(request.headers)
         # A retry middleware sends the same request again, and may never read the first answer.
         self._holds.break_off(request)
-        with robots_proxy(request.proxy, auth=request.proxy_auth, headers=request.proxy_headers):
-            turn = await self._begin(_http(request.url), self._total_timeout(request))
-        return await self._send(request, handler, turn)
-
-    async def _send(self, request: ClientRequest, handler: ClientHandlerType, turn: Turn) -> ClientResponse:
+        url, timeout = request.url, self._total_timeout(request)
+        if url.scheme in HTTP_SCHEMES:
+            url = url.with_scheme(HTTP_SCHEMES[url.scheme])
+        turn = self._at_once(url, timeout) or await self._begin(url, timeout, request)
         is_kept = False
         try:
             response = await handler(request)
@@ -82,7 +85,14 @@ class GateMiddleware:
                 turn.end()
         return response
 
+    async def _begin(self, url: URL, timeout: float | None, request: ClientRequest) -> OwnTurn:
+        """Wait for the turn of a request, judged by this URL."""
+        with robots_proxy(request.proxy, auth=request.proxy_auth, headers=request.proxy_headers):
+            return await self._in_time(url, timeout)
+
     def _identify(self, headers: CIMultiDict[str]) -> None:
+        if self._identity.is_complete(headers):
+            return
         if headers.get(hdrs.USER_AGENT) == SERVER_SOFTWARE:
             # aiohttp's own, which says nothing of who crawls.
             headers[hdrs.USER_AGENT] = self._identity.user_agent
@@ -98,9 +108,3 @@ class GateMiddleware:
         total = told.total if isinstance(told, ClientTimeout) else self._timeout
         # To aiohttp 0 is no limit.
         return total or None
-
-
-def _http(url: URL) -> URL:
-    """The URL by whose rules a request is judged."""
-    scheme = HTTP_SCHEMES.get(url.scheme)
-    return url if scheme is None else url.with_scheme(scheme)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 import aiohttp
 
 from robotgate._errors import ResponseTooLargeError
-from robotgate._turn import finish
 
 if TYPE_CHECKING:
     from robotgate._page import PageRequest, RaiseForStatus
@@ -57,14 +56,19 @@ class OpenPage:
 
     def end_turn(self) -> None:
         """The body has come to its end, or will not; ending twice is ending once."""
-        finish(self.turn, self.response)
+        self.turn.finish(self.response)
+
+    def close(self) -> None:
+        """Let go of a response of which nothing is left."""
+        self._among.discard(self.response)
+        self.turn.finish(self.response)
 
     async def aclose(self) -> None:
         """Let go of the response, whatever is left of it."""
-        self._among.discard(self.response)
         if self.response.connection is None:
-            self.end_turn()
+            self.close()
             return
+        self._among.discard(self.response)
         try:
             self.response.release()
             await self.response.wait_for_close()

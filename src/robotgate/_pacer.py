@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from aiolimiter import AsyncLimiter
 
 from robotgate import _pacing, _quota
+from robotgate._circuit import CLOSED
 from robotgate._errors import StoreError
 from robotgate._losses import Task
 from robotgate._member import spacing_of
@@ -107,18 +107,25 @@ class Pacer:
         at = self.earliest_start_at(now=now)
         return member.start_at(self.state, spacing=self.spacing, ahead=ahead, now=at)
 
-    def is_plainly_due(self, member: Member, *, now: float) -> bool:
-        """Whether a page of this member may start now, where that takes no closer look: no limiter, no quotas, no
-        hours, and nothing ever wrong with it. No says nothing.
+    def is_plainly_due(self, member: Member, now: float) -> bool:
+        """Whether a page of this member may start now, where that takes no closer look: nobody to share the host with,
+        no limiter, no quotas, no hours, and nothing ever wrong with it. No says nothing.
+
+        Raises:
+            StoreError: as `recall`.
         """
-        return (
-            self._limiter is None
-            and not self._rates
-            and self._again_at is None
-            and member.is_plain
-            and member.blocked_until_at <= now
-            and _pacing.earliest_start_at(self.state, spacing=self.spacing, now=now) <= now
-        )
+        if (
+            self._limiter is not None
+            or self._rates
+            or self._again_at is not None
+            or member.circuit is not CLOSED
+            or member.asked.visit_times
+            or member.blocked_until_at > now
+            or self._store.is_shared
+        ):
+            return False
+        self.recall()
+        return _pacing.is_due(self.state, spacing=self.spacing, now=now)
 
     def unavailable(self, member: Member, *, ahead: bool, now: float) -> HostUnavailableError | None:
         """The error for a request of this member that is not worth waiting with; None when it is."""
@@ -161,12 +168,24 @@ class Pacer:
         if self._starts is not None:
             self._starts.append(now)
 
-    def end(self, state: HostState) -> None:
-        """A request is over, and this is what is known by then.
+    def end(self, *, now: float, serial: bool, bytes_read: int, latency: float | None) -> None:
+        """A request is over.
+
+        Args:
+            serial, bytes_read, latency: as `_pacing.ended`.
 
         Raises:
             StoreError: as `remember`.
         """
+        self.recall_if_possible()
+        state = _pacing.ended(
+            self.state,
+            now=now,
+            spacing=self.spacing,
+            serial=serial,
+            bytes_read=bytes_read,
+            latency=latency,
+        )
         self._keep(state, self._store.end_visit)
 
     @property
@@ -218,7 +237,7 @@ class Pacer:
             return
         self.recall_if_possible()
         state = _pacing.merged(self.state, reserved)
-        self.end(replace(state, visits=state.visits - 1))
+        self._keep(replace(state, visits=state.visits - 1), self._store.end_visit)
 
     def recall(self) -> None:
         """Take in what others, who share the store, have learnt of the host.
@@ -238,8 +257,10 @@ class Pacer:
 
     def recall_if_possible(self) -> None:
         """As `recall`, where nothing is sent by what is known: who is to send looks again, and hears of the store."""
-        with suppress(StoreError):
+        try:  # noqa: SIM105  # Done twice for every request: `suppress` takes longer than what is done in it.
             self.recall()
+        except StoreError:
+            pass
 
     def is_spaced_by(self, member: Member) -> bool:
         """Whether visits would be closer together if one of several members asked for nothing."""

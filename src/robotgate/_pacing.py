@@ -60,6 +60,14 @@ def earliest_start_at(state: HostState, *, spacing: Spacing, now: float) -> floa
     return at if state.last_visit_at is None else spacing.due_at(since=state.last_visit_at, at=at)
 
 
+def is_due(state: HostState, *, spacing: Spacing, now: float) -> bool:
+    """Whether that instant is now: asked for every request, of which most need not know what it is otherwise."""
+    if state.next_allowed_at > now or state.blocked_until_at > now:
+        return False
+    since = state.last_visit_at
+    return since is None or spacing.due_at(since=since, at=now) <= now
+
+
 def is_good(status: int) -> bool:
     """Whether an answer says that the host is well."""
     return status < 400
@@ -198,11 +206,12 @@ def parse_retry_after(value: str | None, *, now: float) -> float | None:
 def _visited(
     state: HostState, now: float, spacing: Spacing, *, visits: int, bytes_read: int, latency: float | None
 ) -> HostState:
-    # Spelt out: `replace` takes thrice as long, and this is done twice for every request.
-    last_visit_at = state.last_visit_at
+    # Spelt out: `replace` takes thrice as long, `max` five times, and this is done twice for every request.
+    last_visit_at, next_allowed_at = state.last_visit_at, state.next_allowed_at
+    due_at = spacing.due_at(since=now, at=now)
     return HostState(
-        last_visit_at=now if last_visit_at is None else max(last_visit_at, now),
-        next_allowed_at=max(state.next_allowed_at, spacing.due_at(since=now, at=now)),
+        last_visit_at=now if last_visit_at is None or last_visit_at < now else last_visit_at,
+        next_allowed_at=due_at if next_allowed_at < due_at else next_allowed_at,  # noqa: FURB136
         blocked_at=state.blocked_at,
         blocked_until_at=state.blocked_until_at,
         failures=state.failures,

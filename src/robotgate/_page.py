@@ -56,9 +56,12 @@ class RequestOptions(TypedDict, total=False):
     middlewares: Sequence[aiohttp.ClientMiddlewareType] | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, eq=False, kw_only=True)
 class PageRequest:
-    """One hop of what was asked of `gate.fetch`."""
+    """One hop of what was asked of `gate.fetch`.
+
+    Nobody changes it. It is not frozen, for that takes thrice as long to make.
+    """
 
     method: str
     url: URL
@@ -132,11 +135,11 @@ class PageRequest:
 
 def page_request(
     url: str | URL,
-    *,
     method: str,
     identity: Identity,
     middleware: aiohttp.ClientMiddlewareType,
     options: RequestOptions,
+    *,
     priority: int,
     max_wait: float | None,
     max_bytes: int,
@@ -152,18 +155,22 @@ def page_request(
         OptionError: it bears another's name.
     """
     parsed = url if isinstance(url, URL) else parse_url(url)
-    options = options.copy()
-    params = options.pop("params", None)
-    if params:
-        # What is judged must be what is sent.
-        url = parsed = parsed.extend_query(params)
-    headers = options.get("headers")
-    options["headers"] = identity.headers if headers is None else _identified(headers, identity)
-    middlewares = options.get("middlewares")
-    if middlewares is not None:
-        options["middlewares"] = (*middlewares, middleware)
-    raise_for_status = options.pop("raise_for_status", None)
-    options["raise_for_status"] = False
+    if not options:
+        raise_for_status = None
+        options = RequestOptions(headers=identity.page_headers, raise_for_status=False)
+    else:
+        options = options.copy()
+        params = options.pop("params", None)
+        if params:
+            # What is judged must be what is sent.
+            url = parsed = parsed.extend_query(params)
+        headers = options.get("headers")
+        options["headers"] = identity.page_headers if headers is None else _identified(headers, identity)
+        middlewares = options.get("middlewares")
+        if middlewares is not None:
+            options["middlewares"] = (*middlewares, middleware)
+        raise_for_status = options.pop("raise_for_status", None)
+        options["raise_for_status"] = False
     return PageRequest(
         method=method.upper(),
         url=parsed,

@@ -27,39 +27,35 @@ class Queue:
 
     __slots__ = (
         "_pacer",
-        "_wanted",
+        "wanted",
     )
 
     def __init__(self, pacer: Pacer) -> None:
         self._pacer = pacer
-        # Many may be paced together, of whom few are waited for.
-        self._wanted: dict[Member, None] = {}
+        self.wanted: dict[Member, None] = {}
+        """The members that somebody waits for, or has since the last pump: many may be paced together, of whom few are
+        waited for."""
 
     def __len__(self) -> int:
         """How many wait, those included who have been sent away and do not know it yet."""
-        return sum(len(member.waiters) for member in self._wanted)
-
-    @property
-    def is_deserted(self) -> bool:
-        """Whether nobody has come since the last pump, and nobody was left then."""
-        return not self._wanted
+        return sum(len(member.waiters) for member in self.wanted)
 
     @property
     def is_empty(self) -> bool:
         """Whether nobody waits for an answer."""
-        for member in self._wanted:  # noqa: SIM110  # Asked for each turn: `all` takes thrice as long.
+        for member in self.wanted:  # noqa: SIM110  # Asked for each turn: `all` takes thrice as long.
             if not member.waiters.is_empty:
                 return False
         return True
 
     def join(self, member: Member, rank: Rank, deadline_at: float | None) -> Grant:
         """Wait for a turn; whoever stops waiting says so to the member's `Waiters`."""
-        self._wanted[member] = None
+        self.wanted[member] = None
         return member.waiters.join(rank, deadline_at)
 
     def robots_is_due(self, now: float) -> bool:
         """Whether a robots.txt waits that may start."""
-        for member in self._wanted:
+        for member in self.wanted:
             rank = member.waiters.first()
             if rank is None or rank[0] >= PAGES or member.is_probed(now):
                 continue
@@ -74,7 +70,7 @@ class Queue:
         """
         first: tuple[float, Rank] | None = None
         whose: Member | None = None
-        for member in self._wanted:
+        for member in self.wanted:
             rank = member.waiters.first()
             if rank is None or member.is_probed(now):
                 continue
@@ -92,7 +88,7 @@ class Queue:
         """
         before = sum(
             other.waiters.ahead_of(rank)
-            for other in self._wanted
+            for other in self.wanted
             if other is member
             or (
                 not other.is_probed(free_at)
@@ -103,10 +99,10 @@ class Queue:
 
     def refuse_hopeless(self, now: float) -> None:
         """Send away who waits for what cannot be reached, or is to be left alone for too long."""
-        for member in list(self._wanted):
+        for member in list(self.wanted):
             if member.waiters.is_empty:
                 if not member.waiters:
-                    del self._wanted[member]
+                    del self.wanted[member]
                 continue
             for ahead in (True, False):
                 error = self._pacer.unavailable(member, ahead=ahead, now=now)
@@ -117,7 +113,7 @@ class Queue:
     def refuse_late(self, now: float, error: Callable[[Member], Exception]) -> float:
         """Send away who has waited long enough. Returns when the next will have; infinity when nobody ever will."""
         following = math.inf
-        for member in self._wanted:
+        for member in self.wanted:
             deadline_at = member.waiters.refuse_late(now, partial(error, member))
             if deadline_at is not None:
                 following = min(following, deadline_at)
@@ -125,5 +121,5 @@ class Queue:
 
     def refuse_all(self, error: Callable[[], Exception]) -> None:
         """Send everybody away."""
-        for member in self._wanted:
+        for member in self.wanted:
             member.waiters.refuse(error)

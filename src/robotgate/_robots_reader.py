@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from robotgate._access import RobotsRecord
+    from robotgate._admission import Admission
     from robotgate._bound import Bound
     from robotgate._flight import Flight
     from robotgate._identity import Identity
+    from robotgate._lane import Lane
     from robotgate._lanes import Lanes
     from robotgate._ports import Clock, Fetcher
 
@@ -95,6 +97,14 @@ class RobotsReader:
             raise NonPublicAddressError(url)
         return hop, target
 
+    async def _turn(self, lane: Lane, hop: Origin, flight: Flight) -> Admission:
+        """The host's turn, which is to be had at once where nobody was before us."""
+        admission = lane.try_admit(hop, self._bound, self._clock.now())
+        if admission is not None:
+            return admission
+        with flight.waiting_for(lane, self._bound):
+            return await lane.admit(hop, bound=self._bound, ahead=True)
+
     async def _ask(
         self, hop: Origin, target: str, flight: Flight, *, unless: Mapping[str, str], timeout: float
     ) -> tuple[Answer | Failure, float]:
@@ -102,8 +112,7 @@ class RobotsReader:
         url = f"{hop}{target}"
         lane = await self._lanes.lane(self._lanes.pace_key(hop, target))
         try:
-            with flight.waiting_for(lane, self._bound):
-                admission = await lane.admit(hop, bound=self._bound, ahead=True)
+            admission = await self._turn(lane, hop, flight)
         except HostUnavailableError as error:
             if self._lanes.blocked_until_at(hop.host) > self._clock.now():
                 # That says nothing of the site, and nothing of it is to be remembered.
@@ -128,9 +137,7 @@ class RobotsReader:
             if isinstance(answer, Answer):
                 if len(answer.body) > MAX_BYTES:
                     answer = replace(answer, body=whole_lines(answer.body, max_bytes=MAX_BYTES))
-                admission.report(
-                    status=answer.status, retry_after=answer.retry_after, bytes_read=len(answer.body)
-                )
+                admission.report(answer.status, answer.retry_after, len(answer.body))
             elif answer.is_outage:
                 admission.fail(answer.cause)
         finally:

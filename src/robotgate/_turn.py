@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from robotgate._verdict import Verdict
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, eq=False, kw_only=True)
 class Wish:
-    """What a turn is asked for."""
+    """What a turn is asked for. Nobody changes it; not frozen, for that takes thrice as long to make."""
 
     origin: Origin
     target: str
@@ -75,7 +75,6 @@ class Turn:
         wish: Wish,
         site: Site,
         admission: Admission,
-        *,
         clock: Clock,
     ) -> None:
         self._turns = turns
@@ -139,7 +138,7 @@ class Turn:
         retry_after = None
         if status in BLOCKING_STATUSES and headers is not None:
             retry_after = parse_retry_after(_retry_after(headers), now=self._clock.now())
-        self._admission.report(status=status, retry_after=retry_after, bytes_read=bytes)
+        self._admission.report(status, retry_after, bytes)
         if error is not None and (outage := outage_of(error, host=self._wish.origin.host)) is not None:
             self.report_unreachable(outage)
 
@@ -166,13 +165,14 @@ class Turn:
 
     def end(self) -> None:
         """The response has been read, or will not be. Ending twice is ending once."""
-        if not self._admission.is_open:
+        admission = self._admission
+        if not admission.is_open:
             return
         try:
-            self._admission.end()
+            admission.end()
         finally:
             # It is over, whatever the store makes of it.
-            self._turns.tell_ended(self._wish, self._admission)
+            self._turns.tell_ended(self._wish, admission)
 
 
 class PendingTurn:
@@ -211,15 +211,16 @@ class OwnTurn(Turn):
         """Since when it may be sent, in seconds since the epoch."""
         return self._admission.began_at
 
+    def finish(self, response: ClientResponse) -> None:
+        """A response has come to its end, or is let go of: its turn is over. Finishing twice is finishing once."""
+        admission = self._admission
+        if admission.is_open:
+            admission.bytes_read += response.content.total_bytes
+            self.end()
+
     def explain(self) -> Callable[[], Verdict]:
         """What works out the verdict of when the turn began, later, if anybody asks."""
         return partial(self._site.verdict, self._wish.target, now=self._admission.began_at)
-
-
-def finish(turn: Turn, response: ClientResponse) -> None:
-    """A response has come to its end, or is let go of: its turn is over. Finishing twice is finishing once."""
-    turn.report(bytes=response.content.total_bytes)
-    turn.end()
 
 
 def _retry_after(headers: Mapping[str, str]) -> str | None:

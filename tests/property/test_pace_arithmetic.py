@@ -14,7 +14,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from robotgate._hours import holds, joined, opens_at
-from robotgate._pacing import HostState, answered, begun, earliest_start_at, ended, merged, timed_out
+from robotgate._pacing import (
+    HostState,
+    answered,
+    begun,
+    earliest_start_at,
+    ended,
+    is_due,
+    merged,
+    timed_out,
+)
 from robotgate._quota import Rate
 from robotgate._quota import due_at as quota_due_at
 from robotgate._spacing import Asked, Spacing, strictest
@@ -278,3 +287,14 @@ def test_all_answers_to_what_was_under_way_are_one_incident(
         state = answered(state, status=status, retry_after=None, began_at=began_at, now=now, jitter=0.0)
     assert state.failures == 1
     assert state.blocked_until_at == TODAY + refusals[0][0] + 60
+
+
+@given(spacings, st.none() | instants, st.just(0.0) | instants, st.just(0.0) | instants, instants)
+def test_what_is_due_now_is_due_at_the_earliest(
+    spacing: Spacing, visited_at: float | None, allowed_at: float, blocked_until_at: float, now: float
+) -> None:
+    """The short question has the answer of the long one, at that instant and at the first that is due."""
+    state = HostState(last_visit_at=visited_at, next_allowed_at=allowed_at, blocked_until_at=blocked_until_at)
+    due_at = earliest_start_at(state, spacing=spacing, now=now)
+    assert is_due(state, spacing=spacing, now=now) is (due_at == now)
+    assert is_due(state, spacing=spacing, now=due_at)
