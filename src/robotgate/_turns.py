@@ -20,7 +20,7 @@ from robotgate._errors import (
 from robotgate._events import TurnBegan, TurnEnded, TurnRefused, VerdictRefused
 from robotgate._judged import Judged
 from robotgate._lane import STORE_PATIENCE
-from robotgate._normal import is_sent_as_written
+from robotgate._normal import as_written, is_sent_as_written
 from robotgate._pacing import MIN_RETRY_AFTER
 from robotgate._robots_reader import ROBOTS_TIMEOUT
 from robotgate._turn import OwnTurn, Wish
@@ -188,15 +188,18 @@ class Turns:
             StoreError: the store did not take the visit.
         """
         text = url if isinstance(url, str) else str(url)
-        cut = text.find("/", 8)
-        site = self._keeper.sites.get(text[:cut])
-        now = self._clock.now()
-        # There is nothing to locate, or to normalise, in a URL of a known site that is sent as it is written.
-        if site is None or now >= site.refresh_at or not is_sent_as_written(text, cut):
+        written = as_written(text)
+        if written is None:
             return None
-        origin, target = site.origin, text[cut:]
+        # There is nothing to locate, or to normalise, in a URL of a known site that is sent as it is written.
+        origin_text, target = written.groups()
+        site = self._keeper.sites.get(origin_text)
+        now = self._clock.now()
+        if site is None or "/." in target or now >= site.refresh_at:
+            return None
+        origin = site.origin
         lane = self._lanes.peek(self._lanes.pace_key(origin, target))
-        if lane is None or not site.rules.allows_normal(target):
+        if lane is None or not site.rules.allows_units(target):
             return None
         try:
             admission = lane.try_admit(origin, self._bound, now)
