@@ -75,7 +75,8 @@ class _Program:
                 os.pathsep
             ),
             "PYTHONUNBUFFERED": "1",
-            "PYTHONWARNINGS": "error",
+            # A TLS connection that was broken off may still be closing when the loop ends: aiohttp waits for none.
+            "PYTHONWARNINGS": "error,ignore:unclosed transport:ResourceWarning",
             "SSL_CERT_FILE": str(CERTIFICATE),
             "TEST_PORT": str(web.port),
             "TEST_TLS_PORT": str(web.tls_port),
