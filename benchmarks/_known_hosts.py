@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 MEDIAN_BYTES: Final = 551
-"""Of 698 real files; see docs/benchmarks.md."""
+"""Of 698 real files: see "Measured once" in docs/benchmarks.md."""
 WARMING: Final = 1_000
 """Hosts that come first, so that what is there once does not count: caches of yarl's, for one, that hold so many."""
 AT_ONCE: Final = 100
