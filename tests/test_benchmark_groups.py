@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from benchmarks import _pace_seen, crawl, fleet, pace
+from benchmarks import _pace_seen, crawl, fleet, gate, pace
 from benchmarks._client import Cost
 from benchmarks._fleet_bench import OURS
 from benchmarks._fleet_crawl import Crawl, crawl_goals
@@ -109,6 +109,14 @@ def test_one_robots_txt_twice_in_one_round_misses_the_goal() -> None:
     assert not goal(crawl.goals_of(WARM, figures), crawl.FETCH, "again").is_reached
     assert rounds_of(WARM, fetch=seen(1.0, 1.0, again=3))[crawl.FETCH]["duplicates"].rounds == (3.0, 3.0)
     assert rounds_of(WARM)[crawl.FETCH]["robots"].rounds == (2.0, 2.0)
+
+
+def test_one_robots_txt_twice_in_one_storm_misses_the_goal() -> None:
+    """As there: the median of five storms would be one."""
+    counted = {1: {"most": Figure((1.0, 1.0, 2.0, 1.0, 1.0))}, 1_000: {"most": Figure(5 * (1.0,))}}
+    goals = gate.storm_goals(counted)
+    assert not goal(goals, "storm on 1 cold host:").is_reached
+    assert goal(goals, "storm on 1,000 cold hosts:").is_reached
 
 
 def test_every_page_of_every_host_is_asked_for_once_in_turn() -> None:
