@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 from tests.cli.conftest import Result
+from tests.test_readme import README, blocks
+
+from robotgate.cli._demo_plan import draw_plan
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,6 +23,8 @@ if TYPE_CHECKING:
 
 PAGES_OF: Final = {"2": "150", "11": "150", "5": "40", "23": "40"}
 """How many pages, by seed."""
+ROW: Final = re.compile(r"(\S+) +(\S+(?: \S+)*) {2,}(\d+) +(\d+) +(\d+) +([\d.]+) +([\d.]+|-)  ok")
+"""Of the table."""
 
 
 @pytest.fixture(scope="module")
@@ -88,3 +94,25 @@ async def test_ctrl_c_ends_it_at_once(program: Program) -> None:
 
     assert (process.returncode, out) == (130, b"")
     assert b"Traceback" not in err
+
+
+def test_the_readme_shows_its_table() -> None:
+    """README.md has what is drawn from the seed: stories, delays and pages. Gaps differ from run to run."""
+    (shown,) = blocks(README, "text")
+    head, _, *rows, _, totals, _ = shown.splitlines()
+    plan = draw_plan(1, 500)
+    sites = {site.name: site for site in plan.sites}
+    pages = [page.is_open for site in plan.sites for page in site.pages]
+
+    assert head.split("  ")[0] == "site"
+    for row in rows:
+        found = ROW.fullmatch(row)
+        assert found, row
+        name, story, robots, opened, blocked, delay, gap = found.groups()
+        open_pages = sum(page.is_open for page in sites[name].pages)
+        assert (story, robots, delay) == (sites[name].story, "1", f"{sites[name].delay:.2f}")
+        assert (int(opened), int(blocked)) == (open_pages, len(sites[name].pages) - open_pages)
+        assert gap == "-" or float(gap) >= float(delay)
+    hosts = len({site.host for site in plan.sites})
+    assert totals.startswith(f"{len(sites)} sites on {hosts} hosts, seed {plan.seed}: ")
+    assert f" {sum(pages)} pages served, {len(pages) - sum(pages)} blocked; nothing broken" in totals
