@@ -35,7 +35,7 @@ def test_names_are_those_of_the_code(name: str) -> None:
     for code in code_of(name):
         assert [word for word in OF_GATE.findall(code) if not hasattr(RobotGate, word)] == [], code
         given = OPTION.match(code)
-        assert given is None or given[1] in options | {"ahead", "max_bytes", "middlewares", "delay"}, code
+        assert given is None or given[1] in options | {"ahead", "middlewares"}, code
         if re.fullmatch(r"_[a-z_]+", code):
             assert (PACKAGE / f"{code}.py").is_file(), code
         if re.fullmatch(r"[A-Z]\w+Error", code) and code != "TimeoutError":
