@@ -6,27 +6,25 @@ Each is given all URLs, and a hundred tasks, and waits for nothing but answers.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import ClientSession, TCPConnector
 from aiolimiter import AsyncLimiter
-from protego import Protego
 
+from benchmarks._by_hand import AGENT, fetch_by_hand, read
 from benchmarks._client import LoopbackResolver, cost_of
 from robotgate import RobotGate
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 
+    from benchmarks._by_hand import Fetch
     from benchmarks._client import Cost
 
-    Fetch = Callable[[str], Awaitable[object]]
     Crawl = Callable[[Sequence[str], int], Coroutine[object, None, None]]
 
-AGENT: Final = "ExampleBot/1.0"
 HEADERS: Final = {"User-Agent": AGENT, "From": "bot@example.org"}
 NO_LIMIT: Final = 1e9
 """Requests a second."""
@@ -58,12 +56,6 @@ async def open_session() -> AsyncIterator[ClientSession]:
         yield session
 
 
-async def read(session: ClientSession, url: str) -> bytes:
-    """One page, to its end."""
-    async with session.get(url) as response:
-        return await response.read()
-
-
 async def bare(urls: Sequence[str], tasks: int) -> None:
     """aiohttp, and nothing else."""
     async with open_session() as session:
@@ -87,22 +79,8 @@ async def bare_with_robots(urls: Sequence[str], tasks: int) -> None:
 
 async def by_hand(urls: Sequence[str], tasks: int) -> None:
     """aiohttp, Protego, a lock and a limiter for each host, as spiders have them today."""
-    rules: dict[str, Protego] = {}
-    locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-    limiters: defaultdict[str, AsyncLimiter] = defaultdict(lambda: AsyncLimiter(NO_LIMIT, 1))
     async with open_session() as session:
-
-        async def fetch(url: str) -> None:
-            origin = url.partition("/page/")[0]
-            async with locks[origin]:
-                if origin not in rules:
-                    body = await read(session, f"{origin}/robots.txt")
-                    rules[origin] = Protego.parse(body.decode(errors="replace"))
-            if rules[origin].can_fetch(url, AGENT):
-                async with limiters[origin]:
-                    await read(session, url)
-
-        await visit_all(fetch, urls, tasks)
+        await visit_all(fetch_by_hand(session, lambda: AsyncLimiter(NO_LIMIT, 1)), urls, tasks)
 
 
 async def by_fetch(urls: Sequence[str], tasks: int) -> None:

@@ -6,12 +6,12 @@ import asyncio
 from collections import defaultdict
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from aiohttp import ClientSession, TCPConnector
 from aiolimiter import AsyncLimiter
-from protego import Protego
 
+from benchmarks._by_hand import AGENT, fetch_by_hand, read
 from benchmarks._client import LOOPS, LoopbackResolver, cost_of
 from robotgate import RobotGate
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from benchmarks._client import Cost
 
     Crawl = Callable[[Sequence[str], float], Coroutine[object, None, None]]
-
-AGENT: Final = "ExampleBot/1.0"
 
 
 def in_loop(loop: str, crawl: Crawl, urls: Sequence[str], delay: float) -> Cost:
@@ -64,22 +62,8 @@ async def by_limiter(urls: Sequence[str], delay: float) -> None:
 
 async def by_hand(urls: Sequence[str], delay: float) -> None:
     """As spiders have it: Protego's rules behind a lock for each host, and an `AsyncLimiter` for each host's pages."""
-    rules: dict[str, Protego] = {}
-    locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-    limiters: defaultdict[str, AsyncLimiter] = defaultdict(lambda: AsyncLimiter(1, delay))
     async with ClientSession(connector=TCPConnector(resolver=LoopbackResolver(), limit=0)) as session:
-
-        async def fetch(url: str) -> None:
-            origin = url.rpartition("/page/")[0]
-            async with locks[origin]:
-                if origin not in rules:
-                    body = await read(session, f"{origin}/robots.txt")
-                    rules[origin] = Protego.parse(body.decode(errors="replace"))
-            if rules[origin].can_fetch(url, AGENT):
-                async with limiters[origin]:
-                    await read(session, url)
-
-        await at_once(fetch, urls)
+        await at_once(fetch_by_hand(session, lambda: AsyncLimiter(1, delay)), urls)
 
 
 @asynccontextmanager
@@ -102,9 +86,3 @@ async def at_once(fetch: Callable[[str], Awaitable[object]], urls: Sequence[str]
     async with asyncio.TaskGroup() as tasks:
         for url in urls:
             tasks.create_task(one(url))
-
-
-async def read(session: ClientSession, url: str) -> bytes:
-    """One page, to its end."""
-    async with session.get(url) as response:
-        return await response.read()

@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from benchmarks import _crawl_clients as ours
+from benchmarks._by_hand import AGENT
 from benchmarks._client import alone
 from benchmarks._peers import found, ratio
 from benchmarks._plain_server import PAGE, plain_site, robots_txt
@@ -43,7 +44,7 @@ CRAWLEE: Final = "Crawlee, `respect_robots_txt_file`"
 DOORS: Final = (FETCH, MIDDLEWARE)
 OF_PROCESS: Final = {
     "ROBOTSTXT_OBEY": True,
-    "USER_AGENT": ours.AGENT,
+    "USER_AGENT": AGENT,
     "CONCURRENT_REQUESTS": TASKS,
     "CONCURRENT_REQUESTS_PER_DOMAIN": 16,
     "DOWNLOAD_DELAY": 0,
