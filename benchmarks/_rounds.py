@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     Name = TypeVar("Name", bound=Hashable)
+    One = TypeVar("One")
 
 
 def say(text: str) -> None:
@@ -24,16 +25,20 @@ def interleaved(
 ) -> dict[Name, dict[str, Figure]]:
     """What each of several works finds, by the names it gives its figures.
 
-    In every round each is called once; who begins moves on by one each round, so that nobody always follows the same.
-    What a work does not find in every round is no figure.
+    In every round each is called once. What a work does not find in every round is no figure.
     """
     order = list(works)
     found: dict[Name, list[Mapping[str, float]]] = {name: [] for name in order}
     for number in range(rounds):
-        first = number % len(order)
-        for name in order[first:] + order[:first]:
+        for name in in_turn(order, number):
             found[name].append(works[name]())
     return {name: figures_of(each) for name, each in found.items()}
+
+
+def in_turn(order: Sequence[One], number: int) -> Sequence[One]:
+    """All of one round: who begins moves on by one each round, so that nobody always begins."""
+    first = number % len(order)
+    return [*order[first:], *order[:first]]
 
 
 def figures_of(rounds: Sequence[Mapping[str, float]]) -> dict[str, Figure]:

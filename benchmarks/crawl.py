@@ -23,7 +23,7 @@ from benchmarks._client import alone
 from benchmarks._peers import found, ratio
 from benchmarks._plain_server import PAGE, plain_site, robots_txt
 from benchmarks._report import Column, Effort, Figure, Findings, Goal, Row, Table
-from benchmarks._rounds import say
+from benchmarks._rounds import in_turn, say
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -187,7 +187,7 @@ def crawled(shape: Shape, site: PlainSite, who: Sequence[Client]) -> dict[str, S
     """Every client, in interleaved rounds."""
     seen: dict[str, Seen] = {}
     for number in range(shape.rounds):
-        for client in who:
+        for client in in_turn(who, number):
             if client.is_slow and number >= shape.slow_rounds:
                 continue
             cost = alone(client.crawl, shape.urls(site.port, client.host))

@@ -38,7 +38,7 @@ from benchmarks._pace_seen import (
 )
 from benchmarks._peers import found
 from benchmarks._report import Column, Effort, Figure, Findings, Goal, Row, Table
-from benchmarks._rounds import say
+from benchmarks._rounds import in_turn, say
 from benchmarks._server import noting_site
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def crawled(shape: Shape, site: NotingSite, who: Sequence[Client]) -> dict[str, 
     """Every client, in interleaved rounds."""
     rounds: dict[str, list[Round]] = {client.name: [] for client in who}
     for number in range(shape.rounds):
-        for client in who:
+        for client in in_turn(who, number):
             cost = alone(client.run, shape.urls(site.port), shape.delay)
             seen = round_of(client, shape, site.visits(), cost.cpu)
             rounds[client.name].append(seen)
