@@ -82,8 +82,8 @@ class RobotGate:
             its class is derived from aiohttp's, only the connector and `trust_env` serve robots.txt. What names resolve
             to is looked at if its connector is a `PublicConnector`. docs/doors.md tells what else the choice decides.
         store: where rules and host state are remembered; by default in memory. The path of a file, as ``"cache.db"`` or
-            a `pathlib.Path`, is a `SQLiteStore` of the gate's own: opened and closed with it, and a restart goes on
-            where it ended. It raises once the file cannot be used; to choose otherwise by `when_lost`, or any other
+            a `pathlib.Path`, is a `SQLiteStore` of the gate's own: opened and closed with it, and a restart knows
+            what it knew. It raises once the file cannot be used; to choose otherwise by `when_lost`, or any other
             option, pass a `SQLiteStore`. The URL of a Redis or Valkey server, as ``"redis://localhost:6379/0"``, is a
             `robotgate.stores.redis.RedisStore` in the same way, shared by all gates that are given it; that needs the
             extra `redis`. Two gates of one process that are given the same path are two processes to each other: pass
