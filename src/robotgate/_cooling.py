@@ -30,21 +30,24 @@ class Cooling:
         self._left = 0
         """How many are still to be looked at in this round."""
         self._is_set = False
+        self._is_closed = False
         self._alarm = Alarm(self._look)
 
     def watch(self, rules: Rules) -> None:
         """Look at rules from now on, until they have been let go of."""
+        if self._is_closed:
+            # Whoever has a page of ours still may ask for its verdict, and keeps no other site's rules by that.
+            return
         self._warm.append(rules)
         if not self._is_set:
             self._look_in(PERIOD)
 
     def close(self) -> None:
         """Look at nothing any more."""
+        self._is_closed = True
         self._warm.clear()
         self._left = 0
         self._alarm.cancel()
-        # Nothing sets it again.
-        self._is_set = True
 
     def _look(self) -> None:
         self._is_set = False

@@ -114,3 +114,15 @@ async def test_a_question_from_another_thread_is_watched_by_the_next() -> None:
         assert not one.allows("/section-2/")
     assert built == rules
     cooling.close()
+
+
+async def test_verdict_after_the_end_keeps_no_other_sites_rules() -> None:
+    """A page outlives its gate, and with it the rules that it was judged by, but not those of all the others."""
+    cooling = Cooling()
+    kept, dropped = (compile_rules(BODY, "bot") for _ in range(2))
+    for rules in (kept, dropped):
+        rules.tell_when_built(cooling.watch)
+    cooling.close()
+    for rules in (kept, dropped):
+        rules.decide("/page")
+    assert not cooling._warm
