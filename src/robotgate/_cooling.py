@@ -6,6 +6,7 @@ microseconds. Of all the hosts that a gate knows, a crawl asks about few at a ti
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
@@ -23,28 +24,32 @@ PAUSE: Final = 0.02
 
 
 class Cooling:
-    """Knows the rules that are ready to be matched, and looks at them by and by."""
+    """Knows the rules that are ready to be matched, and looks at them by and by, in the loop it was made in."""
 
     def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
         self._warm: deque[Rules] = deque()
         self._left = 0
         """How many are still to be looked at in this round."""
         self._is_set = False
+        self._is_closed = False
         self._alarm = Alarm(self._look)
 
     def watch(self, rules: Rules) -> None:
         """Look at rules from now on, until they have been let go of."""
+        if self._is_closed:
+            # Whoever has a page of ours still may ask for its verdict, and keeps no other site's rules by that.
+            return
         self._warm.append(rules)
         if not self._is_set:
             self._look_in(PERIOD)
 
     def close(self) -> None:
         """Look at nothing any more."""
+        self._is_closed = True
         self._warm.clear()
         self._left = 0
         self._alarm.cancel()
-        # Nothing sets it again.
-        self._is_set = True
 
     def _look(self) -> None:
         self._is_set = False
@@ -60,8 +65,10 @@ class Cooling:
 
     def _look_in(self, delay: float) -> None:
         try:
-            self._alarm.ring_in(delay)
+            is_within = asyncio.get_running_loop() is self._loop
         except RuntimeError:
-            # Asked from outside of the loop; the next question from within sets it.
-            return
-        self._is_set = True
+            is_within = False
+        # Another thread's loop may end before it rings; the next question from within sets it.
+        if is_within:
+            self._alarm.ring_in(delay)
+            self._is_set = True

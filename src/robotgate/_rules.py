@@ -125,11 +125,12 @@ class WrittenRules:
 
     def __getitem__(self, ordinal: int) -> Rule:
         """One of them, counted from 0."""
-        if self._asked_for is None:
+        asked_for = self._asked_for
+        if asked_for is None:
             text = self._text()
             offsets = array("I", (match.start() for match in RULE_LINE.finditer(text)))
-            self._asked_for = text, offsets, array("I", (rule.line for rule in self))
-        text, offsets, lines = self._asked_for
+            asked_for = self._asked_for = text, offsets, array("I", (rule.line for rule in self))
+        text, offsets, lines = asked_for
         match = RULE_LINE.match(text, offsets[ordinal])
         if match is None:
             raise IndexError(ordinal)
@@ -258,7 +259,9 @@ class Rules:
         disallow = self._disallow or self._tables()[1]
         if not disallow.matches(target) or target == ROBOTS_TXT:
             return True
-        if self._allow is not None and not self._allow.matches(target):
+        # Each is read once: who asks from another thread is answered, though the loop lets go of them meanwhile.
+        allow = self._allow
+        if allow is not None and not allow.matches(target):
             return False
         for_allow, for_disallow = self._rankings or self._ranked()
         # Allow wins between rules of the same length, so that only longer ones are to be looked for.
@@ -271,6 +274,7 @@ class Rules:
 
     def decide_units(self, target: str) -> Decision:
         """As `decide`, for the units of a target's normal form."""
+        self._is_asked = True
         if target == ROBOTS_TXT:
             return Decision(True, Reason.ROBOTS_TXT)
         if not any(table.matches(target) for table in self._tables()):
@@ -313,23 +317,26 @@ class Rules:
         return True
 
     def _tables(self) -> tuple[Table, Table]:
-        if self._allow is None or self._disallow is None:
+        allow, disallow = self._allow, self._disallow
+        if allow is None or disallow is None:
             prefixes, patterns, others = self._source.sorted_out()
             if others:
                 normal = {(kind, normal_pattern(other, self._origin)) for kind, other in others}
-                allow = {units(form) for kind, form in normal if form and not kind}
-                disallow = {units(form) for kind, form in normal if form and kind}
-                patterns = patterns[0] | allow, patterns[1] | disallow
-            self._allow, self._disallow = map(Table, prefixes, patterns)
+                allowed = {units(form) for kind, form in normal if form and not kind}
+                disallowed = {units(form) for kind, form in normal if form and kind}
+                patterns = patterns[0] | allowed, patterns[1] | disallowed
+            allow, disallow = map(Table, prefixes, patterns)
+            self._allow, self._disallow = allow, disallow
             if self._on_built is not None:
                 self._on_built(self)
-        return self._allow, self._disallow
+        return allow, disallow
 
     def _ranked(self) -> tuple[Ranking, Ranking]:
-        if self._rankings is None:
+        rankings = self._rankings
+        if rankings is None:
             allow, disallow = self._ranks()
-            self._rankings = Ranking(allow), Ranking(disallow)
-        return self._rankings
+            rankings = self._rankings = Ranking(allow), Ranking(disallow)
+        return rankings
 
     def _ranks(self) -> tuple[dict[str, int], dict[str, int]]:
         ranks: tuple[dict[str, int], dict[str, int]] = ({}, {})

@@ -194,12 +194,15 @@ class Turns:
         # There is nothing to locate, or to normalise, in a URL of a known site that is sent as it is written.
         origin_text, target = written.groups()
         site = self._keeper.sites.get(origin_text)
+        if site is None or "/." in target or not site.rules.allows_units(target):
+            return None
+        # To read a large file's rules takes a while: what is counted as a start comes no sooner than the request.
         now = self._clock.now()
-        if site is None or "/." in target or now >= site.refresh_at:
+        if now >= site.refresh_at:
             return None
         origin = site.origin
         lane = self._lanes.peek(self._lanes.pace_key(origin, target))
-        if lane is None or not site.rules.allows_units(target):
+        if lane is None:
             return None
         try:
             admission = lane.try_admit(origin, self._bound, now)
@@ -247,8 +250,8 @@ class Turns:
             lane = self._lanes.peek(pace_key)
             if lane is None:
                 lane = await self._new_lane(pace_key, wish)
-            elif arrival is None and wish.interest is None:
-                # As a rule nobody else is at a host whose rules have just come.
+            elif arrival is None and wish.interest is None and self._keeper.sites.get(site.key) is site:
+                # As a rule nobody else is at a host whose rules have just come, and are those that hold still.
                 plain = lane.try_admit(wish.origin, self._bound, self._clock.now())
                 if plain is not None:
                     self._tell_began(wish)

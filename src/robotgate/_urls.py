@@ -9,7 +9,6 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
-import sys
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,6 +17,7 @@ from yarl import URL
 from robotgate._errors import InvalidURLError, NonPublicAddressError
 
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+_SCHEMES: Final = {scheme: scheme for scheme in DEFAULT_PORTS}
 ROBOTS_PATH: Final = "/robots.txt"
 MAX_HOST_OCTETS: Final = 253
 """RFC 1035 §2.3.4, without the root's dot."""
@@ -55,8 +55,8 @@ class Origin:
     """As its URLs begin."""
 
     def __post_init__(self) -> None:
-        # Of a URL it was cut from it, a text of its own for each.
-        object.__setattr__(self, "scheme", sys.intern(self.scheme))
+        # Of a URL it was cut from it, a text of its own for each; of one that was built, it is whatever was given.
+        object.__setattr__(self, "scheme", _SCHEMES[self.scheme])
         # Asked for again and again: as text it names what is kept of an origin.
         object.__setattr__(self, "text", f"{self.scheme}://{self.authority}")
 

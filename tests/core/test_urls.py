@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 import pytest
 from yarl import URL
 
@@ -322,3 +324,13 @@ def test_url_is_parsed_as_aiohttp_will_send_it() -> None:
     assert str(parse_url("http://site.example/%7ea%2Fb c?d=%26&e=ü")) == (
         "http://site.example/~a%2Fb%20c?d=%26&e=%C3%BC"
     )
+
+
+def test_scheme_of_a_built_url_may_be_an_enum() -> None:
+    """What a URL is built with yarl keeps as it was given."""
+
+    class Scheme(StrEnum):
+        SECURE = "https"
+
+    origin = Origin.of(URL.build(scheme=Scheme.SECURE, host="site.example"))
+    assert (type(origin.scheme), origin.text) == (str, "https://site.example")

@@ -97,14 +97,27 @@ async def test_nothing_rings_for_ever() -> None:
         assert not loop.__dict__["_scheduled"]
 
 
-async def test_a_question_from_another_thread_is_watched_by_the_next() -> None:
-    """Who asks from outside of the loop is answered, though no timer can be set there; the next question sets it."""
+@pytest.mark.parametrize("has_loop", [False, True])
+async def test_a_question_from_another_thread_is_watched_by_the_next(*, has_loop: bool) -> None:
+    """Who asks from outside of the loop is answered, though no timer can be set there, or none that rings when that
+    thread's own loop has ended; the next question sets it.
+    """
+
+    async def ask() -> None:
+        rules[0].allows("/section-2/")
+
+    def ask_outside() -> None:
+        if has_loop:
+            asyncio.run(ask())
+        else:
+            rules[0].allows("/section-2/")
+
     cooling = Cooling()
     rules = [compile_rules(BODY, "bot") for _ in range(2)]
     built: list[Rules] = []
     for one in rules:
         one.tell_when_built(cooling.watch)
-    asker = threading.Thread(target=rules[0].allows, args=("/section-2/",))
+    asker = threading.Thread(target=ask_outside)
     asker.start()
     asker.join()
     assert rules[1].allows("/page")
@@ -114,3 +127,15 @@ async def test_a_question_from_another_thread_is_watched_by_the_next() -> None:
         assert not one.allows("/section-2/")
     assert built == rules
     cooling.close()
+
+
+async def test_verdict_after_the_end_keeps_no_other_sites_rules() -> None:
+    """A page outlives its gate, and with it the rules that it was judged by, but not those of all the others."""
+    cooling = Cooling()
+    kept, dropped = (compile_rules(BODY, "bot") for _ in range(2))
+    for rules in (kept, dropped):
+        rules.tell_when_built(cooling.watch)
+    cooling.close()
+    for rules in (kept, dropped):
+        rules.decide("/page")
+    assert not cooling._warm

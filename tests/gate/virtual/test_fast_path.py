@@ -39,10 +39,10 @@ from robotgate import (
     StoreLost,
     TurnRefused,
 )
-from robotgate.testing import ScriptedFetcher
+from robotgate.testing import ScriptedFetcher, VirtualClock
 
 if TYPE_CHECKING:
-    from robotgate import Failure, HostState, RobotGateError
+    from robotgate import Failure, HostState, RobotGateError, Rules
 
 HOST = "a.example"
 OPENS_AT = 6 * HOUR
@@ -228,3 +228,47 @@ async def test_latency_is_the_time_to_the_first_status() -> None:
             await asyncio.sleep(8.0)
             turn.report(status=200, bytes=1024)
         assert gate.host(PAGE).latency == 0.25
+
+
+async def test_refusal_is_the_rules_though_the_pace_has_no_name() -> None:
+    """A page that nobody may have is not asked what it is paced with, whichever way its URL is spelt."""
+
+    def named(url: str) -> str:
+        return "" if "/private" in url else HOST
+
+    async with make_gate(everywhere(UNASKING), delay=0.0, pace_key=named) as gate:
+        await visit(gate)
+        for url in (f"{SITE}/private", f"{SITE}/private#part"):
+            await refusal(visit(gate, url), DisallowedError)
+
+
+class Busy(VirtualClock):
+    """A clock that goes on while something is done."""
+
+    def __init__(self) -> None:
+        self.spent = 0.0
+
+    def now(self) -> float:
+        """The loop's time, and what was spent without it."""
+        return super().now() + self.spent
+
+    def spend(self, _rules: Rules) -> None:
+        """Reading rules takes a second."""
+        self.spent += 1.0
+
+
+async def test_reading_rules_is_over_when_a_start_is_counted() -> None:
+    """What a large file takes to be read goes off no window of a quota."""
+    clock = Busy()
+    async with make_gate(clock=clock, delay=0.0, total_rate=(1, 4.0)) as gate:
+        await visit(gate)
+        await asyncio.sleep(5.0)
+        gate.learn(SITE, UNASKING)
+        assert gate._engine is not None
+        gate._engine.keeper.sites[SITE].rules.tell_when_built(clock.spend)
+        starts = []
+        for _ in range(2):
+            async with gate.turn(PAGE):
+                starts.append(clock.now())
+    assert clock.spent == 1.0
+    assert starts[1] - starts[0] >= 4.0

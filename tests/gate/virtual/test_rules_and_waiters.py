@@ -13,6 +13,7 @@ from robotgate import (
     DisallowedError,
     NestedTurnError,
     RobotGate,
+    RobotsFetched,
     TooSoonError,
 )
 from robotgate._robots_reader import ROBOTS_TIMEOUT
@@ -107,6 +108,17 @@ async def test_rules_learnt_while_they_are_fetched_win() -> None:
         assert await gate.allowed(PAGE) is True
         assert await gate.allowed(f"{SITE}/learnt") is False
     assert len(fetcher.requests) == 1
+
+
+async def test_rules_learnt_as_others_come_bind_who_waited_for_those() -> None:
+    """Who hears of a robots.txt and knows better is heeded, though its page could start at that very moment."""
+    fetcher = everywhere(b"", latency=1.0)
+    async with make_gate(fetcher, delay=0.0) as gate:
+        gate.subscribe(lambda _: gate.learn(SITE, CLOSED), RobotsFetched)
+        with pytest.raises(DisallowedError):
+            await visit(gate)
+        view = gate.host(PAGE)
+        assert (view.visits, view.open_turns) == (1, 0)
 
 
 async def test_rules_learnt_while_stale_ones_are_renewed_win() -> None:
