@@ -27,7 +27,8 @@ LEAST_TIME: Final = {Effort.QUICK: 0.005, Effort.FULL: 0.1}
 RULES: Final = {Effort.QUICK: (10, 100, 1_000), Effort.FULL: (10, 100, 1_000, 10_000)}
 """A file of more than ten thousand of them would be cut off."""
 HOSTS: Final = {Effort.QUICK: (1, 10, 100), Effort.FULL: (1, 10, 100, 1_000, 10_000, 100_000)}
-KNOWN: Final = {Effort.QUICK: (100, 1_000), Effort.FULL: (100, 1_000, 10_000)}
+KNOWN: Final = {Effort.QUICK: (1_000, 2_000), Effort.FULL: (1_000, 10_000)}
+"""Fewer find room in what others have left."""
 WAITERS: Final = {Effort.QUICK: (10, 100, 1_000), Effort.FULL: (10, 100, 1_000, 10_000, 100_000)}
 GIVING_UP: Final = {Effort.QUICK: (10, 100, 1_000), Effort.FULL: (10, 100, 1_000, 10_000)}
 """Whoever gives a lock up looks for himself among all who wait for it."""

@@ -17,6 +17,7 @@ from tests.test_readme import ROOT, blocks
 PAGE: Final = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
 (PROGRAM,) = blocks(PAGE, "python")
 REPORT: Final = read_report(newest())
+ROUNDED_UP: Final = 1.25
 
 
 def run() -> tuple[str, dict[str, object]]:
@@ -42,12 +43,12 @@ def test_table_is_what_the_program_prints() -> None:
 
 @pytest.mark.skipif(REPORT.effort is Effort.QUICK, reason="the newest report is of a quick run, on few hosts")
 def test_assumptions_are_no_better_than_what_was_measured() -> None:
-    """Of memory and of the server's CPU; they may be rounded up."""
+    """Of memory and of the server's CPU; they may be rounded up, for one machine is quicker than the next."""
     _, names = run()
     octets = sum(measured("memory", row, "used") for row in ("a host", "a robots.txt of 700 octets"))
-    assert octets <= float(str(names["OCTETS_OF_HOST"])) <= octets * 1.1
+    assert octets <= float(str(names["OCTETS_OF_HOST"])) <= octets * ROUNDED_UP
     of_turn = measured("server", "`gate.turn`, `RedisStore`", "cpu")
-    assert of_turn <= float(str(names["CPU_OF_TURN"])) * 1e6 <= of_turn * 1.1
+    assert of_turn <= float(str(names["CPU_OF_TURN"])) * 1e6 <= of_turn * ROUNDED_UP
 
 
 def test_what_is_assumed_is_measured() -> None:
