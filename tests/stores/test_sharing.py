@@ -25,7 +25,7 @@ from robotgate import (
     WhenLost,
 )
 from robotgate._ports import SharedStore
-from robotgate.stores import _database, _file_clock, _processes, _sharing
+from robotgate.stores import _database, _file_clock, _processes, _sharing, _write_behind
 from robotgate.stores._upkeep import HEARTBEAT
 from robotgate.testing import check_store
 
@@ -220,6 +220,30 @@ async def test_block_is_written_at_once(path: Path) -> None:
                     begin(other, delay=0.0)
                     end(other, delay=0.0)
         assert known.blocked_until_at == until_at
+
+
+async def test_what_waited_to_be_written_undoes_nothing_of_who_came_and_went(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A block that somebody was told of who was there for less than half a second stands, in the file and for us."""
+    monkeypatch.setattr(_write_behind, "FLUSH_DELAY", 60.0)
+    async with opened(path) as one:
+        await until(lambda: not one.is_shared)
+        one.remember_host(HOST, HostState(last_visit_at=now(), visits=1))
+        async with opened(path) as other:
+            assert await ask(other, delay=0.0) is None
+            known = other.recall_host(HOST) or HostState()
+            at = now()
+            other.remember_host(HOST, replace(known, blocked_at=at, blocked_until_at=at + 500.0))
+        one._behind.flush()
+        await until(lambda: not one.is_shared)
+        heard = one.recall_host(HOST)
+    assert heard is not None
+    assert heard.blocked_until_at > now() + 400.0
+    async with opened(path) as later:
+        written = await later.load_host(HOST)
+        assert written is not None
+        assert written.blocked_until_at == heard.blocked_until_at
 
 
 async def test_counts_of_both_add_up(path: Path) -> None:

@@ -11,7 +11,7 @@ import asyncio
 import signal
 import sys
 import time
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
@@ -65,9 +65,11 @@ class SiteServer:
         if not reply.is_cut_off:
             return await self._send(request, response, reply.body, ROBOTS_PATH, started_at)
         response.content_length = len(reply.body)
-        await response.prepare(request)
-        self._note(request, ROBOTS_PATH, started_at, time.monotonic(), reply.status)
-        await response.write(reply.body[: len(reply.body) // 2])
+        # Who is gone already need not be cut off.
+        with suppress(ConnectionError):
+            await response.prepare(request)
+            self._note(request, ROBOTS_PATH, started_at, time.monotonic(), reply.status)
+            await response.write(reply.body[: len(reply.body) // 2])
         if request.transport is not None:
             request.transport.close()
         return response

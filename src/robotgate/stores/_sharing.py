@@ -70,8 +70,6 @@ class Sharing:
         self._settling = asyncio.Lock()
         self._is_alone = False
         """Whether we know that nobody else is there."""
-        self._has_company = False
-        """Whether somebody was since we last knew that: whatever we do is written at once."""
         self._is_settled = False
         self._heard_at = 0.0
         """Our last sign of life of which the event loop has heard who was there then (monotonic)."""
@@ -112,7 +110,7 @@ class Sharing:
         Raises:
             StoreError: as `WriteBehind.remember`.
         """
-        if self._has_company and pace_key in self._behind.memory.states:
+        if self._behind.has_company and pace_key in self._behind.memory.states:
             self._publish(pace_key, state)
         else:
             # With company too, where it comes from elsewhere, as by an import: what it counts is news as a whole, and
@@ -127,7 +125,7 @@ class Sharing:
         """
         serial = self._ledger.begin(pace_key, state)
         try:
-            if not self._has_company:
+            if not self._behind.has_company:
                 self._behind.remember(pace_key, state)
                 return
             turn = self._ledger.begun(pace_key, serial)
@@ -147,7 +145,7 @@ class Sharing:
         known = self._behind.memory.states.get(pace_key)
         is_unused = known is not None and state.visits < known.visits
         booked = self._ledger.end(pace_key, is_unused=is_unused)
-        if self._has_company:
+        if self._behind.has_company:
             turns: dict[int, Turn | None] = {} if booked is None else {booked: None}
             self._publish(pace_key, state, turns=turns, visits=-1 if is_unused else 0)
             return
@@ -230,7 +228,7 @@ class Sharing:
             # Once it is lost nobody can give a sign of life, and all look gone.
             self._behind.neighbours = len(census.others)
         if census.strangers:
-            self._is_alone, self._has_company = False, True
+            self._is_alone, self._behind.has_company = False, True
             self._greet(census.strangers)
         self._is_settled = census.is_settled
         if not census.others and not self._is_alone:
@@ -257,7 +255,7 @@ class Sharing:
 
     def _return(self) -> None:
         """Nobody else is there any more: once we know all that they have written, we ask nobody."""
-        if not self._has_company:
+        if not self._behind.has_company:
             self._is_alone = True
             return
         if self._is_returning or self._ledger.news or self._under_way:
@@ -280,7 +278,7 @@ class Sharing:
         self._behind.notice()
         for pace_key, state in states.items():
             self._behind.memory.learn(pace_key, state)
-        self._is_alone, self._has_company = True, False
+        self._is_alone, self._behind.has_company = True, False
 
     def _has_returned(self, _: object) -> None:
         self._is_returning = False

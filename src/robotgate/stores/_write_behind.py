@@ -47,6 +47,8 @@ class Batch:
     records: Mapping[Origin, RobotsRecord]
     guessed: frozenset[str] = frozenset()
     """Hosts whose rows are to be read and taken in first."""
+    has_company: bool = False
+    """Whether others may have written what we do not know: it is put together with that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,8 @@ class WriteBehind:
         self.assumed: HostState | None = None
         """What is taken to be true of a host of which nothing is known."""
         self.lost: StoreError | None = None
+        self.has_company = False
+        """Whether somebody else was there since we last knew that we were alone, and knew all that was written."""
         self.neighbours = 0
         """Other processes that had the file open, the last time that it could tell."""
         self._database = database
@@ -166,7 +170,13 @@ class WriteBehind:
             self._is_hurried = True
             return
         self._is_hurried = False
-        batch = Batch(self._clock.now(), self.memory.pending, self.records, frozenset(self.memory.guessed))
+        batch = Batch(
+            self._clock.now(),
+            self.memory.pending,
+            self.records,
+            frozenset(self.memory.guessed),
+            has_company=self.has_company,
+        )
         future = self._database.submit(partial(self._written, batch))
         self.memory.pending, self.records = {}, {}
         savers, self._savers = self._savers, []
@@ -257,6 +267,7 @@ class WriteBehind:
             {**writing.hosts, **self.memory.pending},
             {**writing.records, **self.records},
             frozenset(self.memory.guessed),
+            has_company=self.has_company or writing.has_company,
         )
 
     def _hurry(self) -> None:

@@ -434,7 +434,7 @@ class SQLiteStore:
         hosts = dict(batch.hosts)
         for pace_key in hosts.keys() & known.keys():
             hosts[pace_key] = _pacing.merged(known[pace_key], hosts[pace_key])
-        if census.others or shift:
+        if census.others or shift or batch.has_company:
             moved = {pace_key: _pacing.moved(state, -shift) for pace_key, state in hosts.items()}
             # By the time it is written: what others have written since is of no later clock.
             _booking.write_merged(connection, moved, now=self._clock.now() - shift)
