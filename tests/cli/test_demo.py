@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 from tests.cli.conftest import Result
-from tests.test_readme import README, blocks
+from tests.test_readme import README, ROOT, blocks
 
 from robotgate.cli._demo_plan import draw_plan
 
@@ -116,3 +116,26 @@ def test_the_readme_shows_its_table() -> None:
     hosts = len({site.host for site in plan.sites})
     assert totals.startswith(f"{len(sites)} sites on {hosts} hosts, seed {plan.seed}: ")
     assert f" {sum(pages)} pages served, {len(pages) - sum(pages)} blocked; nothing broken" in totals
+
+
+def test_figures_of_that_table_are_those_of_a_report() -> None:
+    """The run whose lines README.md shows is kept, as the demonstration itself has written it."""
+    kept = json.loads((ROOT / "docs" / "demo.json").read_text(encoding="utf-8"))
+    sites = {site["site"]: site for site in kept["sites"]}
+    (shown,) = blocks(README, "text")
+    *lines, _, totals, lateness = shown.splitlines()
+    rows = [found for line in lines if (found := ROW.fullmatch(line))]
+    assert rows
+    for row in rows:
+        name, story, robots, opened, blocked, delay, gap = row.groups()
+        site = sites[name]
+        assert (story, int(robots), int(opened), int(blocked)) == tuple(
+            site[key] for key in ("story", "robots_requests", "pages", "blocked")
+        )
+        assert float(delay) == site["delay"]
+        smallest = site["smallest_gap"]
+        assert gap == ("-" if smallest is None else f"{smallest:.3f}")
+    sums = [sum(site[key] for site in kept["sites"]) for key in ("robots_requests", "pages", "blocked")]
+    sums[0] += sum(site["robots_requests_for_others"] for site in kept["sites"])
+    assert "{} robots.txt requests, {} pages served, {} blocked; nothing broken".format(*sums) in totals
+    assert f"late by {kept['servers_worst_lag'] * 1000:.0f} ms" in lateness
