@@ -61,16 +61,6 @@ _TARGET_UNITS: Final = _UnitSpellings(
 )
 
 
-def is_sent_as_written(url: str, target_at: int) -> bool:
-    """Whether aiohttp sends a URL's path and query just as it is written, and that is its normal form.
-
-    Args:
-        target_at: where the path begins.
-    """
-    # yarl resolves dot segments and drops an empty query; it leaves the plain characters alone.
-    return PLAIN_TARGET.fullmatch(url, target_at) is not None and "/." not in url and not url.endswith("?")
-
-
 def normalise_target(target: str) -> str:
     """The normal form of a path and query; a fragment is dropped, an empty path is ``/``."""
     if PLAIN_TARGET.fullmatch(target):

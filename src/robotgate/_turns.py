@@ -20,7 +20,7 @@ from robotgate._errors import (
 from robotgate._events import TurnBegan, TurnEnded, TurnRefused, VerdictRefused
 from robotgate._judged import Judged
 from robotgate._lane import STORE_PATIENCE
-from robotgate._normal import as_written, is_sent_as_written
+from robotgate._normal import as_written
 from robotgate._pacing import MIN_RETRY_AFTER
 from robotgate._robots_reader import ROBOTS_TIMEOUT
 from robotgate._turn import OwnTurn, Wish
@@ -81,11 +81,13 @@ class Turns:
             NonPublicAddressError: an address that no public site has.
         """
         text = url if isinstance(url, str) else str(url)
-        cut = text.find("/", 8)
-        known = self._located.get(text[:cut])
-        # There is nothing new to a path that is sent as it is written.
-        if known is not None and is_sent_as_written(text, cut):
-            return known, text[cut:]
+        written = as_written(text)
+        if written is not None:
+            origin_text, target = written.groups()
+            known = self._located.get(origin_text)
+            # There is nothing new to a path that is sent as it is written.
+            if known is not None and "/." not in target:
+                return known, target
         origin, target = split_url(url)
         if not (self._allow_private_addresses or origin.is_public):
             raise NonPublicAddressError(str(url))
