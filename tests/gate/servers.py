@@ -236,6 +236,8 @@ def endless(chunk: bytes, *, status: int = 200, headers: Mapping[str, str] | Non
         await response.prepare(request)
         while True:
             await response.write(chunk)
+            # A write waits only where octets pile up. A TLS connection that broke takes all of them, for ever.
+            await asyncio.sleep(0)
 
     return answer
 

@@ -238,14 +238,7 @@ async def test_endless_body_of_another_status_is_not_read(
     web: Web, session: aiohttp.ClientSession, status: int
 ) -> None:
     """The status decides; the body is left where it is."""
-
-    async def answer(request: aioweb.Request) -> aioweb.StreamResponse:
-        response = aioweb.StreamResponse(status=status)
-        await response.prepare(request)
-        while True:
-            await response.write(b"x" * 65_536)
-
-    web.handle(ROBOTS, answer)
+    web.handle(ROBOTS, endless(b"x" * 65_536, status=status))
     outcome = await AiohttpFetcher(session, SystemClock()).fetch(
         ROBOTS, headers={}, max_bytes=MAX_BYTES, timeout=5
     )
