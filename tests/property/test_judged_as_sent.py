@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from robotgate._normal import PLAIN_TARGET, as_written, normalise_target
+from robotgate._urls import CONTROL_OR_EDGE_BLANK, DOUBTFUL_AUTHORITY, PLAIN_URL
 
 ORIGIN = "http://a.example"
 TARGETS = st.text(string.ascii_letters + string.digits + string.punctuation + " é\t", max_size=30).map(
     "/".__add__
 )
+AUTHORITIES = st.text("aZ09.-_:@[]\\ %\té", max_size=12)
 
 
 def is_taken_as_written(url: str, target: str) -> bool:
@@ -48,3 +50,24 @@ def test_cutting_and_looking_at_once_says_the_same(target: str) -> None:
     assert is_taken_as_written(url, target) == is_sent_as_written(url, len(ORIGIN))
     if written is not None:
         assert written.groups() == (ORIGIN, target)
+
+
+@given(
+    st.sampled_from(["http", "https", "HTTP", "ftp"]), AUTHORITIES, st.sampled_from(["", "?", "#"]), TARGETS
+)
+def test_nothing_is_wrong_with_what_is_not_looked_at_closely(
+    scheme: str, authority: str, mark: str, target: str
+) -> None:
+    """A URL that is taken to be plain has nothing of what is looked for in others."""
+    url = f"{scheme}://{authority}{mark}{target}"
+    if PLAIN_URL.fullmatch(url):
+        assert not CONTROL_OR_EDGE_BLANK.search(url)
+        assert not DOUBTFUL_AUTHORITY.match(url)
+
+
+@given(
+    st.sampled_from([ORIGIN, "https://A_b-c.example:8080", "http://127.0.0.1"]), st.text(string.ascii_letters)
+)
+def test_ordinary_urls_are_not_looked_at_closely(origin: str, name: str) -> None:
+    """The law above is no void."""
+    assert PLAIN_URL.fullmatch(f"{origin}/{name}")
