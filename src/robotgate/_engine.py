@@ -69,7 +69,7 @@ class Engine:
         if session is not None and session.closed:
             raise OptionError("session: it is closed")
         self._owns_session = session is None
-        self._session = session = session or _own_session(options, middleware)
+        self._session = session = session or _own_session(options, identity, middleware)
         self._robots_session = _robots_session(session)
         self._losses = losses = Losses(clock=clock, listeners=listeners)
         self._eviction = eviction = Eviction(options.max_hosts)
@@ -246,7 +246,9 @@ def _robots_session(session: aiohttp.ClientSession) -> aiohttp.ClientSession:
     )
 
 
-def _own_session(options: Options, middleware: ClientMiddlewareType) -> aiohttp.ClientSession:
+def _own_session(
+    options: Options, identity: Identity, middleware: ClientMiddlewareType
+) -> aiohttp.ClientSession:
     threads = ThreadPerNameResolver(max_threads=options.concurrency + options.robots_concurrency)
     # The gate bounds what is under way; a limit of the connector's would hold requests back after their turn.
     connector = BudgetedConnector(
@@ -254,7 +256,7 @@ def _own_session(options: Options, middleware: ClientMiddlewareType) -> aiohttp.
         resolver=RememberingResolver(threads),
         allow_private_addresses=options.allow_private_addresses,
     )
-    return aiohttp.ClientSession(connector=connector, middlewares=[middleware])
+    return aiohttp.ClientSession(connector=connector, headers=identity.page_headers, middlewares=[middleware])
 
 
 def _bounds(options: Options, connector: aiohttp.BaseConnector | None, clock: Clock) -> tuple[Bound, Bound]:

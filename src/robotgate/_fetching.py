@@ -96,7 +96,7 @@ class PageFetcher:
             return Response(
                 status=response.status,
                 headers=response.headers,
-                url=str(response.url),
+                url=response.url.__str__,
                 history=page.history,
                 body=body,
                 waited=page.waited,

@@ -56,6 +56,9 @@ class RequestOptions(TypedDict, total=False):
     middlewares: Sequence[aiohttp.ClientMiddlewareType] | None
 
 
+_NO_OPTIONS: Final = RequestOptions()
+
+
 @dataclass(slots=True, eq=False, kw_only=True)
 class PageRequest:
     """One hop of what was asked of `gate.fetch`.
@@ -76,6 +79,8 @@ class PageRequest:
     max_bytes: int
     max_redirects: int | None
     """None does not follow any."""
+    is_bare: bool
+    """Whether no options were given: there are but ours."""
     has_left_origin: bool = False
 
     @property
@@ -93,13 +98,17 @@ class PageRequest:
     def options_in(self, session: aiohttp.ClientSession) -> RequestOptions:
         """What to give to a session, whose own credentials are for the first origin alone."""
         if not self.has_left_origin:
-            return self.options
+            return _NO_OPTIONS if self.is_bare and self._is_said_by(session) else self.options
         options = self.options.copy()
         options["headers"] = with_blank_credentials(options.get("headers"), session)
         auth = blank_auth(session)
         if auth is not None:
             options["auth"] = auth
         return options
+
+    def _is_said_by(self, session: aiohttp.ClientSession) -> bool:
+        """Whether a session does of itself what our own options ask, each of which takes aiohttp a while."""
+        return session.headers == self.options["headers"] and not session.raise_for_status
 
     def after(self, redirect: Redirect) -> PageRequest:
         """The request of the next hop: no body for a GET, no credentials for another origin.
@@ -155,7 +164,8 @@ def page_request(
         OptionError: it bears another's name.
     """
     parsed = url if isinstance(url, URL) else parse_url(url)
-    if not options:
+    is_bare = not options
+    if is_bare:
         raise_for_status = None
         options = RequestOptions(headers=identity.page_headers, raise_for_status=False)
     else:
@@ -181,6 +191,7 @@ def page_request(
         max_wait=max_wait,
         max_bytes=max_bytes,
         max_redirects=max_redirects,
+        is_bare=is_bare,
     )
 
 

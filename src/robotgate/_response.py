@@ -6,7 +6,7 @@ import codecs
 import json
 import re
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Final, overload
+from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast, overload
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Never
 
+
+_Value = TypeVar("_Value")
 
 _CHARSET: Final = re.compile(r";\s*charset\s*=\s*\"?([A-Za-z0-9._:-]{1,40})", re.IGNORECASE)
 _NOT_FOR_PAGES: Final = frozenset(
@@ -32,30 +34,31 @@ class Hop:
     status: int
 
 
-class _WorkedOut:
-    """A field that is given a verdict, or what works it out when somebody looks: few do, and it takes as long as
-    judging again.
+class _WorkedOut(Generic[_Value]):
+    """A field that is given a value, or what works it out when somebody looks: few do, and it takes longer than all
+    else of making a response.
     """
 
-    def __init__(self, slot: str) -> None:
+    def __init__(self, slot: str, kind: type[_Value]) -> None:
         self._slot = slot
+        self._kind = kind
 
     @overload
     def __get__(self, response: None, owner: type[Response]) -> Never: ...
     @overload
-    def __get__(self, response: Response, owner: type[Response]) -> Verdict: ...
-    def __get__(self, response: Response | None, owner: type[Response]) -> Verdict:
+    def __get__(self, response: Response, owner: type[Response]) -> _Value: ...
+    def __get__(self, response: Response | None, owner: type[Response]) -> _Value:
         if response is None:
             # Whoever asks the class, as `dataclass` does, learns that there is no default.
-            raise AttributeError(f"{owner.__name__} objects have a verdict")
-        given: Verdict | Callable[[], Verdict] = getattr(response, self._slot)
-        if isinstance(given, Verdict):
+            raise AttributeError(f"{owner.__name__} objects have one")
+        given: _Value | Callable[[], _Value] = getattr(response, self._slot)
+        if isinstance(given, self._kind):
             return given
-        verdict = given()
-        object.__setattr__(response, self._slot, verdict)
-        return verdict
+        value = cast("Callable[[], _Value]", given)()
+        object.__setattr__(response, self._slot, value)
+        return value
 
-    def __set__(self, response: Response, given: Verdict | Callable[[], Verdict]) -> None:
+    def __set__(self, response: Response, given: _Value | Callable[[], _Value]) -> None:
         object.__setattr__(response, self._slot, given)
 
 
@@ -63,12 +66,12 @@ class _WorkedOut:
 class Response:
     """A page whose body has been read; its host's turn is over."""
 
-    # By hand: `dataclass` would put a slot in the place of `verdict`.
-    __slots__ = ("_verdict", "body", "elapsed", "headers", "history", "status", "url", "waited")
+    # By hand: `dataclass` would put slots in the place of what is worked out.
+    __slots__ = ("_url", "_verdict", "body", "elapsed", "headers", "history", "status", "waited")
 
     status: int
     headers: CIMultiDictProxy[str]
-    url: str
+    url: _WorkedOut[str] = _WorkedOut("_url", str)
     """Where the page was read from in the end, after redirects."""
     history: tuple[Hop, ...]
     """The answers that redirected here, first to last."""
@@ -78,7 +81,7 @@ class Response:
     """Seconds spent waiting for the hosts' turns, over all hops."""
     elapsed: float
     """Seconds from the moment the last hop was sent until its body was read."""
-    verdict: _WorkedOut = _WorkedOut("_verdict")
+    verdict: _WorkedOut[Verdict] = _WorkedOut("_verdict", Verdict)
     """Why the last hop was allowed: a `Verdict`, the same at each look."""
 
     def __getstate__(self) -> dict[str, object]:
