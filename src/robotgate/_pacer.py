@@ -93,19 +93,14 @@ class Pacer:
         self._starts = deque(self._starts or (), maxlen=most) if most else None
         self._space()
 
-    def earliest_start_at(self, *, now: float) -> float:
-        """The first instant from now on at which anything may start, as far as time alone tells."""
+    def start_at(self, member: Member, *, ahead: bool, now: float) -> float:
+        """The first instant from now on at which a request of this member may start, as far as time alone tells."""
         if self._again_at is not None:
             now = max(now, self._again_at)
         starts = self._starts
         if starts is not None and self._rates:
             now = max(now, *(_quota.due_at(starts, rate) for rate in self._rates))
-        return _pacing.earliest_start_at(self.state, spacing=self.spacing, now=now)
-
-    def start_at(self, member: Member, *, ahead: bool, now: float) -> float:
-        """As `earliest_start_at`, for a request of this member, whose hours and blocks count as well."""
-        at = self.earliest_start_at(now=now)
-        return member.start_at(self.state, spacing=self.spacing, ahead=ahead, now=at)
+        return member.start_at(self.state, spacing=self.spacing, ahead=ahead, now=now)
 
     def is_plainly_due(self, member: Member, now: float) -> bool:
         """Whether a page of this member may start now, where that takes no closer look: nobody to share the host with,

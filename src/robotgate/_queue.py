@@ -104,7 +104,8 @@ class Queue:
                 if not member.waiters:
                     del self.wanted[member]
                 continue
-            for ahead in (True, False):
+            # What keeps a robots.txt away keeps pages away; hours do so to pages alone.
+            for ahead in (True, False) if member.asked.visit_times else (True,):
                 error = self._pacer.unavailable(member, ahead=ahead, now=now)
                 if error is not None:
                     again = partial(HostUnavailableError, error.host, error.retry_after, error.cause)
