@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
+from tests.waiting import until
 from yarl import URL
 
 from robotgate import OptionError, RobotGate
@@ -108,6 +110,57 @@ async def test_user_agent_of_the_session_does_not_replace_ours(web: Web) -> None
     ):
         await gate.fetch(PAGE)
     assert web.visit(PAGE).headers.getall("User-Agent") == ["ExampleBot/1.0"]
+
+
+OURS = {"User-Agent": "ExampleBot/1.0", "From": "bot@example.org"}
+
+
+@pytest.mark.parametrize("raises", [False, True])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        pytest.param(OURS, id="ours"),
+        pytest.param({name.lower(): value for name, value in OURS.items()}, id="ours in lower case"),
+        pytest.param([*OURS.items(), ("User-Agent", "ExampleBot/1.0")], id="ours twice"),
+        pytest.param([*OURS.items(), ("user-agent", "Other/1.0")], id="ours and another"),
+        pytest.param(OURS | {"Accept-Language": "de"}, id="ours and more"),
+        pytest.param(OURS | {"From": "else@example.org"}, id="another From"),
+    ],
+)
+async def test_headers_that_the_session_has_already(
+    web: Web, headers: dict[str, str] | list[tuple[str, str]], *, raises: bool
+) -> None:
+    """Ours are sent, each once; and what the session makes of a bad status holds for the page, not for a hop."""
+    web.redirect(PAGE, f"{SITE}/there")
+    web.serve(f"{SITE}/there", status=404)
+    async with (
+        aiohttp.ClientSession(connector=web.connector(), headers=headers, raise_for_status=raises) as session,
+        RobotGate("ExampleBot/1.0", contact="bot@example.org", session=session, delay=0) as gate,
+    ):
+        if raises:
+            with pytest.raises(aiohttp.ClientResponseError, match="404"):
+                await gate.fetch(PAGE)
+        else:
+            assert (await gate.fetch(PAGE)).status == 404
+    for visit in web.visits:
+        assert visit.headers.getall("User-Agent") == ["ExampleBot/1.0"]
+        assert visit.headers.getall("From") == ["bot@example.org"]
+    assert web.visit(PAGE).headers.get("Accept-Language") == dict(headers).get("Accept-Language")
+
+
+async def test_headers_that_the_session_loses_while_a_page_waits(web: Web) -> None:
+    """Who we are is said all the same: what counts is what the session has when the page is sent."""
+    async with (
+        aiohttp.ClientSession(connector=web.connector(), headers=OURS) as session,
+        RobotGate("ExampleBot/1.0", contact="bot@example.org", session=session, delay=0) as gate,
+    ):
+        async with gate.turn(PAGE):
+            waiting = asyncio.create_task(gate.fetch(PAGE))
+            await until(lambda: gate.host(PAGE).waiting == 1)
+            session.headers.clear()
+        await waiting
+    assert web.visit(PAGE).headers["User-Agent"] == "ExampleBot/1.0"
+    assert web.visit(PAGE).headers["From"] == "bot@example.org"
 
 
 @pytest.mark.parametrize(
