@@ -223,6 +223,11 @@ class RobotsKeeper:
         self._lanes.ask(site.origin, NOTHING_ASKED if site.delay_is_refused else site.asked)
         return self._change(site)
 
+    def keep(self, site: Site) -> None:
+        """Have a site again, if it was let go of while somebody was on his way with it: what it asks binds him."""
+        if site.record is not None and site.key not in self.sites:
+            self.learn(site.record)
+
     def judge_anew(self, pattern: HostPattern) -> None:
         """Hold sites to options that were changed while running; what was fetched stays."""
         for key, site in list(self.sites.items()):

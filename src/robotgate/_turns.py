@@ -258,6 +258,8 @@ class Turns:
                 if plain is not None:
                     self._tell_began(wish)
                     return site, plain
+            # Rules may have made room for others while the store was asked; whoever waits in the lane keeps them there.
+            self._keeper.keep(site)
             judged = Judged(self._keeper, wish, site, may_be_stale=may_be_stale)
             may_be_stale = True
             try:

@@ -16,6 +16,7 @@ from tests.paced import (
     DAY,
     HOUR,
     MINUTE,
+    OTHER,
     PAGE,
     REFUSED,
     asks,
@@ -463,3 +464,17 @@ async def test_memory_is_bounded_as_a_whole() -> None:
         await gate.allowed(PAGE)
     assert len(robots_requests(fetcher)) == 1
     assert robots_requests(fetcher).total() == 2
+
+
+async def test_what_a_site_asks_binds_whom_its_rules_let_pass_though_they_have_gone() -> None:
+    """Who comes waits for what the store knows of the host; meanwhile another site takes the place of his."""
+    store = FailingStore()
+    async with make_gate(scripted(), store=store, max_hosts=1) as gate:
+        gate.learn(PAGE, b"User-agent: *\nCrawl-delay: 3\n")
+        store.hangs = {"load_host"}
+        coming = [asyncio.create_task(visit(gate)) for _ in range(3)]
+        await settle()
+        gate.learn(OTHER, b"")
+        assert [view.origin for view in gate.hosts()] == [OTHER.removesuffix("/page")]
+        store.recover()
+        assert await asyncio.gather(*coming) == [0.0, 3.0, 6.0]
