@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.metadata
 import inspect
+import subprocess
+import sys
 from typing import Final
 
 import pytest
 
 import robotgate
+import robotgate.stores
 import robotgate.testing
 
 PUBLIC: Final = [
@@ -96,6 +100,12 @@ DEFINED: Final = [name for name in PUBLIC if name not in VALUES]
 TESTING: Final = ["MockedResponse", "ScriptedFetcher", "VirtualClock", "VirtualTimeLoop", "check_store"]
 
 
+def imports_in(block: list[ast.stmt]) -> dict[str, str]:
+    """What is imported there, and the module it is from."""
+    froms = [statement for statement in block if isinstance(statement, ast.ImportFrom)]
+    return {alias.name: statement.module or "" for statement in froms for alias in statement.names}
+
+
 def documented(name: str) -> list[str]:
     """The name itself and, for a class, its own public methods and properties."""
     thing = getattr(robotgate, name)
@@ -130,6 +140,38 @@ def test_public_thing_has_a_docstring(path: str) -> None:
     for part in path.split("."):
         thing = inspect.getattr_static(thing, part)
     assert inspect.getdoc(thing)
+
+
+def test_names_that_come_later_are_those_type_checkers_see() -> None:
+    """They are told of imports that nobody makes before they are asked for."""
+    for package in (robotgate, robotgate.stores):
+        (choice,) = [
+            block for block in ast.parse(inspect.getsource(package)).body if isinstance(block, ast.If)
+        ]
+        seen = imports_in(choice.body)
+        assert "SQLiteStore" in seen
+        for name, home in seen.items():
+            assert getattr(package, name) is getattr(importlib.import_module(home), name)
+        assert seen.keys() <= set(dir(package))
+        assert seen.keys() <= set(package.__all__)
+        with pytest.raises(AttributeError, match="no attribute 'sqlite_store'"):
+            package.sqlite_store  # noqa: B018
+
+
+def test_a_gate_in_memory_needs_no_database() -> None:
+    """What few use takes no memory of the others."""
+    program = "import robotgate, sys; robotgate.RobotGate('A/1', contact='a@b.example'); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "robotgate.stores.memory" in loaded
+    assert {
+        "sqlite3",
+        "robotgate.stores.sqlite",
+        "robotgate._lint",
+        "redis",
+        "scrapy",
+        "click",
+    } & loaded == set()
 
 
 def test_testing_exports_are_these() -> None:

@@ -2,7 +2,7 @@
 
 The floors, lowest first. A module imports only modules that stand before it; a test holds them to it::
 
-    0 words: _errors _urls _speed _verdict _host _response
+    0 words: _later _errors _urls _speed _verdict _host _response
     1 core: _decode _normal _lines _pace _parse _wildcards _match _rules _classic _compile _robotstxt
     1 core: _redirect _status _freshness _access _follow _checks _recheck _quota _hours _spacing _pacing _circuit
     1 core: _host_pattern _overrides _pace_key _owner _site _options _identity _events
@@ -34,6 +34,7 @@ Read `_lines`, `_compile`, `_match`, `_robotstxt`, `_status`, `_spacing` and `_p
 """
 
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 from robotgate._access import Answer, Failure, RobotsRecord
 from robotgate._classic import Dialect
@@ -67,9 +68,7 @@ from robotgate._events import (
 from robotgate._gate import RobotGate
 from robotgate._host import HostAccess, HostView
 from robotgate._identity import TokenWarning
-from robotgate._lint import lint
-from robotgate._lint_findings import Finding
-from robotgate._lint_table import FindingCode, Severity
+from robotgate._later import imported_later
 from robotgate._overrides import NO_RATE, HostOverride
 from robotgate._owner import owner
 from robotgate._pace_key import PaceKey, PaceKeyPolicy
@@ -97,9 +96,27 @@ from robotgate._status import Outcome, StatusPolicy
 from robotgate._turn import Turn
 from robotgate._urls import Origin
 from robotgate._verdict import AccessResult, Reason, Rule, RuleKind, Verdict
-from robotgate.stores._faults import WhenLost
 from robotgate.stores.memory import MemoryStore
-from robotgate.stores.sqlite import SQLiteStore
+
+if TYPE_CHECKING:
+    from robotgate._lint import lint
+    from robotgate._lint_findings import Finding
+    from robotgate._lint_table import FindingCode, Severity
+    from robotgate.stores._faults import WhenLost
+    from robotgate.stores.sqlite import SQLiteStore
+else:
+    # What a gate that remembers in memory has no use for: SQLite, and what authors of a robots.txt are told.
+    __getattr__, __dir__ = imported_later(
+        __name__,
+        {
+            "Finding": "robotgate._lint_findings",
+            "FindingCode": "robotgate._lint_table",
+            "SQLiteStore": "robotgate.stores.sqlite",
+            "Severity": "robotgate._lint_table",
+            "WhenLost": "robotgate.stores._faults",
+            "lint": "robotgate._lint",
+        },
+    )
 
 __version__ = version("robotgate")
 

@@ -10,7 +10,6 @@ from robotgate._options import MAX_HOSTS
 from robotgate._ports import Catalogue, Clock, SharedStore, Store
 from robotgate.stores._path import file_path, names_server, without_secrets
 from robotgate.stores.memory import MemoryStore
-from robotgate.stores.sqlite import SQLiteStore
 
 StoreOption: TypeAlias = "Store | str | os.PathLike[str] | None"
 
@@ -45,6 +44,9 @@ def own_store(
         return None
     if isinstance(store, str) and names_server(store):
         return _redis_store(store, clock=clock, max_hosts=max_hosts, patience=patience)
+    # Not before there is a file: SQLite takes memory, and time to import.
+    from robotgate.stores.sqlite import SQLiteStore  # noqa: PLC0415
+
     return SQLiteStore(file_path(store, option="store"), clock=clock, max_hosts=max_hosts)
 
 
