@@ -9,7 +9,7 @@ The floors, lowest first. A module imports only modules that stand before it; a 
     1 core: _jsonl_fields _jsonl
     1 lint: _lint_table _lint_lines _lint_findings _lint_fields _lint_values _lint_rules _lint
     2 seams: _ports
-    3 adapters: _clock _alarm _resolver _names _public _sockets _outage _robots_proxy _fetch _listeners
+    3 adapters: _clock _alarm _reminders _resolver _names _public _sockets _outage _robots_proxy _fetch _listeners
     3 adapters: stores._lease stores.memory stores._path stores._faults stores._files stores._schema stores._database
     3 adapters: stores._rows stores._tables stores._booking stores._file_clock stores._processes stores._prune
     3 adapters: stores._hosts stores._together stores._write_behind stores._upkeep stores._ledger stores._sharing

@@ -14,6 +14,7 @@ from robotgate._lane import Lane
 from robotgate._member import Member, spacing_of
 from robotgate._overrides import HostBlocks
 from robotgate._pacing import HostState
+from robotgate._reminders import Reminders
 from robotgate._spacing import NOTHING_ASKED
 from robotgate._unshared import visits_of
 from robotgate._urls import ROBOTS_PATH
@@ -77,6 +78,9 @@ class Lanes:
             self._blocked_by, may_go=lambda key: key not in self._lanes, let_go=self._blocked_by.pop
         )
         self._loading: set[asyncio.Timeout] = set()
+        self._idle = Reminders(self._look_at)
+        # Bound once, not for each lane.
+        self._make_member, self._look_later = self._new_member, self._idle.remind
         self._is_closed = False
 
     def __len__(self) -> int:
@@ -103,14 +107,14 @@ class Lanes:
                 state=state or HostState(),
                 members=self._members_of(pace_key),
                 blocked_by=self._blocked_by,
-                new_member=self._new_member,
+                new_member=self._make_member,
                 max_slots=self._max_slots,
                 arrivals=self._arrivals,
                 clock=self._clock,
                 store=self._visits,
                 listeners=self._listeners,
                 losses=self._losses,
-                on_idle=self._drop,
+                look_later=self._look_later,
             )
         return lane
 
@@ -261,6 +265,7 @@ class Lanes:
     def close(self) -> None:
         """Send every waiter away with `GateClosedError`."""
         self._is_closed = True
+        self._idle.close()
         lanes = list(self._lanes.values())
         self._lanes.clear()
         for lane in lanes:
@@ -356,9 +361,11 @@ class Lanes:
         )
         return [(pace_key, members) for pace_key, members in named if members]
 
-    def _drop(self, lane: Lane) -> None:
-        if self._lanes.get(lane.pace_key) is lane:
+    def _look_at(self, lane: Lane) -> None:
+        """Drop a lane that nobody needs any more."""
+        if self._lanes.get(lane.pace_key) is lane and lane.is_over():
             del self._lanes[lane.pace_key]
+            lane.retire()
             self._forget(lane.pace_key)
 
     def _forget(self, pace_key: str) -> None:

@@ -26,6 +26,7 @@ class Member:
     """An origin whose requests are paced together with those of the other members of its lane."""
 
     __slots__ = (
+        "_waiters",
         "asked",
         "blocked_until_at",
         "circuit",
@@ -35,7 +36,6 @@ class Member:
         "origin",
         "outage",
         "probes",
-        "waiters",
     )
 
     def __init__(
@@ -49,7 +49,7 @@ class Member:
         self.circuit = _circuit.CLOSED
         self.outage = ""
         """Why it could not be reached the last time, in words."""
-        self.waiters = Waiters()
+        self._waiters: Waiters | None = None
         self.is_used = False
         """Whether it had a turn since somebody last looked whether it may go."""
         self.open_turns = 0
@@ -57,9 +57,16 @@ class Member:
         """Requests under way that try whether it can be reached again."""
 
     @property
+    def waiters(self) -> Waiters:
+        """Those who wait for it: a place for them is made when the first comes, for at most hosts nobody ever waits."""
+        if self._waiters is None:
+            self._waiters = Waiters()
+        return self._waiters
+
+    @property
     def is_busy(self) -> bool:
         """Whether somebody waits for it, or has a turn."""
-        return self.open_turns > 0 or len(self.waiters) > 0
+        return self.open_turns > 0 or bool(self._waiters)
 
     @property
     def is_forgettable(self) -> bool:

@@ -264,14 +264,14 @@ async def test_close_ends_every_wait(pending_timers: Callable[[], int]) -> None:
 
 
 async def test_cancelled_waiters_leave_nothing(pending_timers: Callable[[], int]) -> None:
-    """After a storm of cancellations there is one timer a lane, and no task but ours."""
+    """After a storm of cancellations there is one timer a lane and one for the idle, and no task but ours."""
     async with make_gate() as gate:
         tasks = [asyncio.create_task(visit(gate, f"http://{n % 10}.example/")) for n in range(500)]
         await asyncio.sleep(1.5)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        assert pending_timers() <= 10
+        assert pending_timers() <= 10 + 1
         assert asyncio.all_tasks() == {asyncio.current_task()}
         await asyncio.sleep(60.0)
         assert pending_timers() == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -11,15 +12,13 @@ from tests.lanes import ORIGIN, crawl_delay, make_bound, make_lanes
 from tests.paced import DAY, now
 
 from robotgate._errors import GateClosedError, HostUnavailableError, NestedTurnError, TooSoonError
-from robotgate._lane import IDLE_LINGER
+from robotgate._lane import IDLE_LINGER, Lane
 from robotgate._pacing import HostState
 from robotgate._urls import Origin
 from robotgate.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from robotgate._lane import Lane
 
 Visit: TypeAlias = "asyncio.Task[None]"
 HOST = "a.example"
@@ -200,7 +199,8 @@ async def test_everybody_cancelled(pending_timers: Callable[[], int]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
     lane = await bench.lane()
     assert (lane.waiting, lane.open_turns) == (0, 0)
-    assert pending_timers() <= 1
+    # The lane's own, and that of all which are idle.
+    assert pending_timers() <= 2
     await bench.visit("next")
     assert bench.starts == [(0.0, "0"), (1.0, "next")]
     await asyncio.sleep(IDLE_LINGER + 2)
@@ -491,6 +491,38 @@ async def test_short_delay_keeps_the_lane_for_a_while() -> None:
     assert len(bench.lanes) == 0
 
 
+async def test_idle_lanes_have_one_timer_among_them(pending_timers: Callable[[], int]) -> None:
+    """And go one by one, each ten seconds after its own last visit."""
+    bench = Bench(delay=0.0)
+    for number in range(20):
+        lane = await bench.lanes.lane(f"host-{number}")
+        (await lane.admit(ORIGIN, bound=bench.bound)).end()
+        await asyncio.sleep(1.0)
+    assert pending_timers() == 1
+    assert {f"host-{number}" for number in range(20) if bench.lanes.peek(f"host-{number}")} >= {
+        f"host-{number}" for number in range(11, 20)
+    }
+    assert 9 <= len(bench.lanes) <= 11
+    await asyncio.sleep(IDLE_LINGER + 1.0)
+    assert (len(bench.lanes), pending_timers()) == (0, 0)
+
+
+async def test_lane_that_goes_leaves_nothing_to_the_collector() -> None:
+    """A crawl makes and drops lanes all the time: nothing in one leads back to it."""
+    bench = Bench(delay=1.0)
+    lane_ids = {id(await bench.lane())}
+    gc.disable()
+    try:
+        # One alone: the loop of these tests keeps the timers that waiters had.
+        await bench.visit("a")
+        await asyncio.sleep(IDLE_LINGER + 2.0)
+        assert len(bench.lanes) == 0
+        left = [thing for thing in gc.get_objects() if isinstance(thing, Lane) and id(thing) in lane_ids]
+        assert left == []
+    finally:
+        gc.enable()
+
+
 async def test_lane_made_only_to_look_at_is_dropped(pending_timers: Callable[[], int]) -> None:
     """Nobody ever asked it for a turn."""
     bench = Bench(delay=1.0)
@@ -566,7 +598,8 @@ async def test_one_timer_for_ten_thousand_waiters(pending_timers: Callable[[], i
     tasks = bench.visits(*map(str, range(10_000)))
     await asyncio.sleep(0.5)
     lane = await bench.lane()
-    assert (lane.waiting, pending_timers()) == (9_999, 1)
+    # Theirs, and that of all lanes which are idle.
+    assert (lane.waiting, pending_timers()) == (9_999, 2)
     await asyncio.gather(*tasks)
     assert bench.starts == [(float(number), str(number)) for number in range(10_000)]
 
