@@ -86,31 +86,87 @@ def _needle(pattern: str) -> str:
 class Wildcards:
     """Many patterns with wildcards, of which a target meets few.
 
-    Few patterns are sorted out by a text that each needs, those that need a query apart. Many are found by three
+    Of few patterns, those that ask for one text behind the first slash, anywhere or at the end, are no more than that
+    text. The others are sorted out by a text that each needs, those that need a query apart. Many are found by three
     characters that each needs, chosen to be shared by as few of them as possible.
     """
 
-    __slots__ = ("_by_needle", "_by_needle_in_query", "_keyed")
+    __slots__ = (
+        "_anywhere",
+        "_anywhere_in_query",
+        "_at_end",
+        "_keyed",
+        "_needles",
+        "_needles_in_query",
+        "_patterns",
+    )
 
     def __init__(self, patterns: Sequence[str]) -> None:
         self._keyed: dict[str, tuple[str, ...]] | None = None
+        anywhere: list[str] = []
+        at_end: list[str] = []
         if len(patterns) >= _MANY:
             self._keyed, patterns = _keyed(patterns)
+        else:
+            anywhere, at_end, patterns = _one_text(patterns)
+        self._at_end = tuple(at_end)
+        self._anywhere_in_query = tuple(anywhere)
+        self._anywhere = _without_query(self._anywhere_in_query)
         by_needle = _by_needle(patterns)
-        self._by_needle_in_query = by_needle
-        if any("?" in needle for needle in by_needle):
-            by_needle = {needle: those for needle, those in by_needle.items() if "?" not in needle}
-        self._by_needle = by_needle
+        # Each in its place: a dict takes twice as much as two tuples.
+        self._needles_in_query = tuple(by_needle)
+        self._needles = _without_query(self._needles_in_query)
+        self._patterns = tuple(by_needle.values())
 
     def matches(self, target: str) -> bool:
         """Whether one of them matches."""
-        by_needle = self._by_needle_in_query if "?" in target else self._by_needle
-        for needle in by_needle:
-            if needle in target and _one_matches(by_needle[needle], target):
+        has_query = "?" in target
+        rest = target[1:]
+        if rest.endswith(self._at_end):
+            return True
+        for text in self._anywhere_in_query if has_query else self._anywhere:
+            if text in rest:
+                return True
+        for needle in self._needles_in_query if has_query else self._needles:
+            if needle in target and _one_matches(
+                self._patterns[self._needles_in_query.index(needle)], target
+            ):
                 return True
         if self._keyed is None:
             return False
         return any(wildcard_matches(pattern, target) for pattern in _keyed_for(self._keyed, target))
+
+
+def _one_text(patterns: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
+    """The texts that need only stand behind a target's first slash, those that need only end it there, and the patterns
+    that ask for more.
+    """
+    anywhere: list[str] = []
+    at_end: list[str] = []
+    others: list[str] = []
+    for pattern in patterns:
+        text = _behind_first_slash(pattern)
+        end = text.removesuffix("$")
+        if not end or "*" in end or not pattern.isascii():
+            others.append(pattern)
+        elif end == text:
+            anywhere.append(text)
+        else:
+            at_end.append(end)
+    return anywhere, at_end, others
+
+
+def _behind_first_slash(pattern: str) -> str:
+    """What of a pattern is to be found behind a target's first slash, wherever; empty where that would not be all."""
+    if pattern.startswith("/*"):
+        return pattern[2:]
+    # What begins with no slash cannot stand at the first one.
+    return pattern[1:] if pattern.startswith("*") and not pattern.startswith("*/") else ""
+
+
+def _without_query(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Those that a target without a query may hold."""
+    return tuple(text for text in texts if "?" not in text) if "?" in "".join(texts) else texts
 
 
 _ByNeedle: TypeAlias = dict[str, str | tuple[str, ...]]

@@ -1,5 +1,7 @@
 """`Rules`: normal forms, decisions, and that no pattern makes it slow."""
 
+import itertools
+import re
 import time
 from collections.abc import Iterable
 
@@ -197,6 +199,42 @@ def test_wildcards_do_not_look_back(pattern: str, target: str) -> None:
     started = time.process_time()
     assert rules.allows(target)
     assert time.process_time() - started < 1
+
+
+def as_expression(pattern: str) -> re.Pattern[str]:
+    """A pattern as a regular expression, which only a test may make of one."""
+    body = ".*".join(map(re.escape, pattern.removesuffix("$").split("*")))
+    return re.compile(body + (r"\Z" if pattern.endswith("$") else ""), re.DOTALL)
+
+
+SHORT_PATTERNS = [
+    "".join((first, *middle, end))
+    for first in "/*"
+    for length in range(4)
+    for middle in itertools.product("/a?*", repeat=length)
+    for end in ("", "$")
+]
+SHORT_TARGETS = [
+    f"/{''.join(rest)}" for length in range(5) for rest in itertools.product("/a?", repeat=length)
+]
+
+
+@pytest.mark.parametrize("company", [[], ["/*b", "/*b$", "*b?", "/b*b"], [f"/*b{n}" for n in range(100)]])
+def test_every_short_pattern_matches_what_it_says(company: list[str]) -> None:
+    """However it is looked for: by itself, beside others of all kinds, or among many."""
+    targets = [(target, normalise_target(target)) for target in SHORT_TARGETS]
+    wrong = []
+    for pattern in SHORT_PATTERNS:
+        rules, expression = (
+            Rules(map(disallow, [*company, pattern])),
+            as_expression(normalise_pattern(pattern)),
+        )
+        wrong += [
+            (pattern, target)
+            for target, normal in targets
+            if rules.allows(target) == bool(expression.match(normal))
+        ]
+    assert wrong == []
 
 
 def test_a_file_full_of_wildcards() -> None:
