@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from robotgate._member import Member
     from robotgate._pacer import Pacer
-    from robotgate._waiters import Grant, Rank
+    from robotgate._waiters import Grant, Rank, Waiters
 
 
 class Queue:
@@ -32,31 +32,31 @@ class Queue:
 
     def __init__(self, pacer: Pacer) -> None:
         self._pacer = pacer
-        self.wanted: dict[Member, None] = {}
-        """The members that somebody waits for, or has since the last pump: many may be paced together, of whom few are
-        waited for."""
+        self.wanted: dict[Member, Waiters] = {}
+        """The members that somebody waits for, or has since the last pump, and who does: many may be paced together, of
+        whom few are waited for."""
 
     def __len__(self) -> int:
         """How many wait, those included who have been sent away and do not know it yet."""
-        return sum(len(member.waiters) for member in self.wanted)
+        return sum(map(len, self.wanted.values()))
 
     @property
     def is_empty(self) -> bool:
         """Whether nobody waits for an answer."""
-        for member in self.wanted:  # noqa: SIM110  # Asked for each turn: `all` takes thrice as long.
-            if not member.waiters.is_empty:
+        for waiters in self.wanted.values():  # noqa: SIM110  # Asked for each turn: `all` takes thrice as long.
+            if not waiters.is_empty:
                 return False
         return True
 
     def join(self, member: Member, rank: Rank, deadline_at: float | None) -> Grant:
         """Wait for a turn; whoever stops waiting says so to the member's `Waiters`."""
-        self.wanted[member] = None
-        return member.waiters.join(rank, deadline_at)
+        waiters = self.wanted[member] = member.waiters
+        return waiters.join(rank, deadline_at)
 
     def robots_is_due(self, now: float) -> bool:
         """Whether a robots.txt waits that may start."""
-        for member in self.wanted:
-            rank = member.waiters.first()
+        for member, waiters in self.wanted.items():
+            rank = waiters.first()
             if rank is None or rank[0] >= PAGES or member.is_probed(now):
                 continue
             if self._pacer.start_at(member, ahead=True, now=now) - now <= CLOCK_GRAIN:
@@ -70,8 +70,8 @@ class Queue:
         """
         first: tuple[float, Rank] | None = None
         whose: Member | None = None
-        for member in self.wanted:
-            rank = member.waiters.first()
+        for member, waiters in self.wanted.items():
+            rank = waiters.first()
             if rank is None or member.is_probed(now):
                 continue
             at = self._pacer.start_at(member, ahead=rank[0] < PAGES, now=now)
@@ -87,8 +87,8 @@ class Queue:
             free_at: when he would start if there were nobody else.
         """
         before = sum(
-            other.waiters.ahead_of(rank)
-            for other in self.wanted
+            waiters.ahead_of(rank)
+            for other, waiters in self.wanted.items()
             if other is member
             or (
                 not other.is_probed(free_at)
@@ -99,9 +99,9 @@ class Queue:
 
     def refuse_hopeless(self, now: float) -> None:
         """Send away who waits for what cannot be reached, or is to be left alone for too long."""
-        for member in list(self.wanted):
-            if member.waiters.is_empty:
-                if not member.waiters:
+        for member, waiters in list(self.wanted.items()):
+            if waiters.is_empty:
+                if not waiters:
                     del self.wanted[member]
                 continue
             # What keeps a robots.txt away keeps pages away; hours do so to pages alone.
@@ -109,18 +109,18 @@ class Queue:
                 error = self._pacer.unavailable(member, ahead=ahead, now=now)
                 if error is not None:
                     again = partial(HostUnavailableError, error.host, error.retry_after, error.cause)
-                    member.waiters.refuse(again, pages_only=not ahead)
+                    waiters.refuse(again, pages_only=not ahead)
 
     def refuse_late(self, now: float, error: Callable[[Member], Exception]) -> float:
         """Send away who has waited long enough. Returns when the next will have; infinity when nobody ever will."""
         following = math.inf
-        for member in self.wanted:
-            deadline_at = member.waiters.refuse_late(now, partial(error, member))
+        for member, waiters in self.wanted.items():
+            deadline_at = waiters.refuse_late(now, partial(error, member))
             if deadline_at is not None:
                 following = min(following, deadline_at)
         return following
 
     def refuse_all(self, error: Callable[[], Exception]) -> None:
         """Send everybody away."""
-        for member in self.wanted:
-            member.waiters.refuse(error)
+        for waiters in self.wanted.values():
+            waiters.refuse(error)
