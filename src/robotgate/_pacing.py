@@ -147,7 +147,14 @@ def latency_delay(state: HostState, *, factor: float, ceiling: float) -> float:
 
 
 def merged(one: HostState, other: HostState) -> HostState:
-    """What two who share a host know together: the later of each instant, the larger of each count."""
+    """What two who share a host know together: the later of each instant, the larger of each count.
+
+    Who knows all of it is returned himself: most of the time there is no news, and who has taken it in sees by that.
+    """
+    if _knows_all_of(other, one):
+        return other
+    if _knows_all_of(one, other):
+        return one
     return HostState(
         last_visit_at=_later(one.last_visit_at, other.last_visit_at),
         next_allowed_at=max(one.next_allowed_at, other.next_allowed_at),
@@ -157,6 +164,21 @@ def merged(one: HostState, other: HostState) -> HostState:
         visits=max(one.visits, other.visits),
         bytes_read=max(one.bytes_read, other.bytes_read),
         latency=_later(one.latency, other.latency),
+    )
+
+
+def _knows_all_of(one: HostState, other: HostState) -> bool:
+    """Whether nothing of the other is later, or larger."""
+    last_visit_at, latency = other.last_visit_at, other.latency
+    return (
+        one.visits >= other.visits
+        and one.next_allowed_at >= other.next_allowed_at
+        and one.bytes_read >= other.bytes_read
+        and one.blocked_until_at >= other.blocked_until_at
+        and one.blocked_at >= other.blocked_at
+        and one.failures >= other.failures
+        and (last_visit_at is None or (one.last_visit_at is not None and one.last_visit_at >= last_visit_at))
+        and (latency is None or (one.latency is not None and one.latency >= latency))
     )
 
 

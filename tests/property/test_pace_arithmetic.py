@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Final
 
 from hypothesis import example, given
@@ -273,6 +273,24 @@ def test_start_and_end_keep_the_delay(
     at = earliest_start_at(read, spacing=spacing, now=end)
     assert at >= max(end, (end if serial else now) + spacing.delay_at(at))
     assert read.bytes_read == state.bytes_read + 7
+
+
+def larger(one: float | None, other: float | None) -> float | None:
+    """The larger of two that may never have been."""
+    known = [each for each in (one, other) if each is not None]
+    return max(known, default=None)
+
+
+@given(states, states, st.sets(st.sampled_from([field.name for field in fields(HostState)])))
+def test_merged_is_the_larger_of_each(one: HostState, drawn: HostState, alike: set[str]) -> None:
+    """Field by field, however few of them differ; and what holds nothing new is no new object."""
+    other = replace(drawn, **{name: getattr(one, name) for name in alike})
+    both = merged(one, other)
+    for field in fields(HostState):
+        assert getattr(both, field.name) == larger(getattr(one, field.name), getattr(other, field.name))
+    for known in (one, other):
+        assert both != known or merged(both, known) is known
+        assert merged(known, both) is both
 
 
 @given(st.lists(st.tuples(st.floats(0, 30), st.sampled_from([429, 503])), min_size=1, max_size=50), st.data())
