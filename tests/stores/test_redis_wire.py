@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import chain
 from struct import calcsize
 from typing import TYPE_CHECKING, Final
 
@@ -10,7 +11,9 @@ import pytest
 
 from robotgate import HostState, _pacing
 from robotgate.stores.redis import _alone, _wire
+from robotgate.stores.redis._calls import Call, evalsha
 from robotgate.stores.redis._keys import Keys, bucket_of, text
+from robotgate.stores.redis._line import packed
 from robotgate.stores.redis._turn_calls import COMMANDS, SCRIPT
 
 if TYPE_CHECKING:
@@ -94,6 +97,16 @@ def test_states_are_moved() -> None:
 def test_commands() -> None:
     """The script calls no command but those that an operator is told to permit."""
     assert {name.lower() for name in re.findall(r"redis\.p?call\('(\w+)'", LUA)} == set(COMMANDS)
+
+
+@pytest.mark.parametrize("argument", [b"", b"octets", b"\r\n$3\r\n", bytes(511), bytes(512), bytes(100_000)])
+def test_calls_in_fewer_pieces(argument: bytes) -> None:
+    """A batch is the command that it is word by word, though each host's keys are made ready once."""
+    keys = [(b"epoch", b"host"), (b"", b"\r\n"), (b"epoch", argument)]
+    calls = [Call(SCRIPT, each, argument, None) for each in keys * 2]
+    words = [b"EVALSHA", SCRIPT.sha.encode(), b"12", *chain(*keys, *keys), *[argument] * 6]
+    assert evalsha(calls) == packed(words) == evalsha(calls)
+    assert packed(words) == b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(w), w) for w in words)
 
 
 @pytest.mark.parametrize("pace_key", ["shop.example", "büro.example", "a\ud800b", "", "{3}:host:x"])

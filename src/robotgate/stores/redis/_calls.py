@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from robotgate._errors import StoreError
-from robotgate.stores.redis._line import packed
+from robotgate.stores.redis._line import packed, pieces_of
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from robotgate.stores.redis._script import Script
 
@@ -23,7 +24,8 @@ class Call(NamedTuple):
     """One call of a script. Somebody waits for its reply, or wants to hear of it, or both."""
 
     script: Script
-    keys: Sequence[bytes]
+    keys: tuple[bytes, ...]
+    """As many as any call of the script has."""
     argument: bytes
     reply: asyncio.Future[bytes] | None
     heard: Callable[[bytes | None], object] | None = None
@@ -99,7 +101,12 @@ class Waiting:
 
 def evalsha(calls: Sequence[Call]) -> bytes:
     """The command that runs a script once for all these calls."""
-    return packed(_evalsha(calls))
+    keys = len(calls[0].keys) * len(calls)
+    words = [b"EVALSHA", calls[0].script.sha.encode(), b"%d" % keys]
+    pieces = [b"*%d\r\n" % (len(words) + keys + len(calls)), *pieces_of(words)]
+    pieces += [_packed_keys(call.keys) for call in calls]
+    pieces += pieces_of([call.argument for call in calls])
+    return b"".join(pieces)
 
 
 def script_load(script: Script) -> bytes:
@@ -107,11 +114,7 @@ def script_load(script: Script) -> bytes:
     return packed((b"SCRIPT", b"LOAD", script.source))
 
 
-def _evalsha(calls: Sequence[Call]) -> Iterator[bytes]:
-    keys = [key for call in calls for key in call.keys]
-    yield b"EVALSHA"
-    yield calls[0].script.sha.encode()
-    yield b"%d" % len(keys)
-    yield from keys
-    for call in calls:
-        yield call.argument
+@lru_cache(4096)
+def _packed_keys(keys: tuple[bytes, ...]) -> bytes:
+    """The keys of one call, as they are sent: a turn at a host is two calls at the least."""
+    return b"".join(pieces_of(keys))

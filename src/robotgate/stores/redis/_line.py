@@ -108,12 +108,17 @@ class Line:
 
 def packed(parts: Iterable[bytes]) -> bytes:
     """A command as it is sent."""
-    pieces = [b""]
+    pieces = pieces_of(parts)
+    return b"".join((b"*%d\r\n" % (len(pieces) // 3), *pieces))
+
+
+def pieces_of(parts: Iterable[bytes]) -> list[bytes]:
+    """Words of a command as they are sent, in three pieces each."""
+    pieces: list[bytes] = []
     for part in parts:
         length = len(part)
         pieces += (_HEADS[length] if length < len(_HEADS) else b"$%d\r\n" % length, part, b"\r\n")
-    pieces[0] = b"*%d\r\n" % (len(pieces) // 3)
-    return b"".join(pieces)
+    return pieces
 
 
 async def _read(connection: _Connection) -> object:

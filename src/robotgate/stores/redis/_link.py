@@ -16,7 +16,7 @@ from robotgate.stores.redis._faults import Kind
 from robotgate.stores.redis._script import Script
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from redis.asyncio import Redis
 
@@ -88,7 +88,7 @@ class Link:
     def ask(
         self,
         script: Script,
-        keys: Sequence[bytes],
+        keys: tuple[bytes, ...],
         argument: bytes,
         *,
         heard: Callable[[bytes | None], object] | None = None,
@@ -110,7 +110,11 @@ class Link:
         return reply
 
     def call(
-        self, script: Script, keys: Sequence[bytes], argument: bytes, heard: Callable[[bytes | None], object]
+        self,
+        script: Script,
+        keys: tuple[bytes, ...],
+        argument: bytes,
+        heard: Callable[[bytes | None], object],
     ) -> None:
         """As `ask`, where nobody waits: `heard` is all, and takes less time than a future."""
         self._add(Call(script, keys, argument, None, heard), self._bind())

@@ -76,9 +76,9 @@ class OpenTurns:
         turns = self._open.get(pace_key)
         if turns is None:
             return None
+        if len(turns) == 1:
+            del self._open[pace_key]
+            return turns[0]
         # Which of several that are alike it was makes no difference.
         fitting = (place for place, turn in enumerate(turns) if (turn.began_at is None) == is_unused)
-        turn = turns.pop(next(fitting, 0))
-        if not turns:
-            del self._open[pace_key]
-        return turn
+        return turns.pop(next(fitting, 0))

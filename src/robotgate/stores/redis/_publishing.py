@@ -92,7 +92,7 @@ class Publishing:
 
     def finish(self, turn: OpenTurn, body: bytes, flags: Flag = Flag.NONE) -> None:
         """Tell that a turn is over."""
-        self._finish(turn.id, (turn.pace_key, body, flags))
+        self._finish(turn.id, turn.pace_key, body, flags)
 
     def hold(self, turn: OpenTurn) -> None:
         """Tell that a turn is open."""
@@ -149,16 +149,18 @@ class Publishing:
 
     def _finish_all(self) -> None:
         unfinished, self._unfinished = self._unfinished, {}
-        for turn, end in unfinished.items():
-            self._finish(turn, end)
+        for turn, (pace_key, body, flags) in unfinished.items():
+            self._finish(turn, pace_key, body, flags)
 
-    def _finish(self, turn: bytes, end: tuple[str, bytes, Flag]) -> None:
-        if not self._calls.can_tell:
-            self._unfinished[turn] = end
-            return
-        pace_key, body, flags = end
-        on_failure = partial(self._unfinished.__setitem__, turn, end)
-        self._calls.tell(Operation.FINISH, pace_key, body, turn=turn, flags=flags, on_failure=on_failure)
+    def _finish(self, turn: bytes, pace_key: str, body: bytes, flags: Flag) -> None:
+        on_failure = partial(self._unfinish, turn, pace_key, body, flags)
+        if self._calls.can_tell:
+            self._calls.tell(Operation.FINISH, pace_key, body, turn=turn, flags=flags, on_failure=on_failure)
+        else:
+            on_failure()
+
+    def _unfinish(self, turn: bytes, pace_key: str, body: bytes, flags: Flag) -> None:
+        self._unfinished[turn] = pace_key, body, flags
 
     def _hold_again(self) -> None:
         # Looked at twice as often as they are to be held, so that none is held later than it should be.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
@@ -36,6 +36,9 @@ COMMANDS: Final = (
 """The commands that the script calls. Without INFO it works, but takes whatever is missing to have been visited now,
 and does not see a restart."""
 
+_MANY: Final = 4096
+"""Hosts whose keys are kept, for a turn is two calls at the least."""
+
 
 class TurnCalls:
     """Makes calls on behalf of one worker.
@@ -67,6 +70,9 @@ class TurnCalls:
         self._keep = keep
         self._host_keys = [keys.hosts_of(bucket) for bucket in range(BUCKETS)]
         self._epoch_keys = [keys.epoch(bucket) for bucket in range(BUCKETS)]
+        self._place_of = lru_cache(_MANY)(self._find_place)
+        self._heard_of, self._heard_at = 0.0, 0.0
+        """The server's time in the last reply, and ours when the first of its batch was looked at."""
         self._epochs: dict[int, float] = {}
 
     @property
@@ -99,8 +105,9 @@ class TurnCalls:
         Args:
             on_failure: called if nobody can tell whether it was done.
         """
-        keys, heard = self._of_host(pace_key, on_failure)
+        bucket, keys = self._place_of(pace_key)
         argument = self._head(operation, flags, turn or self._nobody) + body
+        heard = partial(self._heard, bucket, self._clock.now(), on_failure)
         return self._link.ask(SCRIPT, keys, argument, heard=heard)
 
     def tell(
@@ -114,9 +121,9 @@ class TurnCalls:
         on_failure: Callable[[], object] | None = None,
     ) -> None:
         """As `of_host`, where nobody waits."""
-        keys, heard = self._of_host(pace_key, on_failure)
+        bucket, keys = self._place_of(pace_key)
         argument = self._head(operation, flags, turn or self._nobody) + body
-        self._link.call(SCRIPT, keys, argument, heard)
+        self._link.call(SCRIPT, keys, argument, partial(self._heard, bucket, self._clock.now(), on_failure))
 
     def look(self, bucket: int) -> asyncio.Future[bytes]:
         """Hear of a bucket's epoch, and begin it if it is the first."""
@@ -132,14 +139,11 @@ class TurnCalls:
         # Added, not joined: these are never set, and flags that are joined take as long as all the rest.
         return HEAD.pack(operation, flags + self._flags, turn, self._keep)
 
-    def _of_host(
-        self, pace_key: str, on_failure: Callable[[], object] | None
-    ) -> tuple[tuple[bytes, bytes], Callable[[bytes | None], object]]:
-        """The keys of a call that concerns a host, the last as `Keys.host` in less time; and who hears of its reply."""
+    def _find_place(self, pace_key: str) -> tuple[int, tuple[bytes, bytes]]:
+        """The bucket of a host, and the keys of a call that concerns it, the last as `Keys.host` in less time."""
         name = text(pace_key)
         bucket = crc32(name) % BUCKETS
-        heard = partial(self._heard, bucket, self._clock.now(), on_failure)
-        return (self._epoch_keys[bucket], self._host_keys[bucket] + name), heard
+        return bucket, (self._epoch_keys[bucket], self._host_keys[bucket] + name)
 
     def _ask(self, bucket: int, key: bytes, argument: bytes) -> asyncio.Future[bytes]:
         heard = partial(self._heard, bucket, self._clock.now(), None)
@@ -155,7 +159,10 @@ class TurnCalls:
         _, told_at, epoch = DONE.unpack_from(reply)
         if epoch != self._epochs.get(bucket):
             self._take_in(bucket, epoch)
-        self.server.note(asked_at=asked_at, told_at=told_at, heard_at=self._clock.now())
+        if told_at != self._heard_of:
+            # All calls of a batch happen at one instant there, and their replies have come together.
+            self._heard_of, self._heard_at = told_at, self._clock.now()
+        self.server.note(asked_at=asked_at, told_at=told_at, heard_at=self._heard_at)
 
     def _take_in(self, bucket: int, epoch: float) -> None:
         is_known = bucket in self._epochs
