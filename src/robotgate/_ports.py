@@ -180,6 +180,19 @@ class ReportingStore(Store, Protocol):
 
 
 @runtime_checkable
+class NewsStore(Store, Protocol):
+    """A store that tells all who wait for a lease as soon as its holder has saved a record: few then need it still."""
+
+    def lease_or_news(self, origin: Origin) -> AbstractAsyncContextManager[bool]:
+        """As `lease`, and True for whoever has the right.
+
+        False, and no right, for who had to wait while somebody saved a record of the origin: it is to be looked at, and
+        the lease to be asked for again if it does not do.
+        """
+        ...
+
+
+@runtime_checkable
 class SharedBlocks(Store, Protocol):
     """A store that passes the operator's word on: what is blocked at one of the gates that share it is at all."""
 

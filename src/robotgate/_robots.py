@@ -26,6 +26,7 @@ from robotgate._errors import GateClosedError, NestedTurnError, StoreError
 from robotgate._events import RobotsFetched
 from robotgate._flight import Flight
 from robotgate._losses import Task
+from robotgate._ports import NewsStore
 from robotgate._recheck import Recheck, Traffic, has_seen_enough
 from robotgate._robots_reader import RobotsReader
 from robotgate._site import Site, own_site, site_of
@@ -35,6 +36,7 @@ from robotgate._urls import ROBOTS_PATH, Origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
+    from contextlib import AbstractAsyncContextManager
 
     from robotgate._bound import Bound
     from robotgate._eviction import Eviction
@@ -87,6 +89,9 @@ class RobotsKeeper:
         self._options = options
         self._clock = clock
         self._store = store
+        self._lease: Callable[[Origin], AbstractAsyncContextManager[bool | None]] = (
+            store.lease_or_news if isinstance(store, NewsStore) else store.lease
+        )
         self._lanes = lanes
         self._reader = RobotsReader(
             identity=options.identity,
@@ -305,24 +310,32 @@ class RobotsKeeper:
             after: what was learnt up to this instant is not good enough, though it be fresh.
         """
         before = self._record_of(origin)
-        # What somebody has written is there without the lease, for which another process may have to be waited.
-        record = await self._loaded(origin, before)
-        if record is not None and self._is_good_enough(record, after):
-            return await self._learn_loaded(record)
-        async with self._store.lease(origin):
+        while True:
+            # What somebody has written is there without the lease, for which another process may have to be waited.
             record = await self._loaded(origin, before)
             if record is not None and self._is_good_enough(record, after):
                 return await self._learn_loaded(record)
-            ending = await self._reader.read(origin, flight, record)
-            now, learnt = self._clock.now(), self.sites.get(origin.text)
-            if learnt is not None and learnt.record is not before and now < learnt.fresh_until_at:
-                # The caller taught us while we asked, and knows better.
-                return learnt
-            record = settle(origin, ending, previous=record, now=now, jitter=random.random())
-            # What is known now is used, whether or not it can be written down.
-            site = self._learn_from(record, ending)
-            self._tell_fetched(site, record, ending)
-            await self._save(record)
+            async with self._lease(origin) as is_ours:
+                if is_ours is not False:
+                    return await self._refresh_alone(origin, flight, before, after)
+
+    async def _refresh_alone(
+        self, origin: Origin, flight: Flight, before: RobotsRecord | None, after: float
+    ) -> Site:
+        """As `_refresh`, by the lease: another may have had it until now."""
+        record = await self._loaded(origin, before)
+        if record is not None and self._is_good_enough(record, after):
+            return await self._learn_loaded(record)
+        ending = await self._reader.read(origin, flight, record)
+        now, learnt = self._clock.now(), self.sites.get(origin.text)
+        if learnt is not None and learnt.record is not before and now < learnt.fresh_until_at:
+            # The caller taught us while we asked, and knows better.
+            return learnt
+        record = settle(origin, ending, previous=record, now=now, jitter=random.random())
+        # What is known now is used, whether or not it can be written down.
+        site = self._learn_from(record, ending)
+        self._tell_fetched(site, record, ending)
+        await self._save(record)
         return site
 
     async def _loaded(self, origin: Origin, before: RobotsRecord | None) -> RobotsRecord | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
@@ -113,6 +113,81 @@ async def test_who_waits_is_told_at_once(one: Member, other: Member, monkeypatch
         waiting = await begin_to_wait(other)
     async with asyncio.timeout(SOON):
         await waiting
+
+
+async def hear(of: Member) -> bool:
+    """Have the lease for no time, or news. Returns whether it was the lease."""
+    async with of.leases.lease_or_news(ORIGIN) as is_ours:
+        assert (of.leases.token(ORIGIN) > 0) is is_ours
+        return is_ours
+
+
+async def begin_to_hear(of: Member) -> asyncio.Task[bool]:
+    """As `begin_to_wait`, for news as well."""
+    waiting = asyncio.create_task(hear(of))
+    await until(lambda: of.leases._waiting > 0)
+    await becomes(lambda: _subscribers(of))
+    # Asked behind what its listening has it ask.
+    await of.records.load(OTHER)
+    assert not waiting.done()
+    return waiting
+
+
+async def test_news_is_for_all_who_wait_at_once(
+    server: RedisServer, one: Member, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody of them has the right one after the other, or is told again by one of the others."""
+    monkeypatch.setattr(_lease, "POLL", LONG)
+    async with AsyncExitStack() as stack, asyncio.timeout(SOON):
+        others = [await stack.enter_async_context(member(server.url, prefix)) for _ in range(5)]
+        async with one.leases.lease_or_news(ORIGIN) as is_ours:
+            assert is_ours
+            waiting = [await begin_to_hear(other) for other in others]
+            assert await one.records.save(RECORD, token=one.leases.token(ORIGIN))
+            tokens = await one.client.get(one.keys.tokens(ORIGIN))
+        assert await asyncio.gather(*waiting) == [False] * 5
+        assert await one.client.get(one.keys.tokens(ORIGIN)) == tokens
+        assert not await is_taken(one)
+
+
+async def test_who_hears_of_nothing_has_the_right(one: Member, other: Member) -> None:
+    """The holder saved nothing; what was saved before he had the lease is no news."""
+    await one.records.save(RECORD)
+    async with asyncio.timeout(SOON):
+        async with one.leases.lease_or_news(ORIGIN):
+            waiting = await begin_to_hear(other)
+        assert await waiting
+        assert await hear(one)
+
+
+async def test_news_need_not_come_by_the_lease(one: Member, other: Member) -> None:
+    """What a process knows without asking is news as well, while another asks."""
+    async with one.leases.lease_or_news(ORIGIN), asyncio.timeout(SOON):
+        waiting = await begin_to_hear(other)
+        await other.records.save(RECORD)
+        assert not await waiting
+        assert await is_taken(one)
+
+
+async def test_news_leaves_the_lease_to_who_waits_for_nothing_else(
+    server: RedisServer, one: Member, other: Member, prefix: str
+) -> None:
+    """Both are woken by one message, and the right goes to him who needs it."""
+    async with member(server.url, prefix) as third, asyncio.timeout(SOON):
+        async with one.leases.lease(ORIGIN):
+            hearing, waiting = await begin_to_hear(other), await begin_to_wait(third)
+            await one.records.save(RECORD, token=one.leases.token(ORIGIN))
+        assert not await hearing
+        assert await waiting
+
+
+async def test_a_lease_that_was_had_before_the_news_is_kept(one: Member) -> None:
+    """The batch comes twice, for its answer was lost; meanwhile somebody has saved."""
+    ask = b"N" + b"i" * 16 + struct.pack("<ddd", 0.0, 1000.0, 0.0)
+    first = await one.link.ask(SCRIPT, places(one.keys, ORIGIN), ask)
+    await one.records.save(RECORD)
+    assert first[:1] == b"1"
+    assert await one.link.ask(SCRIPT, places(one.keys, ORIGIN), ask) == first
 
 
 async def test_who_cannot_be_told_looks_for_himself(server: RedisServer, one: Member, prefix: str) -> None:

@@ -125,6 +125,25 @@ async def test_a_renewal_is_one_request_that_may_say_unchanged(web: Web, fleet: 
     assert web.urls == [ROBOTS, ROBOTS]
 
 
+async def test_who_is_told_to_ask_asks_though_another_has_news(web: Web, fleet: Fleet) -> None:
+    """What the other saved meanwhile does not do; but each asks by the lease, one after the other."""
+    under_way = most = 0
+
+    async def answer(_: object) -> aiohttp_web.StreamResponse:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0.05)
+        under_way -= 1
+        return aiohttp_web.Response(text=RULES)
+
+    web.handle(ROBOTS, answer)
+    gates = [await fleet.gate() for _ in range(4)]
+    await asyncio.gather(*(gate.refresh(PAGE) for gate in gates))
+    assert web.urls == [ROBOTS] * 4
+    assert most == 1
+
+
 async def test_what_one_is_taught_all_know(web: Web, fleet: Fleet) -> None:
     """And nobody asks the site."""
     one, two = await fleet.gate(), await fleet.gate()

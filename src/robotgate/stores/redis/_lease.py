@@ -3,6 +3,9 @@
 A lease is the fleet's for a while, and is renewed while it is held: a holder that dies keeps the others waiting for
 that while at most. Each has a token, and each is later than those before. A holder that was asleep for so long that
 its lease has passed on may still come back with an answer; it is not saved in place of what a later one has learnt.
+
+Most who wait have no use for the right once the holder has saved what it learnt. They are told of that all at once,
+instead of having the right one after the other, each to find that it needs it no more.
 """
 
 from __future__ import annotations
@@ -32,19 +35,27 @@ MANY: Final = 256
 """Of more that wait in one process, each looks less often, so that together they look no more often than these."""
 
 _TAKEN: Final = b"1"
+_NEWS: Final = b"2"
+_NOT_TOLD: Final = -1.0
+"""In place of the token of a record, before the server has told which it has."""
+_ANSWER: Final = struct.Struct("<d")
 
 
 class Held:
     """A lease as its holder has it: what that task saves, it has learnt by the lease."""
 
-    __slots__ = ("id", "origin", "task", "token")
+    __slots__ = ("has_news", "id", "known", "origin", "task", "token")
 
-    def __init__(self, origin: Origin) -> None:
+    def __init__(self, origin: Origin, *, or_news: bool = False) -> None:
         self.origin = origin
         self.id = os.urandom(16)
         self.token = NO_TOKEN
         """Until it is had."""
         self.task = asyncio.current_task()
+        self.known = _NOT_TOLD if or_news else None
+        """By which token the record was saved that was there when the wait began; None for who waits for no other."""
+        self.has_news = False
+        """Whether there is another record, and the lease was left to whoever needs it."""
 
 
 class Leases:
@@ -77,9 +88,24 @@ class Leases:
             StoreError: nobody can tell whose it is.
         """
         async with Lease(self._locks, origin):
-            await self._take(origin)
+            await self._take(Held(origin))
             try:
                 yield
+            finally:
+                self._leave(origin)
+
+    @asynccontextmanager
+    async def lease_or_news(self, origin: Origin) -> AsyncIterator[bool]:
+        """As `lease`, and True; but False, and no right, once a record was saved while it was waited for.
+
+        Raises:
+            StoreError: as `lease`.
+        """
+        async with Lease(self._locks, origin):
+            held = Held(origin, or_news=True)
+            await self._take(held)
+            try:
+                yield not held.has_news
             finally:
                 self._leave(origin)
 
@@ -88,9 +114,8 @@ class Leases:
         held = self._held.get(origin)
         return held.token if held is not None and held.task is asyncio.current_task() else NO_TOKEN
 
-    async def _take(self, origin: Origin) -> None:
-        """Have the fleet's lease; one task at a time asks for one."""
-        held = Held(origin)
+    async def _take(self, held: Held) -> None:
+        """Have the fleet's lease, or news; one task at a time asks for one."""
         try:
             await self._taken(held)
         except StoreError:
@@ -102,7 +127,9 @@ class Leases:
             # The server may have given it to us already, or be about to: what is said now is said after that.
             self._release(held)
             raise
-        self._held[origin] = held
+        if held.has_news:
+            return
+        self._held[held.origin] = held
         if self._renewing is None:
             self._renewing = asyncio.create_task(self._renew(), name="robotgate: leases")
 
@@ -132,17 +159,28 @@ class Leases:
                 self._waiting -= 1
 
     async def _left(self, held: Held) -> float | None:
-        """Ask for a lease. None if it is ours; else for how many seconds it is another's should he be dead."""
+        """Ask for a lease. None if it is ours, or there is news; else for how many seconds it is another's should he be
+        dead.
+        """
         reply = await self._ask(held)
-        (number,) = struct.unpack("<d", reply[1:])
-        if reply[:1] != _TAKEN:
-            return float(number) / 1000.0 + 0.001
-        held.token = number
-        return None
+        (number,) = _ANSWER.unpack_from(reply, 1)
+        if reply[:1] == _TAKEN:
+            held.token = number
+            return None
+        if reply[:1] == _NEWS:
+            held.has_news = True
+            return None
+        if held.known is not None:
+            (held.known,) = _ANSWER.unpack_from(reply, 1 + _ANSWER.size)
+        return float(number) / 1000.0 + 0.001
 
     def _ask(self, held: Held) -> asyncio.Future[bytes]:
         """Have a lease taken, or renewed if it is ours."""
-        argument = struct.pack("<c16sdd", b"T", held.id, held.token, self._lease * 1000.0 // 1)
+        ttl = self._lease * 1000.0 // 1
+        if held.known is None or held.token != NO_TOKEN:
+            argument = struct.pack("<c16sdd", b"T", held.id, held.token, ttl)
+        else:
+            argument = struct.pack("<c16sddd", b"N", held.id, held.token, ttl, held.known)
         return self._link.ask(SCRIPT, places(self._keys, held.origin), argument)
 
     def _release(self, held: Held) -> None:

@@ -166,6 +166,11 @@ class RedisStore:
         self._check()
         return self._leases.lease(origin)
 
+    def lease_or_news(self, origin: Origin) -> AbstractAsyncContextManager[bool]:
+        """As `NewsStore` has it."""
+        self._check()
+        return self._leases.lease_or_news(origin)
+
     async def load_host(self, pace_key: str) -> HostState | None:
         """The host's state, from memory or from the server.
 

@@ -15,12 +15,16 @@
 --   T id token ttl             take      -> 1 and the token; or 0 and for how many milliseconds more it is another's.
 --                                           Token 0: a new one. Else a lease that is held is renewed, and is there again
 --                                           if it was lost and is nobody's.
+--   N id token ttl known       take, or hear of news -> as T; but 2 and a token where the record that is stored is of
+--                                           another token than is known. Behind a 0 comes that token as well; known -1:
+--                                           none has been told yet.
 --   R id channel               release   -> 1, or 0 where it is another's
 --   F                          forget the record -> 1, or 0 where there was none
 -- Doing any of them twice does no more than once.
 
 local LEASE = 25
 local WAITED_FOR = 24
+local NOT_TOLD = -1
 local TOKENS_TTL = 31 * 24 * 3600 * 1000
 
 local function token_in(text)
@@ -78,24 +82,29 @@ local function save(record, tokens, argument)
   return '1'
 end
 
-local function take(record, lease, tokens, argument)
+local function take(record, lease, tokens, argument, known)
   local id = string.sub(argument, 2, 17)
   local token, ttl = struct.unpack('<dd', argument, 18)
   local held = read('GET', lease)
   -- Of a lease that was not written here, or never ends, nobody is the holder.
-  if held and #held == LEASE then
-    if string.sub(held, 1, 16) == id then
-      redis.call('PEXPIRE', lease, ttl)
-      return '1' .. string.sub(held, 17, 24)
-    end
+  local is_held = held and #held == LEASE
+  if is_held and string.sub(held, 1, 16) == id then
+    redis.call('PEXPIRE', lease, ttl)
+    return '1' .. string.sub(held, 17, 24)
+  end
+  local stored = stored_token(record)
+  if known and known ~= NOT_TOLD and known ~= stored then
+    return '2' .. struct.pack('<d', stored)
+  end
+  if is_held then
     local left = redis.call('PTTL', lease)
     if left >= 0 then
       redis.call('SETRANGE', lease, WAITED_FOR, '\1')
-      return '0' .. struct.pack('<d', left)
+      return '0' .. struct.pack('<d', left) .. (known and struct.pack('<d', stored) or '')
     end
   end
   if token == 0 then
-    token = drawn(tokens, stored_token(record))
+    token = drawn(tokens, stored)
   end
   local packed = struct.pack('<d', token)
   redis.call('SET', lease, id .. packed .. '\0', 'PX', ttl)
@@ -125,6 +134,8 @@ for call, argument in ipairs(ARGV) do
     replies[call] = save(record, tokens, argument)
   elseif operation == 'T' then
     replies[call] = take(record, lease, tokens, argument)
+  elseif operation == 'N' then
+    replies[call] = take(record, lease, tokens, argument, (struct.unpack('<d', argument, 34)))
   elseif operation == 'R' then
     replies[call] = release(lease, argument)
   else
