@@ -191,7 +191,7 @@ async def test_a_lease_that_was_had_before_the_news_is_kept(one: Member) -> None
 
 
 async def test_who_cannot_be_told_looks_for_himself(server: RedisServer, one: Member, prefix: str) -> None:
-    """A quarter of a second later at most, though no message ever comes."""
+    """After no longer than he has waited so far, and a second at most, though no message ever comes."""
     async with member(server.url, prefix, signals_url="redis://127.0.0.1:1/0") as deaf:
         async with one.leases.lease(ORIGIN):
             waiting = asyncio.create_task(take(deaf))
@@ -202,6 +202,29 @@ async def test_who_cannot_be_told_looks_for_himself(server: RedisServer, one: Me
         async with asyncio.timeout(SOON):
             await waiting
         assert monotonic() - began_at < 2 * _lease.POLL
+
+
+async def test_who_waits_long_looks_less_often(
+    one: Member, other: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twice as long each time, but never less often than each second."""
+    pauses: list[float] = []
+    enough = asyncio.Event()
+
+    async def pause(_: object, seconds: float) -> bool:
+        pauses.append(seconds)
+        if len(pauses) == 6:
+            enough.set()
+        await asyncio.sleep(0)
+        # One message among them, of a lease that somebody else was quicker to take.
+        return len(pauses) == 2
+
+    monkeypatch.setattr(_lease, "_set_within", pause)
+    async with one.leases.lease(ORIGIN), asyncio.timeout(SOON):
+        waiting = asyncio.create_task(take(other))
+        await enough.wait()
+    await waiting
+    assert pauses[:6] == [0.25, 0.5, 0.5, 1.0, 1.0, 1.0]
 
 
 async def test_a_connection_for_messages_that_is_cut_costs_no_more_than_a_poll(
@@ -215,7 +238,7 @@ async def test_a_connection_for_messages_that_is_cut_costs_no_more_than_a_poll(
         began_at = monotonic()
         async with asyncio.timeout(SOON):
             await waiting
-        assert monotonic() - began_at < 2 * _lease.POLL
+        assert monotonic() - began_at < 2 * _lease.LAST_POLL
 
 
 async def test_messages_that_may_have_been_lost_wake_whoever_waits(

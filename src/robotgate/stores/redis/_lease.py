@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from robotgate.stores.redis._signals import Signals
 
 POLL: Final = 0.25
-"""Seconds until who waits looks for himself."""
+LAST_POLL: Final = 1.0
+"""Seconds until who waits looks for himself: first, and at the most, for he looks less often the longer he waits."""
 MANY: Final = 256
 """Of more that wait in one process, each looks less often, so that together they look no more often than these."""
 
@@ -152,9 +153,12 @@ class Leases:
             return
         with self._signals.listening(self._keys.lease(held.origin)) as heard:
             self._waiting += 1
+            pause = POLL
             try:
                 while (left := await self._left(held)) is not None:
-                    await _set_within(heard, min(POLL * max(1.0, self._waiting / MANY), left))
+                    pause_of_many = pause * max(1.0, self._waiting / MANY)
+                    if not await _set_within(heard, min(pause_of_many, left)):
+                        pause = max(pause, min(2 * pause, LAST_POLL))
             finally:
                 self._waiting -= 1
 
@@ -207,14 +211,15 @@ class Leases:
             self._renewing = None
 
 
-async def _set_within(event: asyncio.Event, seconds: float) -> None:
-    """Wait for an event, though not for long, and clear it."""
+async def _set_within(event: asyncio.Event, seconds: float) -> bool:
+    """Wait for an event, though not for long, and clear it. Returns whether it came."""
     try:
         async with asyncio.timeout(seconds):
             await event.wait()
     except TimeoutError:
-        return
+        return False
     event.clear()
+    return True
 
 
 def _pass_over(reply: asyncio.Future[bytes]) -> None:
