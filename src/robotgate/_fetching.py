@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator
+from functools import partial
 from inspect import CORO_CREATED, getcoroutinestate
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -96,7 +97,7 @@ class PageFetcher:
             return Response(
                 status=response.status,
                 headers=response.headers,
-                url=response.url.__str__,
+                url=partial(str, response.url),
                 history=page.history,
                 body=body,
                 waited=page.waited,

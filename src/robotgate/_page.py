@@ -80,7 +80,7 @@ class PageRequest:
     max_redirects: int | None
     """None does not follow any."""
     is_bare: bool
-    """Whether no options were given: there are but ours."""
+    """Whether no options were given, so that all there are is ours."""
     has_left_origin: bool = False
 
     @property

@@ -6,7 +6,7 @@ import codecs
 import json
 import re
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Final, Generic, TypeVar, overload
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
@@ -39,9 +39,9 @@ class _WorkedOut(Generic[_Value]):
     else of making a response.
     """
 
-    def __init__(self, slot: str, kind: type[_Value]) -> None:
-        self._slot = slot
-        self._kind = kind
+    def __set_name__(self, owner: type[Response], name: str) -> None:
+        self._name = name
+        self._slot = f"_{name}"
 
     @overload
     def __get__(self, response: None, owner: type[Response]) -> Never: ...
@@ -50,11 +50,11 @@ class _WorkedOut(Generic[_Value]):
     def __get__(self, response: Response | None, owner: type[Response]) -> _Value:
         if response is None:
             # Whoever asks the class, as `dataclass` does, learns that there is no default.
-            raise AttributeError(f"{owner.__name__} objects have one")
+            raise AttributeError(f"{owner.__name__}.{self._name} is a field of its instances")
         given: _Value | Callable[[], _Value] = getattr(response, self._slot)
-        if isinstance(given, self._kind):
+        if not callable(given):
             return given
-        value = cast("Callable[[], _Value]", given)()
+        value: _Value = given()
         object.__setattr__(response, self._slot, value)
         return value
 
@@ -71,7 +71,7 @@ class Response:
 
     status: int
     headers: CIMultiDictProxy[str]
-    url: _WorkedOut[str] = _WorkedOut("_url", str)
+    url: _WorkedOut[str] = _WorkedOut()
     """Where the page was read from in the end, after redirects."""
     history: tuple[Hop, ...]
     """The answers that redirected here, first to last."""
@@ -81,7 +81,7 @@ class Response:
     """Seconds spent waiting for the hosts' turns, over all hops."""
     elapsed: float
     """Seconds from the moment the last hop was sent until its body was read."""
-    verdict: _WorkedOut[Verdict] = _WorkedOut("_verdict", Verdict)
+    verdict: _WorkedOut[Verdict] = _WorkedOut()
     """Why the last hop was allowed: a `Verdict`, the same at each look."""
 
     def __getstate__(self) -> dict[str, object]:

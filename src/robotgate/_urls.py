@@ -24,7 +24,7 @@ MAX_HOST_OCTETS: Final = 253
 
 _LABELS: Final = re.compile(r"[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*")
 _NUMERIC_LABEL: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
-PLAIN_URL: Final = re.compile(r"https?://[A-Za-z0-9_.-]++(?::[0-9]{1,4})?+(?:/[!-~]*+)?+")
+PLAIN_URL: Final = re.compile(r"https?://[A-Za-z0-9_.-]++(?::[0-9]{1,5})?+(?:/[!-~]*+)?+")
 """What most URLs are. Nothing below can be true of them, and looking for it takes longer than reading them."""
 CONTROL_OR_EDGE_BLANK: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]|^\s|\s$")
 DOUBTFUL_AUTHORITY: Final = re.compile(

@@ -370,6 +370,7 @@ async def test_closing_waits_for_no_store(duty: str, *, is_learnt: bool) -> None
     assert {type(outcome) for outcome in outcomes} == {GateClosedError}
 
 
+# In the days of the last five, rules once made room for others while the store was asked about their host.
 @pytest.mark.parametrize("seed", [*range(40), 591, 807, 845, 887, 1417])
 async def test_no_wait_is_shortened_whatever_fails(seed: int) -> None:
     """A store that fails at this and that now and then: every gap is kept, everybody is answered, all is well after."""
