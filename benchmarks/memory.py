@@ -186,7 +186,7 @@ def _waiters(sizes: Sizes) -> Table:
             for name, of, what in rows
         ),
         note="A waiter is a task in `async with gate.turn(url)`: its task, its coroutines and its place are counted. "
-        "A lane is let go of ten seconds after its politeness has been served.",
+        "A lane is let go of ten seconds after its last visit, or once its politeness is served if that is later.",
     )
 
 

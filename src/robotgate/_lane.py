@@ -58,7 +58,7 @@ class Lane:
         new_member: makes the member of an origin.
         max_slots: what a connection pool grants a host at most; None where there is no such limit.
         arrivals: numbers all who come, to whichever lane.
-        look_later: asks `is_over` after so many seconds: of a lane that nobody waits in any more.
+        look_later: asks `look` after so many seconds: of a lane that nobody waits in any more.
     """
 
     __slots__ = (
@@ -196,12 +196,13 @@ class Lane:
         """Whether a lane made of what the store knows would be as good: nobody is here, and the host is due."""
         return self._is_idle and self._pacer.served_at() - now <= CLOCK_GRAIN
 
-    def is_over(self) -> bool:
-        """Whether nobody came since `look_later` was asked, or came and left; one that is not goes on."""
+    def look(self) -> bool:
+        """Look whether the lane is over: nobody needs it any more. One that is not will be looked at again."""
         self._is_lingering = False
-        if self.is_spare(self._clock.now()):
+        now = self._clock.now()
+        if self.is_spare(now):
             return True
-        self.pump()
+        self._linger(now)
         return False
 
     def can_spare(self, member: Member, now: float) -> bool:

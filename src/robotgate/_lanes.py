@@ -80,7 +80,7 @@ class Lanes:
         self._loading: set[asyncio.Timeout] = set()
         self._idle = Reminders(self._look_at)
         # Bound once, not for each lane.
-        self._make_member, self._look_later = self._new_member, self._idle.remind
+        self._bound_new_member, self._look_later = self._new_member, self._idle.remind
         self._is_closed = False
 
     def __len__(self) -> int:
@@ -107,7 +107,7 @@ class Lanes:
                 state=state or HostState(),
                 members=self._members_of(pace_key),
                 blocked_by=self._blocked_by,
-                new_member=self._make_member,
+                new_member=self._bound_new_member,
                 max_slots=self._max_slots,
                 arrivals=self._arrivals,
                 clock=self._clock,
@@ -363,7 +363,7 @@ class Lanes:
 
     def _look_at(self, lane: Lane) -> None:
         """Drop a lane that nobody needs any more."""
-        if self._lanes.get(lane.pace_key) is lane and lane.is_over():
+        if self._lanes.get(lane.pace_key) is lane and lane.look():
             del self._lanes[lane.pace_key]
             lane.retire()
             self._forget(lane.pace_key)

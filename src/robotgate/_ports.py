@@ -181,7 +181,10 @@ class ReportingStore(Store, Protocol):
 
 @runtime_checkable
 class NewsStore(Store, Protocol):
-    """A store that tells all who wait for a lease as soon as its holder has saved a record: few then need it still."""
+    """A store whose lease need not be waited for once somebody has saved a record: few need it then.
+
+    Ours alone so far: no public port.
+    """
 
     def lease_or_news(self, origin: Origin) -> AbstractAsyncContextManager[bool]:
         """As `lease`, and True for whoever has the right.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 GRAIN: Final = 1.0
-"""Seconds by which a reminder may come late, and never early."""
+"""Seconds by which a reminder may come late. It never comes early, unless it is later than `LONGEST_TIMER`."""
 
 Thing = TypeVar("Thing")
 
@@ -61,9 +61,12 @@ class Reminders(Generic[Thing]):
         now = asyncio.get_running_loop().time()
         try:
             while self._ticks and self._ticks[0] * GRAIN <= now:
-                things = self._due[self._ticks[0]]
+                tick = self._ticks[0]
+                things = self._due[tick]
                 while things:
                     self._look(things.pop())
-                del self._due[heappop(self._ticks)]
+                # Whoever looks may have closed us.
+                if self._due.pop(tick, None) is not None:
+                    heappop(self._ticks)
         finally:
             self._set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -35,8 +36,7 @@ from robotgate._status import STATUS_TABLE, Outcome
 from robotgate._urls import ROBOTS_PATH, Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-    from contextlib import AbstractAsyncContextManager
+    from collections.abc import AsyncIterator, Callable, Coroutine
 
     from robotgate._bound import Bound
     from robotgate._eviction import Eviction
@@ -89,9 +89,7 @@ class RobotsKeeper:
         self._options = options
         self._clock = clock
         self._store = store
-        self._lease: Callable[[Origin], AbstractAsyncContextManager[bool | None]] = (
-            store.lease_or_news if isinstance(store, NewsStore) else store.lease
-        )
+        self._news = store if isinstance(store, NewsStore) else None
         self._lanes = lanes
         self._reader = RobotsReader(
             identity=options.identity,
@@ -315,9 +313,19 @@ class RobotsKeeper:
             record = await self._loaded(origin, before)
             if record is not None and self._is_good_enough(record, after):
                 return await self._learn_loaded(record)
-            async with self._lease(origin) as is_ours:
-                if is_ours is not False:
+            async with self._lease(origin, after) as is_ours:
+                if is_ours:
                     return await self._refresh_alone(origin, flight, before, after)
+
+    @asynccontextmanager
+    async def _lease(self, origin: Origin, after: float) -> AsyncIterator[bool]:
+        """The right to ask, and True; False where there is news instead, unless none would do."""
+        if self._news is None or after == math.inf:
+            async with self._store.lease(origin):
+                yield True
+        else:
+            async with self._news.lease_or_news(origin) as is_ours:
+                yield is_ours
 
     async def _refresh_alone(
         self, origin: Origin, flight: Flight, before: RobotsRecord | None, after: float

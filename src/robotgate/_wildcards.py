@@ -166,7 +166,9 @@ def _behind_first_slash(pattern: str) -> str:
 
 def _without_query(texts: tuple[str, ...]) -> tuple[str, ...]:
     """Those that a target without a query may hold."""
-    return tuple(text for text in texts if "?" not in text) if "?" in "".join(texts) else texts
+    plain = tuple(text for text in texts if "?" not in text)
+    # The same tuple twice takes no room.
+    return texts if len(plain) == len(texts) else plain
 
 
 _ByNeedle: TypeAlias = dict[str, str | tuple[str, ...]]

@@ -155,6 +155,22 @@ def test_response_has_a_verdict_or_what_works_it_out() -> None:
     assert response(b"", None).verdict is VERDICT
 
 
+def test_response_puts_its_url_into_words_when_somebody_looks() -> None:
+    """Once, as its verdict."""
+    asked: list[str] = []
+
+    def in_words() -> str:
+        asked.append("http://site.example/there")
+        return asked[-1]
+
+    page = replace(response(b"", None), url=in_words)
+    assert asked == []
+    assert page.url is page.url
+    assert [page.url] == asked
+    unseen = replace(page, url=lambda: "http://site.example/")
+    assert pickle.loads(pickle.dumps(unseen)).url == "http://site.example/"
+
+
 def test_response_needs_a_verdict() -> None:
     """It has no default."""
     facts = {field.name: getattr(response(b"", None), field.name) for field in fields(Response)}

@@ -130,7 +130,7 @@ OURS = {"User-Agent": "ExampleBot/1.0", "From": "bot@example.org"}
 async def test_headers_that_the_session_has_already(
     web: Web, headers: dict[str, str] | list[tuple[str, str]], *, raises: bool
 ) -> None:
-    """Ours are sent, each once; and what the session makes of a bad status holds for the page, not for a hop."""
+    """Ours are sent, each once; and the session's own rule for a bad status holds."""
     web.redirect(PAGE, f"{SITE}/there")
     web.serve(f"{SITE}/there", status=404)
     async with (
@@ -146,6 +146,18 @@ async def test_headers_that_the_session_has_already(
         assert visit.headers.getall("User-Agent") == ["ExampleBot/1.0"]
         assert visit.headers.getall("From") == ["bot@example.org"]
     assert web.visit(PAGE).headers.get("Accept-Language") == dict(headers).get("Accept-Language")
+
+
+async def test_bad_status_is_heard_before_the_session_raises_for_it(web: Web) -> None:
+    """The session would raise before anybody has seen the response: a 503 would be no block."""
+    web.serve(PAGE, status=503, headers={"Retry-After": "100"})
+    async with (
+        aiohttp.ClientSession(connector=web.connector(), headers=OURS, raise_for_status=True) as session,
+        RobotGate("ExampleBot/1.0", contact="bot@example.org", session=session, delay=0) as gate,
+    ):
+        with pytest.raises(aiohttp.ClientResponseError, match="503"):
+            await gate.fetch(PAGE)
+        assert gate.host(PAGE).blocked_until_at is not None
 
 
 async def test_headers_that_the_session_loses_while_a_page_waits(web: Web) -> None:

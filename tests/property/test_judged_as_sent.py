@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import string
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from yarl import URL
 
@@ -52,6 +52,11 @@ def test_cutting_and_looking_at_once_says_the_same(target: str) -> None:
         assert written.groups() == (ORIGIN, target)
 
 
+@example("http", "a.example", "", "/a ")
+@example("http", "a.example", "", "/a\tb")
+@example("http", "a.example", "", "/a\x7f")
+@example("http", "a.example\\", "", "/a")
+@example("http", "a[.example", "", "/a")
 @given(
     st.sampled_from(["http", "https", "HTTP", "ftp"]), AUTHORITIES, st.sampled_from(["", "?", "#"]), TARGETS
 )
