@@ -89,6 +89,20 @@ async def test_news_of_an_outage(fleet: Fleet) -> None:
     await two.get(delay=DELAY)
 
 
+async def test_end_that_does_not_arrive_is_kept_wherever_ends_are_kept_by_then(fleet: Fleet) -> None:
+    """What is on its way may fail after all that is kept has been sent once more."""
+    one = await fleet.join(patience=0.2)
+    await one.get(delay=DELAY)
+    one.begin(delay=DELAY)
+    publishing = one.store._turns.publishing
+    fleet.server.pause()
+    one.end(delay=DELAY)
+    publishing._finish_all()
+    assert publishing.news == 0
+    await lose(fleet)
+    await until(lambda: publishing.news == 1)
+
+
 async def test_closing_while_lost_tells_what_nobody_heard(
     fleet: Fleet, caplog: pytest.LogCaptureFixture
 ) -> None:
