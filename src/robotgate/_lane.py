@@ -58,7 +58,7 @@ class Lane:
         new_member: makes the member of an origin.
         max_slots: what a connection pool grants a host at most; None where there is no such limit.
         arrivals: numbers all who come, to whichever lane.
-        look_later: asks `look` after so many seconds: of a lane that nobody waits in any more.
+        look_later: has the lane of a pace key asked to `look` after so many seconds: nobody waits in it any more.
     """
 
     __slots__ = (
@@ -97,7 +97,7 @@ class Lane:
         store: Visits,
         listeners: Listeners,
         losses: Losses,
-        look_later: Callable[[Lane, float], None],
+        look_later: Callable[[str, float], None],
     ) -> None:
         self.pace_key = pace_key
         self.members = members
@@ -400,7 +400,7 @@ class Lane:
         """Once nothing is left to do, be looked at in a while."""
         if not self._is_lingering and self._is_idle and not self._is_closed:
             self._is_lingering = True
-            self._look_later(self, max(self._pacer.served_at() - now, IDLE_LINGER))
+            self._look_later(self.pace_key, max(self._pacer.served_at() - now, IDLE_LINGER))
 
     def _look_after(self, member: Member, terms: Terms, wish: asyncio.Future[Place], *, now: float) -> None:
         """Whoever holds the grant while he waits for a place is told what others are told, and bars no robots.txt."""

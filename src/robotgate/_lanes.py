@@ -361,12 +361,13 @@ class Lanes:
         )
         return [(pace_key, members) for pace_key, members in named if members]
 
-    def _look_at(self, lane: Lane) -> None:
-        """Drop a lane that nobody needs any more."""
-        if self._lanes.get(lane.pace_key) is lane and lane.look():
-            del self._lanes[lane.pace_key]
+    def _look_at(self, pace_key: str) -> None:
+        """Drop a lane that nobody needs any more; it may be another by now than the one that asked for this."""
+        lane = self._lanes.get(pace_key)
+        if lane is not None and lane.look():
+            del self._lanes[pace_key]
             lane.retire()
-            self._forget(lane.pace_key)
+            self._forget(pace_key)
 
     def _forget(self, pace_key: str) -> None:
         """Let go of members that a new one would replace as well."""

@@ -243,7 +243,7 @@ class Turns:
     async def _admit(self, wish: Wish, arrival: int | None) -> tuple[Site, Admission]:
         # Rules that were asked for again on its account serve a request when its turn comes, though they be stale by
         # then: a delay can be longer than a file is fresh.
-        may_be_stale = False
+        may_be_stale = is_known_anew = False
         while True:
             site = self._keeper.fresh(wish.origin) or await self._unknown_site(wish)
             if not site.rules.allows(wish.target):
@@ -258,7 +258,11 @@ class Turns:
                 if plain is not None:
                     self._tell_began(wish)
                     return site, plain
-            # Rules may have made room for others while the store was asked; whoever waits in the lane keeps them there.
+            if site.key not in self._keeper.sites and not is_known_anew:
+                # Rules may have made room for others while the store was asked; by now there may be newer ones.
+                is_known_anew = True
+                continue
+            # What they ask of the host's speed goes with them. Whoever waits in the lane keeps them from going.
             self._keeper.keep(site)
             judged = Judged(self._keeper, wish, site, may_be_stale=may_be_stale)
             may_be_stale = True

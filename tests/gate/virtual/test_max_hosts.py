@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 from collections import Counter, defaultdict
 from contextlib import suppress
@@ -40,6 +41,7 @@ from robotgate import (
     PaceKey,
     TooSoonError,
 )
+from robotgate._lane import Lane
 
 if TYPE_CHECKING:
     from robotgate import RobotGate, Turn
@@ -478,3 +480,33 @@ async def test_what_a_site_asks_binds_whom_its_rules_let_pass_though_they_have_g
         assert [view.origin for view in gate.hosts()] == [OTHER.removesuffix("/page")]
         store.recover()
         assert await asyncio.gather(*coming) == [0.0, 3.0, 6.0]
+
+
+async def test_newer_rules_stand_though_somebody_is_on_his_way_with_older_ones() -> None:
+    """Both have gone from memory by the time he goes on: he is judged by what the store knows, as all are."""
+    store = FailingStore()
+    async with make_gate(scripted(), store=store, max_hosts=1) as gate:
+        gate.learn(PAGE, b"User-agent: *\nCrawl-delay: 3\n")
+        await settle()
+        store.hangs = {"load_host"}
+        coming = asyncio.create_task(visit(gate))
+        await settle()
+        gate.learn(OTHER, b"")
+        await asyncio.sleep(0.1)
+        gate.learn(PAGE, b"User-agent: *\nDisallow: /\n")
+        await settle()
+        gate.learn(OTHER, b"User-agent: *\nDisallow: /x\n")
+        assert [view.origin for view in gate.hosts()] == [OTHER.removesuffix("/page")]
+        store.recover()
+        with pytest.raises(DisallowedError):
+            await coming
+        assert not await gate.allowed(PAGE)
+
+
+async def test_lanes_that_made_room_are_gone() -> None:
+    """Not merely out of reach: no timer holds them."""
+    async with make_gate(everywhere(PRIVATE), delay=0.0, max_hosts=5) as gate:
+        for number in range(100):
+            await visit(gate, NOBODY.format(number))
+        gc.collect()
+        assert sum(type(thing) is Lane for thing in gc.get_objects()) <= 10
