@@ -219,7 +219,8 @@ async def test_block_is_written_at_once(path: Path) -> None:
                 if known is None:
                     begin(other, delay=0.0)
                     end(other, delay=0.0)
-        assert known.blocked_until_at == until_at
+        # Each has a clock of its own, set by the machine's when it was opened, which may be put right in between.
+        assert known.blocked_until_at == pytest.approx(until_at, abs=1.0)
 
 
 async def test_what_waited_to_be_written_undoes_nothing_of_who_came_and_went(
