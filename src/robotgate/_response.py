@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar, overload
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
+from robotgate._verdict import Verdict  # noqa: TC001  # The docs' type hints are worked out by it.
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Never
-
-    from robotgate._verdict import Verdict
 
 
 _Value = TypeVar("_Value")

@@ -167,7 +167,7 @@ class RedisStore:
         return self._leases.lease(origin)
 
     def lease_or_news(self, origin: Origin) -> AbstractAsyncContextManager[bool]:
-        """As `NewsStore` has it."""
+        """As `lease`, and True; False, and no right, for who had to wait while somebody saved a record."""
         self._check()
         return self._leases.lease_or_news(origin)
 
