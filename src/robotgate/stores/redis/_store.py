@@ -206,8 +206,7 @@ class RedisStore:
         Raises:
             StoreError: the server cannot be reached.
         """
-        if not self._is_open_here:
-            await self._opened()
+        await self._opened()
         return await self._turns.reserve(pace_key, slots=slots, delay=delay)
 
     def withdraw(self, pace_key: str) -> None:
@@ -344,11 +343,6 @@ class RedisStore:
         except StoreError:
             if not self._turns.is_alone:
                 raise
-
-    @property
-    def _is_open_here(self) -> bool:
-        """Whether `_opened` would find nothing to do, as for every turn but the first."""
-        return self._is_open and not self._is_closed and asyncio.get_running_loop() is self._loop
 
     def _renewed(self, bucket: int) -> None:
         """What the server knew of a bucket may be lost."""

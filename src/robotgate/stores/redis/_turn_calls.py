@@ -71,8 +71,6 @@ class TurnCalls:
         self._host_keys = [keys.hosts_of(bucket) for bucket in range(BUCKETS)]
         self._epoch_keys = [keys.epoch(bucket) for bucket in range(BUCKETS)]
         self._place_of = lru_cache(_MANY)(self._find_place)
-        self._heard_of, self._heard_at = 0.0, 0.0
-        """The server's time in the last reply, and ours when the first of its batch was looked at."""
         self._epochs: dict[int, float] = {}
 
     @property
@@ -159,10 +157,7 @@ class TurnCalls:
         _, told_at, epoch = DONE.unpack_from(reply)
         if epoch != self._epochs.get(bucket):
             self._take_in(bucket, epoch)
-        if told_at != self._heard_of:
-            # All calls of a batch happen at one instant there, and their replies have come together.
-            self._heard_of, self._heard_at = told_at, self._clock.now()
-        self.server.note(asked_at=asked_at, told_at=told_at, heard_at=self._heard_at)
+        self.server.note(asked_at=asked_at, told_at=told_at, heard_at=self._clock.now())
 
     def _take_in(self, bucket: int, epoch: float) -> None:
         is_known = bucket in self._epochs
