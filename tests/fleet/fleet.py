@@ -8,7 +8,7 @@ import os
 import signal
 from typing import TYPE_CHECKING, Final
 
-from tests.fleet.worker import Done, Fetched, Order, Ready, Said, run
+from tests.fleet.worker import GOT, Done, Fetched, Order, Ready, Said, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -49,7 +49,7 @@ class Worker:
     @property
     def failures(self) -> list[Fetched]:
         """Pages that it did not get."""
-        return [page for page in self.pages if page.outcome != "200"]
+        return [page for page in self.pages if page.outcome != GOT]
 
     @property
     def done(self) -> Done | None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 import time
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
-
-from aiohttp import web
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,7 +21,14 @@ BACKLOG: Final = 4096
 PATIENCE: Final = 60.0
 GRAIN: Final = 1e-6
 """Seconds; the readings of a clock are no closer."""
-_WORKER: Final = re.compile(r"ExampleBot/1\.(\d+)")
+HEAD_END: Final = b"\r\n\r\n"
+ANSWER: Final = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n" % len(ROBOTS_TXT)
+    + ROBOTS_TXT
+)
+_REQUEST_LINE: Final = re.compile(r"GET (\S+)")
+_HOST: Final = re.compile(r"^Host: ([^\r:]+)", re.MULTILINE | re.IGNORECASE)
+_WORKER: Final = re.compile(r"^User-Agent: ExampleBot/1\.(\d+)", re.MULTILINE | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +72,12 @@ class Site:
         self._longer = longer if longer is not None else {}
         self._asked: set[str] = set()
         self._arrival = asyncio.Event()
-        self._runner = web.ServerRunner(_Server(self._answer), shutdown_timeout=0.1)
+        self._server: asyncio.Server | None = None
 
     async def __aenter__(self) -> Self:
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0, backlog=BACKLOG).start()
-        self.port = int(self._runner.addresses[0][1])
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: _Connection(self), "127.0.0.1", 0, backlog=BACKLOG)
+        self.port = int(self._server.sockets[0].getsockname()[1])
         return self
 
     async def __aexit__(
@@ -80,7 +86,8 @@ class Site:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self._runner.cleanup()
+        if self._server is not None:
+            self._server.close()
 
     @property
     def robots_requests(self) -> Counter[str]:
@@ -124,31 +131,52 @@ class Site:
         """Those that the law forbids."""
         return [gap for gap in self.gaps() if gap.seconds < delay - GRAIN]
 
-    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        connection = request.protocol
-        came_at = connection.came_at if isinstance(connection, _Connection) else time.monotonic()
-        found = _WORKER.match(request.headers.get("User-Agent", ""))
-        worker = int(found[1]) if found else -1
-        self.under_way[worker] += 1
-        self._asked.add(request.path)
+    def asked(self, visit: Visit) -> float:
+        """Take in a request. Returns for how long its answer is to be waited for."""
+        self.under_way[visit.worker] += 1
+        self._asked.add(visit.path)
         self._arrival.set()
-        await asyncio.sleep(self._longer.get(request.path, self._takes))
-        self.under_way[worker] -= 1
-        # Noted though nobody may be there any more to whom it can be sent.
-        self.visits.append(Visit(request.host, request.path, worker, came_at, time.monotonic()))
-        return web.Response(body=ROBOTS_TXT)
+        return self._longer.get(visit.path, self._takes)
+
+    def answered(self, visit: Visit) -> None:
+        """Note a request whose answer is sent now, though nobody may be there any more to whom it can be sent."""
+        self.under_way[visit.worker] -= 1
+        self.visits.append(replace(visit, sent_at=time.monotonic()))
 
 
-class _Connection(web.RequestHandler):
-    """Notes when octets arrive: a handler runs only when all that arrived together has been parsed."""
+class _Connection(asyncio.Protocol):
+    """Reads GETs without a body, one after the other. No framework: what it took would be taken from the workers."""
 
-    __slots__ = ("came_at",)
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._received = b""
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        self.came_at = time.monotonic()
-        super().data_received(data)
+        came_at = time.monotonic()
+        self._received += data
+        while (end := self._received.find(HEAD_END)) >= 0:
+            head, self._received = self._received[:end], self._received[end + len(HEAD_END) :]
+            visit = _visit(head.decode("latin-1"), came_at)
+            seconds = self._site.asked(visit)
+            if seconds:
+                asyncio.get_running_loop().call_later(seconds, self._answer, visit)
+            else:
+                self._answer(visit)
+
+    def _answer(self, visit: Visit) -> None:
+        self._site.answered(visit)
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(ANSWER)
 
 
-class _Server(web.Server):
-    def __call__(self) -> web.RequestHandler:
-        return _Connection(self, loop=asyncio.get_running_loop())
+def _visit(head: str, came_at: float) -> Visit:
+    """A request, yet to be answered."""
+    path, host, worker = _REQUEST_LINE.match(head), _HOST.search(head), _WORKER.search(head)
+    assert path is not None
+    assert host is not None
+    return Visit(host[1], path[1], int(worker[1]) if worker else -1, came_at, math.inf)

@@ -9,7 +9,7 @@ import asyncio
 import random
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from aiohttp import ClientError, ClientSession, TCPConnector
 from tests.stores.crawl import Everywhere
@@ -38,6 +38,8 @@ class Order:
     lease: float = 60.0
     """For how long a turn or a robots.txt is its own if it is heard of no more: seconds."""
     patience: float = 30.0
+    tells_all: bool = True
+    """Whether it says of each page that it has ended, for whoever counts; else only of those that it did not get."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,8 @@ class Fetched:
 class Done:
     """It has no more pages, and has closed everything."""
 
+    pages: int
+    """That it got."""
     cpu: float
     """Seconds of processor time."""
     seconds: float
@@ -65,6 +69,8 @@ class Done:
 
 
 Said = Ready | Fetched | Done
+GOT: Final = "200"
+"""How a page ends that is got."""
 
 
 def run(order: Order, pipe: Connection) -> None:
@@ -91,17 +97,18 @@ async def _crawl(order: Order, pipe: Connection) -> None:
         ) as gate,
     ):
 
-        async def fetch(url: str) -> None:
+        async def fetch(url: str) -> str:
             try:
-                response = await gate.fetch(url)
+                outcome = str((await gate.fetch(url)).status)
             except ClientError as error:
-                pipe.send(Fetched(url, f"{type(error).__name__}: {error}"))
-            else:
-                pipe.send(Fetched(url, str(response.status)))
+                outcome = f"{type(error).__name__}: {error}"
+            if order.tells_all or outcome != GOT:
+                pipe.send(Fetched(url, outcome))
+            return outcome
 
-        await asyncio.gather(*map(fetch, _urls(order)))
+        outcomes = await asyncio.gather(*map(fetch, _urls(order)))
     await store.aclose()
-    pipe.send(Done(time.process_time() - cpu, time.monotonic() - began_at))
+    pipe.send(Done(outcomes.count(GOT), time.process_time() - cpu, time.monotonic() - began_at))
 
 
 def _urls(order: Order) -> list[str]:
