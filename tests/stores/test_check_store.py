@@ -212,7 +212,7 @@ class EverybodysTurn(BookedStore):
     """Asks nobody."""
 
     async def reserve(
-        self, pace_key: str, *, state: HostState, now: float, slots: int, delay: float
+        self, pace_key: str, *, state: HostState, now: float, slots: int, delay: float, waiting: int = 1
     ) -> Postponed | None:
         """Yes."""
         return None
@@ -248,10 +248,12 @@ class KeepsTheCancelled(BookedStore):
     """Has a slot for nobody."""
 
     async def reserve(
-        self, pace_key: str, *, state: HostState, now: float, slots: int, delay: float
+        self, pace_key: str, *, state: HostState, now: float, slots: int, delay: float, waiting: int = 1
     ) -> Postponed | None:
         """Whether or not anybody waits for the answer."""
-        return await asyncio.shield(super().reserve(pace_key, state=state, now=now, slots=slots, delay=delay))
+        return await asyncio.shield(
+            super().reserve(pace_key, state=state, now=now, slots=slots, delay=delay, waiting=waiting)
+        )
 
 
 class KeepsItsLease(BookedStore):
