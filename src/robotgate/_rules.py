@@ -16,7 +16,6 @@ from robotgate._verdict import Reason, Rule, RuleKind
 if TYPE_CHECKING:
     import re
     from collections.abc import Callable, Iterable, Iterator
-    from collections.abc import Set as AbstractSet
 
     from robotgate._speed import RequestRate, VisitTime
     from robotgate._urls import Origin
@@ -36,13 +35,9 @@ class Decision:
     """The best matching rule of the other kind, which lost; None where none matched."""
 
 
-SortedOut = tuple[
-    "tuple[set[str], set[str]]", "tuple[AbstractSet[str], AbstractSet[str]]", "AbstractSet[tuple[bool, str]]"
-]
+SortedOut = tuple[tuple[set[str], set[str]], tuple[set[str], set[str]], set[tuple[bool, str]]]
 """Of the Allow and of the Disallow rules, plain prefixes, then patterns in the normal form without escapes; of all
 others, whether it is a Disallow, and the pattern."""
-_NONE: Final = frozenset[str]()
-_NO_OTHERS: Final = frozenset[tuple[bool, str]]()
 
 
 class Source(Protocol):
@@ -89,23 +84,17 @@ class WrittenRules:
 
     def sorted_out(self) -> SortedOut:
         """As `Source.sorted_out`."""
-        found = RULE_LINE.findall(self._text())
-        disallow = {prefix for kind, prefix, _, _ in found if kind}
-        allow = {prefix for kind, prefix, _, _ in found if not kind}
-        allow.discard("")
-        disallow.discard("")
-        if len(allow) + len(disallow) == len(found):
-            return (allow, disallow), (_NONE, _NONE), _NO_OTHERS
-        normal = {(kind, pattern) for kind, _, pattern, _ in found if pattern}
-        patterns = (
-            {pattern for kind, pattern in normal if not kind},
-            {pattern for kind, pattern in normal if kind},
-        )
-        return (
-            (allow, disallow),
-            patterns,
-            {(bool(kind), text_of(other)) for kind, _, _, other in found if other},
-        )
+        prefixes: tuple[set[str], set[str]] = set(), set()
+        patterns: tuple[set[str], set[str]] = set(), set()
+        others: set[tuple[bool, str]] = set()
+        for kind, prefix, pattern, other in RULE_LINE.findall(self._text()):
+            if prefix:
+                prefixes[kind != ""].add(prefix)
+            elif pattern:
+                patterns[kind != ""].add(pattern)
+            elif other:
+                others.add((kind != "", text_of(other)))
+        return prefixes, patterns, others
 
     def __iter__(self) -> Iterator[Rule]:
         """All rules in their order."""

@@ -20,9 +20,10 @@ _KEYS_TRIED: Final = 8
 
 def split_pattern(pattern: str) -> tuple[str, bool, bool]:
     """What a match begins with, whether it may go on after that, and whether it must hold more to match."""
-    head, star, rest = pattern.removesuffix("$").partition("*")
-    is_open = bool(star) or not pattern.endswith("$")
-    return head, is_open, bool(rest.strip("*"))
+    head, star, rest = pattern.partition("*")
+    if star:
+        return head, True, rest.removesuffix("$").strip("*") != ""
+    return head.removesuffix("$"), not head.endswith("$"), False
 
 
 def wildcard_matches(pattern: str, target: str) -> bool:
@@ -145,23 +146,16 @@ def _one_text(patterns: Sequence[str]) -> tuple[list[str], list[str], list[str]]
     at_end: list[str] = []
     others: list[str] = []
     for pattern in patterns:
-        text = _behind_first_slash(pattern)
-        end = text.removesuffix("$")
-        if not end or "*" in end or not pattern.isascii():
+        # What begins with no slash cannot stand at the first one.
+        is_behind_it = pattern.startswith("/*") or (pattern.startswith("*") and not pattern.startswith("*/"))
+        text = pattern.partition("*")[2] if is_behind_it else ""
+        if not text or "*" in text or text == "$" or not pattern.isascii():
             others.append(pattern)
-        elif end == text:
-            anywhere.append(text)
+        elif text.endswith("$"):
+            at_end.append(text[:-1])
         else:
-            at_end.append(end)
+            anywhere.append(text)
     return anywhere, at_end, others
-
-
-def _behind_first_slash(pattern: str) -> str:
-    """What of a pattern is to be found behind a target's first slash, wherever; empty where that would not be all."""
-    if pattern.startswith("/*"):
-        return pattern[2:]
-    # What begins with no slash cannot stand at the first one.
-    return pattern[1:] if pattern.startswith("*") and not pattern.startswith("*/") else ""
 
 
 def _without_query(texts: tuple[str, ...]) -> tuple[str, ...]:
