@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from robotgate._errors import StoreError
+from robotgate.stores.redis._keys import HOSTS_AT_HAND
 from robotgate.stores.redis._line import packed, pieces_of
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 MAX_CALLS: Final = 200
 MAX_BYTES: Final = 100_000
-"""Of one batch: the server does nothing else while it runs one. A call that is longer goes alone."""
+"""Of the arguments of one batch: the server does nothing else while it runs one. A call that is longer goes alone."""
 
 
 class Call(NamedTuple):
@@ -82,7 +83,7 @@ class Waiting:
         calls = self._calls
         while calls and len(taken) < MAX_CALLS:
             call = calls[0]
-            size += sum(map(len, call.keys)) + len(call.argument)
+            size += len(call.argument)
             if size > MAX_BYTES and taken:
                 break
             taken.append(calls.popleft())
@@ -114,7 +115,7 @@ def script_load(script: Script) -> bytes:
     return packed((b"SCRIPT", b"LOAD", script.source))
 
 
-@lru_cache(4096)
+@lru_cache(HOSTS_AT_HAND)
 def _packed_keys(keys: tuple[bytes, ...]) -> bytes:
     """The keys of one call, as they are sent: a turn at a host is two calls at the least."""
     return b"".join(pieces_of(keys))

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 BUCKETS: Final = 256
 FLEET_BUCKET: Final = 0
 """Where what belongs to the fleet as a whole is."""
+HOSTS_AT_HAND: Final = 4096
+"""Whose keys are kept ready, for a turn is two calls at the least."""
 
 
 def bucket_of(name: str) -> int:

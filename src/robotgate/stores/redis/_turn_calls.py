@@ -6,7 +6,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
-from robotgate.stores.redis._keys import BUCKETS, FLEET_BUCKET, text
+from robotgate.stores.redis._keys import BUCKETS, FLEET_BUCKET, HOSTS_AT_HAND, text
 from robotgate.stores.redis._script import load
 from robotgate.stores.redis._server_clock import ServerClock
 from robotgate.stores.redis._wire import DONE, HEAD, Flag, Operation
@@ -35,9 +35,6 @@ COMMANDS: Final = (
 )
 """The commands that the script calls. Without INFO it works, but takes whatever is missing to have been visited now,
 and does not see a restart."""
-
-_MANY: Final = 4096
-"""Hosts whose keys are kept, for a turn is two calls at the least."""
 
 
 class TurnCalls:
@@ -70,7 +67,7 @@ class TurnCalls:
         self._keep = keep
         self._host_keys = [keys.hosts_of(bucket) for bucket in range(BUCKETS)]
         self._epoch_keys = [keys.epoch(bucket) for bucket in range(BUCKETS)]
-        self._place_of = lru_cache(_MANY)(self._find_place)
+        self._place_of = lru_cache(HOSTS_AT_HAND)(self._find_place)
         self._epochs: dict[int, float] = {}
 
     @property
@@ -157,7 +154,8 @@ class TurnCalls:
         _, told_at, epoch = DONE.unpack_from(reply)
         if epoch != self._epochs.get(bucket):
             self._take_in(bucket, epoch)
-        self.server.note(asked_at=asked_at, told_at=told_at, heard_at=self._clock.now())
+        if not self.server.knows(asked_at=asked_at, told_at=told_at):
+            self.server.note(asked_at=asked_at, told_at=told_at, heard_at=self._clock.now())
 
     def _take_in(self, bucket: int, epoch: float) -> None:
         is_known = bucket in self._epochs
