@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
 GRACE: Final = 0.25
 LEAST_POLL: Final = 0.02
-STRETCH: Final = 1.0
-FORESEEN: Final = 2.0
-"""Seconds, all of them."""
+"""Seconds, both."""
 LENGTHENING: Final = 1.25
 """These as in ``turns.lua``."""
 
@@ -35,9 +33,6 @@ class Place:
 
     since: float
     asks_at: float
-    waiting: int
-    stretch_at: float | None = None
-    """When the first of the turns began that it has one after the other."""
 
 
 @dataclass(slots=True)
@@ -47,85 +42,51 @@ class Line:
     state: HostState = field(default_factory=HostState)
     taken_at: float | None = None
     """Since when a request is under way."""
-    taken_by: int | None = None
-    claim: Place | None = None
-    """The place of whoever has it under way, or had the last."""
     reckons: bool = False
     """Whether those who wait allow for how long requests have taken, besides the delay."""
     took: float | None = None
     """Seconds that requests take at the least, where others wait; None while nobody reckons."""
     places: dict[int, Place] = field(default_factory=dict)
 
-    def reserve(self, worker: int, *, delay: float, now: float, waiting: int) -> float | None:
+    def reserve(self, worker: int, *, delay: float, now: float) -> float | None:
         """When to ask again; None is go."""
-        before = self._before(worker, delay=delay, now=now)
+        rank = self._rank_of(worker, delay=delay, now=now)
         at = max(now, self.state.next_allowed_at)
         if self.taken_at is not None:
             # It could end now, and the delay counts from its end.
             at = max(at, now + max(delay, LEAST_POLL))
-        place = self.places.get(worker, Place(now, now, waiting))
-        place.waiting = waiting
-        if not before and at - now <= CLOCK_GRAIN:
+        if rank == 0 and at - now <= CLOCK_GRAIN:
             self.places.pop(worker, None)
-            if place.stretch_at is None:
-                place.stretch_at = now
-            self.taken_at, self.taken_by, self.claim = now, worker, place
+            self.taken_at = now
             self._visit(now, delay)
             return None
-        place.asks_at = at + self._wait(before, worker, delay=delay, at=at)
-        self.places[worker] = place
-        return place.asks_at
-
-    def withdraw(self, worker: int) -> None:
-        """Nobody waits there any more."""
-        self.places.pop(worker, None)
-        if self.claim is not None and self.taken_by == worker:
-            self.claim.waiting = 1
+        again_at = at + rank * (delay + (self.took or 0.0))
+        self.places.setdefault(worker, Place(now, again_at)).asks_at = again_at
+        return again_at
 
     def finish(self, state: HostState) -> None:
         """The request is over; the instants of the state are those of its end."""
-        worker, claim = self.taken_by, self.claim
         ended_at = state.last_visit_at or 0.0
         if self.reckons and self.places and self.taken_at is not None:
             took = max(ended_at - self.taken_at, 0.0)
             self.took = took if self.took is None else min(took, LENGTHENING * self.took)
-        self.taken_at = self.taken_by = self.claim = None
+        self.taken_at = None
         self.state = replace(merged(self.state, state), visits=self.state.visits)
-        if worker is None or claim is None or claim.waiting == 1 or claim.stretch_at is None:
-            return
-        if self.state.next_allowed_at < claim.stretch_at + STRETCH:
-            claim.asks_at, claim.waiting = self.state.next_allowed_at, claim.waiting - 1
-            self.places[worker] = claim
 
     def _visit(self, now: float, delay: float) -> None:
         visits = self.state.visits + 1
         self.state = replace(self.state, last_visit_at=now, next_allowed_at=now + delay, visits=visits)
 
-    def _wait(self, before: list[Place], worker: int, *, delay: float, at: float) -> float:
-        wait = 0.0
-        for place in before:
-            wait += _busy(place.waiting, place.stretch_at, delay=delay, at=at + wait, least=delay)
-        claim = self.claim
-        if claim is not None and self.taken_by != worker and claim.waiting > 1:
-            wait += _busy(claim.waiting - 1, claim.stretch_at, delay=delay, at=at, least=0.0)
-        return min(wait, len(before) * delay + FORESEEN) + len(before) * (self.took or 0.0)
-
-    def _before(self, worker: int, *, delay: float, now: float) -> list[Place]:
+    def _rank_of(self, worker: int, *, delay: float, now: float) -> int:
         latest = now - min(GRACE, max(delay, LEAST_POLL))
         for name, place in list(self.places.items()):
             if place.asks_at < latest:
                 del self.places[name]
         own = self.places.get(worker)
-        return [
-            place
+        return sum(
+            name != worker and (own is None or (place.since, name) < (own.since, worker))
             for name, place in self.places.items()
-            if name != worker and (own is None or (place.since, name) < (own.since, worker))
-        ]
-
-
-def _busy(waiting: int, stretch_at: float | None, *, delay: float, at: float, least: float) -> float:
-    stretch_ends_at = (at if stretch_at is None else stretch_at) + STRETCH
-    return min(waiting * delay, max(stretch_ends_at - at, least))
+        )
 
 
 class Server:
@@ -171,15 +132,13 @@ class ModelStore(MemoryStore):
         self._sending: asyncio.Task[None] | None = None
 
     async def reserve(
-        self, pace_key: str, *, state: HostState, now: float, slots: int, delay: float, waiting: int = 1
+        self, pace_key: str, *, state: HostState, now: float, slots: int, delay: float
     ) -> Postponed | None:
         """As the script has it, for one request at a time."""
         if slots != 1:
             raise NotImplementedError("the law is only modelled for one request at a time")
         line = self._server.lines[pace_key]
-        again_at = await self._ask(
-            lambda at: line.reserve(self._worker, delay=delay, now=at, waiting=waiting)
-        )
+        again_at = await self._ask(lambda at: line.reserve(self._worker, delay=delay, now=at))
         return None if again_at is None else Postponed(line.state, again_at)
 
     def withdraw(self, pace_key: str) -> None:
@@ -187,7 +146,7 @@ class ModelStore(MemoryStore):
         line = self._server.lines[pace_key]
 
         def leave(_at: float) -> None:
-            line.withdraw(self._worker)
+            line.places.pop(self._worker, None)
 
         self._ask(leave)
 

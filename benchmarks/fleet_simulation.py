@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     Deal: TypeAlias = Callable[[str], int]
 
 DELAY: Final = 1.0
-"""Seconds, unless told otherwise."""
 ROBOTS_LATENCY: Final = 0.2
 PER_CALL: Final = 10e-6
 PER_BATCH: Final = 20e-6
@@ -52,7 +51,6 @@ class Host:
 
     url: str
     found_at: float
-    delay: float
     latencies: tuple[float, ...]
     visits: list[tuple[float, float]] = field(default_factory=list)
     """When each page was begun, and ended."""
@@ -60,7 +58,7 @@ class Host:
     @property
     def ideal_end_at(self) -> float:
         """When its last response ends if nothing but the delay is waited for."""
-        return self.found_at + ROBOTS_LATENCY + len(self.latencies) * self.delay + sum(self.latencies)
+        return self.found_at + ROBOTS_LATENCY + len(self.latencies) * DELAY + sum(self.latencies)
 
     @property
     def ended_at(self) -> float:
@@ -88,14 +86,13 @@ class Outcome:
     real: float
 
 
-def hosts_of(count: int, pages: int, found_in: float, delay: float, seed: int = 9309) -> list[Host]:
+def hosts_of(count: int, pages: int, found_in: float, seed: int = 9309) -> list[Host]:
     """Sites with responses of 0.2 s in the median."""
     chance = random.Random(seed)
     return [
         Host(
             url=f"https://{number}.site.example",
             found_at=number * found_in / count,
-            delay=delay,
             latencies=tuple(round(min(chance.lognormvariate(-1.6, 1.0), 30.0), 3) for _ in range(pages)),
         )
         for number in range(count)
@@ -115,8 +112,7 @@ async def crawl(hosts: Sequence[Host], workers: int, deal: Deal, *, reckons: boo
     """Visit every page of every host."""
     loop, began = asyncio.get_running_loop(), time.perf_counter()
     server = Server(per_call=PER_CALL, per_batch=PER_BATCH, way=WAY, reckons=reckons)
-    delay = hosts[0].delay
-    gates = [open_gate(server, worker, max_hosts=len(hosts), delay=delay) for worker in range(workers)]
+    gates = [open_gate(server, worker, max_hosts=len(hosts)) for worker in range(workers)]
     for gate in gates:
         await gate.__aenter__()
     async with asyncio.TaskGroup() as tasks:
@@ -140,12 +136,12 @@ async def crawl(hosts: Sequence[Host], workers: int, deal: Deal, *, reckons: boo
     )
 
 
-def open_gate(server: Server, worker: int, *, max_hosts: int, delay: float) -> RobotGate:
+def open_gate(server: Server, worker: int, *, max_hosts: int) -> RobotGate:
     """One of the fleet's."""
     return RobotGate(
         "ExampleBot/1.0",
         contact="bot@example.org",
-        delay=delay,
+        delay=DELAY,
         concurrency=100_000,
         clock=VirtualClock(),
         store=ModelStore(server, worker, max_hosts=max_hosts),
@@ -165,10 +161,10 @@ def by_owner(workers: int) -> Deal:
     return lambda url: int(owner(url, members))
 
 
-def simulate(hosts: Sequence[Host], workers: int, deal: Deal, *, reckons: bool) -> Outcome:
+def simulate(shape: tuple[int, int], found_in: float, workers: int, deal: Deal, *, reckons: bool) -> Outcome:
     """One fleet, from its beginning to its end."""
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        return runner.run(crawl(hosts, workers, deal, reckons=reckons))
+        return runner.run(crawl(hosts_of(*shape, found_in), workers, deal, reckons=reckons))
 
 
 def show(workers: int, name: str, outcome: Outcome) -> None:
@@ -199,12 +195,11 @@ def main() -> None:
     parser.add_argument(
         "--reckons", action="store_true", help="whoever waits allows for how long requests have taken"
     )
-    parser.add_argument("--delay", type=float, default=DELAY, metavar="SECONDS")
     options = parser.parse_args()
     print(describe("robotgate"))
     for shape, found_in in ((options.few, 0.0), (options.many, MANY_FOUND_IN)):
         hosts, pages = shape
-        print(f"\n{hosts:,} hosts x {pages} pages, found within {found_in:g} s, {options.delay:g} s apart\n")
+        print(f"\n{hosts:,} hosts x {pages} pages, found within {found_in:g} s, {DELAY:g} s apart\n")
         print(
             "| workers | pages go to | calls a turn | turns/s | Redis works | "
             "later than ideal, median | most | smallest gap, s | real s |"
@@ -212,9 +207,7 @@ def main() -> None:
         print("|" + 9 * "---|")
         for workers in options.workers if not found_in else options.workers[-1:]:
             for name, deal in (("anybody", shared(workers)), ("the owner", by_owner(workers))):
-                outcome = simulate(
-                    hosts_of(hosts, pages, found_in, options.delay), workers, deal, reckons=options.reckons
-                )
+                outcome = simulate((hosts, pages), found_in, workers, deal, reckons=options.reckons)
                 show(workers, name, outcome)
 
 

@@ -30,10 +30,6 @@ class Book:
         self.under_way: Counter[str] = Counter()
         self.questions: list[tuple[float, bool]] = []
         """When a slot was asked for, and whether it was had."""
-        self.waiting: list[int] = []
-        """How many were said to wait, whenever a slot was had."""
-        self.withdrawn: list[str] = []
-        """Where nobody was said to wait any more."""
 
 
 class BookedStore(MemoryStore):
@@ -53,7 +49,7 @@ class BookedStore(MemoryStore):
         self.fails = fails
 
     async def reserve(
-        self, pace_key: str, *, state: HostState, now: float, slots: int, delay: float, waiting: int = 1
+        self, pace_key: str, *, state: HostState, now: float, slots: int, delay: float
     ) -> Postponed | None:
         """Take a slot that is free and due."""
         await asyncio.sleep(self.takes)
@@ -68,7 +64,6 @@ class BookedStore(MemoryStore):
         if again_at is None:
             booked = book.hosts[pace_key] = replace(merged(known, state), visits=known.visits + 1)
             book.reserved[pace_key] += 1
-            book.waiting.append(waiting)
         try:
             await asyncio.sleep(self.takes)
         except asyncio.CancelledError:
@@ -83,7 +78,6 @@ class BookedStore(MemoryStore):
 
     def withdraw(self, pace_key: str) -> None:
         """There is no line: whoever asks first has the slot."""
-        self.book.withdrawn.append(pace_key)
 
     def begin_visit(self, pace_key: str, state: HostState) -> None:
         """A request is sent."""

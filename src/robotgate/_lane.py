@@ -515,8 +515,7 @@ class Lane:
         left = None if deadline_at is None else max(deadline_at - now, STORE_PATIENCE)
         try:
             async with asyncio.timeout(left) as self._question:
-                waiting = 1 + len(self._queue)
-                is_reserved = await self._pacer.reserve(slots=self._slots, waiting=waiting, now=now)
+                is_reserved = await self._pacer.reserve(slots=self._slots, now=now)
             return is_reserved and self._is_still_due(member, terms, before)
         except TimeoutError as error:
             refusal = self._out_of_patience(member)

@@ -43,7 +43,6 @@ class Pacer:
 
     __slots__ = (
         "_again_at",
-        "_is_expected",
         "_limiter",
         "_losses",
         "_members",
@@ -74,8 +73,6 @@ class Pacer:
         self._losses = losses
         self._reserved: HostState | None = None
         self._again_at: float | None = None
-        self._is_expected = False
-        """Whether the store reckons with another question."""
         self._limiter: AsyncLimiter | None = None
         self.heeds_latency = False
         """Whether the delay grows with the time that responses take."""
@@ -196,7 +193,7 @@ class Pacer:
         """What is wrong with the store, if it says itself that it is lost and that turns wait for it."""
         return self._losses.away
 
-    async def reserve(self, *, slots: int, waiting: int, now: float) -> bool:
+    async def reserve(self, *, slots: int, now: float) -> bool:
         """Ask all who share the store for the next start. If the answer is no, the state tells when to ask again.
 
         What was reserved either begins, or is given back.
@@ -207,24 +204,21 @@ class Pacer:
         delay = self.spacing.delay_at(now)
         state = _pacing.begun(self.state, now=now, spacing=self.spacing)
         try:
-            known = await self._store.reserve(
-                self._pace_key, state=state, now=now, slots=slots, delay=delay, waiting=waiting
-            )
+            known = await self._store.reserve(self._pace_key, state=state, now=now, slots=slots, delay=delay)
         except StoreError as error:
             self._losses.begin(Task.REMEMBER, error)
             raise
         if known is None:
-            self._reserved, self._again_at, self._is_expected = state, None, waiting > 1
+            self._reserved, self._again_at = state, None
             return True
-        self._is_expected = True
         self.state = _pacing.merged(self.state, known.state)
         self._again_at = max(known.again_at, now + LEAST_RETRY)
         return False
 
     def withdraw(self) -> None:
         """Nobody waits any more who would ask again."""
-        if self._is_expected:
-            self._again_at, self._is_expected = None, False
+        if self._again_at is not None:
+            self._again_at = None
             self._store.withdraw(self._pace_key)
 
     def give_back(self) -> None:

@@ -109,7 +109,7 @@ class Visits(Protocol):
         ...
 
     async def reserve(
-        self, pace_key: str, *, state: HostState, now: float, slots: int, delay: float, waiting: int = 1
+        self, pace_key: str, *, state: HostState, now: float, slots: int, delay: float
     ) -> Postponed | None:
         """Take one of a host's slots, if it is due as far as all processes know. Cancelled, it leaves nothing taken.
 
@@ -118,8 +118,6 @@ class Visits(Protocol):
             now: the gate's time, in seconds since the epoch, at which the host has to be due.
             slots: how many requests may be under way at the host; with one, the delay counts from its end.
             delay: seconds between visits.
-            waiting: how many requests wait for the host here, this one included: the store may let some of them go one
-                after the other before it is another process's turn.
 
         Returns:
             None when a slot was taken and the request may be sent now. `begin_visit` tells that it is. `end_visit`

@@ -25,7 +25,7 @@ class Unshared:
         self.remember_host = self.begin_visit = self.end_visit = store.remember_host
 
     async def reserve(
-        self, pace_key: str, *, state: HostState, now: float, slots: int, delay: float, waiting: int = 1
+        self, pace_key: str, *, state: HostState, now: float, slots: int, delay: float
     ) -> Postponed | None:
         """Yes: who asks knows all that there is to know."""
 

@@ -34,25 +34,21 @@ class Worker:
     """Questions asked so far."""
     _reserved: dict[str, list[HostState]] = field(default_factory=dict)
 
-    async def ask(
-        self, host: str = HOST, *, slots: int = 1, delay: float = 0.1, waiting: int = 1
-    ) -> Postponed | None:
+    async def ask(self, host: str = HOST, *, slots: int = 1, delay: float = 0.1) -> Postponed | None:
         """Ask once."""
         self.asks += 1
         now = self.clock.now()
         state = _pacing.begun(self._known(host), now=now, spacing=Spacing(floor=delay))
-        answer = await self.store.reserve(
-            host, state=state, now=now, slots=slots, delay=delay, waiting=waiting
-        )
+        answer = await self.store.reserve(host, state=state, now=now, slots=slots, delay=delay)
         if answer is None:
             self._reserved.setdefault(host, []).append(state)
         return answer
 
-    async def get(self, host: str = HOST, *, slots: int = 1, delay: float = 0.1, waiting: int = 1) -> float:
+    async def get(self, host: str = HOST, *, slots: int = 1, delay: float = 0.1) -> float:
         """Ask, whenever it is told to, until it may go. Returns when."""
         async with asyncio.timeout(PATIENCE):
             while True:
-                answer = await self.ask(host, slots=slots, delay=delay, waiting=waiting)
+                answer = await self.ask(host, slots=slots, delay=delay)
                 if answer is None:
                     return self.clock.now()
                 await asyncio.sleep(max(answer.again_at - self.clock.now(), 0.0))
@@ -92,10 +88,10 @@ class Worker:
         self.store.end_visit(host, replace(state, visits=state.visits - 1))
 
     async def visit(
-        self, host: str = HOST, *, delay: float = 0.1, seconds: float = 0.0, waiting: int = 1
+        self, host: str = HOST, *, delay: float = 0.1, seconds: float = 0.0
     ) -> tuple[float, float]:
         """A whole visit, one at a time. Returns when it began and ended."""
-        await self.get(host, delay=delay, waiting=waiting)
+        await self.get(host, delay=delay)
         began_at = self.begin(host, delay=delay)
         await asyncio.sleep(seconds)
         return began_at, self.end(host, delay=delay)

@@ -212,7 +212,7 @@ class EverybodysTurn(BookedStore):
     """Asks nobody."""
 
     async def reserve(
-        self, pace_key: str, *, state: HostState, now: float, slots: int, delay: float, waiting: int = 1
+        self, pace_key: str, *, state: HostState, now: float, slots: int, delay: float
     ) -> Postponed | None:
         """Yes."""
         return None
@@ -248,12 +248,10 @@ class KeepsTheCancelled(BookedStore):
     """Has a slot for nobody."""
 
     async def reserve(
-        self, pace_key: str, *, state: HostState, now: float, slots: int, delay: float, waiting: int = 1
+        self, pace_key: str, *, state: HostState, now: float, slots: int, delay: float
     ) -> Postponed | None:
         """Whether or not anybody waits for the answer."""
-        return await asyncio.shield(
-            super().reserve(pace_key, state=state, now=now, slots=slots, delay=delay, waiting=waiting)
-        )
+        return await asyncio.shield(super().reserve(pace_key, state=state, now=now, slots=slots, delay=delay))
 
 
 class KeepsItsLease(BookedStore):

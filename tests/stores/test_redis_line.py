@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from robotgate.stores.redis import RedisStore
 
 GRACE: Final = 0.25
-STRETCH: Final = 1.0
-"""As the script has them."""
+"""As the script has it."""
 GRAIN: Final = 1e-5
 
 
@@ -165,106 +164,6 @@ async def test_longer_delay_is_not_starved(fleet: Fleet) -> None:
         hurrying.cancel()
         await asyncio.wait({hurrying})
     assert turns >= 2
-
-
-async def visits_of(
-    worker: Worker, count: int, *, delay: float, seconds: float = 0.0
-) -> list[tuple[float, float]]:
-    """So many visits by one worker, which comes as its lane does: when the host is due as far as it knows."""
-    visits: list[tuple[float, float]] = []
-    for left in range(count, 0, -1):
-        visits.append(await worker.visit(delay=delay, seconds=seconds, waiting=left))
-        await asyncio.sleep(delay)
-    return visits
-
-
-async def test_stretch(fleet: Fleet) -> None:
-    """Who has waited has his turns one after the other, for a question each, and then goes whoever stood behind him;
-    that one is told to come when they will be over.
-    """
-    delay = 0.1
-    first, second = await fleet.join(), await fleet.join()
-    await first.get(delay=delay, waiting=4)
-    answer = await second.ask(delay=delay, waiting=4)
-    assert answer is not None
-    assert answer.again_at - second.clock.now() > 3 * delay
-    began_at = first.begin(delay=delay)
-    firsts = [(began_at, first.end(delay=delay))]
-    await asyncio.sleep(delay)
-    ones, others = await asyncio.gather(visits_of(first, 3, delay=delay), visits_of(second, 4, delay=delay))
-    firsts += ones
-    check_gaps([*firsts, *others], delay)
-    assert max(firsts) < min(others)
-    # Each may come a hair too soon.
-    assert first.asks <= 2 * 4
-    assert second.asks <= 2 * 4 + 2
-
-
-async def test_stretch_has_an_end(fleet: Fleet) -> None:
-    """However many wait at one worker, another waits no longer for them than a stretch, and then has one itself."""
-    delay = 0.15
-    first, second = await fleet.join(), await fleet.join()
-    ones, others = await asyncio.gather(visits_of(first, 12, delay=delay), visits_of(second, 12, delay=delay))
-    check_gaps([*ones, *others], delay)
-    order = sorted([(began_at, 1) for began_at, _ in ones] + [(began_at, 2) for began_at, _ in others])
-    stretches = [
-        [began_at for began_at, _ in turns] for _, turns in itertools.groupby(order, lambda turn: turn[1])
-    ]
-    assert len(stretches) >= 4
-    assert all(turns[-1] - turns[0] < STRETCH for turns in stretches[:-1])
-
-
-async def test_long_delays_have_no_stretch(fleet: Fleet) -> None:
-    """As ever: in turn."""
-    first, second = await fleet.join(), await fleet.join()
-    await first.visit(delay=STRETCH, waiting=9)
-    await first.heard()
-    assert await second.ask(delay=STRETCH, waiting=9) is not None
-    again = await first.ask(delay=STRETCH, waiting=8)
-    assert again is not None
-    assert again.again_at - first.clock.now() > 1.5 * STRETCH
-
-
-async def test_stretch_that_is_withdrawn(fleet: Fleet) -> None:
-    """Nobody waits for turns that nobody wants any more."""
-    delay = 0.3
-    first, second = await fleet.join(), await fleet.join()
-    await first.get(delay=delay, waiting=3)
-    first.store.withdraw(HOST)
-    await first.heard()
-    answer = await second.ask(delay=delay)
-    assert answer is not None
-    assert answer.again_at - second.clock.now() <= delay
-    first.begin(delay=delay)
-    ended_at = first.end(delay=delay)
-    await first.heard()
-    assert await second.get(delay=delay) - ended_at <= delay + 0.1
-
-
-async def test_stretch_of_the_dead(fleet: Fleet) -> None:
-    """Who has more turns to come and never does costs the others a moment, once."""
-    delay = 0.1
-    dead, other = await fleet.join(), await fleet.join()
-    await dead.visit(delay=delay, waiting=9)
-    await dead.heard()
-    began_at = other.clock.now()
-    await other.visit(delay=delay)
-    assert other.clock.now() - began_at <= 9 * delay + GRACE
-    began_at = other.clock.now()
-    await other.visit(delay=delay)
-    assert other.clock.now() - began_at <= delay + 0.1
-
-
-async def test_stretch_with_several_slots(fleet: Fleet) -> None:
-    """Where several requests may be under way, nobody keeps the host for himself."""
-    first, second = await fleet.join(), await fleet.join()
-    await first.get(slots=2, delay=0.1, waiting=9)
-    first.begin(delay=0.1)
-    first.end(slots=2, delay=0.1)
-    await first.heard()
-    answer = await second.ask(slots=2, delay=0.1)
-    assert answer is not None
-    assert answer.again_at - second.clock.now() <= 0.1
 
 
 @pytest.mark.parametrize("seed", range(3))

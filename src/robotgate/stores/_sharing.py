@@ -155,7 +155,7 @@ class Sharing:
         self._behind.remember(pace_key, state)
 
     async def reserve(
-        self, pace_key: str, *, state: HostState, now: float, slots: int, delay: float, waiting: int = 1
+        self, pace_key: str, *, state: HostState, now: float, slots: int, delay: float
     ) -> Postponed | None:
         """As `SharedStore.reserve`."""
         ahead = now - monotonic()

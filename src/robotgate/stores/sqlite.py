@@ -213,7 +213,7 @@ class SQLiteStore:
         return self._sharing.is_shared
 
     async def reserve(
-        self, pace_key: str, *, state: HostState, now: float, slots: int, delay: float, waiting: int = 1
+        self, pace_key: str, *, state: HostState, now: float, slots: int, delay: float
     ) -> Postponed | None:
         """Take one of a host's slots, if it is due as far as all processes know. Cancelled, it leaves nothing taken.
 

@@ -94,35 +94,6 @@ async def test_robots_txt_is_reserved_too() -> None:
         assert [had for _, had in book.questions].count(True) == 3
 
 
-async def test_how_many_wait_is_told() -> None:
-    """With each question: the request that it is asked for, and all that wait behind it by then."""
-    book = Book()
-    async with make_gate(store=BookedStore(book)) as gate:
-        await visits(known(gate), 4)
-        assert book.waiting == [1, 3, 2, 1]
-        assert book.withdrawn == []
-
-
-async def test_who_waits_no_more_is_told() -> None:
-    """Once: when the last of those of whom the store was told has gone, and not when they have had their turns."""
-    book = Book()
-    async with make_gate(store=BookedStore(book)) as gate:
-        known(gate)
-        await visit(gate)
-        first, *waiting = [asyncio.create_task(visit(gate, takes=5.0)) for _ in range(3)]
-        await asyncio.sleep(2.0)
-        waiting[0].cancel()
-        await settle()
-        assert book.withdrawn == []
-        waiting[1].cancel()
-        await settle()
-        assert book.withdrawn == ["a.example"]
-        assert await first == 1.0
-        assert await visit(gate) == 7.0
-        assert book.waiting == [1, 3, 1]
-        assert book.withdrawn == ["a.example"]
-
-
 async def test_block_of_one_keeps_the_other_away() -> None:
     """What a 429 says is known at the next reservation, wherever that is made."""
     book = Book()

@@ -199,7 +199,7 @@ class RedisStore:
         return True
 
     async def reserve(
-        self, pace_key: str, *, state: HostState, now: float, slots: int, delay: float, waiting: int = 1
+        self, pace_key: str, *, state: HostState, now: float, slots: int, delay: float
     ) -> Postponed | None:
         """Take one of a host's slots, if it is due as far as all processes know. Cancelled, it leaves nothing taken.
 
@@ -207,7 +207,7 @@ class RedisStore:
             StoreError: the server cannot be reached.
         """
         await self._opened()
-        return await self._turns.reserve(pace_key, slots=slots, delay=delay, waiting=waiting)
+        return await self._turns.reserve(pace_key, slots=slots, delay=delay)
 
     def withdraw(self, pace_key: str) -> None:
         """Our place in the host's line is somebody else's."""

@@ -120,7 +120,7 @@ class Turns:
         answer = self._told(await self.calls.of_host(Operation.LOAD, pace_key))
         return None if answer.status == Status.MISSING else answer.state
 
-    async def reserve(self, pace_key: str, *, slots: int, delay: float, waiting: int) -> Postponed | None:
+    async def reserve(self, pace_key: str, *, slots: int, delay: float) -> Postponed | None:
         """As `SharedStore.reserve`."""
         while True:
             turn = self.open.new(pace_key, slots=slots, delay=delay, at=self._clock.now())
@@ -128,7 +128,7 @@ class Turns:
                 return self._alone.reserve(turn, self.memory.states.get(pace_key, HostState()))
             asked = monotonic()
             try:
-                answer = await self._ask_for(turn, waiting)
+                answer = await self._ask_for(turn)
             except StoreError:
                 if not self.is_alone:
                     raise
@@ -205,8 +205,8 @@ class Turns:
             state = self.memory.states.get(turn.pace_key)
             self._end(turn, state, state, now)
 
-    async def _ask_for(self, turn: OpenTurn, waiting: int) -> Told:
-        body = RESERVE.pack(turn.slots, turn.delay, self._lease, waiting)
+    async def _ask_for(self, turn: OpenTurn) -> Told:
+        body = RESERVE.pack(turn.slots, turn.delay, self._lease)
         reply = self.calls.of_host(Operation.RESERVE, turn.pace_key, body, turn=turn.id)
         if reply.done():
             # The server has been lost for long: nothing was asked of it.

@@ -10,8 +10,8 @@ from robotgate._pacing import HostState
 
 HEAD: Final = Struct("<BB16sd")
 """Operation, flags, worker and turn, seconds to keep what nobody hears of."""
-RESERVE: Final = Struct("<dddd")
-"""Slots, delay, lease, waiting."""
+RESERVE: Final = Struct("<ddd")
+"""Slots, delay, lease."""
 TURN: Final = Struct("<ddddd")
 """Delay, lease, reserved_at, began_at, next_after."""
 FINISH: Final = Struct("<ddddd")

@@ -9,7 +9,7 @@
 -- The layouts of what comes in and goes out stand in `_wire.py`, too; a test holds the two together.
 
 local HEAD = '<BBc16d'          -- operation, flags, worker and turn, seconds to keep what nobody hears of
-local RESERVE = '<dddd'         -- slots, delay, lease, waiting
+local RESERVE = '<ddd'          -- slots, delay, lease
 local TURN = '<ddddd'           -- delay, lease, reserved_at, began_at, next_after
 local FINISH = '<ddddd'         -- delay, ended_at, next_after, bytes_read, latency
 local STATE = '<dddddddd'       -- last, next, blocked_at, blocked_until, failures, visits, bytes_read, latency
@@ -17,17 +17,15 @@ local DONE = '<Bdd'             -- status, now, epoch
 local TOLD = '<Bddd'            -- status, now, epoch, again_at; a state follows
 local BEAT = '<Bdddd'           -- status, now, epoch, workers, evicts
 local HOST = '<BBHHd'           -- kept only here: layout, is known, how many turns and places, kept_until; then all of these
--- kept only here: a turn, reserved_at, expires_at, delay, began_at, last and next before it, since, stretch_at, waiting
-local HELD = '<c16ddddddddd'
--- kept only here: worker, since when in the line, when he asks again, his delay, stretch_at, waiting
-local PLACE = '<c8ddddd'
+local HELD = '<c16dddddd'       -- kept only here: a turn, reserved_at, expires_at, delay, began_at, last and next before it
+local PLACE = '<c8ddd'          -- kept only here: worker, since when in the line, when he asks again, and his delay
 local EPOCH = '<dd'             -- kept only here: at, kept_until; the server's run follows
 local HEAD_SIZE = 26
 local HOST_SIZE = 14
 local STATE_SIZE = 64
-local HELD_SIZE = 88
-local PLACE_SIZE = 48
-local LAYOUT = 2                -- of a host; who finds another reads nothing in it
+local HELD_SIZE = 64
+local PLACE_SIZE = 32
+local LAYOUT = 1                -- of a host; who finds another reads nothing in it
 
 local ESTABLISHED, EVICTING, UNUSED, LEAVING, LOOKING = 1, 2, 4, 8, 16
 local GO, WAIT, MISSING = 0, 1, 2
@@ -40,8 +38,6 @@ local AGREEMENT = 2             -- seconds that an established fleet has to tell
 local GRACE = 0.25              -- seconds for which a place is kept, at the most, whose holder does not come
 local LEAST_POLL, MOST_POLL, POLLS = 0.02, 1, 4
 local KEPT_ENOUGH = 0.99        -- of the time to keep a host: only below, it is begun anew, for that costs a lot
-local STRETCH = 1               -- seconds within which a worker's turns may follow one another while others wait
-local FORESEEN = 2              -- seconds of stretches that are reckoned with, at the most: who is in them may leave
 local WORKER_GONE = 5           -- seconds after a worker's last sign of life
 
 local pack, unpack, max, min, floor = struct.pack, struct.unpack, math.max, math.min, math.floor
@@ -146,24 +142,21 @@ local function read(key)
   }
   local from = HOST_SIZE + STATE_SIZE + 1
   for _ = 1, turns do
-    local id, reserved_at, expires_at, delay, began_at, last, next, since, stretch_at, waiting =
-      unpack(HELD, octets, from)
+    local id, reserved_at, expires_at, delay, began_at, last, next = unpack(HELD, octets, from)
     from = from + HELD_SIZE
     if expires_at <= now then
       visit(host.state, expires_at, delay)
     else
       host.turns[id] = {
         reserved_at = reserved_at, expires_at = expires_at, delay = delay, began_at = began_at,
-        last = last, next = next, since = since, stretch_at = stretch_at, waiting = waiting,
+        last = last, next = next,
       }
     end
   end
   for _ = 1, places do
-    local worker, since, asks_at, delay, stretch_at, waiting = unpack(PLACE, octets, from)
+    local worker, since, asks_at, delay = unpack(PLACE, octets, from)
     from = from + PLACE_SIZE
-    host.places[worker] = {
-      since = since, asks_at = asks_at, delay = delay, stretch_at = stretch_at, waiting = waiting,
-    }
+    host.places[worker] = {since = since, asks_at = asks_at, delay = delay}
   end
   return host
 end
@@ -175,14 +168,12 @@ local function save(host, keep)
   for id, turn in pairs(host.turns) do
     turns = turns + 1
     rest = rest .. pack(
-      HELD, id, turn.reserved_at, turn.expires_at, turn.delay, turn.began_at, turn.last, turn.next,
-      turn.since, turn.stretch_at, turn.waiting)
+      HELD, id, turn.reserved_at, turn.expires_at, turn.delay, turn.began_at, turn.last, turn.next)
     until_at = max(until_at, turn.expires_at + turn.delay)
   end
   for worker, place in pairs(host.places) do
     places = places + 1
-    rest = rest .. pack(
-      PLACE, worker, place.since, place.asks_at, place.delay, place.stretch_at, place.waiting)
+    rest = rest .. pack(PLACE, worker, place.since, place.asks_at, place.delay)
     until_at = max(until_at, place.asks_at)
   end
   host.octets = octets_of(s)
@@ -204,22 +195,12 @@ end
 
 -- The line ----------------------------------------------------------------------------------------------------------
 
--- A worker whose turn has come may have several, one after the other, as long as they begin within a stretch: each that
--- had to wait in the line would cost everybody a question. Of short delays there are many in a stretch, of long ones one.
--- For how many seconds from an instant on, at which he may begin, his stretch keeps the host busy, and no longer.
-local function busy(claim, waiting, delay, at, least)
-  local began_at = claim.stretch_at == NEVER and at or claim.stretch_at
-  return min(waiting * delay, max(began_at + STRETCH - at, least))
-end
-
--- Of how many who come first it is to be awaited that they come, and how long all of them take at the least. How long
--- their requests take is not guessed: who comes too late leaves the host idle, who comes too soon only asks once more.
---
--- Who does not come when he said is passed over, and soon has to queue again: so one that has died costs the others
--- little, and whoever comes in time is never overtaken. The longer somebody has waited, the longer he is waited for: one
--- that is far from here is always a little late, and has his turn all the same.
-local function line_before(host, worker, delay, at)
-  local own, rank, expected, wait = host.places[worker], 0, 0, 0
+-- How many others come first, and of how many of them it is to be awaited that they come. Who does not come when he
+-- said is passed over, and soon has to queue again: so one that has died costs the others little, and whoever comes in
+-- time is never overtaken. The longer somebody has waited, the longer he is waited for: one that is far from here is
+-- always a little late, and has his turn all the same.
+local function rank_of(host, worker, delay)
+  local own, rank, expected = host.places[worker], 0, 0
   for name, place in pairs(host.places) do
     local late = now - place.asks_at
     local patience = max(delay, LEAST_POLL, (now - place.since) / POLLS)
@@ -230,7 +211,6 @@ local function line_before(host, worker, delay, at)
       or (place.since == own.since and name < worker)
     ) then
       rank = rank + 1
-      wait = wait + busy(place, place.waiting, delay, at + wait, delay)
       -- Who asks later leaves the host to whoever is here; but not if he keeps a longer delay, for then his turn
       -- would never come.
       if late >= 0 or place.delay > delay then
@@ -238,12 +218,7 @@ local function line_before(host, worker, delay, at)
       end
     end
   end
-  for id, turn in pairs(host.turns) do
-    if id:sub(1, 8) ~= worker and turn.waiting > 1 then
-      wait = wait + busy(turn, turn.waiting - 1, delay, at, 0)
-    end
-  end
-  return expected, min(wait, rank * delay + FORESEEN)
+  return rank, expected
 end
 
 -- The first instant at which a turn could begin, as far as is known now.
@@ -283,7 +258,7 @@ local function told(head, host, status, again_at)
 end
 
 local function reserve(head, key, argument)
-  local slots, delay, lease, waiting = unpack(RESERVE, argument, HEAD_SIZE + 1)
+  local slots, delay, lease = unpack(RESERVE, argument, HEAD_SIZE + 1)
   local host, worker = read(key), head.worker
   if host.turns[head.id] then
     -- Its answer was lost.
@@ -294,18 +269,15 @@ local function reserve(head, key, argument)
     visit(host.state, now, delay)
   end
   host.is_known = host.is_known or host.state.last ~= NEVER
-  local at, expected, wait = earliest(host, head.epoch, slots, delay), 0, 0
-  local place = host.places[worker] or {since = now, stretch_at = NEVER}
-  place.waiting, place.delay = slots == 1 and waiting or 1, delay
+  local at, rank, expected = earliest(host, head.epoch, slots, delay), 0, 0
   if delay > 0 then
-    expected, wait = line_before(host, worker, delay, max(at, now))
+    rank, expected = rank_of(host, worker, delay)
   end
   if expected == 0 and at - now <= CLOCK_GRAIN then
     local s = host.state
     host.places[worker] = nil
     host.turns[head.id] = {
       reserved_at = now, expires_at = now + lease, delay = delay, began_at = NEVER, last = s.last, next = s.next,
-      since = place.since, stretch_at = place.stretch_at == NEVER and now or place.stretch_at, waiting = place.waiting,
     }
     visit(s, now, delay)
     s.visits = s.visits + 1
@@ -313,9 +285,12 @@ local function reserve(head, key, argument)
     save(host, head.keep)
     return told(head, host, GO)
   end
-  local again_at = max(at, now) + wait
+  -- Whoever is before us takes the delay at the least. How long their requests take is not guessed: who comes too late
+  -- leaves the host idle, who comes too soon only asks once more.
+  local again_at = max(at, now) + rank * delay
   if delay > 0 then
-    place.asks_at = again_at
+    local place = host.places[worker] or {since = now}
+    place.asks_at, place.delay = again_at, delay
     host.places[worker] = place
   end
   save(host, head.keep)
@@ -326,8 +301,7 @@ end
 local function hold(head, key, argument)
   local delay, lease, reserved_at, began_at = unpack(TURN, argument, HEAD_SIZE + 1)
   local host = read(key)
-  local turn = host.turns[head.id]
-    or {last = UNKNOWN, next = UNKNOWN, since = now, stretch_at = now, waiting = 1}
+  local turn = host.turns[head.id] or {last = UNKNOWN, next = UNKNOWN}
   turn.reserved_at, turn.began_at = reserved_at, began_at
   turn.expires_at, turn.delay = now + lease, max(delay, turn.delay or 0)
   host.turns[head.id] = turn
@@ -344,7 +318,6 @@ local function began(head, key, argument)
   local host, at = read(key), min(began_at, now)
   local turn = host.turns[head.id] or {
     reserved_at = reserved_at, expires_at = now + lease, delay = delay, last = UNKNOWN, next = UNKNOWN,
-    since = now, stretch_at = now, waiting = 1,
   }
   turn.began_at = at
   host.turns[head.id] = turn
@@ -393,26 +366,14 @@ local function finish(head, key, argument)
     visit(s, min(ended_at, now), max(delay, next_after))
     host.is_known = true
   end
-  if turn and turn.waiting > 1 and s.next < turn.stretch_at + STRETCH then
-    host.places[head.worker] = {
-      since = turn.since, asks_at = s.next, delay = turn.delay, stretch_at = turn.stretch_at, waiting = turn.waiting - 1,
-    }
-  end
   save(host, head.keep)
   return done(head)
 end
 
 local function withdraw(head, key)
-  local host, is_news = read(key), false
+  local host = read(key)
   if host.places[head.worker] then
-    host.places[head.worker], is_news = nil, true
-  end
-  for id, turn in pairs(host.turns) do
-    if id:sub(1, 8) == head.worker and turn.waiting > 1 then
-      turn.waiting, is_news = 1, true
-    end
-  end
-  if is_news then
+    host.places[head.worker] = nil
     save(host, head.keep)
   end
   return done(head)
