@@ -59,16 +59,3 @@ def test_what_is_old_is_forgotten() -> None:
         clock.note(asked_at=at - 0.5, told_at=at - 50.0, heard_at=at + 0.5)
     assert clock.here(60.0) == pytest.approx(110.5)
     assert clock.there(110.0) == pytest.approx(60.5)
-
-
-def test_what_came_together_is_told_once() -> None:
-    """Of replies that name one instant the first tells most; of the others those that were asked for later than any."""
-    clock = ServerClock()
-    assert not clock.knows(asked_at=100.0, told_at=50.0)
-    clock.note(asked_at=100.0, told_at=50.0, heard_at=100.1)
-    assert clock.knows(asked_at=100.0, told_at=50.0)
-    assert clock.knows(asked_at=99.9, told_at=50.0)
-    assert not clock.knows(asked_at=100.05, told_at=50.0)
-    assert not clock.knows(asked_at=100.0, told_at=50.01)
-    clock.restart()
-    assert not clock.knows(asked_at=100.0, told_at=50.0)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MAX_CALLS: Final = 200
 MAX_BYTES: Final = 100_000
-"""Of the arguments of one batch: the server does nothing else while it runs one. A call that is longer goes alone."""
+"""Of one batch: the server does nothing else while it runs one. A call that is longer goes alone."""
 
 
 class Call(NamedTuple):
@@ -83,7 +83,7 @@ class Waiting:
         calls = self._calls
         while calls and len(taken) < MAX_CALLS:
             call = calls[0]
-            size += len(call.argument)
+            size += sum(map(len, call.keys)) + len(call.argument)
             if size > MAX_BYTES and taken:
                 break
             taken.append(calls.popleft())

@@ -25,7 +25,6 @@ class ServerClock:
         "_lower",
         "_most",
         "_since_at",
-        "_told_at",
         "ahead",
         "is_known",
     )
@@ -38,17 +37,9 @@ class ServerClock:
         self._least = self._earlier_least = 0.0
         self._most = self._earlier_most = 0.0
         self._since_at = 0.0
-        self._told_at = 0.0
-
-    def knows(self, *, asked_at: float, told_at: float) -> bool:
-        """Whether a reply tells nothing that was not told by the one before it: they came together, most likely, and
-        this one was asked for no later than others that took as long.
-        """
-        return told_at == self._told_at and asked_at - told_at <= self._least
 
     def note(self, *, asked_at: float, told_at: float, heard_at: float) -> None:
         """Take in a reply: when it was asked for and heard of by our clock, and the server's time in it."""
-        self._told_at = told_at
         least, most = asked_at - told_at, heard_at - told_at
         is_of_window = 0 <= heard_at - self._since_at < WINDOW
         if self.is_known and is_of_window and least <= self._least and most >= self._most:
@@ -69,7 +60,6 @@ class ServerClock:
     def restart(self) -> None:
         """Forget all: it is another server, or may be."""
         self.is_known = False
-        self._told_at = 0.0
 
     def here(self, at: float) -> float:
         """An instant of the server by our clock, not too early."""

@@ -154,8 +154,7 @@ class TurnCalls:
         _, told_at, epoch = DONE.unpack_from(reply)
         if epoch != self._epochs.get(bucket):
             self._take_in(bucket, epoch)
-        if not self.server.knows(asked_at=asked_at, told_at=told_at):
-            self.server.note(asked_at=asked_at, told_at=told_at, heard_at=self._clock.now())
+        self.server.note(asked_at=asked_at, told_at=told_at, heard_at=self._clock.now())
 
     def _take_in(self, bucket: int, epoch: float) -> None:
         is_known = bucket in self._epochs
