@@ -7,6 +7,8 @@ from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from tests.heads import Heads
+
 from benchmarks._client import serving
 
 if TYPE_CHECKING:
@@ -81,32 +83,16 @@ def _answer(content_type: bytes, body: bytes) -> bytes:
     return head + body
 
 
-class _Plain(asyncio.Protocol):
-    """Reads GETs without a body, one after the other."""
-
+class _Plain(Heads):
     def __init__(self, robots: bytes, page: bytes, asked: Counter[str]) -> None:
+        super().__init__()
         self._robots = robots
         self._page = page
         self._asked = asked
-        self._received = b""
-        self._transport: asyncio.Transport | None = None
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        if isinstance(transport, asyncio.Transport):
-            self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        received = self._received + data if self._received else data
-        while (end := received.find(b"\r\n\r\n")) >= 0:
-            head, received = received[:end], received[end + 4 :]
-            self._answer(head)
-        self._received = received
-
-    def _answer(self, head: bytes) -> None:
-        if self._transport is None:
-            return
+    def asked(self, head: bytes) -> None:
         if head.startswith(b"GET /robots.txt "):
             self._asked[head.lower().partition(b"\r\nhost: ")[2].partition(b"\r\n")[0].decode()] += 1
-            self._transport.write(self._robots)
+            self.answer(self._robots)
         else:
-            self._transport.write(self._page)
+            self.answer(self._page)

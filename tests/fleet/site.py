@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import re
 import time
 from collections import Counter, defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
+
+from tests.heads import Heads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,7 +23,6 @@ BACKLOG: Final = 4096
 PATIENCE: Final = 60.0
 GRAIN: Final = 1e-6
 """Seconds; the readings of a clock are no closer."""
-HEAD_END: Final = b"\r\n\r\n"
 ANSWER: Final = (
     b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n" % len(ROBOTS_TXT)
     + ROBOTS_TXT
@@ -131,52 +132,46 @@ class Site:
         """Those that the law forbids."""
         return [gap for gap in self.gaps() if gap.seconds < delay - GRAIN]
 
-    def asked(self, visit: Visit) -> float:
-        """Take in a request. Returns for how long its answer is to be waited for."""
-        self.under_way[visit.worker] += 1
-        self._asked.add(visit.path)
+    def asked(self, path: str, worker: int) -> float:
+        """Take in a request. Returns for how many seconds its answer is to be waited for."""
+        self.under_way[worker] += 1
+        self._asked.add(path)
         self._arrival.set()
-        return self._longer.get(visit.path, self._takes)
+        return self._longer.get(path, self._takes)
 
     def answered(self, visit: Visit) -> None:
         """Note a request whose answer is sent now, though nobody may be there any more to whom it can be sent."""
         self.under_way[visit.worker] -= 1
-        self.visits.append(replace(visit, sent_at=time.monotonic()))
+        self.visits.append(visit)
 
 
-class _Connection(asyncio.Protocol):
-    """Reads GETs without a body, one after the other. No framework: what it took would be taken from the workers."""
-
+class _Connection(Heads):
     def __init__(self, site: Site) -> None:
+        super().__init__()
         self._site = site
-        self._received = b""
-        self._transport: asyncio.Transport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._came_at = 0.0
 
     def data_received(self, data: bytes) -> None:
-        came_at = time.monotonic()
-        self._received += data
-        while (end := self._received.find(HEAD_END)) >= 0:
-            head, self._received = self._received[:end], self._received[end + len(HEAD_END) :]
-            visit = _visit(head.decode("latin-1"), came_at)
-            seconds = self._site.asked(visit)
-            if seconds:
-                asyncio.get_running_loop().call_later(seconds, self._answer, visit)
-            else:
-                self._answer(visit)
+        self._came_at = time.monotonic()
+        super().data_received(data)
 
-    def _answer(self, visit: Visit) -> None:
-        self._site.answered(visit)
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(ANSWER)
+    def asked(self, head: bytes) -> None:
+        path, host, worker = _read(head.decode("latin-1"))
+        seconds = self._site.asked(path, worker)
+        end = partial(self._end, host, path, worker, self._came_at)
+        if seconds:
+            asyncio.get_running_loop().call_later(seconds, end)
+        else:
+            end()
+
+    def _end(self, host: str, path: str, worker: int, came_at: float) -> None:
+        self._site.answered(Visit(host, path, worker, came_at, time.monotonic()))
+        self.answer(ANSWER)
 
 
-def _visit(head: str, came_at: float) -> Visit:
-    """A request, yet to be answered."""
+def _read(head: str) -> tuple[str, str, int]:
+    """The path and the host that a request names, and whose it is."""
     path, host, worker = _REQUEST_LINE.match(head), _HOST.search(head), _WORKER.search(head)
     assert path is not None
     assert host is not None
-    return Visit(host[1], path[1], int(worker[1]) if worker else -1, came_at, math.inf)
+    return path[1], host[1], int(worker[1]) if worker else -1
