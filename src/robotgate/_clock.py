@@ -31,6 +31,11 @@ class SystemClock:
         return self.epoch + time.monotonic()
 
 
+def epoch_of(clock: Clock) -> float:
+    """The instant at which a clock has the monotonic clock begin, so far as both go on alike."""
+    return max(clock.now() - time.monotonic() for _ in range(READINGS))
+
+
 def ticks_of(clock: Clock) -> tuple[Callable[[], float], float]:
     """What tells a clock's time but for a number of seconds, and that number: the sum is `Clock.now`, to the last bit.
 

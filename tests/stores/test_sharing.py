@@ -6,9 +6,9 @@ import asyncio
 import sqlite3
 import sys
 import threading
-from contextlib import asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import replace
-from time import monotonic
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -455,6 +455,56 @@ class Shifted(SystemClock):
     def now(self) -> float:
         """As ever, but for that."""
         return super().now() + self._seconds
+
+
+class Interrupted(SystemClock):
+    """That of a process which, every other time that it has looked at it, has to wait for the processor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._looks = 0
+
+    def now(self) -> float:
+        """What the time was then."""
+        at = super().now()
+        self._looks += 1
+        if self._looks % 2:
+            sleep(0.02)
+        return at
+
+
+@pytest.mark.parametrize("first_visits", [True, False])
+@pytest.mark.parametrize(
+    ("first", "second", "ahead"),
+    [
+        (SystemClock(), Shifted(0.0008), 0.0008),
+        (SystemClock(), Interrupted(), 0.0),
+        (Interrupted(), SystemClock(), 0.0),
+    ],
+    ids=["a-little-ahead", "interrupted", "interrupted-first"],
+)
+async def test_delay_is_whole_to_the_last_part_of_a_millisecond(
+    path: Path,
+    first: SystemClock,
+    second: SystemClock,
+    ahead: float,
+    first_visits: bool,  # noqa: FBT001 - pytest's word
+) -> None:
+    """However little their clocks are apart, and whoever was interrupted while he looked at his."""
+    async with AsyncExitStack() as stack:
+        one, other = SQLiteStore(path, clock=first), SQLiteStore(path, clock=second)
+        for store in (one, other):
+            stack.push_async_callback(store.aclose)
+            await store.open()
+        await until(lambda: one.is_shared and other.is_shared)
+        visitor, asker, behind = (one, other, ahead) if first_visits else (other, one, -ahead)
+        assert await ask(visitor) is None
+        begin(visitor)
+        ended = end(visitor)
+        await until(lambda: rows(path, "SELECT * FROM open_turns") == [])
+        answer = await ask(asker)
+        assert answer is not None
+        assert answer.next_allowed_at == pytest.approx(ended.next_allowed_at + behind, abs=1e-5, rel=0)
 
 
 async def test_clocks_that_differ_shorten_no_wait(path: Path) -> None:

@@ -66,9 +66,15 @@ async def store(path: Path) -> AsyncIterator[SQLiteStore]:
 
 
 @pytest.fixture
-async def carefree(path: Path) -> AsyncIterator[SQLiteStore]:
+def clock() -> HandClock:
+    """By which it tells the time."""
+    return HandClock()
+
+
+@pytest.fixture
+async def carefree(path: Path, clock: HandClock) -> AsyncIterator[SQLiteStore]:
     """It, opened, in the mode that goes on."""
-    store = SQLiteStore(path, clock=HandClock(), when_lost=WhenLost.MEMORY)
+    store = SQLiteStore(path, clock=clock, when_lost=WhenLost.MEMORY)
     await store.open()
     yield store
     await store.aclose()
@@ -353,14 +359,14 @@ async def test_replaced_by_another_file_of_ours(store: SQLiteStore) -> None:
     assert is_visited_soon_after(NOW, replace(other_state, visits=0))
 
 
-async def test_goes_on_in_memory(carefree: SQLiteStore, caplog: pytest.LogCaptureFixture) -> None:
+async def test_goes_on_in_memory(
+    carefree: SQLiteStore, clock: HandClock, caplog: pytest.LogCaptureFixture
+) -> None:
     """One warning; then memory serves, hosts that cannot be looked up count as visited just now, and nobody is unpaced.
 
     Once the file is back, both know what either knew.
     """
     store = carefree
-    clock = store._clock._clock
-    assert isinstance(clock, HandClock)
     caplog.set_level(logging.INFO, "robotgate.stores")
     other = Origin("http", "other.example", 80)
     with locked(store.path):
@@ -398,10 +404,10 @@ async def test_goes_on_in_memory(carefree: SQLiteStore, caplog: pytest.LogCaptur
     await again.aclose()
 
 
-async def test_same_fault_warns_once(carefree: SQLiteStore, caplog: pytest.LogCaptureFixture) -> None:
+async def test_same_fault_warns_once(
+    carefree: SQLiteStore, clock: HandClock, caplog: pytest.LogCaptureFixture
+) -> None:
     """A file that fails now and then fills no log; after ten minutes it is said again."""
-    clock = carefree._clock._clock
-    assert isinstance(clock, HandClock)
     for times in (1, 1, 1, 2):
         with locked(carefree.path):
             await carefree.save_record(RECORD)

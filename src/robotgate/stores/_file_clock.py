@@ -16,8 +16,8 @@ from robotgate.stores._tables import read_fact, write_fact
 if TYPE_CHECKING:
     import sqlite3
 
-NOISE: Final = 0.001
-"""Seconds by which two readings of one clock may differ."""
+NOISE: Final = 1e-5
+"""Seconds by which two readings of one clock may differ. It is as much as a delay may be too short between two."""
 ASSUMED_VISIT_AT: Final = "assumed_visit_at"
 """The name of the instant at which every host is taken to have been visited."""
 _EPOCH: Final = "epoch"

@@ -14,10 +14,13 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
+from robotgate._clock import epoch_of
 from robotgate.stores import _booking, _file_clock
 
 if TYPE_CHECKING:
     import sqlite3
+
+    from robotgate._ports import Clock
 
 PATIENCE: Final = 10.0
 """Seconds without a sign of life after which a process is taken for gone."""
@@ -56,7 +59,7 @@ class Presence:
             since those before us. Of another clock, what passes between two processes is its own affair.
     """
 
-    def __init__(self, *, is_steady: bool) -> None:
+    def __init__(self, clock: Clock, *, is_steady: bool) -> None:
         self.id = uuid.uuid4().hex
         self.beat_at = 0.0
         """When we last gave a sign of life (monotonic)."""
@@ -64,6 +67,7 @@ class Presence:
         """Seconds by which our clock is ahead of the file's, which is made ours once nobody else is there."""
         self.has_company = False
         """Whether others were there at the last sign of life."""
+        self._clock = clock
         boot = _file_clock.boot_id()
         self._boot = boot if is_steady else ""
         self._place = _place(boot)
@@ -87,13 +91,13 @@ class Presence:
         others = frozenset(rows.keys() - gone)
         if self.shift is None:
             self.shift = _file_clock.shift_of(
-                connection, epoch=now - at, boot=self._boot, is_first=not others
+                connection, epoch=epoch_of(self._clock), boot=self._boot, is_first=not others
             )
         known, aware = self._acquainted(connection) if rows else (set(), set())
         for process in gone:
             _booking.depart(connection, process, now=now - self.shift)
         if self.shift and not others:
-            _file_clock.move(connection, self.shift, epoch=now - at, boot=self._boot)
+            _file_clock.move(connection, self.shift, epoch=epoch_of(self._clock), boot=self._boot)
             self.shift = 0.0
         if mine is None or at - mine[1] >= LEAST_BEAT:
             connection.execute(

@@ -42,7 +42,7 @@ class Upkeep:
     def __init__(
         self, *, clock: Clock, max_bytes: int, max_age: float, is_steady: bool, tell: Callable[[Census], None]
     ) -> None:
-        self.presence = Presence(is_steady=is_steady)
+        self.presence = Presence(clock, is_steady=is_steady)
         self._tell = tell
         self.opened: Opened | None = None
         self._file: float | None = None

@@ -90,12 +90,14 @@ class SQLiteStore:
         check_seconds("max_age", max_age)
         check_whole("max_hosts", max_hosts, least=1)
         check_choice("when_lost", when_lost, WhenLost)
-        self._clock = _SharedClock(clock if clock is not None else SystemClock())
+        clock = SystemClock() if clock is None else clock
+        is_steady = isinstance(clock, SystemClock)
+        self._clock: Clock = clock if is_steady else _SharedClock(clock)
         self._upkeep = Upkeep(
             clock=self._clock,
             max_bytes=max_bytes,
             max_age=max_age,
-            is_steady=clock is None or isinstance(clock, SystemClock),
+            is_steady=is_steady,
             tell=self._tell,
         )
         self._database = Database(self.path, opening=self._upkeep.opening, idle=self._idle)
@@ -368,7 +370,8 @@ class SQLiteStore:
     def _bind_only(self) -> None:
         """See that the store is used in one event loop at a time."""
         loop = asyncio.get_running_loop()
-        self._clock.read()
+        # What the thread is told of a clock goes on from here.
+        self._clock.now()
         if loop is not self._loop:
             if self._loop is None:
                 atexit.register(self._at_exit)
@@ -487,15 +490,11 @@ class _SharedClock:
     def now(self) -> float:
         """Seconds since the epoch."""
         if self._reading is None or _is_in_event_loop():
-            return self.read()
+            told = self._clock.now()
+            self._reading = told, monotonic()
+            return told
         told, at = self._reading
         return told + (monotonic() - at)
-
-    def read(self) -> float:
-        """Ask the clock itself; in the event loop."""
-        told = self._clock.now()
-        self._reading = told, monotonic()
-        return told
 
 
 def _is_in_event_loop() -> bool:
