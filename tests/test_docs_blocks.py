@@ -218,12 +218,20 @@ def new_folder(place: Path) -> Path:
 
 
 async def play_all(folder: Path) -> dict[Path, list[Played]]:
-    """Every block of console of every page, some at a time: most of it is waiting for a pace."""
-    some = asyncio.Semaphore(AT_ONCE)
+    """Every block of console of every page, some at a time: most of it is waiting for a pace.
+
+    What hosts of different delays print in turn comes in another order where the machine has no time for half a second:
+    what does not look right is typed once more, with less beside it.
+    """
+    some, few = asyncio.Semaphore(AT_ONCE), asyncio.Lock()
 
     async def play_one(program: Block | None, typed: Block, seen: Block | None, place: Path) -> Played:
         async with some:
-            return Played(typed, seen, await play(program, typed, seen, place))
+            played = Played(typed, seen, await play(program, typed, seen, new_folder(place)))
+        if played.came == played.shown:
+            return played
+        async with few:
+            return Played(typed, seen, await play(program, typed, seen, new_folder(place / "again")))
 
     running: dict[Path, list[asyncio.Task[Played]]] = {}
     async with asyncio.timeout(240), asyncio.TaskGroup() as tasks:
@@ -233,7 +241,7 @@ async def play_all(folder: Path) -> dict[Path, list[Played]]:
                 if block.is_played:
                     program = before if before is not None and before.is_program else None
                     seen = after if after is not None and after.language == "text" else None
-                    place = new_folder(folder / path.stem / str(block.line))
+                    place = folder / path.stem / str(block.line)
                     playing = tasks.create_task(play_one(program, block, seen, place))
                     running.setdefault(path, []).append(playing)
     return {path: [task.result() for task in done] for path, done in running.items()}
