@@ -150,6 +150,45 @@ async def test_news_is_for_all_who_wait_at_once(
         assert not await is_taken(one)
 
 
+async def questions(of: Member) -> int:
+    """How many batches the server has run."""
+    told = await of.client.info("commandstats")
+    return int(told["cmdstat_evalsha"]["calls"])
+
+
+async def test_who_is_told_of_news_asks_no_more(
+    one: Member, other: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message says which record there is: where messages arrive, a wait is one question."""
+    monkeypatch.setattr(_lease, "LAST_POLL", LONG)
+    async with asyncio.timeout(SOON):
+        async with one.leases.lease(OTHER):
+            listening = asyncio.create_task(take(other, OTHER))
+            await until(lambda: other.signals.is_heard)
+        await listening
+        async with one.leases.lease(ORIGIN):
+            await one.records.load(OTHER)
+            before = await questions(one)
+            hearing = asyncio.create_task(hear(other))
+            await until(lambda: other.leases._waiting > 0)
+            await one.records.save(RECORD, token=one.leases.token(ORIGIN))
+        assert not await hearing
+        # The question, what was saved, and that the lease is free.
+        assert await questions(one) == before + 3
+
+
+@pytest.mark.parametrize("said", [b"", b"nonsense, as it is", b"1" * 400, b"\xff" * 16])
+async def test_a_message_that_is_nobodys_is_no_news(one: Member, other: Member, said: bytes) -> None:
+    """Whoever may publish can wake us, and no more."""
+    async with asyncio.timeout(SOON):
+        async with one.leases.lease_or_news(ORIGIN):
+            hearing = await begin_to_hear(other)
+            await one.client.publish(one.keys.fleet("signals"), said + one.keys.lease(ORIGIN))
+            await other.records.load(OTHER)
+            assert not hearing.done()
+        assert await hearing
+
+
 async def test_who_hears_of_nothing_has_the_right(one: Member, other: Member) -> None:
     """The holder saved nothing; what was saved before he had the lease is no news."""
     await one.records.save(RECORD)
@@ -204,10 +243,20 @@ async def test_who_cannot_be_told_looks_for_himself(server: RedisServer, one: Me
         assert monotonic() - began_at < 2 * _lease.POLL
 
 
+@pytest.mark.parametrize(
+    ("is_deaf", "expected"), [(True, [0.25, 0.5, 0.5, 1.0, 1.0, 1.0]), (False, [1.0] * 6)]
+)
 async def test_who_waits_long_looks_less_often(
-    one: Member, other: Member, monkeypatch: pytest.MonkeyPatch
+    server: RedisServer,
+    one: Member,
+    prefix: str,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_deaf: bool,
+    expected: list[float],
 ) -> None:
-    """Twice as long each time, but never less often than each second."""
+    """Twice as long each time, but never less often than each second; nor more often while messages arrive."""
+    signals_url = "redis://127.0.0.1:1/0" if is_deaf else None
     pauses: list[float] = []
     enough = asyncio.Event()
 
@@ -219,12 +268,17 @@ async def test_who_waits_long_looks_less_often(
         # One message among them, of a lease that somebody else was quicker to take.
         return len(pauses) == 2
 
-    monkeypatch.setattr(_lease, "_set_within", pause)
-    async with one.leases.lease(ORIGIN), asyncio.timeout(SOON):
-        waiting = asyncio.create_task(take(other))
-        await enough.wait()
-    await waiting
-    assert pauses[:6] == [0.25, 0.5, 0.5, 1.0, 1.0, 1.0]
+    async with member(server.url, prefix, signals_url=signals_url) as other, asyncio.timeout(SOON):
+        async with one.leases.lease(OTHER):
+            before = asyncio.create_task(take(other, OTHER))
+            await until(lambda: other.signals.is_heard or (is_deaf and other.leases._waiting > 0))
+        await before
+        monkeypatch.setattr(_lease, "_set_within", pause)
+        async with one.leases.lease(ORIGIN):
+            waiting = asyncio.create_task(take(other))
+            await enough.wait()
+        await waiting
+    assert pauses[:6] == expected
 
 
 async def test_a_connection_for_messages_that_is_cut_costs_no_more_than_a_poll(
@@ -333,7 +387,7 @@ async def test_nothing_is_published_where_nobody_waits(
         async with asyncio.timeout(SOON):
             await waiting
         message = await pubsub.get_message(timeout=SOON) or {}
-        assert message["data"] == one.keys.lease(OTHER)
+        assert message["data"] == b"%016d" % 0 + one.keys.lease(OTHER)
 
 
 async def test_a_dead_holder_delays_others_by_the_lease_at_most(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from robotgate.stores._lease import Lock
     from robotgate.stores.redis._keys import Keys
     from robotgate.stores.redis._link import Link
-    from robotgate.stores.redis._signals import Signals
+    from robotgate.stores.redis._signals import Listener, Signals
 
 POLL: Final = 0.25
 LAST_POLL: Final = 1.0
@@ -57,6 +57,12 @@ class Held:
         """By which token the record was saved that was there when the wait began; None for who waits for no other."""
         self.has_news = False
         """Whether there is another record, and the lease was left to whoever needs it."""
+
+    def is_news(self, said: bytes | None) -> bool:
+        """Whether the message that a lease is free tells of a record that was not there."""
+        if self.known is None or said is None or not said.isdigit():
+            return False
+        return float(said) != self.known
 
 
 class Leases:
@@ -149,18 +155,32 @@ class Leases:
             self._leave(origin)
 
     async def _taken(self, held: Held) -> None:
-        if await self._left(held) is None:
-            return
-        with self._signals.listening(self._keys.lease(held.origin)) as heard:
+        # Before the first question: what is said behind its answer is heard.
+        with self._signals.listening(self._keys.lease(held.origin)) as listener:
+            left = await self._left(held)
+            if left is None:
+                return
+            self._signals.hear()
             self._waiting += 1
-            pause = POLL
             try:
-                while (left := await self._left(held)) is not None:
-                    pause_of_many = pause * max(1.0, self._waiting / MANY)
-                    if not await _set_within(heard, min(pause_of_many, left)):
-                        pause = max(pause, min(2 * pause, LAST_POLL))
+                await self._awaited(held, listener, left)
             finally:
                 self._waiting -= 1
+
+    async def _awaited(self, held: Held, listener: Listener, left: float | None) -> None:
+        """Wait for another's lease that is over in so many seconds."""
+        pause = POLL
+        while left is not None:
+            if self._signals.is_heard:
+                # Only a connection that is gone, and does not know it yet, keeps messages away.
+                pause = max(pause, LAST_POLL)
+            pause_of_many = pause * max(1.0, self._waiting / MANY)
+            if not await _set_within(listener.heard, min(pause_of_many, left)):
+                pause = max(pause, min(2 * pause, LAST_POLL))
+            elif held.is_news(listener.said):
+                held.has_news = True
+                return
+            left = await self._left(held)
 
     async def _left(self, held: Held) -> float | None:
         """Ask for a lease. None if it is ours, or there is news; else for how many seconds it is another's should he be

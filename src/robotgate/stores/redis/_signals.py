@@ -1,4 +1,4 @@
-"""What processes tell each other at once: that a lease is free.
+"""What processes tell each other at once: that a lease is free, and what its holder has left.
 
 A message is a kindness and no more. It may be lost, and so may the connection it would come by; whoever waits for one
 looks for himself as well, every now and then.
@@ -21,8 +21,25 @@ COMMANDS: Final = ("subscribe", "unsubscribe")
 """What is asked of the server. Who may not subscribe hears nothing, and looks."""
 LINGER: Final = 10.0
 """Seconds for which the connection stays after the last who listened: the next may come at once."""
+SAID: Final = 16
+"""Characters of a message before the name."""
 RETRY: Final = 1.0
 """Seconds until a connection that was lost is made again."""
+
+_SHORTEST: Final = 0.05
+"""Seconds after which a task that was cancelled, and goes on, is cancelled again."""
+
+
+class Listener:
+    """Who listens for one name."""
+
+    __slots__ = ("heard", "said")
+
+    def __init__(self) -> None:
+        self.heard = asyncio.Event()
+        """Set with each message of this name, and whenever some may have been lost."""
+        self.said: bytes | None = None
+        """What the last message said; None where some may have been lost."""
 
 
 class Signals:
@@ -32,39 +49,46 @@ class Signals:
 
     Args:
         client: of which the connection is had.
-        channel: its messages are names; who listens for one is woken by it.
+        channel: its messages are names, each behind `SAID` characters; who listens for one is woken by it.
     """
 
     def __init__(self, client: Redis, channel: bytes) -> None:
         self._client = client
         self._channel = channel
-        self._listeners: dict[bytes, set[asyncio.Event]] = {}
+        self._listeners: dict[bytes, set[Listener]] = {}
         self._left_at = 0.0
         self._hearing: asyncio.Task[None] | None = None
         self._is_closed = False
+        self.is_heard = False
+        """Whether messages arrive, as far as is known."""
 
     @contextmanager
-    def listening(self, name: bytes) -> Iterator[asyncio.Event]:
-        """Have an event set with each message that is this name, and whenever some may have been lost."""
-        event = asyncio.Event()
-        self._listeners.setdefault(name, set()).add(event)
-        if self._hearing is None and not self._is_closed:
-            self._hearing = asyncio.create_task(self._hear(), name="robotgate: signals")
+    def listening(self, name: bytes) -> Iterator[Listener]:
+        """Hear of a name, if messages are heard already or somebody has them heard meanwhile: see `hear`."""
+        listener = Listener()
+        self._listeners.setdefault(name, set()).add(listener)
         try:
-            yield event
+            yield listener
         finally:
             listeners = self._listeners[name]
-            listeners.remove(event)
+            listeners.remove(listener)
             if not listeners:
                 del self._listeners[name]
             self._left_at = asyncio.get_running_loop().time()
 
+    def hear(self) -> None:
+        """Have messages heard for as long as anybody listens."""
+        if self._hearing is None and not self._is_closed:
+            self._hearing = asyncio.create_task(self._hear(), name="robotgate: signals")
+
     async def aclose(self) -> None:
         """Let go of the connection; nobody hears anything any more."""
         self._is_closed = True
-        if self._hearing is not None:
-            self._hearing.cancel()
-            await asyncio.wait({self._hearing})
+        hearing = self._hearing
+        while hearing is not None and not hearing.done():
+            # Once need not be enough: before Python 3.12, what redis-py uses to wait may swallow it.
+            hearing.cancel()
+            await asyncio.wait({hearing}, timeout=_SHORTEST)
 
     async def _hear(self) -> None:
         try:
@@ -85,21 +109,28 @@ class Signals:
                 if message is None:
                     continue
                 if message["type"] == "message":
-                    self._wake(self._listeners.get(_octets(message["data"]), set()))
+                    data = _octets(message["data"])
+                    _wake(self._listeners.get(data[SAID:], set()), data[:SAID])
                 else:
                     # Subscribed, perhaps anew by the client itself: what was said before is lost.
+                    self.is_heard = True
                     for listeners in list(self._listeners.values()):
-                        self._wake(listeners)
+                        _wake(listeners, None)
         finally:
+            self.is_heard = False
             await pubsub.aclose()  # type: ignore[no-untyped-call]
 
     def _is_wanted(self) -> bool:
+        if self._is_closed:
+            return False
         return bool(self._listeners) or asyncio.get_running_loop().time() < self._left_at + LINGER
 
-    @staticmethod
-    def _wake(listeners: set[asyncio.Event]) -> None:
-        for event in listeners:
-            event.set()
+
+
+def _wake(listeners: set[Listener], said: bytes | None) -> None:
+    for listener in listeners:
+        listener.said = said
+        listener.heard.set()
 
 
 def _octets(data: bytes | str) -> bytes:

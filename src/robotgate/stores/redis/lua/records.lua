@@ -18,7 +18,8 @@
 --   N id token ttl known       take, or hear of news -> as T; but 2 and a token where the record that is stored is of
 --                                           another token than is known. Behind a 0 comes that token as well; known -1:
 --                                           none has been told yet.
---   R id channel               release   -> 1, or 0 where it is another's
+--   R id channel               release   -> 1, or 0 where it is another's. Who waits is told by which token the record
+--                                           that is there was saved: 16 digits, and the lease's key
 --   F                          forget the record -> 1, or 0 where there was none
 -- Doing any of them twice does no more than once.
 
@@ -111,7 +112,7 @@ local function take(record, lease, tokens, argument, known)
   return '1' .. packed
 end
 
-local function release(lease, argument)
+local function release(record, lease, argument)
   local held = read('GET', lease)
   if not held or #held ~= LEASE or string.sub(held, 1, 16) ~= string.sub(argument, 2, 17) then
     return '0'
@@ -119,7 +120,7 @@ local function release(lease, argument)
   redis.call('DEL', lease)
   if string.byte(held, LEASE) == 1 then
     -- Who may not publish costs the others the time until they look again.
-    redis.pcall('PUBLISH', string.sub(argument, 18), lease)
+    redis.pcall('PUBLISH', string.sub(argument, 18), string.format('%016.0f', stored_token(record)) .. lease)
   end
   return '1'
 end
@@ -137,7 +138,7 @@ for call, argument in ipairs(ARGV) do
   elseif operation == 'N' then
     replies[call] = take(record, lease, tokens, argument, (struct.unpack('<d', argument, 34)))
   elseif operation == 'R' then
-    replies[call] = release(lease, argument)
+    replies[call] = release(record, lease, argument)
   else
     replies[call] = tostring(redis.call('DEL', record))
   end
