@@ -294,6 +294,8 @@ class Lane:
         finally:
             if self._queue.is_empty and not self._is_starting:
                 self._pacer.withdraw()
+                if not self._open:
+                    self._linger(self._clock.now())
 
     async def _admitted(self, origin: Origin, terms: Terms) -> Admission:
         bound = terms.bound
@@ -325,7 +327,10 @@ class Lane:
                 return await self._begin(member, terms, place)
             # A block, the end of the hours, or another gate's or process's visit, came between.
             place.release()
-            self._give_back()
+            self._is_starting = False
+            if not self._queue.is_empty:
+                # Else it is but for us, who come back at once.
+                self.pump()
             if terms.interest is not None:
                 terms.interest.release()
 
@@ -388,9 +393,7 @@ class Lane:
         self._queue.refuse_hopeless(now)
         if self._starter is not None:
             self._look_after(*self._starter, now=now)
-        if not self._is_starting and self.open_turns < self._slots:
-            # Otherwise whoever begins or ends a turn, or gives his start back, pumps.
-            self._start_next(now)
+        self._start_if_free(now)
         deadline_at = self._queue.refuse_late(now, self._out_of_patience)
         if deadline_at < math.inf:
             self._pump_in(deadline_at - now)
@@ -462,9 +465,11 @@ class Lane:
                 raise self._too_soon(member, start_at - now)
         turn = self._queue.join(member, rank, deadline_at)
         try:
-            if deadline_at is not None or member.waiters.first() == rank:
-                # Behind others nothing changes for anybody: the lane waits for the first of them.
+            if deadline_at is not None or self._starter is not None:
                 self.pump()
+            elif member.waiters.first() == rank:
+                # Behind others nothing changes for anybody: the lane waits for the first of them.
+                self._start_if_free(now)
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled() and turn.exception() is None:
@@ -582,7 +587,10 @@ class Lane:
         self._is_starting = False
         self.pump()
 
-    def _start_next(self, now: float) -> None:
+    def _start_if_free(self, now: float) -> None:
+        if self._is_starting or self.open_turns >= self._slots:
+            # Whoever begins or ends a turn, or gives his start back, pumps.
+            return
         following = self._queue.next_start(now)
         if following is None:
             return

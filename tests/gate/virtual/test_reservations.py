@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -129,6 +130,27 @@ async def test_priority_and_arrival_rank_within_a_process() -> None:
         tasks = [asyncio.create_task(come(one, name, priority)) for name, priority in names]
         await asyncio.gather(first, *tasks)
     assert order == ["urgent", "a", "b", "last"]
+
+
+async def test_lane_of_who_is_sent_back_and_has_no_time_left_is_dropped() -> None:
+    """Nobody comes after him who would see to it."""
+    book = Book()
+    async with (
+        make_gate(store=BookedStore(book), delay=30.0) as one,
+        make_gate(store=BookedStore(book), delay=30.0) as other,
+    ):
+        known(one), known(other)
+        await visit(one)
+        waiting = asyncio.create_task(visit(one, max_wait=40.0))
+        await asyncio.sleep(25.0)
+        # Told of by nobody: the first is sent back when his turn has come.
+        book.hosts["a.example"] = replace(book.hosts["a.example"], next_allowed_at=1000.0)
+        error, at = await refusal(waiting, TooSoonError)
+        assert isinstance(error, TooSoonError)
+        assert at == 30.0
+        assert "lanes=1" in repr(one)
+        await asyncio.sleep(1000.0)
+        assert "lanes=0" in repr(one)
 
 
 async def test_one_that_waits_alone_is_not_shared() -> None:
