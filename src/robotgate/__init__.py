@@ -13,7 +13,7 @@ The floors, lowest first. A module imports only modules that stand before it; a 
     3 adapters: stores._lease stores.memory stores._path stores._faults stores._files stores._schema stores._database
     3 adapters: stores._rows stores._tables stores._booking stores._file_clock stores._processes stores._prune
     3 adapters: stores._hosts stores._together stores._write_behind stores._upkeep stores._ledger stores._sharing
-    3 adapters: stores._shared_lease stores._pulse stores.sqlite
+    3 adapters: stores._managed stores._shared_lease stores._pulse stores.sqlite
     3 adapters: stores.redis._wire stores.redis._keys stores.redis._script stores.redis._faults stores.redis._client
     3 adapters: stores.redis._subscribers
     3 adapters: stores.redis._line stores.redis._calls stores.redis._carrier stores.redis._link

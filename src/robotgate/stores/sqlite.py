@@ -17,6 +17,7 @@ from robotgate.stores import _booking, _tables
 from robotgate.stores._database import Database
 from robotgate.stores._faults import WhenLost, fault
 from robotgate.stores._lease import Lease
+from robotgate.stores._managed import Managed
 from robotgate.stores._path import file_path
 from robotgate.stores._pulse import Pulse
 from robotgate.stores._shared_lease import SharedLease
@@ -49,7 +50,7 @@ PAGE: Final = 500
 _logger: Final = logging.getLogger("robotgate.stores")
 
 
-class SQLiteStore:
+class SQLiteStore(Managed):
     """Remembers in a file, which outlives the process. Gates of one event loop may share it.
 
     Nothing here blocks the event loop: one thread does all that touches the file. A host's new state counts at once,
@@ -57,9 +58,9 @@ class SQLiteStore:
     than that, and whoever opens the file next takes every host, known or not, to have been visited at that moment: no
     delay is shortened.
 
-    The file is opened by the first use, or by `open`; nothing is touched before. It is made with mode 0600, and so,
-    for this user alone, is its directory, if only the one above exists. Symbolic links, files of other users and
-    directories in which everybody may exchange files are refused.
+    The file is opened by the first use, by `open` or by ``async with``, which closes it; nothing is touched before. It
+    is made with mode 0600, and so, for this user alone, is its directory, if only the one above exists. Symbolic links,
+    files of other users and directories in which everybody may exchange files are refused.
 
     Args:
         path: of the file.

@@ -126,7 +126,6 @@ class Signals:
         return bool(self._listeners) or asyncio.get_running_loop().time() < self._left_at + LINGER
 
 
-
 def _wake(listeners: set[Listener], said: bytes | None) -> None:
     for listener in listeners:
         listener.said = said

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from robotgate._clock import SystemClock
 from robotgate._errors import StoreError
 from robotgate._ports import Pruned
+from robotgate.stores._managed import Managed
 from robotgate.stores.memory import MemoryStore
 from robotgate.stores.redis._blocks import Blocks
 from robotgate.stores.redis._client import client_of, given_client
@@ -48,8 +49,10 @@ if TYPE_CHECKING:
 _logger: Final = logging.getLogger("robotgate.stores")
 
 
-class RedisStore:
+class RedisStore(Managed):
     """Remembers in a Redis or Valkey server, and keeps one pace for all processes that use it with the same prefix.
+
+    It is reached by the first use, by `open` or by ``async with``, which closes the store.
 
     Args:
         client_or_url: of the server, or a client of it, which stays open when the store is closed.
