@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,6 +21,8 @@ from robotgate.stores.redis._script import Script
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from robotgate.stores.redis._calls import Trip
 
 pytestmark = pytest.mark.usefixtures("server")
 WEIRD = bytes(range(256)) + b"\r\n$3\r\n"
@@ -40,6 +43,19 @@ async def server(one_server: RedisServer) -> RedisServer:
         await client.script_flush()
         await client.config_resetstat()
     return one_server
+
+
+class Replies:
+    """What came of calls for which nobody waits, in its order."""
+
+    def __init__(self) -> None:
+        self.heard: list[bytes | None] = []
+        self.trips: list[Trip | None] = []
+
+    def __call__(self, reply: bytes | None, trip: Trip | None) -> None:
+        """Hear of one."""
+        self.heard.append(reply)
+        self.trips.append(trip)
 
 
 async def commands(server: RedisServer, name: str) -> int:
@@ -70,9 +86,9 @@ async def test_what_waits_is_sent_before_anybody_goes_on(server: RedisServer) ->
         await link.ask(ECHO, (KEY,), b"")
         waiting: list[int] = []
         server.pause()
-        first = link.ask(ECHO, (KEY,), b"1", heard=lambda _: waiting.append(len(link._waiting)))
+        first = link.ask(ECHO, (KEY,), b"1", heard=lambda *_: waiting.append(len(link._waiting)))
         await settle()
-        second = link.ask(ECHO, (KEY,), b"2", heard=lambda _: waiting.append(len(link._waiting)))
+        second = link.ask(ECHO, (KEY,), b"2", heard=lambda *_: waiting.append(len(link._waiting)))
         assert len(link._waiting) == 1
         server.resume()
         assert [*await asyncio.gather(first, second)] == [b"1", b"2"]
@@ -81,19 +97,44 @@ async def test_what_waits_is_sent_before_anybody_goes_on(server: RedisServer) ->
 
 async def test_who_hears_of_a_reply_does_so_before_who_waits(server: RedisServer) -> None:
     """And though who waited has stopped; or where nobody ever did."""
-    heard: list[bytes | str | None] = []
+    replies = Replies()
+    heard = replies.heard
     async with linked(server.url) as link:
-        reply = link.ask(ECHO, (KEY,), b"1", heard=heard.append)
-        reply.add_done_callback(lambda _: heard.append("waited"))
+        reply = link.ask(ECHO, (KEY,), b"1", heard=replies)
+        reply.add_done_callback(lambda _: heard.append(b"waited"))
         await reply
         await settle()
-        assert heard == [b"1", "waited"]
-        link.ask(ECHO, (KEY,), b"2", heard=heard.append).cancel()
-        link.call(ECHO, (KEY,), b"3", heard.append)
+        assert heard == [b"1", b"waited"]
+        link.ask(ECHO, (KEY,), b"2", heard=replies).cancel()
+        link.call(ECHO, (KEY,), b"3", replies)
         await link.ask(ECHO, (KEY,), b"")
     assert heard[2:] == [b"2", b"3"]
-    link.call(ECHO, (KEY,), b"4", heard.append)
+    link.call(ECHO, (KEY,), b"4", replies)
     assert heard[4:] == [None]
+
+
+async def test_replies_that_came_together_have_one_trip(server: RedisServer) -> None:
+    """From when they were sent, however long they had waited for that, to when they came."""
+    hear = Replies()
+    async with linked(server.url) as link:
+        await link.ask(ECHO, (KEY,), b"")
+        server.pause()
+        first = link.ask(ECHO, (KEY,), b"1", heard=hear)
+        await settle()
+        asked_at = monotonic()
+        rest = [link.ask(ECHO, (KEY,), b"2", heard=hear), link.ask(ECHO, (KEY,), b"3", heard=hear)]
+        server.resume()
+        await first
+        first_at = monotonic()
+        await asyncio.gather(*rest)
+    link.call(ECHO, (KEY,), b"4", hear)
+    [alone, together, other, none] = hear.trips
+    assert none is None
+    assert alone is not None
+    assert together is not None
+    assert together is other
+    assert alone.sent_at < asked_at < alone.came_at <= together.sent_at < together.came_at
+    assert alone.came_at < first_at
 
 
 async def test_calls_of_one_turn_of_the_loop_travel_together(server: RedisServer) -> None:
@@ -218,15 +259,15 @@ async def test_mistakes_in_scripts_are_told(server: RedisServer, source: bytes, 
 
 async def test_messages_arrive_in_their_place(server: RedisServer) -> None:
     """Among calls whose reply somebody waits for, and before the link is closed."""
-    heard: list[bytes | None] = []
+    heard = Replies()
     async with linked(server.url) as link:
         for number in range(50):
             if number % 2:
-                link.call(APPEND, (KEY,), b"%d" % number, heard.append)
+                link.call(APPEND, (KEY,), b"%d" % number, heard)
             else:
                 link.ask(APPEND, (KEY,), b"%d" % number)
     assert await listed(server) == [b"%d" % number for number in range(50)]
-    assert heard == [b"%d" % number for number in range(1, 50, 2)]
+    assert heard.heard == [b"%d" % number for number in range(1, 50, 2)]
 
 
 async def test_one_connection_and_no_task_when_idle(server: RedisServer) -> None:
@@ -249,9 +290,9 @@ async def test_closing_leaves_nothing(server: RedisServer) -> None:
         assert [reply.result() for reply in waiting] == [b"0", b"1", b"2"]
         with pytest.raises(StoreError, match="the store was closed"):
             await link.ask(ECHO, (KEY,), b"")
-        heard: list[bytes | None] = []
-        link.call(APPEND, (KEY,), b"too late", heard.append)
-        assert heard == [None]
+        heard = Replies()
+        link.call(APPEND, (KEY,), b"too late", heard)
+        assert heard.heard == [None]
         await link.aclose()
         assert len(await other.client_list()) == 1
     assert len(await listed(server)) == 3
@@ -289,7 +330,7 @@ def test_another_loop_takes_over_once_the_first_is_closed(server: RedisServer) -
         with pytest.raises(StoreError, match="another event loop uses this store"):
             await link.ask(ECHO, (KEY,), b"")
         with pytest.raises(StoreError, match="another event loop"):
-            link.call(ECHO, (KEY,), b"", lambda _: None)
+            link.call(ECHO, (KEY,), b"", Replies())
         with pytest.raises(StoreError, match="another event loop"):
             await link.aclose()
 
@@ -312,13 +353,13 @@ async def test_a_cancelled_task_of_ours_fails_nobody_for_ever(server: RedisServe
         await link.ask(ECHO, (KEY,), b"")
         mine = asyncio.all_tasks()
         reply = link.ask(ECHO, (KEY,), b"")
-        heard: list[bytes | None] = []
-        link.call(APPEND, (KEY,), b"told", heard.append)
+        heard = Replies()
+        link.call(APPEND, (KEY,), b"told", heard)
         for task in asyncio.all_tasks() - mine:
             task.cancel()
         with pytest.raises(StoreError, match="was cancelled"):
             await reply
-        assert heard == [None]
+        assert heard.heard == [None]
         assert await link.ask(ECHO, (KEY,), b"next") == b"next"
     assert await listed(server) == []
 

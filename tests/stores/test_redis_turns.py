@@ -274,7 +274,7 @@ async def test_what_is_sent_twice_counts_once(fleet: Fleet) -> None:
 
     def twice(call: Call) -> None:
         # The first time, nobody hears of it.
-        add(call._replace(reply=None, heard=lambda _: None))
+        add(call._replace(reply=None, heard=lambda *_: None))
         sent.append(call)
         add(call)
 

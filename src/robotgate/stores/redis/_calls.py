@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from robotgate._errors import StoreError
 from robotgate.stores.redis._keys import HOSTS_AT_HAND
@@ -16,9 +16,18 @@ if TYPE_CHECKING:
 
     from robotgate.stores.redis._script import Script
 
+Heard: TypeAlias = "Callable[[bytes | None, Trip | None], object]"
+"""Called with the reply and its trip, at once and whoever still waits; with neither if there is no reply."""
 MAX_CALLS: Final = 200
 MAX_BYTES: Final = 100_000
 """Of one batch: the server does nothing else while it runs one. A call that is longer goes alone."""
+
+
+class Trip(NamedTuple):
+    """There and back: when a batch was sent, and when its replies had come, in seconds of the monotonic clock."""
+
+    sent_at: float
+    came_at: float
 
 
 class Call(NamedTuple):
@@ -29,20 +38,19 @@ class Call(NamedTuple):
     """As many as any call of the script has."""
     argument: bytes
     reply: asyncio.Future[bytes] | None
-    heard: Callable[[bytes | None], object] | None = None
-    """Called with the reply, at once and whoever still waits; with None if there is none."""
+    heard: Heard | None = None
 
-    def settle(self, reply: bytes) -> None:
+    def settle(self, reply: bytes, trip: Trip) -> None:
         """Give its reply to who waits for it."""
         if self.heard is not None:
-            self.heard(reply)
+            self.heard(reply, trip)
         if self.reply is not None and not self.reply.done():
             self.reply.set_result(reply)
 
     def reject(self, error: StoreError) -> None:
         """Tell who waits for it why it failed."""
         if self.heard is not None:
-            self.heard(None)
+            self.heard(None, None)
         if self.reply is not None and not self.reply.done():
             # Of his own: what is raised in several tasks gathers the traces of all.
             self.reply.set_exception(StoreError(*error.args))

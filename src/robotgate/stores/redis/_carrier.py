@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from redis.exceptions import NoScriptError, RedisError, ResponseError
 
-from robotgate.stores.redis._calls import evalsha, script_load
+from robotgate.stores.redis._calls import Trip, evalsha, script_load
 from robotgate.stores.redis._faults import Kind, explained, fault
 from robotgate.stores.redis._line import Line
 
@@ -63,11 +64,13 @@ class Carrier:
     async def _exchange(self, batch: Batch) -> None:
         groups = batch.groups
         shas = list(groups)
+        sent_at = monotonic()
         found = dict(zip(shas, await self._line.run([evalsha(groups[sha]) for sha in shas]), strict=True))
         unknown = [sha for sha in shas if isinstance(found[sha], NoScriptError)]
         if unknown:
             found |= await self._load(batch, unknown)
-        faults = [self._deal_out(batch, sha, reply) for sha, reply in found.items() if sha in groups]
+        trip = Trip(sent_at, monotonic())
+        faults = [self._deal_out(batch, sha, reply, trip) for sha, reply in found.items() if sha in groups]
         for error in filter(None, faults):
             raise error
         # What is left failed inside a script: one call of many, as a rule, and the others should not pay for it.
@@ -93,7 +96,7 @@ class Carrier:
                     call.reject(refused.error)
         return found
 
-    def _deal_out(self, batch: Batch, sha: str, reply: object) -> ResponseError | None:
+    def _deal_out(self, batch: Batch, sha: str, reply: object, trip: Trip) -> ResponseError | None:
         """Settle the calls of one script. Returns what concerns all the server's callers."""
         calls = batch.groups[sha]
         if isinstance(reply, ResponseError):
@@ -106,25 +109,27 @@ class Carrier:
             return None
         if isinstance(reply, list) and len(reply) == len(calls):
             # What waits is sent before: so the server works on it while they go on who have waited for these.
-            asyncio.get_running_loop().call_soon(self._settle, calls, reply)
+            asyncio.get_running_loop().call_soon(self._settle, calls, reply, trip)
         else:
             for call in calls:
                 call.reject(self._senseless(reply))
         del batch.groups[sha]
         return None
 
-    def _settle(self, calls: list[Call], replies: list[object]) -> None:
+    def _settle(self, calls: list[Call], replies: list[object], trip: Trip) -> None:
         """Give each call its own reply."""
         for call, answer in zip(calls, replies, strict=True):
             if isinstance(answer, bytes):
-                call.settle(answer)
+                call.settle(answer, trip)
             else:
                 call.reject(self._senseless(answer))
 
     async def _singly(self, batch: Batch, calls: list[Call]) -> None:
         """Have the server run a script once for each call."""
         sha = calls[0].script.sha
+        sent_at = monotonic()
         replies = await self._line.run([evalsha([call]) for call in calls])
+        came_at = monotonic()
         left = []
         met: ResponseError | None = None
         for call, reply in zip(calls, replies, strict=True):
@@ -136,7 +141,8 @@ class Carrier:
                     left.append(call)
                     met = reply
             elif isinstance(reply, list) and len(reply) == 1 and isinstance(reply[0], bytes):
-                call.settle(reply[0])
+                # Each ran at an instant of its own.
+                call.settle(reply[0], Trip(sent_at, came_at))
             else:
                 call.reject(self._senseless(reply))
         if met is not None:

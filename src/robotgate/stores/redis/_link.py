@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from redis.asyncio import Redis
 
+    from robotgate.stores.redis._calls import Heard
     from robotgate.stores.redis._faults import Fault
 
 TIMEOUT: Final = 5.0
@@ -91,14 +92,14 @@ class Link:
         keys: tuple[bytes, ...],
         argument: bytes,
         *,
-        heard: Callable[[bytes | None], object] | None = None,
+        heard: Heard | None = None,
     ) -> asyncio.Future[bytes]:
         """Have a call made, and its reply.
 
         Who stops waiting stops no call: once it is on its way, its reply may be an offer that has to be turned down.
 
         Args:
-            heard: called with the reply before anybody goes on who waits for it; with None if there is none.
+            heard: called before anybody goes on who waits for the reply.
 
         Raises:
             StoreError: (the future) the server was away for too long, or refused it; or the link was closed.
@@ -114,7 +115,7 @@ class Link:
         script: Script,
         keys: tuple[bytes, ...],
         argument: bytes,
-        heard: Callable[[bytes | None], object],
+        heard: Heard,
     ) -> None:
         """As `ask`, where nobody waits: `heard` is all, and takes less time than a future."""
         self._add(Call(script, keys, argument, None, heard), self._bind())

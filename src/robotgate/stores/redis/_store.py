@@ -209,7 +209,8 @@ class RedisStore(Managed):
         Raises:
             StoreError: the server cannot be reached.
         """
-        await self._opened()
+        if not self._is_at_hand():
+            await self._opened()
         return await self._turns.reserve(pace_key, slots=slots, delay=delay)
 
     def withdraw(self, pace_key: str) -> None:
@@ -336,10 +337,14 @@ class RedisStore(Managed):
             self._turns.rebind()
         self._loop = loop
 
-    async def _opened(self) -> None:
+    def _is_at_hand(self) -> bool:
+        """Whether the server was reached before, or need not be."""
         self._check()
         self._bind()
-        if self._is_open or self._turns.is_alone:
+        return self._is_open or self._turns.is_alone
+
+    async def _opened(self) -> None:
+        if self._is_at_hand():
             return
         try:
             await self.open()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache, partial
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from robotgate._ports import Clock
+    from robotgate.stores.redis._calls import Trip
     from robotgate.stores.redis._keys import Keys
     from robotgate.stores.redis._link import Link
 
@@ -69,6 +71,8 @@ class TurnCalls:
         self._epoch_keys = [keys.epoch(bucket) for bucket in range(BUCKETS)]
         self._place_of = lru_cache(HOSTS_AT_HAND)(self._find_place)
         self._epochs: dict[int, float] = {}
+        self._noted: Trip | None = None
+        """The last of which the server's clock has heard."""
 
     @property
     def can_tell(self) -> bool:
@@ -102,8 +106,7 @@ class TurnCalls:
         """
         bucket, keys = self._place_of(pace_key)
         argument = self._head(operation, flags, turn or self._nobody) + body
-        heard = partial(self._heard, bucket, self._clock.now(), on_failure)
-        return self._link.ask(SCRIPT, keys, argument, heard=heard)
+        return self._link.ask(SCRIPT, keys, argument, heard=partial(self._heard, bucket, on_failure))
 
     def tell(
         self,
@@ -118,7 +121,7 @@ class TurnCalls:
         """As `of_host`, where nobody waits."""
         bucket, keys = self._place_of(pace_key)
         argument = self._head(operation, flags, turn or self._nobody) + body
-        self._link.call(SCRIPT, keys, argument, partial(self._heard, bucket, self._clock.now(), on_failure))
+        self._link.call(SCRIPT, keys, argument, partial(self._heard, bucket, on_failure))
 
     def look(self, bucket: int) -> asyncio.Future[bytes]:
         """Hear of a bucket's epoch, and begin it if it is the first."""
@@ -141,20 +144,27 @@ class TurnCalls:
         return bucket, (self._epoch_keys[bucket], self._host_keys[bucket] + name)
 
     def _ask(self, bucket: int, key: bytes, argument: bytes) -> asyncio.Future[bytes]:
-        heard = partial(self._heard, bucket, self._clock.now(), None)
+        heard = partial(self._heard, bucket, None)
         return self._link.ask(SCRIPT, (self._epoch_keys[bucket], key), argument, heard=heard)
 
     def _heard(
-        self, bucket: int, asked_at: float, on_failure: Callable[[], object] | None, reply: bytes | None
+        self, bucket: int, on_failure: Callable[[], object] | None, reply: bytes | None, trip: Trip | None
     ) -> None:
-        if reply is None:
+        if reply is None or trip is None:
             if on_failure is not None:
                 on_failure()
             return
         _, told_at, epoch = DONE.unpack_from(reply)
         if epoch != self._epochs.get(bucket):
             self._take_in(bucket, epoch)
-        self.server.note(asked_at=asked_at, told_at=told_at, heard_at=self._clock.now())
+        if trip is not self._noted:
+            self._note(trip, told_at)
+
+    def _note(self, trip: Trip, told_at: float) -> None:
+        """What time it was there; all replies that came together tell the same."""
+        self._noted = trip
+        epoch = self._clock.now() - monotonic()
+        self.server.note(asked_at=epoch + trip.sent_at, told_at=told_at, heard_at=epoch + trip.came_at)
 
     def _take_in(self, bucket: int, epoch: float) -> None:
         is_known = bucket in self._epochs
@@ -163,6 +173,7 @@ class TurnCalls:
         if is_known:
             # It may be another server, with another clock.
             self.server.restart()
+            self._noted = None
             self.on_epoch(bucket)
 
     def _reckon_flags(self) -> None:
