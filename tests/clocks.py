@@ -1,6 +1,8 @@
-"""A clock for tests at real servers, where no loop's time can be put on."""
+"""Clocks for tests at real servers and files, where no loop's time can be put on."""
 
 from __future__ import annotations
+
+from time import sleep
 
 from robotgate import SystemClock
 
@@ -13,3 +15,19 @@ class LaterClock(SystemClock):
     def now(self) -> float:
         """Seconds since the epoch."""
         return super().now() + self.offset
+
+
+class InterruptedClock(SystemClock):
+    """That of a process which, every other time that it has looked at it, has to wait for the processor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._looks = 0
+
+    def now(self) -> float:
+        """What the time was then."""
+        at = super().now()
+        self._looks += 1
+        if self._looks % 2:
+            sleep(0.02)
+        return at

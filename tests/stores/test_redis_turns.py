@@ -8,9 +8,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from tests.clocks import InterruptedClock
+from tests.stores.redis_parts import fresh_prefix
 from tests.stores.redis_workers import HOST
 
-from robotgate import HostState, OptionError, Postponed, StoreError
+from robotgate import HostState, OptionError, Postponed, StoreError, SystemClock
 from robotgate.stores.redis import Degraded, RedisStore
 
 if TYPE_CHECKING:
@@ -37,6 +39,18 @@ async def due(worker: Worker, delay: float = DELAY) -> None:
     worker.give_back()
     await worker.heard()
     assert worker_gone
+
+
+async def test_servers_time_is_told_too_early_by_nobody_who_is_interrupted(server: RedisServer) -> None:
+    """Whatever comes between a look at our clock and what is done with it: the server's is that of this machine."""
+    store = RedisStore(server.url, prefix=fresh_prefix(), clock=InterruptedClock())
+    async with store:
+        for number in range(10):
+            await store.load_host(f"{number}.example")
+        told = store._turns.calls.server
+        now = SystemClock().now()
+        assert told.here(now) >= now - GRAIN
+        assert told.there(now) >= now - GRAIN
 
 
 async def test_one_at_a_time(fleet: Fleet) -> None:

@@ -8,10 +8,11 @@ import sys
 import threading
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import replace
-from time import monotonic, sleep
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from tests.clocks import InterruptedClock
 from tests.waiting import until
 
 from robotgate import (
@@ -457,29 +458,13 @@ class Shifted(SystemClock):
         return super().now() + self._seconds
 
 
-class Interrupted(SystemClock):
-    """That of a process which, every other time that it has looked at it, has to wait for the processor."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._looks = 0
-
-    def now(self) -> float:
-        """What the time was then."""
-        at = super().now()
-        self._looks += 1
-        if self._looks % 2:
-            sleep(0.02)
-        return at
-
-
 @pytest.mark.parametrize("first_visits", [True, False])
 @pytest.mark.parametrize(
     ("first", "second", "ahead"),
     [
         (SystemClock(), Shifted(0.0008), 0.0008),
-        (SystemClock(), Interrupted(), 0.0),
-        (Interrupted(), SystemClock(), 0.0),
+        (SystemClock(), InterruptedClock(), 0.0),
+        (InterruptedClock(), SystemClock(), 0.0),
     ],
     ids=["a-little-ahead", "interrupted", "interrupted-first"],
 )

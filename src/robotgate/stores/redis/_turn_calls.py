@@ -163,8 +163,11 @@ class TurnCalls:
     def _note(self, trip: Trip, told_at: float) -> None:
         """What time it was there; all replies that came together tell the same."""
         self._noted = trip
-        epoch = self._clock.now() - monotonic()
-        self.server.note(asked_at=epoch + trip.sent_at, told_at=told_at, heard_at=epoch + trip.came_at)
+        # Whatever comes between the readings makes the trip seem longer, which is never early.
+        before, now, after = monotonic(), self._clock.now(), monotonic()
+        self.server.note(
+            asked_at=now - (after - trip.sent_at), told_at=told_at, heard_at=now - (before - trip.came_at)
+        )
 
     def _take_in(self, bucket: int, epoch: float) -> None:
         is_known = bucket in self._epochs
