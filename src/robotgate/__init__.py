@@ -10,12 +10,12 @@ The floors, lowest first. A module imports only modules that stand before it; a 
     1 lint: _lint_table _lint_lines _lint_findings _lint_fields _lint_values _lint_rules _lint
     2 seams: _ports
     3 adapters: _clock _alarm _reminders _resolver _names _public _sockets _outage _robots_proxy _fetch _listeners
-    3 adapters: stores._lease stores.memory stores._path stores._faults stores._files stores._schema stores._database
-    3 adapters: stores._rows stores._tables stores._booking stores._file_clock stores._processes stores._prune
-    3 adapters: stores._hosts stores._together stores._write_behind stores._upkeep stores._ledger stores._sharing
-    3 adapters: stores._managed stores._shared_lease stores._pulse stores.sqlite
+    3 adapters: stores._lease stores._managed stores.memory stores._path stores._faults stores._files stores._schema
+    3 adapters: stores._database stores._rows stores._tables stores._booking stores._file_clock stores._processes
+    3 adapters: stores._prune stores._hosts stores._together stores._write_behind stores._upkeep stores._ledger
+    3 adapters: stores._sharing stores._shared_lease stores._pulse stores.sqlite
     3 adapters: stores.redis._wire stores.redis._keys stores.redis._script stores.redis._faults stores.redis._client
-    3 adapters: stores.redis._subscribers
+    3 adapters: stores.redis._subscribers stores.redis._ending
     3 adapters: stores.redis._line stores.redis._calls stores.redis._carrier stores.redis._link
     3 adapters: stores.redis._records stores.redis._signals stores.redis._lease stores.redis._listing
     3 adapters: stores.redis._server_clock stores.redis._open_turns stores.redis._news stores.redis._bodies

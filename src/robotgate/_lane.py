@@ -465,10 +465,11 @@ class Lane:
                 raise self._too_soon(member, start_at - now)
         turn = self._queue.join(member, rank, deadline_at)
         try:
-            if deadline_at is not None or self._starter is not None:
+            # Behind others nothing changes for anybody: the lane waits for the first of them.
+            is_first = member.waiters.first() == rank
+            if deadline_at is not None or (is_first and self._starter is not None):
                 self.pump()
-            elif member.waiters.first() == rank:
-                # Behind others nothing changes for anybody: the lane waits for the first of them.
+            elif is_first:
                 self._start_if_free(now)
             await turn
         except asyncio.CancelledError:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.stores.redis_parts import fresh_prefix
 from tests.stores.test_redis_records import ORIGIN, RECORD
 
-from robotgate import RobotGate, SQLiteStore, StoreError
+from robotgate import MemoryStore, RobotGate, SQLiteStore, StoreError, WhenLost
+from robotgate.stores import _database
+from robotgate.stores._managed import Managed
 from robotgate.stores.redis import RedisStore
 
 if TYPE_CHECKING:
@@ -17,6 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.redis_server import RedisServer
+
+    from robotgate import Store
 
 
 @pytest.fixture(params=["sqlite", "redis"])
@@ -85,3 +91,37 @@ async def test_block_that_cannot_begin_leaves_nothing_behind(
     assert asyncio.all_tasks() == {asyncio.current_task()}
     with pytest.raises(StoreError, match="closed"):
         await store.load_record(ORIGIN)
+
+
+async def test_who_is_cancelled_while_it_opens_is_told_of_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not of what cannot be written: a file that somebody else keeps locked."""
+    monkeypatch.setattr(_database, "BUSY_TIMEOUT", 0.2)
+    path = tmp_path / "cache.db"
+    async with SQLiteStore(path):
+        pass
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05), SQLiteStore(path):
+                pytest.fail("it was opened")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda path: SQLiteStore(path / "file" / "cache.db", when_lost=WhenLost.MEMORY),
+        lambda _: RedisStore("redis://127.0.0.1:1/0", patience=0.05, degraded="local"),
+        lambda _: MemoryStore(),
+    ],
+    ids=["sqlite", "redis", "memory"],
+)
+async def test_block_begins_where_memory_is_enough(make: Callable[[Path], Store], tmp_path: Path) -> None:
+    """As the operator has it: the crawl goes on by itself."""
+    (tmp_path / "file").write_bytes(b"")
+    store = make(tmp_path)
+    assert isinstance(store, Managed)
+    async with store:
+        await store.save_record(RECORD)
+        assert await store.load_record(ORIGIN) == RECORD

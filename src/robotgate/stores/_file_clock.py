@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import sqlite3
 
 NOISE: Final = 1e-5
-"""Seconds by which two readings of one clock may differ. It is as much as a delay may be too short between two."""
+"""Seconds by which two clocks may seem to differ that do not; a delay between two may be too short by twice as much."""
 ASSUMED_VISIT_AT: Final = "assumed_visit_at"
 """The name of the instant at which every host is taken to have been visited."""
 _EPOCH: Final = "epoch"

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from typing import TYPE_CHECKING
+
+from robotgate._errors import StoreError
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -25,8 +28,9 @@ class Managed(ABC):
         try:
             await self.open()
         except BaseException:
-            # What tries to reach it would go on.
-            await self.aclose()
+            # What tries to reach it would go on. Why it cannot be closed either is no news.
+            with suppress(StoreError):
+                await self.aclose()
             raise
         return self
 

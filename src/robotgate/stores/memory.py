@@ -10,6 +10,7 @@ from robotgate._checks import check_whole
 from robotgate._pacing import FORGIVEN_AFTER
 from robotgate._ports import Pruned
 from robotgate.stores._lease import Lease
+from robotgate.stores._managed import Managed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -30,7 +31,7 @@ LONGEST_DELAY: Final = 600.0
 and counts from that. A gate refuses longer delays than its `max_delay`, a minute unless told otherwise."""
 
 
-class MemoryStore:
+class MemoryStore(Managed):
     """Remembers in dictionaries. Gates of one event loop may share it.
 
     They then ask for each robots.txt once between them, heed each other's blocks, and leave the delay between any two
@@ -89,6 +90,9 @@ class MemoryStore:
         self._now = max(self._now, state.last_visit_at or 0.0, state.blocked_at)
         if len(self._hosts) > self._max_hosts:
             self._let_go_of_hosts(now=self._now, looks=LOOKS)
+
+    async def open(self) -> None:
+        """Nothing to reach."""
 
     async def aclose(self) -> None:
         """Nothing to let go of: what is remembered serves the next gate."""

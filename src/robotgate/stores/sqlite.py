@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from robotgate import _pacing
 from robotgate._checks import check_choice, check_seconds, check_whole
-from robotgate._clock import SystemClock
+from robotgate._clock import READINGS, SystemClock
 from robotgate._errors import StoreError
 from robotgate.stores import _booking, _tables
 from robotgate.stores._database import Database
 from robotgate.stores._faults import WhenLost, fault
+from robotgate.stores._file_clock import NOISE
 from robotgate.stores._lease import Lease
 from robotgate.stores._managed import Managed
 from robotgate.stores._path import file_path
@@ -92,13 +93,12 @@ class SQLiteStore(Managed):
         check_whole("max_hosts", max_hosts, least=1)
         check_choice("when_lost", when_lost, WhenLost)
         clock = SystemClock() if clock is None else clock
-        is_steady = isinstance(clock, SystemClock)
-        self._clock: Clock = clock if is_steady else _SharedClock(clock)
+        self._clock: Clock = clock if type(clock) is SystemClock else _SharedClock(clock)
         self._upkeep = Upkeep(
             clock=self._clock,
             max_bytes=max_bytes,
             max_age=max_age,
-            is_steady=is_steady,
+            is_steady=isinstance(clock, SystemClock),
             tell=self._tell,
         )
         self._database = Database(self.path, opening=self._upkeep.opening, idle=self._idle)
@@ -371,7 +371,7 @@ class SQLiteStore(Managed):
     def _bind_only(self) -> None:
         """See that the store is used in one event loop at a time."""
         loop = asyncio.get_running_loop()
-        # What the thread is told of a clock goes on from here.
+        # Read here, for the thread may not: there it goes on from this reading.
         self._clock.now()
         if loop is not self._loop:
             if self._loop is None:
@@ -491,11 +491,19 @@ class _SharedClock:
     def now(self) -> float:
         """Seconds since the epoch."""
         if self._reading is None or _is_in_event_loop():
-            told = self._clock.now()
-            self._reading = told, monotonic()
-            return told
+            return self._read()
         told, at = self._reading
         return told + (monotonic() - at)
+
+    def _read(self) -> float:
+        left = READINGS
+        while True:
+            before, told, at = monotonic(), self._clock.now(), monotonic()
+            left -= 1
+            # Else the process was interrupted, and the thread's time would be behind by that.
+            if at - before <= NOISE or not left:
+                self._reading = told, at
+                return told
 
 
 def _is_in_event_loop() -> bool:

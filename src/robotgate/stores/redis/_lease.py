@@ -160,7 +160,7 @@ class Leases:
             left = await self._left(held)
             if left is None:
                 return
-            self._signals.hear()
+            self._signals.hear(listener)
             self._waiting += 1
             try:
                 await self._awaited(held, listener, left)

@@ -12,6 +12,7 @@ from robotgate._errors import StoreError
 from robotgate.stores.redis._calls import Batch, Call, Waiting
 from robotgate.stores.redis._carrier import Carrier
 from robotgate.stores.redis._client import server_name
+from robotgate.stores.redis._ending import ended
 from robotgate.stores.redis._faults import Kind
 from robotgate.stores.redis._script import Script
 
@@ -261,10 +262,7 @@ class Link:
         if sending is not None:
             if self._waiting or self._calls_under_way():
                 await asyncio.wait({sending}, timeout=CLOSING)
-            while not sending.done():
-                # Once need not be enough: before Python 3.12, `asyncio.wait_for`, which redis-py uses, may swallow it.
-                sending.cancel()
-                await asyncio.wait({sending}, timeout=_SHORTEST)
+            await ended(sending, within=_SHORTEST)
         await self._carrier.aclose()
 
     def _closed(self) -> StoreError:

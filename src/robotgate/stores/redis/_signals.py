@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from redis.exceptions import RedisError
 
+from robotgate.stores.redis._ending import ended
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -20,22 +22,21 @@ if TYPE_CHECKING:
 COMMANDS: Final = ("subscribe", "unsubscribe")
 """What is asked of the server. Who may not subscribe hears nothing, and looks."""
 LINGER: Final = 10.0
-"""Seconds for which the connection stays after the last who listened: the next may come at once."""
+"""Seconds for which the connection stays after the last who waited: the next may come at once."""
 SAID: Final = 16
 """Characters of a message before the name."""
 RETRY: Final = 1.0
 """Seconds until a connection that was lost is made again."""
 
-_SHORTEST: Final = 0.05
-"""Seconds after which a task that was cancelled, and goes on, is cancelled again."""
-
 
 class Listener:
     """Who listens for one name."""
 
-    __slots__ = ("heard", "said")
+    __slots__ = ("heard", "is_waiting", "said")
 
     def __init__(self) -> None:
+        self.is_waiting = False
+        """Whether messages are to be heard for his sake."""
         self.heard = asyncio.Event()
         """Set with each message of this name, and whenever some may have been lost."""
         self.said: bytes | None = None
@@ -43,7 +44,7 @@ class Listener:
 
 
 class Signals:
-    """Hears what is published on one channel, on a connection of its own that is there while somebody listens.
+    """Hears what is published on one channel, on a connection of its own that is there while somebody waits.
 
     One channel for all: what is listened for changes with every wait, and the subscription never does.
 
@@ -56,6 +57,7 @@ class Signals:
         self._client = client
         self._channel = channel
         self._listeners: dict[bytes, set[Listener]] = {}
+        self._waiting = 0
         self._left_at = 0.0
         self._hearing: asyncio.Task[None] | None = None
         self._is_closed = False
@@ -64,7 +66,7 @@ class Signals:
 
     @contextmanager
     def listening(self, name: bytes) -> Iterator[Listener]:
-        """Hear of a name, if messages are heard already or somebody has them heard meanwhile: see `hear`."""
+        """Hear of a name, if messages are heard for somebody's sake: see `hear`."""
         listener = Listener()
         self._listeners.setdefault(name, set()).add(listener)
         try:
@@ -74,21 +76,23 @@ class Signals:
             listeners.remove(listener)
             if not listeners:
                 del self._listeners[name]
-            self._left_at = asyncio.get_running_loop().time()
+            if listener.is_waiting:
+                self._waiting -= 1
+                self._left_at = asyncio.get_running_loop().time()
 
-    def hear(self) -> None:
-        """Have messages heard for as long as anybody listens."""
+    def hear(self, listener: Listener) -> None:
+        """Have messages heard for as long as somebody listens."""
+        listener.is_waiting = True
+        self._waiting += 1
         if self._hearing is None and not self._is_closed:
             self._hearing = asyncio.create_task(self._hear(), name="robotgate: signals")
 
     async def aclose(self) -> None:
         """Let go of the connection; nobody hears anything any more."""
         self._is_closed = True
-        hearing = self._hearing
-        while hearing is not None and not hearing.done():
-            # Once need not be enough: before Python 3.12, what redis-py uses to wait may swallow it.
-            hearing.cancel()
-            await asyncio.wait({hearing}, timeout=_SHORTEST)
+        if self._hearing is not None:
+            # Time enough to give the connection back.
+            await ended(self._hearing, within=2 * RETRY)
 
     async def _hear(self) -> None:
         try:
@@ -123,7 +127,7 @@ class Signals:
     def _is_wanted(self) -> bool:
         if self._is_closed:
             return False
-        return bool(self._listeners) or asyncio.get_running_loop().time() < self._left_at + LINGER
+        return self._waiting > 0 or asyncio.get_running_loop().time() < self._left_at + LINGER
 
 
 def _wake(listeners: set[Listener], said: bytes | None) -> None:

@@ -125,14 +125,19 @@ class RedisStore(Managed):
         """Reach the server now rather than at the first use.
 
         Raises:
-            StoreError: it cannot be reached, or the store was closed.
+            StoreError: it cannot be reached, and ours alone is not enough; or the store was closed.
         """
         self._check()
         self._bind()
         async with self._opening:
             if self._is_open:
                 return
-            await self._turns.start()
+            try:
+                await self._turns.start()
+            except StoreError:
+                if not self._turns.is_alone:
+                    raise
+                return
             self._is_open = True
 
     async def load_record(self, origin: Origin) -> RobotsRecord | None:
@@ -209,8 +214,9 @@ class RedisStore(Managed):
         Raises:
             StoreError: the server cannot be reached.
         """
+        # As `_opened`, without a coroutine more for every turn.
         if not self._is_at_hand():
-            await self._opened()
+            await self.open()
         return await self._turns.reserve(pace_key, slots=slots, delay=delay)
 
     def withdraw(self, pace_key: str) -> None:
@@ -344,13 +350,8 @@ class RedisStore(Managed):
         return self._is_open or self._turns.is_alone
 
     async def _opened(self) -> None:
-        if self._is_at_hand():
-            return
-        try:
+        if not self._is_at_hand():
             await self.open()
-        except StoreError:
-            if not self._turns.is_alone:
-                raise
 
     def _renewed(self, bucket: int) -> None:
         """What the server knew of a bucket may be lost."""

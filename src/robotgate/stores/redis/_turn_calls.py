@@ -163,7 +163,8 @@ class TurnCalls:
     def _note(self, trip: Trip, told_at: float) -> None:
         """What time it was there; all replies that came together tell the same."""
         self._noted = trip
-        # Whatever comes between the readings makes the trip seem longer, which is never early.
+        # Whatever comes between the readings makes the trip seem longer, which is never early by a clock that goes on
+        # as the monotonic one does.
         before, now, after = monotonic(), self._clock.now(), monotonic()
         self.server.note(
             asked_at=now - (after - trip.sent_at), told_at=told_at, heard_at=now - (before - trip.came_at)
