@@ -71,7 +71,7 @@ async def is_taken(of: Member) -> bool:
 async def begin_to_wait(of: Member) -> asyncio.Task[float]:
     """A task that waits for the lease, and has asked for it at least twice: it listens by then."""
     waiting = asyncio.create_task(take(of))
-    await until(lambda: of.leases._waiting > 0)
+    await until(lambda: of.signals.waiting > 0)
     await becomes(lambda: _subscribers(of))
     assert not waiting.done()
     return waiting
@@ -125,7 +125,7 @@ async def hear(of: Member) -> bool:
 async def begin_to_hear(of: Member) -> asyncio.Task[bool]:
     """As `begin_to_wait`, for news as well."""
     waiting = asyncio.create_task(hear(of))
-    await until(lambda: of.leases._waiting > 0)
+    await until(lambda: of.signals.waiting > 0)
     await becomes(lambda: _subscribers(of))
     # Asked behind what its listening has it ask.
     await of.records.load(OTHER)
@@ -170,7 +170,7 @@ async def test_who_is_told_of_news_asks_no_more(
             await one.records.load(OTHER)
             before = await questions(one)
             hearing = asyncio.create_task(hear(other))
-            await until(lambda: other.leases._waiting > 0)
+            await until(lambda: other.signals.waiting > 0)
             await one.records.save(RECORD, token=one.leases.token(ORIGIN))
         assert not await hearing
         # The question, what was saved, and that the lease is free.
@@ -234,7 +234,7 @@ async def test_who_cannot_be_told_looks_for_himself(server: RedisServer, one: Me
     async with member(server.url, prefix, signals_url="redis://127.0.0.1:1/0") as deaf:
         async with one.leases.lease(ORIGIN):
             waiting = asyncio.create_task(take(deaf))
-            await until(lambda: deaf.leases._waiting > 0)
+            await until(lambda: deaf.signals.waiting > 0)
             await asyncio.sleep(2 * _lease.POLL)
             assert not waiting.done()
         began_at = monotonic()
@@ -271,7 +271,7 @@ async def test_who_waits_long_looks_less_often(
     async with member(server.url, prefix, signals_url=signals_url) as other, asyncio.timeout(SOON):
         async with one.leases.lease(OTHER):
             before = asyncio.create_task(take(other, OTHER))
-            await until(lambda: other.signals.is_heard or (is_deaf and other.leases._waiting > 0))
+            await until(lambda: other.signals.is_heard or (is_deaf and other.signals.waiting > 0))
         await before
         monkeypatch.setattr(_lease, "_set_within", pause)
         async with one.leases.lease(ORIGIN):
@@ -382,7 +382,7 @@ async def test_nothing_is_published_where_nobody_waits(
             await take(one)
         async with one.leases.lease(OTHER):
             waiting = asyncio.create_task(take(other, OTHER))
-            await until(lambda: other.leases._waiting > 0)
+            await until(lambda: other.signals.waiting > 0)
             await other.link.ask(SCRIPT, places(other.keys, OTHER), b"L")
         async with asyncio.timeout(SOON):
             await waiting
@@ -551,7 +551,7 @@ async def test_the_connection_for_messages_is_one_and_goes_when_nobody_waits(
 
     async with one.leases.lease(ORIGIN), one.leases.lease(OTHER):
         waiting = [await begin_to_wait(other), asyncio.create_task(take(other, OTHER))]
-        await until(lambda: other.leases._waiting == 2)
+        await until(lambda: other.signals.waiting == 2)
         assert await listening() == 1
     async with asyncio.timeout(SOON):
         await asyncio.gather(*waiting)
@@ -578,7 +578,7 @@ async def test_of_very_many_that_wait_each_looks_less_often(
     holding = [asyncio.create_task(_held(one, origin)) for origin in origins]
     await until(lambda: len(one.leases._held) == 2)
     waiting = [asyncio.create_task(take(other, origin)) for origin in origins]
-    await until(lambda: other.leases._waiting == 2)
+    await until(lambda: other.signals.waiting == 2)
     asked = 0
     ask = other.link.ask
 

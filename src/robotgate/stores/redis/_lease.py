@@ -84,7 +84,6 @@ class Leases:
         self._goes_on_alone = goes_on_alone
         self._locks: dict[Origin, Lock] = {}
         self._held: dict[Origin, Held] = {}
-        self._waiting = 0
         self._renewing: asyncio.Task[None] | None = None
 
     @asynccontextmanager
@@ -160,12 +159,8 @@ class Leases:
             left = await self._left(held)
             if left is None:
                 return
-            self._signals.hear(listener)
-            self._waiting += 1
-            try:
+            with self._signals.hearing():
                 await self._awaited(held, listener, left)
-            finally:
-                self._waiting -= 1
 
     async def _awaited(self, held: Held, listener: Listener, left: float | None) -> None:
         """Wait for another's lease that is over in so many seconds."""
@@ -174,7 +169,7 @@ class Leases:
             if self._signals.is_heard:
                 # Only a connection that is gone, and does not know it yet, keeps messages away.
                 pause = max(pause, LAST_POLL)
-            pause_of_many = pause * max(1.0, self._waiting / MANY)
+            pause_of_many = pause * max(1.0, self._signals.waiting / MANY)
             if not await _set_within(listener.heard, min(pause_of_many, left)):
                 pause = max(pause, min(2 * pause, LAST_POLL))
             elif held.is_news(listener.said):

@@ -32,11 +32,9 @@ RETRY: Final = 1.0
 class Listener:
     """Who listens for one name."""
 
-    __slots__ = ("heard", "is_waiting", "said")
+    __slots__ = ("heard", "said")
 
     def __init__(self) -> None:
-        self.is_waiting = False
-        """Whether messages are to be heard for his sake."""
         self.heard = asyncio.Event()
         """Set with each message of this name, and whenever some may have been lost."""
         self.said: bytes | None = None
@@ -57,16 +55,17 @@ class Signals:
         self._client = client
         self._channel = channel
         self._listeners: dict[bytes, set[Listener]] = {}
-        self._waiting = 0
         self._left_at = 0.0
         self._hearing: asyncio.Task[None] | None = None
         self._is_closed = False
         self.is_heard = False
         """Whether messages arrive, as far as is known."""
+        self.waiting = 0
+        """For how many they are heard."""
 
     @contextmanager
     def listening(self, name: bytes) -> Iterator[Listener]:
-        """Hear of a name, if messages are heard for somebody's sake: see `hear`."""
+        """Hear of a name, as long as messages are heard for somebody: see `hearing`."""
         listener = Listener()
         self._listeners.setdefault(name, set()).add(listener)
         try:
@@ -76,16 +75,18 @@ class Signals:
             listeners.remove(listener)
             if not listeners:
                 del self._listeners[name]
-            if listener.is_waiting:
-                self._waiting -= 1
-                self._left_at = asyncio.get_running_loop().time()
 
-    def hear(self, listener: Listener) -> None:
-        """Have messages heard for as long as somebody listens."""
-        listener.is_waiting = True
-        self._waiting += 1
+    @contextmanager
+    def hearing(self) -> Iterator[None]:
+        """Have messages heard: somebody waits for one."""
+        self.waiting += 1
         if self._hearing is None and not self._is_closed:
             self._hearing = asyncio.create_task(self._hear(), name="robotgate: signals")
+        try:
+            yield
+        finally:
+            self.waiting -= 1
+            self._left_at = asyncio.get_running_loop().time()
 
     async def aclose(self) -> None:
         """Let go of the connection; nobody hears anything any more."""
@@ -127,7 +128,7 @@ class Signals:
     def _is_wanted(self) -> bool:
         if self._is_closed:
             return False
-        return self._waiting > 0 or asyncio.get_running_loop().time() < self._left_at + LINGER
+        return self.waiting > 0 or asyncio.get_running_loop().time() < self._left_at + LINGER
 
 
 def _wake(listeners: set[Listener], said: bytes | None) -> None:
