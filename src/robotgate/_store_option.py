@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Protocol, TypeAlias, runtime_checkable
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol, TypeAlias
 
 from robotgate._errors import OptionError
 from robotgate._options import MAX_HOSTS
@@ -14,8 +15,7 @@ from robotgate.stores.memory import MemoryStore
 StoreOption: TypeAlias = "Store | str | os.PathLike[str] | None"
 
 
-@runtime_checkable
-class OwnStore(Catalogue, SharedStore, Protocol):
+class OwnStore(Catalogue, SharedStore, AbstractAsyncContextManager["OwnStore"], Protocol):
     """A store that whoever makes it opens and closes."""
 
     async def open(self) -> None:

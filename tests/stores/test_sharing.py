@@ -48,18 +48,9 @@ def path(tmp_path: Path) -> Path:
 
 
 @asynccontextmanager
-async def opened(path: Path) -> AsyncIterator[SQLiteStore]:
-    """A store that is open."""
-    store = SQLiteStore(path)
-    await store.open()
-    yield store
-    await store.aclose()
-
-
-@asynccontextmanager
 async def two(path: Path) -> AsyncIterator[tuple[SQLiteStore, SQLiteStore]]:
     """Two that know of each other."""
-    async with opened(path) as one, opened(path) as other:
+    async with SQLiteStore(path) as one, SQLiteStore(path) as other:
         await until(lambda: one.is_shared and other.is_shared)
         yield one, other
 
@@ -106,16 +97,16 @@ def rows(path: Path, query: str) -> list[tuple[object, ...]]:
 
 async def test_alone_nothing_is_shared(path: Path) -> None:
     """One process asks nobody, from its first visit on."""
-    async with opened(path) as store:
+    async with SQLiteStore(path) as store:
         assert isinstance(store, SharedStore)
         assert not store.is_shared
 
 
 async def test_company_comes_and_goes(path: Path) -> None:
     """Both share while both are there; whoever is left is alone again, and knows what the other did."""
-    async with opened(path) as one:
+    async with SQLiteStore(path) as one:
         one.remember_host(HOST, HostState(visits=3))
-        async with opened(path) as other:
+        async with SQLiteStore(path) as other:
             assert other.is_shared
             await until(lambda: one.is_shared)
             assert await ask(other) is None
@@ -129,10 +120,10 @@ async def test_company_comes_and_goes(path: Path) -> None:
 
 async def test_first_turn_waits_until_the_others_have_told_what_they_know(path: Path) -> None:
     """What one had under way, and had not yet written, before anybody else came."""
-    async with opened(path) as one:
+    async with SQLiteStore(path) as one:
         began = replace(HostState(), last_visit_at=now(), next_allowed_at=now() + DELAY, visits=1)
         one.begin_visit(HOST, began)
-        async with opened(path) as other:
+        async with SQLiteStore(path) as other:
             asked_at = monotonic()
             known = await ask(other)
             assert monotonic() - asked_at < 2.5
@@ -229,10 +220,10 @@ async def test_what_waited_to_be_written_undoes_nothing_of_who_came_and_went(
 ) -> None:
     """A block that somebody was told of who was there for less than half a second stands, in the file and for us."""
     monkeypatch.setattr(_write_behind, "FLUSH_DELAY", 60.0)
-    async with opened(path) as one:
+    async with SQLiteStore(path) as one:
         await until(lambda: not one.is_shared)
         one.remember_host(HOST, HostState(last_visit_at=now(), visits=1))
-        async with opened(path) as other:
+        async with SQLiteStore(path) as other:
             assert await ask(other, delay=0.0) is None
             known = other.recall_host(HOST) or HostState()
             at = now()
@@ -242,7 +233,7 @@ async def test_what_waited_to_be_written_undoes_nothing_of_who_came_and_went(
         heard = one.recall_host(HOST)
     assert heard is not None
     assert heard.blocked_until_at > now() + 400.0
-    async with opened(path) as later:
+    async with SQLiteStore(path) as later:
         written = await later.load_host(HOST)
         assert written is not None
         assert written.blocked_until_at == pytest.approx(heard.blocked_until_at, abs=1.0)
@@ -256,7 +247,7 @@ async def test_counts_of_both_add_up(path: Path) -> None:
             begin(store, delay=0.0)
         for store in (one, other, one, other, other):
             end(store, delay=0.0, bytes_read=10)
-    async with opened(path) as after:
+    async with SQLiteStore(path) as after:
         state = await after.load_host(HOST)
         assert state is not None
         assert (state.visits, state.bytes_read) == (5, 50)
@@ -332,8 +323,8 @@ async def take(store: SQLiteStore, origin: Origin = ORIGIN) -> None:
 
 async def test_lease_that_was_taken_alone_binds_who_comes(path: Path) -> None:
     """It is told of with all else that only one knew."""
-    async with opened(path) as one:
-        async with one.lease(ORIGIN), opened(path) as other:
+    async with SQLiteStore(path) as one:
+        async with one.lease(ORIGIN), SQLiteStore(path) as other:
             waiting = asyncio.create_task(take(other))
             await until(lambda: one.is_shared)
             await asyncio.sleep(0.2)
@@ -345,7 +336,7 @@ async def test_lease_that_was_taken_alone_binds_who_comes(path: Path) -> None:
 
 async def test_gone_process_leaves_its_turns_as_visits_and_its_leases_to_others(path: Path) -> None:
     """Found dead: what it had under way has ended by then, and the delay is left from there."""
-    async with opened(path) as one:
+    async with SQLiteStore(path) as one:
         with closing(sqlite3.connect(path)) as connection, connection:
             connection.execute(
                 "INSERT INTO processes SELECT 'gone', pid, ?, place FROM processes",
@@ -379,7 +370,7 @@ def enter(path: Path, *, left: float) -> None:
 
 async def test_hosts_in_memory_count_as_visited_when_another_is_found_dead(path: Path) -> None:
     """What the dead had not told of may have been at any host, also at those that we know."""
-    async with opened(path) as one:
+    async with SQLiteStore(path) as one:
         state = HostState(last_visit_at=now(), next_allowed_at=now(), visits=3)
         one.remember_host(HOST, state)
         enter(path, left=1.5)
@@ -400,7 +391,7 @@ def make_gate(store: SQLiteStore) -> RobotGate:
 
 async def test_lane_that_is_open_leaves_a_delay_when_another_is_found_dead(path: Path) -> None:
     """The quickest way to a turn asks nobody, and knows it all the same."""
-    async with opened(path) as store, make_gate(store) as gate:
+    async with SQLiteStore(path) as store, make_gate(store) as gate:
         page = f"http://{HOST}/"
         gate.learn(page, b"User-agent: *\nDisallow:\n")
         async with gate.turn(page):
@@ -433,7 +424,7 @@ async def test_who_was_away_for_long_asks_first(path: Path, monkeypatch: pytest.
     """A process that gave no sign of life may have been taken for gone: until it has, it asks."""
     monkeypatch.setattr(_sharing, "STALE", 2 * HEARTBEAT)
     may_go_on = threading.Event()
-    async with opened(path) as store:
+    async with SQLiteStore(path) as store:
         beat_at = store._upkeep.presence.beat_at
         await until(lambda: store._upkeep.presence.beat_at > beat_at)
         assert not store.is_shared
@@ -497,7 +488,7 @@ async def test_clocks_that_differ_shorten_no_wait(path: Path) -> None:
     for seconds in (3600.0, -3600.0):
         file = path.with_name(f"{seconds}.db")
         store = SQLiteStore(file, clock=Shifted(seconds))
-        async with opened(file) as one:
+        async with SQLiteStore(file) as one:
             try:
                 await store.open()
                 await until(lambda one=one: one.is_shared)  # type: ignore[misc]
@@ -535,7 +526,7 @@ async def test_clock_that_was_set_between_two_processes_shortens_no_wait(path: P
     store.remember_host(HOST, state)
     store.remember_host("never.example", HostState(visits=1))
     await store.aclose()
-    async with opened(path) as after:
+    async with SQLiteStore(path) as after:
         loaded = await after.load_host(HOST)
         assert loaded is not None
         assert loaded.last_visit_at == pytest.approx(now(), abs=5)
@@ -553,7 +544,7 @@ async def test_machine_was_started_anew(path: Path, monkeypatch: pytest.MonkeyPa
     store.remember_host(HOST, HostState(last_visit_at=at, next_allowed_at=at + 600))
     await store.aclose()
     monkeypatch.setattr(_file_clock, "boot_id", lambda: "another")
-    async with opened(path) as after:
+    async with SQLiteStore(path) as after:
         loaded = await after.load_host(HOST)
         assert loaded is not None
         assert loaded.next_allowed_at == at + 600
@@ -562,7 +553,7 @@ async def test_machine_was_started_anew(path: Path, monkeypatch: pytest.MonkeyPa
 async def test_assumed_visit_is_told_on_the_clock_of_each(path: Path) -> None:
     """Somebody dies while two are there whose clocks differ: neither waits for an hour, nor less than the delay."""
     store = SQLiteStore(path, clock=Shifted(3600.0))
-    async with opened(path) as one:
+    async with SQLiteStore(path) as one:
         await store.open()
         enter(path, left=1.5)
         await until(lambda: len(rows(path, "SELECT * FROM processes")) == 3)
@@ -578,7 +569,7 @@ async def test_assumed_visit_is_told_on_the_clock_of_each(path: Path) -> None:
 async def test_listing_tells_instants_by_our_clock(path: Path, seconds: float) -> None:
     """One host at a time or all of them, what another has written is told on the clock of who asks."""
     store = SQLiteStore(path, clock=Shifted(seconds))
-    async with opened(path) as one:
+    async with SQLiteStore(path) as one:
         await store.open()
         await until(lambda: one.is_shared)
         assert await ask(one) is None
@@ -600,7 +591,7 @@ async def test_listing_tells_instants_by_our_clock(path: Path, seconds: float) -
 async def test_left_alone_with_another_clock_asks_nobody(path: Path, seconds: float) -> None:
     """The file's clock becomes that of whoever is left, and what it has under way with it."""
     store = SQLiteStore(path, clock=Shifted(seconds))
-    async with opened(path) as one:
+    async with SQLiteStore(path) as one:
         await store.open()
         await until(lambda: one.is_shared and store.is_shared)
         assert await ask(store, at=now() + seconds) is None

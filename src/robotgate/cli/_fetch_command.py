@@ -25,10 +25,11 @@ from robotgate.cli._fetch import Crawl
 from robotgate.cli._input import count_urls
 from robotgate.cli._progress import summary
 from robotgate.cli._rows import OutputError, RowWriter
-from robotgate.cli._store import opened, store_of, store_options, store_problems
+from robotgate.cli._store import store_of, store_options, store_problems
 
 if TYPE_CHECKING:
-    from robotgate import Store
+    from robotgate import MemoryStore
+    from robotgate._store_option import OwnStore
 
 BROKEN_PIPE: Final = 141
 """What a shell sees of a program that writes to a closed pipe."""
@@ -131,11 +132,13 @@ def fetch(
     raise SystemExit(1 if crawl.tally.failed else 0)
 
 
-def _run(crawl: Crawl, store: Store, urls: tuple[str, ...], source: str | None, *, quiet: bool) -> None:
+def _run(
+    crawl: Crawl, store: MemoryStore | OwnStore, urls: tuple[str, ...], source: str | None, *, quiet: bool
+) -> None:
     progress_console = None if quiet else console(stderr=True)
 
     async def run(descriptor: int | None) -> None:
-        async with opened(store):
+        async with store:
             await crawl.run(urls, descriptor, progress_console)
 
     try:

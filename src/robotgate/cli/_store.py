@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import asynccontextmanager, closing, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 import click
 from platformdirs import user_cache_path
 
 from robotgate import MemoryStore, OptionError, SQLiteStore, StoreError, SystemClock, WhenLost
-from robotgate._store_option import OwnStore, own_store
+from robotgate._store_option import own_store
 from robotgate.cli._common import INTERRUPTED
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+    from collections.abc import Callable, Coroutine, Iterator
     from pathlib import Path
 
-    from robotgate import Store
+    from robotgate._store_option import OwnStore
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -52,7 +52,7 @@ def default_path() -> Path:
     return user_cache_path("robotgate", appauthor=False) / FILE_NAME
 
 
-def store_of(store_path: str | None, *, no_store: bool) -> Store:
+def store_of(store_path: str | None, *, no_store: bool) -> MemoryStore | OwnStore:
     """The store that the options stand for; nothing is opened yet.
 
     The user's own file is not asked for: where it cannot be used, memory alone has to do. A file that was asked for
@@ -93,21 +93,6 @@ def _make_room(path: Path) -> None:
         path.parent.parent.mkdir(parents=True, exist_ok=True)
 
 
-@asynccontextmanager
-async def opened(store: Store) -> AsyncIterator[None]:
-    """Open a store that can be opened, and close it at the end.
-
-    Raises:
-        StoreError: it cannot be opened, or not be written to at its end.
-    """
-    try:
-        if isinstance(store, OwnStore):
-            await store.open()
-        yield
-    finally:
-        await store.aclose()
-
-
 @contextmanager
 def store_problems() -> Iterator[None]:
     """Tell of a store that fails as of wrong usage: in one line, with status 2."""
@@ -128,13 +113,13 @@ def existing_store(store_path: str | None) -> OwnStore:
     return store
 
 
-def run_with(store: Store, work: Coroutine[object, object, R]) -> R:
+def run_with(store: MemoryStore | OwnStore, work: Coroutine[object, object, R]) -> R:
     """Do some work with the store open; Ctrl-C, and a store that fails, end the program as they should."""
 
     async def run() -> R:
         # Of a store that does not open, nobody would ever wait for the work.
         with closing(work):
-            async with opened(store):
+            async with store:
                 return await work
 
     with interruptible(), store_problems():
