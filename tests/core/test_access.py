@@ -9,20 +9,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robotgate._access import (
+from robotgate.options import StatusPolicy
+from robotgate.rules.grammar import MAX_BYTES
+from robotgate.rules.verdict import AccessResult
+from robotgate.sites.record import (
     Answer,
-    Ending,
     Failure,
+    FetchResult,
     RobotsRecord,
     Standing,
+    conditions,
+    follow,
     is_fresh,
-    later,
+    needs_unconditional_request,
+    newer,
+    redirect_target,
     retry_delay,
     settle,
     standing,
 )
-from robotgate._follow import conditions, follow, is_beside_the_point, redirect_target
-from robotgate._status import (
+from robotgate.sites.status import (
     DAY,
     HOUR,
     MAX_REDIRECTS,
@@ -31,11 +37,9 @@ from robotgate._status import (
     Effect,
     Lifetime,
     Outcome,
-    StatusPolicy,
     outcome_of,
 )
-from robotgate._urls import Origin
-from robotgate._verdict import AccessResult
+from robotgate.urls import Origin
 
 ORIGIN: Final = Origin("http", "a.example", 80)
 URL: Final = "http://a.example/robots.txt"
@@ -88,7 +92,7 @@ def ending(
     status: int | None = None,
     retry_after: float | None = None,
     cache_control: str | None = None,
-) -> Ending:
+) -> FetchResult:
     """An attempt that ended so."""
     body = BODY if outcome is Outcome.SUCCESS else b""
     answer = Answer(
@@ -99,7 +103,7 @@ def ending(
         etag='"v1"',
         last_modified="Sat, 21 Nov 2026 00:00:00 GMT",
     )
-    return Ending(outcome, answer, URL)
+    return FetchResult(outcome, answer, URL)
 
 
 def settled(
@@ -303,7 +307,7 @@ def test_last_good_copy_survives_failures_with_all_that_belongs_to_it() -> None:
 def test_new_copy_replaces_the_old() -> None:
     """A good answer is the whole truth: nothing of the former copy stays."""
     old = settled(Outcome.SUCCESS)
-    end = Ending(Outcome.SUCCESS, Answer(status=200, body=b"new"), URL, ("http://a.example/moved",))
+    end = FetchResult(Outcome.SUCCESS, Answer(status=200, body=b"new"), URL, ("http://a.example/moved",))
     new = settle(ORIGIN, end, previous=old, now=DAY, jitter=0.5)
     assert (new.body, new.fetched_at, new.etag, new.last_modified) == (b"new", DAY, None, None)
     assert (new.cause, new.redirects) == (None, ("http://a.example/moved",))
@@ -312,7 +316,7 @@ def test_new_copy_replaces_the_old() -> None:
 def confirmed(known: RobotsRecord, answer: Answer, *, now: float) -> RobotsRecord:
     """The record after a 304 to a request with our conditions."""
     step = follow(known.robots_url, (), answer, is_conditional=True)
-    assert isinstance(step, Ending)
+    assert isinstance(step, FetchResult)
     return settle(ORIGIN, step, previous=known, now=now, jitter=0.0)
 
 
@@ -335,7 +339,7 @@ def test_confirmed_copy_may_have_taken_another_way() -> None:
     known = replace(settled(Outcome.SUCCESS), robots_url="http://b.example/r", redirects=(URL,))
     chain = (URL, "http://c.example/r")
     step = follow("http://b.example/r", chain, Answer(status=304), is_conditional=True)
-    assert isinstance(step, Ending)
+    assert isinstance(step, FetchResult)
     record = settle(ORIGIN, step, previous=known, now=DAY, jitter=0.0)
     assert (record.robots_url, record.redirects, record.body) == ("http://b.example/r", chain, BODY)
 
@@ -366,7 +370,7 @@ def test_a_304_after_failures_knows_no_former_life() -> None:
 def test_a_304_nobody_asked_for_is_no_success() -> None:
     """It is a redirect to nowhere, whatever is known."""
     step = follow(URL, (), Answer(status=304, etag='"v1"'))
-    assert isinstance(step, Ending)
+    assert isinstance(step, FetchResult)
     assert step.outcome is Outcome.LOST
 
 
@@ -398,7 +402,7 @@ def test_conditions_are_for_the_copy_and_the_url_it_was_read_from() -> None:
 )
 def test_answers_beside_the_point(answer: Answer | Failure, *, expected: bool) -> None:
     """A 304 that names another copy, and a condition that was refused, say nothing of the file."""
-    assert is_beside_the_point(settled(Outcome.SUCCESS), answer) is expected
+    assert needs_unconditional_request(settled(Outcome.SUCCESS), answer) is expected
 
 
 ANSWERED: Final = (
@@ -459,13 +463,13 @@ def test_record_of_the_future_is_not_fresh() -> None:
 def test_record_of_the_later_attempt_is_the_one_to_go_by() -> None:
     """Whichever of memory and store has it."""
     old, new = settled(Outcome.SUCCESS), settled(Outcome.MISSING, now=1.0)
-    assert later(old, new) is later(new, old) is later(None, new) is later(new, None) is new
-    assert later(None, None) is None
+    assert newer(old, new) is newer(new, old) is newer(None, new) is newer(new, None) is new
+    assert newer(None, None) is None
 
 
 def test_failure_without_an_answer_has_its_cause() -> None:
     """Of a network failure the words are kept, and no status."""
-    end = Ending(Outcome.FAILURE, Failure("no such name"), URL)
+    end = FetchResult(Outcome.FAILURE, Failure("no such name"), URL)
     record = settle(ORIGIN, end, previous=None, now=0.0, jitter=0.0)
     assert (record.status, record.cause, record.fetched_at) == (None, "no such name", None)
 
@@ -520,7 +524,7 @@ def test_other_statuses_do_not_redirect(status: int) -> None:
     answer = Answer(status=status, location="http://b.example/")
     assert redirect_target(URL, answer) is None
     step = follow(URL, (), answer)
-    assert isinstance(step, Ending)
+    assert isinstance(step, FetchResult)
     assert step.outcome is outcome_of(status)
 
 
@@ -528,7 +532,7 @@ def test_other_statuses_do_not_redirect(status: int) -> None:
 def test_redirect_to_nowhere_is_lost(location: str | None) -> None:
     """A redirect that names no place ends the search: unavailable (RFC 9309 §2.3.1.2)."""
     step = follow(URL, (), Answer(status=301, location=location))
-    assert isinstance(step, Ending)
+    assert isinstance(step, FetchResult)
     assert (step.outcome, step.url) == (Outcome.LOST, URL)
 
 
@@ -541,7 +545,7 @@ def test_five_redirects_are_followed_and_no_sixth() -> None:
         assert step == f"http://a.example/{hop}"
         redirects, url = (*redirects, url), f"http://a.example/{hop}"
     end = follow(url, redirects, Answer(status=302, location="/6"))
-    assert isinstance(end, Ending)
+    assert isinstance(end, FetchResult)
     assert (end.outcome, end.url, end.redirects) == (Outcome.LOST, "http://a.example/5", redirects)
     assert MAX_REDIRECTS == 5
 
@@ -549,11 +553,34 @@ def test_five_redirects_are_followed_and_no_sixth() -> None:
 def test_failure_after_redirects_keeps_the_way() -> None:
     """A failing hop is a failure of the whole attempt, and tells how it was come to."""
     end = follow("http://b.example/r", (URL,), Failure("reset"))
-    assert end == Ending(Outcome.FAILURE, Failure("reset"), "http://b.example/r", (URL,))
+    assert end == FetchResult(Outcome.FAILURE, Failure("reset"), "http://b.example/r", (URL,))
 
 
 @given(st.text(max_size=300))
 def test_no_location_raises(location: str) -> None:
     """Whatever a server writes into Location, there is an answer and no exception."""
     step = follow(URL, (), Answer(status=301, location=location))
-    assert isinstance(step, str | Ending)
+    assert isinstance(step, str | FetchResult)
+
+
+@pytest.mark.parametrize(
+    ("body", "kept"),
+    [
+        (b"#" * MAX_BYTES, MAX_BYTES),
+        (b"#" * MAX_BYTES + b"x", 0),
+        (b"a\n" + b"#" * MAX_BYTES, 2),
+        (b"a\r" + b"#" * MAX_BYTES, 2),
+        (b"#" * (MAX_BYTES - 1) + b"\nx", MAX_BYTES),
+        (b"#" * (MAX_BYTES - 1) + b"\r\n", MAX_BYTES),
+    ],
+)
+def test_only_whole_lines_are_kept_of_a_long_file(body: bytes, kept: int) -> None:
+    """Half a rule is no rule."""
+    record = settle(
+        ORIGIN,
+        FetchResult(Outcome.SUCCESS, Answer(status=200, body=body), URL),
+        previous=None,
+        now=0.0,
+        jitter=0.0,
+    )
+    assert record.body == body[:kept]

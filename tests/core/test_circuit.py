@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robotgate._circuit import (
+from robotgate.pace.state import (
     CLOSED,
     MAX_OUTAGE,
     MIN_OUTAGE,
     OUTAGE_JITTER,
     Circuit,
-    failed,
+    circuit_failed,
     is_half_open,
     is_open,
 )
@@ -30,7 +30,7 @@ def test_origin_that_answers_is_open_to_all() -> None:
 
 def test_outage_lets_nobody_through_then_one() -> None:
     """Ten seconds of nobody, then one request may try; timers that ring early by a grain count as in time."""
-    circuit = failed(CLOSED, began_at=NOW - 1, now=NOW, jitter=0.0)
+    circuit = circuit_failed(CLOSED, began_at=NOW - 1, now=NOW, jitter=0.0)
     assert circuit == Circuit(outages=1, opened_at=NOW, retry_at=NOW + MIN_OUTAGE)
     for after, expected in ((0.0, True), (9.999, True), (10.0 - 5e-7, False), (10.0, False), (9e9, False)):
         assert is_open(circuit, now=NOW + after) is expected
@@ -41,7 +41,7 @@ def test_pause_doubles_with_each_try_that_fails() -> None:
     """Up to an hour, however often."""
     circuit, now, pauses = CLOSED, NOW, []
     for _ in range(2000):
-        circuit = failed(circuit, began_at=now, now=now, jitter=0.0)
+        circuit = circuit_failed(circuit, began_at=now, now=now, jitter=0.0)
         pauses.append(circuit.retry_at - now)
         now = circuit.retry_at
     assert pauses == [min(MIN_OUTAGE * 2.0 ** min(count, 99), MAX_OUTAGE) for count in range(2000)]
@@ -51,8 +51,8 @@ def test_pause_doubles_with_each_try_that_fails() -> None:
 @pytest.mark.parametrize("began_at", [NOW - 30, NOW - 0.001, NOW])
 def test_requests_that_were_under_way_fail_in_the_same_outage(began_at: float) -> None:
     """Fifty connections refused at once are one outage."""
-    circuit = failed(CLOSED, began_at=NOW - 1, now=NOW, jitter=0.0)
-    assert failed(circuit, began_at=began_at, now=NOW + 5, jitter=0.5) is circuit
+    circuit = circuit_failed(CLOSED, began_at=NOW - 1, now=NOW, jitter=0.0)
+    assert circuit_failed(circuit, began_at=began_at, now=NOW + 5, jitter=0.5) is circuit
 
 
 @given(
@@ -65,7 +65,7 @@ def test_requests_that_were_under_way_fail_in_the_same_outage(began_at: float) -
 )
 def test_failure_never_opens_sooner(circuit: Circuit, began_at: float, now: float, jitter: float) -> None:
     """Whatever the clock does, the next try only moves later, and jitter only adds, up to a tenth."""
-    after = failed(circuit, began_at=began_at, now=now, jitter=jitter)
+    after = circuit_failed(circuit, began_at=began_at, now=now, jitter=jitter)
     assert after.retry_at >= circuit.retry_at
     assert after.opened_at >= circuit.opened_at
     if after != circuit:

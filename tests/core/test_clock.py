@@ -8,7 +8,7 @@ import time
 import pytest
 
 from robotgate import Answer, RobotGate
-from robotgate._clock import SystemClock, ticks_of
+from robotgate.clock import SystemClock, ticks_of
 from robotgate.testing import ScriptedFetcher
 
 

@@ -1,4 +1,4 @@
-"""Rules let go of what they are matched with, and no answer shows it."""
+"""Rules drop their tables while nobody asks, and no answer changes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robotgate._compile import compile_rules
-from robotgate._rules import DENY_ALL, Rules
+from robotgate.rules.parser import compile_rules
+from robotgate.rules.rules import Rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +22,7 @@ TARGETS = st.text("/abopen?.jsn", max_size=12).map("/".__add__)
 
 
 class Meddler:
-    """Lets go of what rules are matched with before one step of theirs, as the loop may while a thread asks."""
+    """Cools rules down before one of their steps, as the event loop may while another thread asks."""
 
     def __init__(self, rules: Rules, *, at: int) -> None:
         self._rules = rules
@@ -46,7 +46,7 @@ class Meddler:
 
 
 def meddled(rules: Rules, question: Callable[[], object], *, at: int) -> tuple[object, bool]:
-    """The answer, and whether it took so many steps that somebody meddled."""
+    """The answer, and whether it took enough steps to be interrupted."""
     meddler, tracing = Meddler(rules, at=at), sys.gettrace()
     sys.settrace(meddler)
     try:
@@ -57,33 +57,31 @@ def meddled(rules: Rules, question: Callable[[], object], *, at: int) -> tuple[o
 
 
 @given(st.lists(st.tuples(TARGETS, st.booleans()), max_size=20))
-def test_answers_are_those_of_rules_that_are_never_cold(questions: list[tuple[str, bool]]) -> None:
-    """Whenever they are let go of, answers and verdicts are the same."""
+def test_answers_are_those_of_rules_that_never_cool_down(questions: list[tuple[str, bool]]) -> None:
+    """Cooling down at any time changes no answer and no decision."""
     cold, kept = compile_rules(FILE, "bot"), compile_rules(FILE, "bot")
     for target, is_cooled in questions:
         if is_cooled:
-            # The first says that there was a question.
+            # The first call only notes that there was a question.
             cold.cool_down()
             assert cold.cool_down()
         assert cold.allows(target) == kept.allows(target)
         assert cold.decide(target) == kept.decide(target)
 
 
-def test_a_question_puts_it_off() -> None:
-    """Rules that were asked since the last look stay ready once more; what is built is told each time."""
+def test_a_question_postpones_cooling_down() -> None:
+    """Rules that were asked since the last call keep their tables once more."""
     rules = compile_rules(FILE, "bot")
-    built: list[Rules] = []
-    rules.tell_when_built(built.append)
     rules.allows("/a")
     assert not rules.cool_down()
     assert rules.cool_down()
     rules.allows("/a")
-    rules.allows("/b")
-    assert built == [rules, rules]
+    assert not rules.cool_down()
+    assert rules.cool_down()
 
 
 def test_an_explanation_is_a_question() -> None:
-    """Who only ever asks why has rules that stay ready, as he has who asks whether."""
+    """Asking for decisions keeps the tables just as asking for answers does."""
     rules = compile_rules(FILE, "bot")
     rules.decide("/a")
     assert not rules.cool_down()
@@ -92,10 +90,10 @@ def test_an_explanation_is_a_question() -> None:
 
 @pytest.mark.parametrize("target", ["/a/open", "/a", "/c", "/c.json"])
 @pytest.mark.parametrize("question", [Rules.allows, Rules.decide])
-def test_rules_may_be_let_go_of_between_any_two_steps(
+def test_rules_may_cool_down_between_any_two_steps(
     question: Callable[[Rules, str], object], target: str
 ) -> None:
-    """`allowed_nowait` answers other threads, too, while the loop lets go of rules whenever it likes."""
+    """Another thread may ask while the event loop cools the rules down at any moment."""
     rules = compile_rules(FILE, "bot")
     expected = question(rules, target)
     step, is_meddled = 0, True
@@ -105,13 +103,3 @@ def test_rules_may_be_let_go_of_between_any_two_steps(
         answer, is_meddled = meddled(rules, partial(question, rules, target), at=step)
         assert answer == expected
     assert step > 10
-
-
-def test_what_stands_in_no_file_stays() -> None:
-    """The rules that all closed sites share are everybody's: no gate is told of them, and none lets go of them."""
-    told: list[Rules] = []
-    DENY_ALL.tell_when_built(told.append)
-    assert not DENY_ALL.allows("/a")
-    assert not DENY_ALL.cool_down()
-    assert not DENY_ALL.cool_down()
-    assert not told

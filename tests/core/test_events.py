@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robotgate._errors import StoreError, TooSoonError
-from robotgate._events import (
+from robotgate.errors import StoreError, TooSoonError
+from robotgate.events import (
     LINE_HEAD,
     LINE_TAIL,
     BlockCause,
@@ -27,9 +27,9 @@ from robotgate._events import (
     TurnRefused,
     VerdictRefused,
 )
-from robotgate._status import Outcome
-from robotgate._urls import Origin
-from robotgate._verdict import AccessResult, Reason, Rule, RuleKind, Verdict
+from robotgate.rules.verdict import AccessResult, Reason, Rule, RuleKind, Verdict
+from robotgate.sites.status import Outcome
+from robotgate.urls import Origin
 
 NOW: Final = 1_800_000_000.0
 SITE: Final = Origin.of("https://site.example")
@@ -63,7 +63,7 @@ def refused(url: str = PAGE, pattern: str = "/page") -> VerdictRefused:
 
 
 def blocked(*, stretch: float = 60.0, detail: str | None = None) -> HostBlocked:
-    """A host that is left alone for so many seconds."""
+    """A host that is blocked for so many seconds."""
     return HostBlocked(
         at=NOW, host="site.example", until_at=NOW + stretch, cause=BlockCause.UNREACHABLE, detail=detail
     )
@@ -87,26 +87,26 @@ LINES: Final[list[tuple[Event, str]]] = [
     (TurnBegan(at=NOW, url=PAGE, waited=1.25), f"a turn of {PAGE} began after 1.250 s"),
     (
         TurnEnded(at=NOW, url=PAGE, status=200, bytes_read=512, elapsed=0.5),
-        f"a turn of {PAGE} ended after 0.500 s: HTTP status 200, 512 octets",
+        f"a turn of {PAGE} ended after 0.500 s: HTTP status 200, 512 bytes",
     ),
     (
         TurnEnded(at=NOW, url=PAGE, status=None, bytes_read=0, elapsed=0.5),
-        f"a turn of {PAGE} ended after 0.500 s: no status, 0 octets",
+        f"a turn of {PAGE} ended after 0.500 s: no status, 0 bytes",
     ),
     (
         TurnRefused(at=NOW, url=PAGE, error=TooSoonError("site.example", 2.5)),
         f"no turn of {PAGE}: site.example is not due within max_wait; in 2.500 s at the earliest",
     ),
-    (blocked(), "site.example is left alone for 60 s: it cannot be reached"),
-    (blocked(stretch=-1.0), "site.example is left alone for 0 s: it cannot be reached"),
-    (blocked(stretch=math.inf), "site.example is left alone until further notice: it cannot be reached"),
+    (blocked(), "site.example is blocked for 60 s: it cannot be reached"),
+    (blocked(stretch=-1.0), "site.example is blocked for 0 s: it cannot be reached"),
+    (blocked(stretch=math.inf), "site.example is blocked until further notice: it cannot be reached"),
     (
         blocked(detail="it refuses connections"),
-        "site.example is left alone for 60 s: it cannot be reached (it refuses connections)",
+        "site.example is blocked for 60 s: it cannot be reached (it refuses connections)",
     ),
     (
         HostRecovered(at=NOW, host="site.example", cause=BlockCause.ASKED),
-        "site.example is left alone no longer; it was because it asked for a pause",
+        "site.example is no longer blocked; the cause was: it asked for a pause",
     ),
     (
         StoreLost(at=NOW, error=StoreError("the disk is full: make room")),

@@ -9,17 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robotgate._freshness import (
+from robotgate.pace.state import parse_http_date
+from robotgate.sites.record import (
     MAX_DELTA,
     MAX_VALIDATOR,
-    Validators,
-    clamped,
+    Answer,
+    RobotsRecord,
+    clamped_lifetime,
+    conditions,
     granted_lifetime,
-    http_date,
     max_age,
+    needs_unconditional_request,
 )
-from robotgate._status import DAY, MINUTE
+from robotgate.sites.status import DAY, MINUTE, Outcome
+from robotgate.urls import Origin
 
+URL: Final = "http://a.example/robots.txt"
 NOON: Final = 1_795_262_400.0
 """Sat, 21 Nov 2026 12:00:00 GMT."""
 AT_NOON: Final = "Sat, 21 Nov 2026 12:00:00 GMT"
@@ -38,7 +43,22 @@ def granted(
     age: str | None = None,
 ) -> float | None:
     """What an answer that came at noon grants."""
-    return granted_lifetime(cache_control=cache_control, expires=expires, date=date, age=age, now=NOON)
+    answer = Answer(status=200, cache_control=cache_control, expires=expires, date=date, age=age)
+    return granted_lifetime(answer, now=NOON)
+
+
+def copy_with(etag: str | None, last_modified: str | None) -> RobotsRecord:
+    """A copy that came with these validators."""
+    return RobotsRecord(
+        origin=Origin("http", "a.example", 80),
+        outcome=Outcome.SUCCESS,
+        checked_at=NOON,
+        fresh_until_at=NOON,
+        fetched_at=NOON,
+        robots_url=URL,
+        etag=etag,
+        last_modified=last_modified,
+    )
 
 
 @pytest.mark.parametrize(
@@ -149,7 +169,7 @@ def test_age_is_subtracted_before_bounds_are_set() -> None:
     """A year that has lain about for a day is a year but for a day."""
     seconds = granted("max-age=31536000", age="86400")
     assert seconds == 364 * DAY
-    assert clamped(seconds) == DAY
+    assert clamped_lifetime(seconds) == DAY
 
 
 @given(cache_control=TEXTS, expires=TEXTS, date=TEXTS, age=TEXTS)
@@ -160,13 +180,13 @@ def test_no_headers_raise_or_leave_the_bounds(
     seconds = granted(cache_control, expires=expires, date=date, age=age)
     if seconds is not None:
         assert math.isfinite(seconds)
-        assert 5 * MINUTE <= clamped(seconds) <= DAY
+        assert 5 * MINUTE <= clamped_lifetime(seconds) <= DAY
 
 
 @pytest.mark.parametrize("etag", ['"v1"', '""', 'W/"v1"', '"a,b"', '"*"', '"!#~"'])
 def test_etag_is_sent_back(etag: str) -> None:
     """Weak or not: a weak comparison is all that If-None-Match makes (RFC 9110 §13.1.2)."""
-    assert Validators(etag, None).conditions() == {"If-None-Match": etag}
+    assert conditions(copy_with(etag, None), URL) == {"If-None-Match": etag}
 
 
 @pytest.mark.parametrize(
@@ -192,13 +212,13 @@ def test_etag_is_sent_back(etag: str) -> None:
 )
 def test_etag_that_is_none_is_not_sent(etag: str) -> None:
     """``*`` would match whatever there is, and a line end would be a header of the server's own choice."""
-    assert Validators(etag, None).conditions() == {}
+    assert conditions(copy_with(etag, None), URL) == {}
 
 
 def test_date_is_sent_back_as_it_came() -> None:
     """Servers compare it as text (RFC 9110 §13.1.3)."""
-    assert Validators(None, AT_NOON).conditions() == {"If-Modified-Since": AT_NOON}
-    assert Validators('"v1"', AT_NOON).conditions() == {
+    assert conditions(copy_with(None, AT_NOON), URL) == {"If-Modified-Since": AT_NOON}
+    assert conditions(copy_with('"v1"', AT_NOON), URL) == {
         "If-None-Match": '"v1"',
         "If-Modified-Since": AT_NOON,
     }
@@ -210,13 +230,13 @@ def test_date_is_sent_back_as_it_came() -> None:
 )
 def test_date_that_is_none_is_not_sent(date: str) -> None:
     """No server could make anything of it, or too much."""
-    assert Validators(None, date).conditions() == {}
+    assert conditions(copy_with(None, date), URL) == {}
 
 
 @given(etag=TEXTS, date=TEXTS)
 def test_no_validator_breaks_a_header(etag: str | None, date: str | None) -> None:
     """What is sent is printable ASCII of bounded length."""
-    for value in Validators(etag, date).conditions().values():
+    for value in conditions(copy_with(etag, date), URL).values():
         assert value.isascii()
         assert value.isprintable()
         assert len(value) <= MAX_VALIDATOR
@@ -241,14 +261,8 @@ def test_whether_a_304_is_about_our_copy(
     ours: tuple[str | None, str | None], theirs: tuple[str | None, str | None], *, expected: bool
 ) -> None:
     """RFC 9111 §4.3.4: it names ours, or none."""
-    assert Validators(*ours).may_be_of_one_copy_with(Validators(*theirs)) is expected
-
-
-def test_new_validators_replace_old_ones() -> None:
-    """What a 304 leaves out stays."""
-    old = Validators('W/"a"', AT_NOON)
-    assert old.renewed_by(Validators('"a"', None)) == Validators('"a"', AT_NOON)
-    assert old.renewed_by(Validators(None, None)) == old
+    answer = Answer(status=304, etag=theirs[0], last_modified=theirs[1])
+    assert needs_unconditional_request(copy_with(*ours), answer) is not expected
 
 
 @pytest.mark.parametrize(
@@ -256,4 +270,4 @@ def test_new_validators_replace_old_ones() -> None:
 )
 def test_dates(text: str, at: float | None) -> None:
     """In any form that dates of HTTP had."""
-    assert http_date(text) == at
+    assert parse_http_date(text) == at

@@ -8,8 +8,8 @@ from typing import Final
 
 import pytest
 
-from robotgate._hours import DAY, holds, joined, next_time_at, opens_at
-from robotgate._speed import VisitTime
+from robotgate.pace.spacing import joined, opens_at
+from robotgate.rules.grammar import VisitTime
 
 MIDNIGHT: Final = datetime(2026, 11, 21, tzinfo=UTC).timestamp()
 
@@ -65,7 +65,7 @@ def test_window_holds_from_its_first_minute_to_the_end_of_its_last(
     expected: bool,  # noqa: FBT001
 ) -> None:
     """The last minute is within; a window may wrap midnight; 24:00 ends a day and begins the next."""
-    assert holds(*minutes(window), at=clock(at)) is expected
+    assert (opens_at(joined(visits(window)), at=clock(at)) == clock(at)) is expected
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_window_holds_from_its_first_minute_to_the_end_of_its_last(
 )
 def test_hours_open(hours: tuple[str, ...], at: str, opens: str) -> None:
     """Within the hours at once, otherwise at the next of their beginnings, tomorrow's if need be."""
-    assert opens_at(visits(*hours), at=clock(at)) == clock(opens)
+    assert opens_at(joined(visits(*hours)), at=clock(at)) == clock(opens)
 
 
 def test_hours_of_a_host_that_is_never_to_be_visited() -> None:
@@ -94,13 +94,12 @@ def test_hours_of_a_host_that_is_never_to_be_visited() -> None:
     assert opens_at(visits("0900-1700"), at=math.inf) == math.inf
 
 
-def test_next_time_of_day_is_always_after() -> None:
-    """At one of the times the next is meant, and of one time alone tomorrow's."""
-    assert next_time_at([0, 3600], at=MIDNIGHT) == MIDNIGHT + 3600
-    assert next_time_at([0, 3600], at=MIDNIGHT + 3600) == MIDNIGHT + DAY
-    assert next_time_at([3600], at=MIDNIGHT + 3600) == MIDNIGHT + DAY + 3600
-    just_before = math.nextafter(MIDNIGHT + 3600, 0)
-    assert next_time_at([0, 3600], at=just_before) == MIDNIGHT + 3600
+def test_hours_open_at_the_very_instant() -> None:
+    """Not a moment before, and a visit that is due a moment before waits that moment."""
+    opening_at = MIDNIGHT + 9 * 3600
+    just_before = math.nextafter(opening_at, 0)
+    assert opens_at(visits("0900-1700"), at=just_before) == opening_at
+    assert opens_at(visits("0900-1700"), at=opening_at) == opening_at
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from multidict import CIMultiDict, MultiDict
 
-from robotgate._errors import OptionError
-from robotgate._identity import Identity, TokenWarning, identify
+from robotgate.errors import OptionError
+from robotgate.identity import Identity, TokenWarning, identify
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping
@@ -75,7 +75,7 @@ def test_token_stands_in_the_name_and_not_just_in_the_contact() -> None:
 
 def test_digits_in_a_token_are_taken_with_a_warning() -> None:
     """RFC 9309 §2.2.1 has no digits in product tokens, but real crawlers do."""
-    with pytest.warns(TokenWarning, match="'Bot9' holds digits"):
+    with pytest.warns(TokenWarning, match="'Bot9' has digits"):
         assert identify("Bot9/1.0", contact=MAIL, token=None).token == "Bot9"
 
 

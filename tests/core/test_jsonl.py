@@ -12,9 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robotgate import HostState, Origin, Outcome, RobotsRecord
-from robotgate._jsonl import HostEntry, LineError, host_line, read_line, record_line
-from robotgate._jsonl_fields import MAX_AMOUNT, MAX_COUNT, MAX_LINE_BYTES
-from robotgate._lines import MAX_BYTES
+from robotgate.rules.grammar import MAX_BYTES
+from robotgate.stores.codec import (
+    MAX_AMOUNT,
+    MAX_COUNT,
+    MAX_LINE_BYTES,
+    HostEntry,
+    LineError,
+    host_line,
+    read_line,
+    record_line,
+)
 
 RECORD: Final = RobotsRecord(
     origin=Origin("https", "a.example", 443),

@@ -12,9 +12,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from robotgate import Finding, FindingCode, InvalidURLError, RobotsTxt, Severity, lint
-from robotgate._lines import MAX_BYTES, MAX_LINE_BYTES
-from robotgate._lint_lines import Kind, Lines
-from robotgate._lint_table import CHECKS
+from robotgate.lint.lines import Kind, Lines
+from robotgate.lint.table import CHECKS
+from robotgate.rules.grammar import MAX_BYTES, MAX_LINE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -336,6 +336,7 @@ FRAGMENTS: Final = st.sampled_from(
             b": ",
             b" ",
             b"\t",
+            b"\v",
             b"\n",
             b"\r",
             b"\r\n",

@@ -14,10 +14,12 @@ import pytest
 from tests.core.test_events import LINES, NOW, fetched, unreachable
 from tests.waiting import settle
 
-from robotgate._errors import OptionError
-from robotgate._events import (
+from robotgate.errors import OptionError
+from robotgate.events import (
+    LEVELS,
     BlockCause,
     Event,
+    Events,
     HostBlocked,
     HostRecovered,
     RobotsFetched,
@@ -27,8 +29,9 @@ from robotgate._events import (
     TurnEnded,
     TurnRefused,
     VerdictRefused,
+    level_of,
+    logger,
 )
-from robotgate._listeners import LEVELS, Listeners, level_of, logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,11 +47,11 @@ def began(number: int) -> TurnBegan:
 
 async def test_subscriber_hears_in_order_and_later() -> None:
     """Not before the one who emits lets others run."""
-    listeners = Listeners()
+    events = Events()
     heard: list[Event] = []
-    listeners.subscribe(heard.append)
+    events.subscribe(heard.append)
     for number in range(5):
-        listeners.emit(began(number))
+        events.emit(began(number))
     assert heard == []
     await settle()
     assert heard == [began(number) for number in range(5)]
@@ -56,19 +59,19 @@ async def test_subscriber_hears_in_order_and_later() -> None:
 
 async def test_every_subscriber_hears() -> None:
     """One callback that subscribed twice hears twice."""
-    listeners = Listeners()
+    events = Events()
     one: list[Event] = []
     two: list[Event] = []
     for callback in (one.append, two.append, two.append):
-        listeners.subscribe(callback)
-    listeners.emit(began(1))
+        events.subscribe(callback)
+    events.emit(began(1))
     await settle()
     assert (len(one), len(two)) == (1, 2)
 
 
 async def test_error_of_a_subscriber_reaches_the_loop_alone() -> None:
     """Neither who emits nor another subscriber notices it."""
-    listeners = Listeners()
+    events = Events()
     heard: list[Event] = []
     errors: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context["exception"]))
@@ -77,10 +80,10 @@ async def test_error_of_a_subscriber_reaches_the_loop_alone() -> None:
     def fail(_: Event) -> None:
         raise mistake
 
-    listeners.subscribe(fail)
-    listeners.subscribe(heard.append)
-    listeners.emit(began(1))
-    listeners.emit(began(2))
+    events.subscribe(fail)
+    events.subscribe(heard.append)
+    events.emit(began(1))
+    events.emit(began(2))
     await settle()
     assert errors == [mistake, mistake]
     assert heard == [began(1), began(2)]
@@ -88,14 +91,14 @@ async def test_error_of_a_subscriber_reaches_the_loop_alone() -> None:
 
 async def test_unsubscribed_hears_no_more() -> None:
     """Not even of what happened before; the others go on hearing."""
-    listeners = Listeners()
+    events = Events()
     gone: list[Event] = []
     there: list[Event] = []
-    unsubscribe = listeners.subscribe(gone.append)
-    listeners.subscribe(there.append)
-    listeners.emit(began(1))
+    unsubscribe = events.subscribe(gone.append)
+    events.subscribe(there.append)
+    events.emit(began(1))
     unsubscribe()
-    listeners.emit(began(2))
+    events.emit(began(2))
     await settle()
     assert gone == []
     assert there == [began(1), began(2)]
@@ -103,58 +106,58 @@ async def test_unsubscribed_hears_no_more() -> None:
 
 async def test_unsubscribing_twice_is_once() -> None:
     """It ends its own subscription, and no other of the same callback."""
-    listeners = Listeners()
+    events = Events()
     heard: list[Event] = []
-    unsubscribe = listeners.subscribe(heard.append)
-    listeners.subscribe(heard.append)
+    unsubscribe = events.subscribe(heard.append)
+    events.subscribe(heard.append)
     unsubscribe()
     unsubscribe()
-    listeners.emit(began(1))
+    events.emit(began(1))
     await settle()
     assert heard == [began(1)]
 
 
 async def test_subscriber_may_unsubscribe_while_it_hears() -> None:
     """Once is enough for some."""
-    listeners = Listeners()
+    events = Events()
     heard: list[Event] = []
 
     def hear_once(event: Event) -> None:
         heard.append(event)
         unsubscribe()
 
-    unsubscribe = listeners.subscribe(hear_once)
-    listeners.emit(began(1))
-    listeners.emit(began(2))
+    unsubscribe = events.subscribe(hear_once)
+    events.emit(began(1))
+    events.emit(began(2))
     await settle()
     assert heard == [began(1)]
-    assert not listeners.is_heard(TurnBegan)
+    assert not events.is_heard(TurnBegan)
 
 
 async def test_subscriber_may_emit() -> None:
     """What it causes is heard after what it heard."""
-    listeners = Listeners()
+    events = Events()
     heard: list[Event] = []
 
     def answer(event: Event) -> None:
         heard.append(event)
         if event == began(1):
-            listeners.emit(began(3))
+            events.emit(began(3))
 
-    listeners.subscribe(answer)
-    listeners.emit(began(1))
-    listeners.emit(began(2))
+    events.subscribe(answer)
+    events.emit(began(1))
+    events.emit(began(2))
     await settle()
     assert heard == [began(1), began(2), began(3)]
 
 
 async def test_subscriber_runs_in_the_context_it_subscribed_in() -> None:
     """A task that it starts is no part of the request that the event is about."""
-    listeners = Listeners()
+    events = Events()
     seen: list[str] = []
-    listeners.subscribe(lambda _: seen.append(REQUEST.get()))
+    events.subscribe(lambda _: seen.append(REQUEST.get()))
     token = REQUEST.set("a request")
-    listeners.emit(began(1))
+    events.emit(began(1))
     REQUEST.reset(token)
     await settle()
     assert seen == ["none"]
@@ -162,35 +165,35 @@ async def test_subscriber_runs_in_the_context_it_subscribed_in() -> None:
 
 def test_without_a_loop_the_call_is_made_at_once() -> None:
     """Where no loop runs, no request does; only the operator emits there."""
-    listeners = Listeners()
+    events = Events()
     heard: list[Event] = []
-    listeners.subscribe(heard.append)
-    listeners.emit(began(1))
+    events.subscribe(heard.append)
+    events.emit(began(1))
     assert heard == [began(1)]
 
 
 async def test_subscriber_of_some_kinds_hears_no_others() -> None:
     """Nor does it have the others made."""
-    listeners = Listeners()
+    events = Events()
     heard: list[Event] = []
-    listeners.subscribe(heard.append, TurnBegan, TurnEnded)
+    events.subscribe(heard.append, TurnBegan, TurnEnded)
     event = HostRecovered(at=NOW, host="site.example", cause=BlockCause.ASKED)
-    listeners.emit(event)
-    listeners.emit(began(1))
+    events.emit(event)
+    events.emit(began(1))
     await settle()
     assert heard == [began(1)]
-    assert listeners.is_heard(TurnEnded)
-    assert not listeners.is_heard(VerdictRefused)
+    assert events.is_heard(TurnEnded)
+    assert not events.is_heard(VerdictRefused)
 
 
 @pytest.mark.parametrize("kind", ["TurnBegan", Exception, began(1), None, Event])
 def test_what_is_no_kind_of_event_is_refused(kind: type[Event]) -> None:
     """At once, and nothing is subscribed."""
-    listeners = Listeners()
+    events = Events()
     heard: list[Event] = []
     with pytest.raises(OptionError, match="kinds"):
-        listeners.subscribe(heard.append, TurnBegan, kind)
-    listeners.emit(began(1))
+        events.subscribe(heard.append, TurnBegan, kind)
+    events.emit(began(1))
     assert heard == []
 
 
@@ -205,19 +208,19 @@ async def hear(event: Event) -> None:
 def test_what_cannot_hear_is_refused(callback: Callable[[Event], object], hint: str) -> None:
     """At once, by name, with a remedy."""
     with pytest.raises(OptionError, match=f"callback=.*{hint}"):
-        Listeners().subscribe(callback)
+        Events().subscribe(callback)
 
 
 @pytest.mark.parametrize("kind", get_args(Event))
 def test_nothing_is_heard_where_nobody_listens(kind: type[Event], caplog: pytest.LogCaptureFixture) -> None:
     """Without subscribers and with logging off, no event need be made."""
     caplog.set_level(OFF, logger=logger.name)
-    listeners = Listeners()
-    assert not listeners.is_heard(kind)
-    unsubscribe = listeners.subscribe(print)
-    assert listeners.is_heard(kind)
+    events = Events()
+    assert not events.is_heard(kind)
+    unsubscribe = events.subscribe(print)
+    assert events.is_heard(kind)
     unsubscribe()
-    assert not listeners.is_heard(kind)
+    assert not events.is_heard(kind)
 
 
 HEARD: Final[dict[int, set[type[Event]]]] = {
@@ -243,8 +246,8 @@ def test_logging_hears_by_its_level(
 ) -> None:
     """A kind is heard if its gravest event would be logged."""
     caplog.set_level(level, logger=logger.name)
-    listeners = Listeners()
-    assert {kind for kind in get_args(Event) if listeners.is_heard(kind)} == heard
+    events = Events()
+    assert {kind for kind in get_args(Event) if events.is_heard(kind)} == heard
 
 
 def test_every_kind_has_a_level() -> None:
@@ -256,7 +259,7 @@ def test_every_kind_has_a_level() -> None:
 async def test_event_is_logged_soon_as_its_line(event: Event, caplog: pytest.LogCaptureFixture) -> None:
     """On the logger `robotgate`; the text is made only if some handler wants it."""
     caplog.set_level(logging.DEBUG, logger="robotgate")
-    Listeners().emit(event)
+    Events().emit(event)
     assert caplog.records == []
     await settle()
     (record,) = caplog.records

@@ -10,12 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robotgate._errors import OptionError
-from robotgate._host_pattern import HostPattern, keys
-from robotgate._overrides import MANY_BLOCKS, NO_RATE, HostBlocks, HostOptions, HostOverride, Overrides
-from robotgate._quota import Rate
-from robotgate._status import StatusPolicy
-from robotgate._urls import Origin
+from robotgate.errors import OptionError
+from robotgate.options import (
+    MANY_BLOCKS,
+    NO_RATE,
+    HostBlocks,
+    HostOptions,
+    HostOverride,
+    Overrides,
+    Rate,
+    StatusPolicy,
+)
+from robotgate.urls import HostPattern, Origin, keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,9 +14,7 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from robotgate import InvalidURLError, OptionError, PaceKey, owner
-from robotgate._owner import _draw
-from robotgate._pace_key import pace_key_function
-from robotgate._urls import split_url
+from robotgate.urls import Origin, _weight, pace_key_function
 
 if TYPE_CHECKING:
     import random
@@ -107,8 +105,8 @@ def test_order_and_repetition_do_not_matter(members: list[str], url: str, chance
 
 def test_names_do_not_run_into_keys() -> None:
     """What a member draws is its own: put behind each other, ``x`` with ``ab`` and ``xa`` with ``b`` would be one."""
-    assert _draw("x", b"ab") != _draw("xa", b"b")
-    assert _draw("x" * 200, b"a") != _draw("x" * 201, b"a")
+    assert _weight("x", b"ab") != _weight("xa", b"b")
+    assert _weight("x" * 200, b"a") != _weight("x" * 201, b"a")
 
 
 @pytest.mark.parametrize(
@@ -124,7 +122,7 @@ def test_what_is_paced_together_has_one_owner(
     policy: PaceKey | Callable[[str], str], together: list[str]
 ) -> None:
     """By whatever policy; with another the same URLs may part."""
-    assert len({pace_key_function(policy)(*split_url(url)) for url in together}) == 1
+    assert len({pace_key_function(policy)(Origin.of(url)) for url in together}) == 1
     assert len({owner(url, MEMBERS, pace_key=policy) for url in together}) == 1
     assert {owner(URL(url), MEMBERS, pace_key=policy) for url in together} == {
         owner(together[0], MEMBERS, pace_key=policy)

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from robotgate._errors import OptionError
-from robotgate._pace_key import PaceKey, _public_suffixes, pace_key_function, registrable_domain
-from robotgate._urls import split_url
+from robotgate.errors import OptionError
+from robotgate.urls import Origin, PaceKey, _public_suffixes, pace_key_function, registrable_domain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,8 +27,8 @@ URLS: Final = [
 WITHOUT_THE_PACKAGE: Final = """
 import sys
 sys.modules["publicsuffixlist"] = None
-from robotgate._errors import OptionError
-from robotgate._pace_key import PaceKey, pace_key_function
+from robotgate.errors import OptionError
+from robotgate.urls import PaceKey, pace_key_function
 pace_key_function(PaceKey.HOST)
 pace_key_function(PaceKey.ORIGIN)
 try:
@@ -41,7 +40,7 @@ except OptionError as error:
 
 def key(policy: PaceKey | Callable[[str], str], url: str) -> str:
     """The pace key of a URL."""
-    return pace_key_function(policy)(*split_url(url))
+    return pace_key_function(policy)(Origin.of(url))
 
 
 @pytest.mark.parametrize(
@@ -107,8 +106,8 @@ def test_registrable_domain(host: str, domain: str) -> None:
     assert registrable_domain(domain) == domain
 
 
-def test_function_is_given_the_url_as_it_will_be_sent() -> None:
-    """Normalised, with its path and query, as text."""
+def test_function_is_given_the_url_of_the_origin() -> None:
+    """Normalised, without a path, as text: what robots.txt binds is never paced apart."""
     seen: list[str] = []
 
     def remember(url: str) -> str:
@@ -116,7 +115,7 @@ def test_function_is_given_the_url_as_it_will_be_sent() -> None:
         return "all"
 
     assert key(remember, "HTTP://user@Bücher.Example:80/ä/../b?c=d#e") == "all"
-    assert seen == ["http://xn--bcher-kva.example/b?c=d"]
+    assert seen == ["http://xn--bcher-kva.example"]
 
 
 def test_error_of_the_function_is_the_caller_s() -> None:
@@ -125,7 +124,7 @@ def test_error_of_the_function_is_the_caller_s() -> None:
     def fail(url: str) -> str:
         raise LookupError(url)
 
-    with pytest.raises(LookupError, match=r"http://site\.example/"):
+    with pytest.raises(LookupError, match=r"http://site\.example"):
         key(fail, "http://site.example")
 
 
@@ -138,8 +137,8 @@ def test_function_that_gives_no_name_is_refused(answer: object) -> None:
 
     make: Callable[..., Callable[..., str]] = pace_key_function
     pace_key = make(give)
-    with pytest.raises(OptionError, match=r"^pace_key=.*give.* returned .* for 'http://site.example/'"):
-        pace_key(*split_url("http://site.example/"))
+    with pytest.raises(OptionError, match=r"^pace_key=.*give.* returned .* for 'http://site.example'"):
+        pace_key(Origin.of("http://site.example/"))
 
 
 async def _later(url: str) -> str:
@@ -168,7 +167,6 @@ def test_without_the_package_only_registrable_domains_are_refused() -> None:
 def test_list_is_read_once_in_a_process() -> None:
     """However many gates are made."""
     assert (
-        pace_key_function(PaceKey.REGISTRABLE_DOMAIN)(*split_url("http://www.site.example/"))
-        == "site.example"
+        pace_key_function(PaceKey.REGISTRABLE_DOMAIN)(Origin.of("http://www.site.example/")) == "site.example"
     )
     assert _public_suffixes() is _public_suffixes()

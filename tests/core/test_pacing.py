@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -10,88 +11,43 @@ from typing import Final
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from multidict import CIMultiDict
 
-from robotgate._pacing import (
+from robotgate.pace.state import (
     BLOCK_JITTER,
-    CLOCK_GRAIN,
     FORGIVEN_AFTER,
     MAX_BLOCK,
     MIN_BLOCK,
     HostState,
     answered,
-    begun,
-    earliest_start_at,
-    ended,
+    is_served,
     latency_delay,
     merged,
+    parse_http_date,
     parse_retry_after,
+    retry_after_of,
     timed_out,
 )
-from robotgate._spacing import Asked, Spacing
-from robotgate._speed import RequestRate
 
 NEW: Final = HostState()
 NOW: Final = datetime(2026, 11, 21, 4, 0, 0, tzinfo=UTC).timestamp()
 
 
-def wait(state: HostState, *, spacing: Spacing, now: float) -> float:
-    """Seconds until a visit is due."""
-    left = earliest_start_at(state, spacing=spacing, now=now) - now
-    return left if left > CLOCK_GRAIN else 0.0
-
-
-def spaced(delay: float) -> Spacing:
-    """A delay that is the same at every hour."""
-    return Spacing(floor=delay)
-
-
-def test_unknown_host_is_due() -> None:
-    """A host nobody visited may be visited at once."""
-    assert earliest_start_at(NEW, spacing=spaced(60.0), now=NOW) == NOW
-    assert wait(NEW, spacing=spaced(60.0), now=NOW) == 0.0
-
-
-def test_request_and_response_set_the_next_instant() -> None:
-    """One at a time: the delay counts from the start until the end is known, then from the end."""
-    sent = begun(NEW, now=100.0, spacing=spaced(2.0))
-    assert (sent.last_visit_at, sent.next_allowed_at, sent.visits) == (100.0, 102.0, 1)
-    read = ended(sent, now=107.5, spacing=spaced(2.0), serial=True, bytes_read=512)
-    assert (read.last_visit_at, read.next_allowed_at) == (107.5, 109.5)
-    assert (read.visits, read.bytes_read) == (1, 512)
-
-
-def test_several_at_a_time_count_from_start_to_start() -> None:
-    """Where several requests may be under way, the end of one changes no instant."""
-    sent = begun(NEW, now=100.0, spacing=spaced(2.0))
-    read = ended(sent, now=107.5, spacing=spaced(2.0), serial=False, bytes_read=512)
-    assert read == replace(sent, bytes_read=512)
-
-
-def test_longer_delay_learnt_later_counts_from_the_last_visit() -> None:
-    """A Crawl-delay read after a visit holds for the gap that follows it."""
-    state = ended(NEW, now=100.0, spacing=spaced(1.0), serial=True, bytes_read=0)
-    for delay, due in ((1.0, 101.0), (10.0, 110.0), (0.0, 101.0)):
-        assert earliest_start_at(state, spacing=spaced(delay), now=100.0) == due
-
-
-def test_wait_ends_within_a_grain() -> None:
-    """A timer that rings a quarter of a microsecond early has rung in time."""
-    state = begun(NEW, now=NOW, spacing=spaced(1.0))
-    assert wait(state, spacing=spaced(1.0), now=NOW + 0.5) == 0.5
-    assert wait(state, spacing=spaced(1.0), now=NOW + 1 - 5e-7) == 0.0
-    assert wait(state, spacing=spaced(1.0), now=NOW + 2) == 0.0
-
-
-def test_promise_is_of_the_hour_of_the_next_visit() -> None:
-    """A rate for the night holds back what would start in it, and lapses in the morning, exactly."""
-    # NOW is four in the morning.
-    night = Spacing(floor=1.0, asked=(Asked(request_rates=(RequestRate(1, 3600, 22 * 60, 6 * 60 - 1),)),))
-    state = begun(NEW, now=NOW, spacing=night)
-    assert state.next_allowed_at == NOW + 3600
-    state = begun(state, now=NOW + 2 * 3600 - 60, spacing=night)
-    assert state.next_allowed_at == NOW + 2 * 3600
-    state = ended(state, now=NOW + 2 * 3600 - 0.25, spacing=night, serial=True, bytes_read=0)
-    assert state.next_allowed_at == NOW + 2 * 3600 + 0.75
+@pytest.mark.parametrize(
+    ("state", "is_it"),
+    [
+        (NEW, True),
+        (HostState(last_visit_at=NOW, next_allowed_at=NOW), True),
+        (HostState(next_allowed_at=NOW + 0.1), False),
+        (HostState(blocked_until_at=NOW + 0.1), False),
+        (HostState(blocked_until_at=NOW - 1, failures=1), False),
+        (HostState(blocked_until_at=NOW - FORGIVEN_AFTER, failures=1), True),
+        (HostState(blocked_until_at=math.inf), False),
+    ],
+)
+def test_wait_is_served_when_nothing_makes_the_next_later(state: HostState, is_it: bool) -> None:  # noqa: FBT001
+    """Neither the next visit, nor, by failures not yet forgiven, the next block."""
+    assert is_served(state, NOW) is is_it
 
 
 def blocked(
@@ -276,7 +232,7 @@ def test_latency_calls_for_a_delay_up_to_a_ceiling(
     latency: float | None, factor: float, delay: float
 ) -> None:
     """So many times the latency; none where it is not known, or does not count."""
-    assert latency_delay(HostState(latency=latency), factor=factor, ceiling=60.0) == delay
+    assert latency_delay(latency, factor=factor, ceiling=60.0) == delay
 
 
 @pytest.mark.parametrize("status", [200, 301, 404, 500, 502])
@@ -353,12 +309,36 @@ def test_merging_needs_no_order(one: HostState, other: HostState, third: HostSta
         ("Sat, 21 Nov 99999999 04:00:00 GMT", None),
         ("Sat, 21 Nov 2026 04:01:00 +99999999", None),
         ("\x00", None),
-        ("120, 240", None),
+        ("120, 240", 240.0),
+        ("240 ,120", 240.0),
+        ("120,", None),
+        ("120, soon", None),
     ],
 )
 def test_retry_after(value: str | None, seconds: float | None) -> None:
     """RFC 9110 §10.2.3: a count, or a date in any of the three formats of §5.6.7; all else says nothing."""
     assert parse_retry_after(value, now=NOW) == seconds
+
+
+@pytest.mark.parametrize(
+    ("lines", "seconds"),
+    [
+        ((), None),
+        (("5", "3600"), 3600.0),
+        (("3600", "5"), 3600.0),
+        (("soon", "7"), 7.0),
+        (("5", "Sat, 21 Nov 2026 04:01:00 GMT"), 60.0),
+    ],
+)
+def test_of_several_lines_the_longest_counts(lines: tuple[str, ...], seconds: float | None) -> None:
+    """A server that asks twice is obeyed in the stricter word."""
+    headers = CIMultiDict([("Server", "x"), *(("retry-AFTER", line) for line in lines)])
+    assert retry_after_of(headers, now=NOW) == seconds
+
+
+def test_retry_after_is_found_in_any_mapping() -> None:
+    """Clients other than aiohttp have plain dicts."""
+    assert retry_after_of({"retry-after": "30"}, now=NOW) == 30.0
 
 
 DATE_WORDS: Final = '0123456789:+-., ()<>@JanFebMarSunMonGMTUTCZ\t\\"\x00é'
@@ -369,3 +349,5 @@ def test_any_retry_after_is_read_or_ignored(value: str) -> None:
     """No header value raises, and what is read lies within 0 and a day."""
     seconds = parse_retry_after(value, now=NOW)
     assert seconds is None or 0.0 <= seconds <= MAX_BLOCK
+    at = parse_http_date(value)
+    assert at is None or math.isfinite(at)

@@ -2,10 +2,15 @@
 
 import pytest
 
-from robotgate._pace import Pace
-from robotgate._parse import Group, ParsedFile, Record, parse
-from robotgate._speed import RequestRate, VisitTime
-from robotgate._verdict import Rule, RuleKind
+from robotgate.rules.grammar import Pace, RequestRate, VisitTime, canonical
+from robotgate.rules.parser import Group, ParsedFile, Record, parse_text
+from robotgate.rules.robotstxt import RobotsTxt
+from robotgate.rules.verdict import Rule, RuleKind
+
+
+def parse(body: bytes) -> ParsedFile:
+    """A whole file."""
+    return parse_text(canonical(body))
 
 
 def test_a_whole_file() -> None:
@@ -49,7 +54,7 @@ def test_lines_are_counted_as_editors_do(end: bytes) -> None:
     assert (group.line, group.rules[0].line) == (3, 5)
 
 
-def test_octets_that_are_not_utf_8_are_escaped() -> None:
+def test_bytes_that_are_not_utf_8_are_escaped() -> None:
     """So that a rule is text, and none of its octets is lost."""
     parsed = parse(b"User-agent: b\xe9t\nDisallow: /\xff\xc3\xa9\xed\xa0\x80\nX\xe9: \xe9\n")
     assert parsed.groups[0].agents == ("b%E9t",)
@@ -116,3 +121,13 @@ def test_one_endless_line() -> None:
     assert parse(b"User-agent: *\nDisallow: /" + b"a" * 500_000 + b"\nDisallow: /b").groups[0].rules == (
         Rule(RuleKind.DISALLOW, "/b", 3),
     )
+
+
+def test_warnings_of_one_kind_are_told_once() -> None:
+    """Thousands of delays for other agents in our group make one warning, with their number."""
+    body = b"User-agent: a\nCrawl-delay: 1\n" * 3 + b"User-agent: foobot\nDisallow: /x\n"
+    (warning,) = RobotsTxt.parse(body).rules("foobot").warnings
+    assert warning.startswith("line 2, Crawl-delay (and 2 more lines), ")
+    (warning,) = RobotsTxt.parse(body[len(b"User-agent: a\nCrawl-delay: 1\n") * 2 :]).rules("foobot").warnings
+    assert warning.startswith("line 2, Crawl-delay, ")
+    assert "more" not in warning

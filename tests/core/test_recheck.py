@@ -10,8 +10,8 @@ from typing import Final
 import pytest
 
 from robotgate import OptionError, Origin, Outcome, Recheck, RobotsRecord
-from robotgate._recheck import FIRST_REFRESH, LAST_REFRESH, MIN_SIZE, Traffic, has_seen_enough, refresh_at
-from robotgate._status import DAY, HOUR, MINUTE
+from robotgate.sites.site import FIRST_REFRESH, LAST_REFRESH, MIN_SIZE, Traffic, recheck_is_due, refresh_at
+from robotgate.sites.status import DAY, HOUR, MINUTE
 
 ORIGIN: Final = Origin("http", "a.example", 80)
 KNOWN: Final = RobotsRecord(
@@ -81,11 +81,11 @@ def test_age_only_makes_it_sooner() -> None:
 def test_visits(visits: int, *, expected: bool) -> None:
     """So many since, not so many at all."""
     now = Traffic(1_000_000 + visits, 0)
-    assert has_seen_enough(KNOWN, Recheck(visits=10), since=Traffic(1_000_000, 0), now=now) is expected
+    assert recheck_is_due(KNOWN, Recheck(visits=10), since=Traffic(1_000_000, 0), now=now) is expected
 
 
 @pytest.mark.parametrize(
-    ("size", "octets", "expected"),
+    ("size", "read", "expected"),
     [
         (2000, 6000, False),
         (2000, 6001, True),
@@ -95,20 +95,20 @@ def test_visits(visits: int, *, expected: bool) -> None:
         (10, 3 * 1024 + 1, True),
     ],
 )
-def test_octets(size: int, octets: int, *, expected: bool) -> None:
+def test_bytes(size: int, read: int, *, expected: bool) -> None:
     """More than so many times the size of the file, which counts for 1 KiB at the least."""
     record = replace(KNOWN, body=b"x" * size)
-    since, now = Traffic(3, 500), Traffic(90, 500 + octets)
-    assert has_seen_enough(record, Recheck(bytes_ratio=3.0), since=since, now=now) is expected
+    since, now = Traffic(3, 500), Traffic(90, 500 + read)
+    assert recheck_is_due(record, Recheck(bytes_ratio=3.0), since=since, now=now) is expected
     assert MIN_SIZE == 1024
 
 
 def test_either_is_enough() -> None:
     """Whichever comes first."""
     both = Recheck(visits=10, bytes_ratio=1.0)
-    assert has_seen_enough(KNOWN, both, since=NEVER, now=Traffic(10, 0))
-    assert has_seen_enough(KNOWN, both, since=NEVER, now=Traffic(1, 2001))
-    assert not has_seen_enough(KNOWN, both, since=NEVER, now=Traffic(9, 2000))
+    assert recheck_is_due(KNOWN, both, since=NEVER, now=Traffic(10, 0))
+    assert recheck_is_due(KNOWN, both, since=NEVER, now=Traffic(1, 2001))
+    assert not recheck_is_due(KNOWN, both, since=NEVER, now=Traffic(9, 2000))
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_either_is_enough() -> None:
 )
 def test_traffic_shortens_no_pause_after_a_failure(record: RobotsRecord) -> None:
     """A site in trouble is not asked the more the more it is visited."""
-    assert not has_seen_enough(record, Recheck(visits=1), since=NEVER, now=Traffic(100, 0))
+    assert not recheck_is_due(record, Recheck(visits=1), since=NEVER, now=Traffic(100, 0))
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,11 @@
 
 import pytest
 
-from robotgate._errors import InvalidURLError
-from robotgate._robotstxt import CleanParam, RobotsTxt, product_token
-from robotgate._speed import RequestRate
-from robotgate._urls import split_url
-from robotgate._verdict import Reason, Rule, RuleKind, Verdict
+from robotgate.errors import InvalidURLError
+from robotgate.rules.grammar import RequestRate
+from robotgate.rules.robotstxt import CleanParam, RobotsTxt, product_token
+from robotgate.rules.verdict import Reason, Rule, RuleKind, Verdict
+from robotgate.urls import split_url
 
 FILE = b"""\
 User-agent: foobot

@@ -8,7 +8,7 @@ import pytest
 from yarl import URL
 
 from robotgate import InvalidURLError, NonPublicAddressError, Origin
-from robotgate._urls import parse_url, split_url
+from robotgate.urls import parse_url, split_url
 
 
 @pytest.mark.parametrize(

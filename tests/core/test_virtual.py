@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
-from robotgate._access import Answer, Failure
-from robotgate._virtual import RESOLUTION, STALL, ScriptedFetcher, VirtualClock, VirtualTimeLoop
+from robotgate.sites.record import Answer, Failure
+from robotgate.testing.clock import RESOLUTION, STALL, ScriptedFetcher, VirtualClock, VirtualTimeLoop
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

@@ -2,8 +2,8 @@
 
 import pytest
 
-from robotgate._robotstxt import RobotsTxt
-from robotgate._verdict import Reason
+from robotgate.rules.robotstxt import RobotsTxt
+from robotgate.rules.verdict import Reason
 
 TWO_GROUPS = b"User-agent: foobot\nDisallow: /foo\n\nUser-agent: *\nDisallow: /all\n"
 

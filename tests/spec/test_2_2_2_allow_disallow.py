@@ -2,8 +2,8 @@
 
 import pytest
 
-from robotgate._robotstxt import RobotsTxt
-from robotgate._verdict import Reason
+from robotgate.rules.robotstxt import RobotsTxt
+from robotgate.rules.verdict import Reason
 
 
 def allowed(rules: str, url: str) -> bool:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from robotgate._parse import Record
-from robotgate._robotstxt import RobotsTxt
+from robotgate.rules.parser import Record
+from robotgate.rules.robotstxt import RobotsTxt
 
 OTHERS = [
     "Sitemap: https://example.com/sitemap.xml",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from robotgate._robotstxt import RobotsTxt
+from robotgate.rules.robotstxt import RobotsTxt
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from robotgate._robotstxt import RobotsTxt
-from robotgate._urls import Origin
+from robotgate.rules.robotstxt import RobotsTxt
+from robotgate.urls import Origin
 
 
 @pytest.mark.parametrize(

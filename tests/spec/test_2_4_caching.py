@@ -7,10 +7,20 @@ from typing import Final
 
 import pytest
 
-from robotgate._access import Answer, Ending, Failure, RobotsRecord, Standing, settle, standing
-from robotgate._follow import conditions, follow
-from robotgate._status import Outcome, StatusPolicy, outcome_of
-from robotgate._urls import Origin
+from robotgate.options import StatusPolicy
+from robotgate.sites.record import (
+    Answer,
+    Failure,
+    FetchResult,
+    RobotsRecord,
+    Standing,
+    conditions,
+    follow,
+    settle,
+    standing,
+)
+from robotgate.sites.status import Outcome, outcome_of
+from robotgate.urls import Origin
 
 ORIGIN: Final = Origin("https", "www.example.com", 443)
 URL: Final = "https://www.example.com/robots.txt"
@@ -23,12 +33,14 @@ NEXT_CENTURY: Final = "Fri, 01 Jan 2100 00:00:00 GMT"
 
 def read(answer: Answer, *, at: float = 0.0) -> RobotsRecord:
     """What is kept of an answer."""
-    return settle(ORIGIN, Ending(outcome_of(answer.status), answer, URL), previous=None, now=at, jitter=0.0)
+    return settle(
+        ORIGIN, FetchResult(outcome_of(answer.status), answer, URL), previous=None, now=at, jitter=0.0
+    )
 
 
 def failed(previous: RobotsRecord, *, at: float) -> RobotsRecord:
     """What is kept after the server could not be reached."""
-    ending = Ending(Outcome.FAILURE, Failure("connection refused"), URL)
+    ending = FetchResult(Outcome.FAILURE, Failure("connection refused"), URL)
     return settle(ORIGIN, ending, previous=previous, now=at, jitter=0.0)
 
 
@@ -49,7 +61,7 @@ def test_a_confirmed_copy_is_used_for_no_more_than_24_hours_either() -> None:
     """It is asked about each day."""
     known = read(Answer(status=200, body=BODY, etag='"v1"'))
     step = follow(URL, (), Answer(status=304, cache_control=A_YEAR), is_conditional=True)
-    assert isinstance(step, Ending)
+    assert isinstance(step, FetchResult)
     assert settle(ORIGIN, step, previous=known, now=DAY, jitter=0.0).fresh_until_at == 2 * DAY
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from robotgate._lines import MAX_BYTES, MAX_LINE_BYTES
-from robotgate._robotstxt import RobotsTxt
+from robotgate.rules.grammar import MAX_BYTES, MAX_LINE_BYTES
+from robotgate.rules.robotstxt import RobotsTxt
 
 GROUP = b"User-agent: *\n"
 
@@ -48,3 +48,29 @@ def test_a_comment_does_not_make_a_line_too_long() -> None:
     """Only what is parsed is measured."""
     robots = RobotsTxt.parse(GROUP + b"Disallow: /x #" + b"!" * MAX_LINE_BYTES)
     assert not robots.allowed("/x", "foobot")
+
+
+LONG = b"x" * (MAX_LINE_BYTES + 16)
+
+
+@pytest.mark.parametrize(
+    ("body", "url", "expected"),
+    [
+        (b"User-agent: foobot\nDisallow: /\nUser-agent: %b\nAllow: /" % LONG, "/p", False),
+        (b"User-agent: foobot\nDisallow: /a\nUser-agent: %b\nDisallow: /" % LONG, "/p", True),
+        (b"User-agent: foobot\nDisallow: /a\nUser-agent %b\nDisallow: /" % LONG, "/p", True),
+        (b"User-agent: foobot\nAllow: /%b\nUser-agent: *\nDisallow: /" % LONG, "/p", True),
+        (b"User-agent: foobot\nAllow /%b\nUser-agent: *\nDisallow: /" % LONG, "/p", True),
+    ],
+)
+def test_an_over_long_line_keeps_the_role_of_its_field(body: bytes, url: str, *, expected: bool) -> None:
+    """A dropped User-agent line opens a group that binds nobody; a dropped rule ends a run of User-agent lines."""
+    assert RobotsTxt.parse(body).allowed(url, "foobot") is expected
+
+
+@pytest.mark.parametrize(
+    "body", [b"User-agent: foobot%b\nDisallow: /p", b"User-agent: foobot\nDisallow: /p%b"]
+)
+def test_blanks_at_its_end_do_not_make_a_line_too_long(body: bytes) -> None:
+    """They are no part of the value."""
+    assert not RobotsTxt.parse(body % (b" \t" * MAX_LINE_BYTES)).allowed("/p", "foobot")

@@ -2,8 +2,10 @@
 
 import pytest
 
-from robotgate._robotstxt import RobotsTxt
-from robotgate._speed import RequestRate, VisitTime
+from robotgate.errors import InvalidURLError
+from robotgate.rules.grammar import RequestRate, VisitTime
+from robotgate.rules.robotstxt import RobotsTxt
+from robotgate.rules.verdict import Reason
 
 
 def disallows(pattern: str, url: str, file_url: str | None = None) -> bool:
@@ -279,7 +281,7 @@ def test_an_absolute_url_of_the_same_origin_counts_as_its_path(pattern: str, *, 
     [
         ("/a b", "/a%20b", True),
         ("/a b", "/a", False),
-        ("//a", "//a", True),
+        ("//a", "https://example.com//a", True),
         ("//a", "/a", False),
         ("/a/../b", "/a/../b", False),
         ("/b", "/a/../b", True),
@@ -347,3 +349,112 @@ def test_priority_is_the_length_of_the_normal_form() -> None:
 def test_trailing_wildcards_count() -> None:
     """They change no match, yet are octets of the rule."""
     assert RobotsTxt.parse(b"User-agent: *\nDisallow: /ab\nAllow: /a**\n").allowed("/ab", "foobot")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"Disallow\v/x",
+        b"\vDisallow: /x",
+        b"Disallow\v: /x",
+        b"Disallow:\v/x",
+        b"Disallow: /x\v",
+        b"Disallow: \f/x\f",
+    ],
+)
+def test_vertical_tabs_and_form_feeds_are_no_blanks(line: bytes) -> None:
+    """White space is SP and HTAB (RFC 9309 §2.2), at every place of a line."""
+    assert RobotsTxt.parse(b"User-agent: *\n" + line).allowed("/x", "foobot")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "url", "expected"),
+    [
+        ("/%", "/%D0%B0", True),
+        ("/%", "/%20", True),
+        ("/%", "/100%25", False),
+        ("/%", "/%41", False),
+        ("/%", "/a", False),
+        ("/g/*/%*", "/g/x/%D0%B0/y", True),
+        ("/g/*/%*", "/g/x/y", False),
+        ("/*URL%*", "/?URL%3D", True),
+        ("/*URL%*", "/?URL=", False),
+        ("/coupons/*cached40%$", "/coupons/x-cached40%25", True),
+        ("/coupons/*cached40%$", "/coupons/x-cached40%20", False),
+    ],
+)
+def test_a_lone_percent_sign_is_the_beginning_of_any_escape(
+    pattern: str, url: str, *, expected: bool
+) -> None:
+    """What is compared is the encoded text (RFC 9309 §2.2.2): so before a wildcard and at the end of a pattern."""
+    assert disallows(pattern, url) is expected
+
+
+@pytest.mark.parametrize(
+    ("rules", "url", "expected"),
+    [
+        ("Allow: /topics/*/\nDisallow: /topics/", "/topics/?id=5&x=%2Fy", False),
+        ("Allow: /topics/*/\nDisallow: /topics/", "/topics/?id=5&x=/y", True),
+        ("Allow: /topics/*/\nDisallow: /topics/", "/topics/a/?x=%2Fy", True),
+        ("Allow: /topics/?*/\nDisallow: /topics/", "/topics/?id=5&x=%2Fy", True),
+        ("Allow: /topics/*%2F\nDisallow: /topics/", "/topics/?id=5&x=/y", True),
+        ("Allow: /topics/?x=/\nDisallow: /topics/", "/topics/?x=%2Fy", True),
+        ("Disallow: /topics/*/", "/topics/?id=5&x=%2Fy", False),
+    ],
+)
+def test_an_allow_does_not_profit_from_an_escaped_slash(rules: str, url: str, *, expected: bool) -> None:
+    """In a query a slash and its escape are equal, but the slashes of an Allow's path are those of paths."""
+    assert RobotsTxt.parse(f"User-agent: *\n{rules}\n".encode()).allowed(url, "foobot") is expected
+
+
+SITE = b"User-agent: *\nDisallow: /private\n"
+
+
+@pytest.mark.parametrize(
+    "target", ["https://h.example/private", "private", "", "?private", "//h.example", "*/"]
+)
+def test_a_url_where_a_path_belongs_is_refused(target: str) -> None:
+    """It would match no rule, and so be allowed."""
+    rules = RobotsTxt.parse(SITE).rules("foobot")
+    if target.startswith("//"):
+        assert rules.allows(target)
+    else:
+        for ask in (rules.allows, rules.decide):
+            with pytest.raises(InvalidURLError):
+                ask(target)
+
+
+def test_rules_resolve_dot_segments() -> None:
+    """As `RobotsTxt.allowed` does."""
+    rules = RobotsTxt.parse(SITE).rules("foobot")
+    assert not rules.allows("/a/../private")
+    assert not rules.decide("/./private").allowed
+    assert rules.allows("/private/..")
+    assert rules.allows("*")
+
+
+def test_a_url_without_its_scheme_is_judged_as_the_url_it_is() -> None:
+    """Its first segment is a host, no path. Without the file's own URL it cannot be judged."""
+    robots = RobotsTxt.parse(SITE, "https://h.example/robots.txt")
+    assert not robots.allowed("//h.example/private", "foobot")
+    assert robots.allowed("//private/p", "foobot")
+    with pytest.raises(InvalidURLError):
+        RobotsTxt.parse(SITE).allowed("//h.example/private", "foobot")
+
+
+def test_a_url_too_long_to_match_is_refused() -> None:
+    """Text between wildcards is searched in 8,192 bytes. A Disallow that needs the rest refuses, an Allow does not."""
+    robots = RobotsTxt.parse(
+        b"User-agent: *\nDisallow: /*?sid=*x\nDisallow: /x\nAllow: /x/*/open\nAllow: /*?sid=*open"
+    )
+    long = "/" + "a" * 9_000
+    verdict = robots.verdict(f"{long}?sid=1x", "foobot")
+    assert not verdict.allowed
+    assert not robots.allowed(f"{long}?sid=1x", "foobot")
+    assert verdict.reason is Reason.URL_TOO_LONG
+    assert str(verdict.rule) == "Disallow: /*?sid=*x"
+    assert robots.allowed(long, "foobot")
+    assert not robots.allowed(f"/x{long}/open", "foobot")
+    assert robots.allowed(f"/x/a/open{long}", "foobot")
+    assert robots.verdict(f"/?sid={long}x", "foobot").reason is Reason.URL_TOO_LONG
+    assert robots.verdict(f"/?sid=x{long}", "foobot").reason is Reason.DISALLOWED_BY_RULE

@@ -6,11 +6,19 @@ from typing import Final
 
 import pytest
 
-from robotgate._access import Answer, Ending, Failure, RobotsRecord, settle
-from robotgate._follow import conditions, follow, is_beside_the_point
-from robotgate._freshness import granted_lifetime
-from robotgate._status import Outcome, outcome_of
-from robotgate._urls import Origin
+from robotgate.sites.record import (
+    Answer,
+    Failure,
+    FetchResult,
+    RobotsRecord,
+    conditions,
+    follow,
+    granted_lifetime,
+    needs_unconditional_request,
+    settle,
+)
+from robotgate.sites.status import Outcome, outcome_of
+from robotgate.urls import Origin
 
 ORIGIN: Final = Origin("https", "www.example.com", 443)
 URL: Final = "https://www.example.com/robots.txt"
@@ -28,18 +36,21 @@ def life(
     age: str | None = None,
 ) -> float | None:
     """The seconds that an answer of noon may be used."""
-    return granted_lifetime(cache_control=cache_control, expires=expires, date=date, age=age, now=NOON)
+    answer = Answer(status=200, cache_control=cache_control, expires=expires, date=date, age=age)
+    return granted_lifetime(answer, now=NOON)
 
 
 def read(answer: Answer) -> RobotsRecord:
     """What is kept of an answer of noon."""
-    return settle(ORIGIN, Ending(outcome_of(answer.status), answer, URL), previous=None, now=NOON, jitter=0.0)
+    return settle(
+        ORIGIN, FetchResult(outcome_of(answer.status), answer, URL), previous=None, now=NOON, jitter=0.0
+    )
 
 
 def validated(known: RobotsRecord, answer: Answer) -> RobotsRecord:
     """What is kept after an answer to a conditional request, an hour after its end."""
     step = follow(URL, (), answer, is_conditional=True)
-    assert isinstance(step, Ending)
+    assert isinstance(step, FetchResult)
     return settle(ORIGIN, step, previous=known, now=known.fresh_until_at + HOUR, jitter=0.0)
 
 
@@ -107,9 +118,9 @@ def test_4_3_3_after_a_server_error_the_copy_may_be_used() -> None:
 
 def test_4_3_4_a_304_that_names_none_of_our_copies_updates_none() -> None:
     """What another copy is fresh for is nothing to ours (MUST NOT)."""
-    assert is_beside_the_point(COPY, Answer(status=304, etag='"v2"'))
-    assert not is_beside_the_point(COPY, Answer(status=304, etag='"v1"'))
-    assert not is_beside_the_point(COPY, Answer(status=304))
+    assert needs_unconditional_request(COPY, Answer(status=304, etag='"v2"'))
+    assert not needs_unconditional_request(COPY, Answer(status=304, etag='"v1"'))
+    assert not needs_unconditional_request(COPY, Answer(status=304))
 
 
 def test_3_2_headers_of_a_304_replace_those_of_the_copy() -> None:
@@ -126,7 +137,7 @@ def test_3_2_headers_of_a_304_replace_those_of_the_copy() -> None:
 
 def test_4_2_4_no_connection_leaves_the_copy() -> None:
     """A stale answer where no other is to be had."""
-    ending = Ending(Outcome.FAILURE, Failure("no such name"), URL)
+    ending = FetchResult(Outcome.FAILURE, Failure("no such name"), URL)
     record = settle(ORIGIN, ending, previous=COPY, now=COPY.fresh_until_at, jitter=0.0)
     assert (record.body, record.fetched_at) == (b"old", NOON)
 

@@ -1,0 +1,157 @@
+"""A finding, and the collection of all findings of one file: sorted, and limited to what a person can read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from robotgate.lint.table import CHECKS, FindingCode, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from robotgate.lint.lines import Line
+
+_BYTES_BEFORE: Final = 60
+"""How much of a long line is shown before the place that a finding is about."""
+_BYTES_SHOWN: Final = 160
+_MAX_SUGGESTED_BYTES: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A line that some crawlers read differently from what its author probably meant."""
+
+    code: FindingCode
+    line: int
+    """The line's number in the file, from 1."""
+    column: int
+    """Where in the line the finding begins: bytes, from 1."""
+    text: str
+    """The line, or the part of a long line around the place; unprintable characters are spelt out."""
+    start: int
+    """``text[start:end]`` is the place that the finding is about."""
+    end: int
+    suggestion: str | None = None
+    """The line to write instead, if lint knows one; `remedy` gives advice in any case."""
+    related_line: int | None = None
+    """The number of another line that the finding refers to."""
+    further_lines: int = 0
+    """On the last finding of its kind: how many more lines have the same problem and no finding of their own."""
+
+    @property
+    def severity(self) -> Severity:
+        """How severe the problem is."""
+        return CHECKS[self.code].severity
+
+    @property
+    def message(self) -> str:
+        """The problem, as a phrase."""
+        return CHECKS[self.code].message
+
+    @property
+    def rfc9309(self) -> str:
+        """What RFC 9309 says about such a line."""
+        return CHECKS[self.code].rfc9309
+
+    @property
+    def remedy(self) -> str:
+        """What to write instead."""
+        return CHECKS[self.code].remedy
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.severity.value}: {self.message} [{self.code.value}]"
+
+
+class Findings:
+    """Collects findings. It keeps as many of each kind as the table says, and counts the rest."""
+
+    __slots__ = ("_further", "_kept")
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[FindingCode, str], list[Finding]] = {}
+        self._further: dict[tuple[FindingCode, str], int] = {}
+
+    def add(
+        self,
+        code: FindingCode,
+        line: Line,
+        span: tuple[int, int] | None = None,
+        *,
+        suggestion: bytes | None = None,
+        related_line: int | None = None,
+        kind: str = "",
+    ) -> None:
+        """Add a finding.
+
+        Args:
+            code: the kind of problem.
+            line: the line that has it.
+            span: the place within `Line.raw`; by default the line's content.
+            suggestion: the line to write instead; dropped unless it is short printable text.
+            related_line: the number of another line that the finding refers to.
+            kind: findings of one code but different kinds are counted separately. There must be few kinds.
+        """
+        key = code, kind
+        kept = self._kept.setdefault(key, [])
+        if len(kept) >= CHECKS[code].most:
+            self._further[key] = self._further.get(key, 0) + 1
+            return
+        start, end = line.content_span if span is None else span
+        text, shown_start, shown_end = _excerpt(line.raw, start, max(start, end))
+        kept.append(
+            Finding(
+                code=code,
+                line=line.number,
+                column=start + 1,
+                text=text,
+                start=shown_start,
+                end=shown_end,
+                suggestion=None if suggestion is None else _line_to_write(suggestion),
+                related_line=related_line,
+            )
+        )
+
+    def all(self) -> tuple[Finding, ...]:
+        """All findings, sorted by line and column."""
+        ranks = {code: rank for rank, code in enumerate(FindingCode)}
+        return tuple(
+            sorted(self._counted(), key=lambda finding: (finding.line, finding.column, ranks[finding.code]))
+        )
+
+    def _counted(self) -> Iterator[Finding]:
+        for key, kept in self._kept.items():
+            yield from kept[:-1]
+            yield replace(kept[-1], further_lines=self._further.get(key, 0))
+
+
+def _excerpt(raw: bytes, start: int, end: int) -> tuple[str, int, int]:
+    """The text to show of a line, and where in that text the place begins and ends."""
+    first = 0 if len(raw) <= _BYTES_SHOWN else max(0, start - _BYTES_BEFORE)
+    last = min(len(raw), first + _BYTES_SHOWN)
+    before = ("…" if first else "") + _printable(raw[first : min(start, last)])
+    place = _printable(raw[min(start, last) : min(end, last)])
+    after = _printable(raw[min(end, last) : last]) + ("…" if last < len(raw) else "")
+    return before + place + after, len(before), len(before) + len(place)
+
+
+def _line_to_write(suggestion: bytes) -> str | None:
+    if len(suggestion) > _MAX_SUGGESTED_BYTES:
+        return None
+    try:
+        text = suggestion.decode()
+    except UnicodeDecodeError:
+        return None
+    return text if text.isprintable() else None
+
+
+def _printable(raw: bytes) -> str:
+    """Bytes as text without control characters: those could take over a terminal."""
+    text = raw.decode(errors="backslashreplace")
+    return text if text.isprintable() else "".join(map(_printable_character, text))
+
+
+def _printable_character(character: str) -> str:
+    if character == "\t":
+        return " "
+    return character if character.isprintable() else f"\\u{ord(character):04x}"

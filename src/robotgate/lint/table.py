@@ -1,0 +1,388 @@
+"""The table of findings: what can be wrong with a line of robots.txt, how severe it is, and what to write instead.
+
+docs/lint.md is generated from `CHECKS`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from typing import Final
+
+
+class Severity(Enum):
+    """Which crawlers read a line differently from what its author probably meant."""
+
+    ERROR = "error"
+    """Every crawler that follows RFC 9309, or that knows the field."""
+    WARNING = "warning"
+    """Some crawlers in use today."""
+    INFO = "info"
+    """Few or only historical crawlers."""
+
+
+class FindingCode(Enum):
+    """What lint looks for. The values are stable, so scripts may depend on them."""
+
+    FILE_TOO_LARGE = "file-too-large"
+    HTML = "html"
+    UTF_16 = "utf-16"
+    NOT_UTF_8 = "not-utf-8"
+    BYTE_ORDER_MARK = "byte-order-mark"
+    BARE_CR = "bare-cr"
+    LINE_TOO_LONG = "line-too-long"
+    NUL = "nul"
+    CONTROL_CHARACTER = "control-character"
+    OTHER_LINE_END = "other-line-end"
+
+    MISSING_COLON = "missing-colon"
+    NO_FIELD = "no-field"
+    MISSPELT_FIELD = "misspelt-field"
+    UNKNOWN_FIELD = "unknown-field"
+    RETIRED_FIELD = "retired-field"
+    EXTENSION_FIELD = "extension-field"
+    TWO_IN_ONE_LINE = "two-in-one-line"
+
+    BEFORE_ANY_GROUP = "before-any-group"
+    DELAY_BETWEEN_AGENTS = "delay-between-agents"
+    RECORD_BETWEEN_AGENTS = "record-between-agents"
+    BLANK_BETWEEN_AGENTS = "blank-between-agents"
+    BLANK_IN_GROUP = "blank-in-group"
+    GROUP_WITHOUT_RULES = "group-without-rules"
+    DUPLICATE_GROUP = "duplicate-group"
+
+    EMPTY_AGENT = "empty-agent"
+    AGENT_WITHOUT_TOKEN = "agent-without-token"
+    AGENT_WITH_VERSION = "agent-with-version"
+    AGENT_WITH_REST = "agent-with-rest"
+    AGENT_WITH_DIGITS = "agent-with-digits"
+
+    PATH_WITHOUT_SLASH = "path-without-slash"
+    ABSOLUTE_URL = "absolute-url"
+    CONTRADICTED_RULE = "contradicted-rule"
+    NEVER_DECIDES = "never-decides"
+    NUMBER_SIGN_IN_PATH = "number-sign-in-path"
+    BLANK_IN_PATH = "blank-in-path"
+    DOLLAR_INSIDE = "dollar-inside"
+    BROKEN_ESCAPE = "broken-escape"
+    EMPTY_ALLOW = "empty-allow"
+    EMPTY_DISALLOW = "empty-disallow"
+    DUPLICATE_RULE = "duplicate-rule"
+    ORDER_MATTERS = "order-matters"
+    LEADING_WILDCARD = "leading-wildcard"
+    NON_ASCII_PATH = "non-ascii-path"
+    LOWER_CASE_ESCAPE = "lower-case-escape"
+    ESCAPED_UNRESERVED = "escaped-unreserved"
+    CLASSIC_ALLOW = "classic-allow"
+    CLASSIC_WILDCARD = "classic-wildcard"
+
+    PACE_UNREADABLE = "pace-unreadable"
+    DELAY_WITH_REST = "delay-with-rest"
+    DELAY_TOO_LONG = "delay-too-long"
+    DELAY_AGAIN = "delay-again"
+    SITEMAP_NOT_ABSOLUTE = "sitemap-not-absolute"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One row of the table."""
+
+    severity: Severity
+    message: str
+    """The problem, as a phrase."""
+    rfc9309: str
+    """What RFC 9309 says about such a line."""
+    remedy: str
+    """What to write instead."""
+    most: int = 100
+    """How many lines of one file are reported individually; the rest are only counted."""
+
+
+_error = partial(Check, Severity.ERROR)
+_warning = partial(Check, Severity.WARNING)
+_info = partial(Check, Severity.INFO)
+_IGNORED: Final = "The line is not in the grammar (§2.2) and is ignored."
+_TOKEN: Final = "A product token consists of letters, `_` and `-` (§2.2.1)."
+_OUTSIDE: Final = "Not defined; crawlers may read it, but it must not affect the defined fields (§2.2.4)."
+
+CHECKS: Final[dict[FindingCode, Check]] = {
+    FindingCode.FILE_TOO_LARGE: _error(
+        "the file is larger than 512,000 bytes: it is not read from this line on",
+        "A crawler need not read more than 500 KiB (§2.5).",
+        "Fewer, shorter rules: a prefix covers all that begins with it.",
+        most=1,
+    ),
+    FindingCode.HTML: _error(
+        "the body is a web page, not a robots.txt",
+        "None of its lines is a record; without records everything may be fetched (§2.2.2).",
+        "Serve a plain text file at /robots.txt, or answer 404.",
+        most=1,
+    ),
+    FindingCode.UTF_16: _error(
+        "the file is in UTF-16: almost no crawler can read any line of it",
+        "The file must be UTF-8 (§2.3).",
+        "Save it as UTF-8, without a byte order mark.",
+        most=1,
+    ),
+    FindingCode.NOT_UTF_8: _error(
+        "these bytes are not UTF-8: some crawlers discard the whole file",
+        "The file must be UTF-8 (§2.3); crawlers may try to parse other bytes (§2.2.2).",
+        "Save the file as UTF-8; in a path, write the bytes as percent escapes.",
+    ),
+    FindingCode.BYTE_ORDER_MARK: _warning(
+        "the file begins with a byte order mark: some crawlers ignore its first line",
+        "Not part of the grammar (§2.2).",
+        "Save the file as UTF-8 without a byte order mark.",
+        most=1,
+    ),
+    FindingCode.BARE_CR: _warning(
+        "the line ends with CR alone: some crawlers read it and the next as one line",
+        "CR, LF and CRLF all end a line (§2.2).",
+        "End lines with LF or CRLF.",
+        most=1,
+    ),
+    FindingCode.LINE_TOO_LONG: _error(
+        "the line is longer than 16 KiB: crawlers drop it or truncate it",
+        "Crawlers may set limits (§2.5).",
+        "A shorter line: a prefix or a wildcard is enough for most paths.",
+    ),
+    FindingCode.NUL: _error(
+        "a NUL byte: for some crawlers the line ends here",
+        "Control characters are not part of the grammar (§2.2).",
+        "Remove the byte; if there are many, the file may not be text.",
+    ),
+    FindingCode.CONTROL_CHARACTER: _warning(
+        "an invisible control character, which is compared like any other",
+        "Control characters are not part of the grammar (§2.2).",
+        "Remove the character; in a path, write it as a percent escape.",
+    ),
+    FindingCode.OTHER_LINE_END: _warning(
+        "a character at which some crawlers begin a new line, even in a comment",
+        "Only CR and LF end a line (§2.2).",
+        "Remove the character; in a path, write it as a percent escape.",
+    ),
+    FindingCode.MISSING_COLON: _error(
+        "there is no colon after the field name",
+        f"{_IGNORED} Some crawlers accept the line if it has exactly two words.",
+        "A colon after the field name.",
+    ),
+    FindingCode.NO_FIELD: _warning(
+        "the line names no field",
+        _IGNORED,
+        "Begin a comment with `#`; remove anything else.",
+    ),
+    FindingCode.MISSPELT_FIELD: _error(
+        "the field name is misspelt",
+        f"{_IGNORED} Some crawlers accept some misspellings.",
+        "The correct name: User-agent, Disallow, Allow, Sitemap.",
+    ),
+    FindingCode.UNKNOWN_FIELD: _warning(
+        "no crawler is known to read this field",
+        _OUTSIDE,
+        "Begin a comment with `#`; remove anything else.",
+    ),
+    FindingCode.RETIRED_FIELD: _warning(
+        "no large crawler reads this field now",
+        _OUTSIDE,
+        "For Noindex and similar fields, an X-Robots-Tag header or a robots meta element; for Host, redirects.",
+        most=1,
+    ),
+    FindingCode.EXTENSION_FIELD: _info(
+        "only some crawlers know this field",
+        _OUTSIDE,
+        "No change needed; do not rely on it alone.",
+        most=1,
+    ),
+    FindingCode.TWO_IN_ONE_LINE: _error(
+        "a second record in the same line: it is read as part of the first record's value",
+        "A record ends with its line (§2.2).",
+        "One record per line.",
+    ),
+    FindingCode.BEFORE_ANY_GROUP: _error(
+        "the line stands before any User-agent line: it applies to no crawler",
+        "Rules before the first User-agent line should be ignored (§2.2.2).",
+        "A User-agent line above it; `User-agent: *` if it is for all crawlers.",
+    ),
+    FindingCode.DELAY_BETWEEN_AGENTS: _error(
+        "the rules below also bind the agents above the Crawl-delay; other crawlers begin a new group here",
+        "Only Allow and Disallow end a run of User-agent lines; other lines between them do not count (§2.2.4).",
+        "`Disallow:` below the Crawl-delay if the agents above are to have no rules; else the delay below the rules.",
+    ),
+    FindingCode.RECORD_BETWEEN_AGENTS: _warning(
+        "another kind of record stands above this User-agent line: some crawlers begin a new group here",
+        "Only Allow and Disallow end a run of User-agent lines (§2.2.4): the rules below also bind the agents above.",
+        "Move the record to the end of the file, or below the rules.",
+    ),
+    FindingCode.BLANK_BETWEEN_AGENTS: _warning(
+        "a blank line stands between two User-agent lines without a rule: some crawlers begin a new group here",
+        "Blank lines do not end a group (§2.2): the rules below also bind the agents above.",
+        "No blank line if the rules are for both; `Disallow:` above it if the first agents are to have no rules.",
+    ),
+    FindingCode.BLANK_IN_GROUP: _warning(
+        "a blank line stands within the group: readers of the 1994 standard end the group there",
+        "Blank lines do not end a group (§2.2).",
+        "No blank line between the lines of one group; a line with just `#` looks the same.",
+        most=1,
+    ),
+    FindingCode.GROUP_WITHOUT_RULES: _warning(
+        "the group has no rules: the crawler named here may fetch everything, whatever `*` says",
+        "A crawler that a group names does not obey the group for `*` (§2.2.1).",
+        "`Disallow:` if that is intended; else repeat the rules, or remove the group.",
+    ),
+    FindingCode.DUPLICATE_GROUP: _warning(
+        "another group names the same agent: some crawlers obey only the first",
+        "Groups that name the same agent are combined (§2.2.1).",
+        "All rules for the agent in one group.",
+    ),
+    FindingCode.EMPTY_AGENT: _error(
+        "the line names no crawler; some crawlers read it as `*`",
+        _IGNORED,
+        "`User-agent: *` for all crawlers, or a crawler's name.",
+    ),
+    FindingCode.AGENT_WITHOUT_TOKEN: _error(
+        "no crawler can have this name: the group applies to none",
+        _TOKEN,
+        "The name that the crawler's operator documents for robots.txt.",
+    ),
+    FindingCode.AGENT_WITH_VERSION: _warning(
+        "some crawlers do not recognise their name with a version after it",
+        _TOKEN,
+        "The name alone: it covers all versions.",
+    ),
+    FindingCode.AGENT_WITH_REST: _warning(
+        "some crawlers do not recognise their name with more text after it; the others read only the first word",
+        _TOKEN,
+        "The name alone; a separate User-agent line for each name.",
+    ),
+    FindingCode.AGENT_WITH_DIGITS: _info(
+        "a name with digits: some crawlers do not recognise it",
+        _TOKEN,
+        "No change needed if that is the crawler's name.",
+        most=1,
+    ),
+    FindingCode.PATH_WITHOUT_SLASH: _error(
+        "the path does not begin with `/`: the rule never matches",
+        "A path begins with `/` (§2.2); comparison begins at the first byte (§2.2.2).",
+        "The path from the root, with a leading `/`.",
+    ),
+    FindingCode.ABSOLUTE_URL: _error(
+        "the rule is an absolute URL: for most crawlers it never matches",
+        "A path begins with `/` (§2.2); a file applies only to its own scheme, host and port (§2.3).",
+        "The path alone, in the robots.txt of that host.",
+    ),
+    FindingCode.CONTRADICTED_RULE: _error(
+        "an Allow says the opposite of the same path, and wins",
+        "Of an equally long Allow and Disallow, the Allow should be used (§2.2.2).",
+        "Keep one of the two.",
+    ),
+    FindingCode.NEVER_DECIDES: _error(
+        "a longer rule matches everything that this one does: this one never decides",
+        "The rule with the most bytes decides, wherever it stands (§2.2.2).",
+        "A longer path for the rule that should win; else remove it.",
+    ),
+    FindingCode.NUMBER_SIGN_IN_PATH: _warning(
+        "the path ends before the `#`: what follows is a comment",
+        "`#` begins a comment wherever it stands (§2.2.3).",
+        "A blank before a comment. The part of a URL after `#` never reaches a server, so no rule can match it.",
+    ),
+    FindingCode.BLANK_IN_PATH: _warning(
+        "a blank within the path: it is part of the path, but some crawlers end the path there",
+        "A path has no blanks (§2.2).",
+        "One path per line; %20 for a blank in the path.",
+    ),
+    FindingCode.DOLLAR_INSIDE: _warning(
+        "`$` marks the end only as the last character: here it is literal, though some crawlers differ",
+        "`$` stands for the end of the pattern (§2.2.3).",
+        "`$` at the end; %24 for a literal `$`.",
+    ),
+    FindingCode.BROKEN_ESCAPE: _warning(
+        "a percent sign without two hexadecimal digits: crawlers read it differently",
+        "Not defined; a literal percent sign is %25 in a URL (§2.2.2).",
+        "%25 for a literal percent sign; else the complete escape.",
+    ),
+    FindingCode.EMPTY_ALLOW: _warning(
+        "an Allow without a path has no effect; some crawlers then refuse everything",
+        "An empty pattern matches nothing (§2.2).",
+        "`Disallow:` to allow everything; else remove the line.",
+    ),
+    FindingCode.EMPTY_DISALLOW: _warning(
+        "an empty Disallow beside other rules has no effect; some crawlers then allow everything",
+        "An empty pattern matches nothing (§2.2).",
+        "Use `Disallow:` only as the single rule of a group.",
+    ),
+    FindingCode.DUPLICATE_RULE: _info(
+        "the rule repeats an earlier one",
+        "Equal rules may be treated as one (§2.2.2).",
+        "Keep it once.",
+        most=20,
+    ),
+    FindingCode.ORDER_MATTERS: _info(
+        "crawlers that obey the first matching rule stop at a shorter one above and never reach this one",
+        "The rule with the most bytes decides, wherever it stands (§2.2.2).",
+        "Put the longer rule above the shorter: then all crawlers agree.",
+        most=20,
+    ),
+    FindingCode.LEADING_WILDCARD: _info(
+        "the path begins with `*` and not with `/`: some crawlers never match it",
+        "A path begins with `/` (§2.2), though an example omits it (§5.1).",
+        "`/*` where `*` stands.",
+        most=20,
+    ),
+    FindingCode.NON_ASCII_PATH: _info(
+        "letters outside ASCII: some crawlers do not treat them as equal to their escapes",
+        "They are escaped before they are compared (§2.2.2).",
+        "The percent escapes of their UTF-8 bytes.",
+        most=20,
+    ),
+    FindingCode.LOWER_CASE_ESCAPE: _info(
+        "a percent escape in lower case: some crawlers do not treat it as equal to upper case",
+        "Not defined; in RFC 3986 the two are equal and upper case is preferred.",
+        "Upper-case hexadecimal digits.",
+        most=20,
+    ),
+    FindingCode.ESCAPED_UNRESERVED: _info(
+        "an escape of a character that needs none: some crawlers do not treat the two as equal",
+        "Such an escape is decoded before comparing (§2.2.2).",
+        "The character itself.",
+        most=20,
+    ),
+    FindingCode.CLASSIC_ALLOW: _info(
+        "readers of the 1994 standard do not know Allow",
+        "Allow and Disallow are the two kinds of rules (§2.2.2).",
+        "No change needed if only RFC 9309 matters to you.",
+        most=1,
+    ),
+    FindingCode.CLASSIC_WILDCARD: _info(
+        "readers of the 1994 standard read `*` and a final `$` as characters of the path",
+        "`*` matches any run of characters, a final `$` the end (§2.2.3).",
+        "No change needed if only RFC 9309 matters to you.",
+        most=1,
+    ),
+    FindingCode.PACE_UNREADABLE: _error(
+        "no crawler can read this value",
+        _OUTSIDE,
+        "Seconds in digits, as `Crawl-delay: 5`; `Request-rate: 1/10m`; `Visit-time: 0600-0845`.",
+    ),
+    FindingCode.DELAY_WITH_REST: _warning(
+        "not whole seconds: some crawlers ignore the line, others read only the first digits",
+        _OUTSIDE,
+        "Whole seconds, in digits, without a unit.",
+    ),
+    FindingCode.DELAY_TOO_LONG: _warning(
+        "a delay of more than a minute: crawlers do not visit at all, or ignore it",
+        _OUTSIDE,
+        "At most 60 seconds; `Disallow: /` for a crawler that should not visit.",
+    ),
+    FindingCode.DELAY_AGAIN: _warning(
+        "the group has another Crawl-delay above: crawlers use the first, the last, the smallest or the largest",
+        _OUTSIDE,
+        "One Crawl-delay per group.",
+    ),
+    FindingCode.SITEMAP_NOT_ABSOLUTE: _error(
+        "a Sitemap needs an absolute URL: crawlers ignore this one",
+        "Not defined; crawlers may read it or not (§2.2.4).",
+        "The absolute URL, such as https://www.example.com/sitemap.xml.",
+    ),
+}
+"""Every finding by its code, in the order of docs/lint.md."""

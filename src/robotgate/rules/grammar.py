@@ -1,0 +1,300 @@
+"""The grammar of robots.txt lines (RFC 9309 §2.2), and the values that ask for a crawl speed.
+
+`canonical` brings a file into one form, in which every line begins with a line feed; that keeps the expressions below
+short. `parser` reads whole files with `LINE`, and the part that binds one product token with the other expressions. A
+property test holds both ways to the same answers.
+
+Crawl-delay, Request-rate and Visit-time are not part of RFC 9309.
+"""
+
+from __future__ import annotations
+
+import re
+from codecs import BOM_UTF8
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class VisitTime:
+    """A Visit-time: the hours of each day in which visits are welcome."""
+
+    start_minute: int
+    """Minutes after midnight UTC, 0 to 1440."""
+    end_minute: int
+    """The last minute, inclusive; less than `start_minute` if the hours run past midnight."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRate:
+    """A Request-rate: at most this many documents in this many seconds."""
+
+    documents: int
+    """At least 1."""
+    seconds: int
+    """At least 1."""
+    start_minute: int | None = None
+    """Minutes after midnight UTC from which the rate applies; None if it always applies."""
+    end_minute: int | None = None
+    """The last minute, inclusive; less than `start_minute` if the hours run past midnight."""
+
+    @property
+    def seconds_per_document(self) -> float:
+        """The delay between documents that keeps to the rate: seconds."""
+        return self.seconds / self.documents
+
+
+MAX_BYTES: Final = 512_000
+"""How much of a file is read: the minimum that RFC 9309 §2.5 permits. A line that the limit cuts is not read."""
+MAX_LINE_BYTES: Final = 16 * 1024
+"""A longer line loses its value; its comment and the blanks at its end do not count. A truncated Allow would allow too
+much."""
+
+DROPPED: Final = "\0"
+"""In a canonical file, the value of a line that is too long."""
+
+_BLANKS: Final = " \t"
+_UNDECODABLE: Final = re.compile("[\udc80-\udcff]")
+_LINE_TOO_LONG: Final = re.compile(rf"\n[^\n#]{{{MAX_LINE_BYTES}}}[ \t]*+[^ \t\n#][^\n#]*+")
+_WORD: Final = re.compile(r"[^ \t\n]+")
+
+
+class Field(Enum):
+    """The meaning of a field name."""
+
+    USER_AGENT = auto()
+    ALLOW = auto()
+    DISALLOW = auto()
+    SITEMAP = auto()
+    CRAWL_DELAY = auto()
+    REQUEST_RATE = auto()
+    VISIT_TIME = auto()
+
+
+DEFINED_FIELDS: Final = {
+    "user-agent": Field.USER_AGENT,
+    "useragent": Field.USER_AGENT,
+    "user agent": Field.USER_AGENT,
+    "allow": Field.ALLOW,
+    "disallow": Field.DISALLOW,
+    "dissallow": Field.DISALLOW,
+    "dissalow": Field.DISALLOW,
+    "disalow": Field.DISALLOW,
+    "diasllow": Field.DISALLOW,
+    "disallaw": Field.DISALLOW,
+}
+"""The names that RFC 9309 §2.2 defines, with the misspellings that Google's parser accepts. The colon after them may be
+missing if the line consists of two words."""
+
+FIELDS: Final = DEFINED_FIELDS | {
+    "sitemap": Field.SITEMAP,
+    "site-map": Field.SITEMAP,
+    "site map": Field.SITEMAP,
+    "crawl-delay": Field.CRAWL_DELAY,
+    "request-rate": Field.REQUEST_RATE,
+    "visit-time": Field.VISIT_TIME,
+}
+"""All field names with a meaning, in lower case."""
+
+
+def canonical(body: bytes) -> str:
+    r"""The canonical form of a file: one character per byte, ``\n`` before and after each line.
+
+    ``\n`` replaces CR and CRLF. ``#`` replaces NUL, which ends a line like a comment. A line that is too long keeps its
+    field, and its value is `DROPPED`. Bytes beyond `MAX_BYTES` are cut off. Lines keep their numbers.
+    """
+    # One byte more than the limit: it shows whether the last line ends at the limit or is cut by it.
+    window = body[: MAX_BYTES + 1]
+    if len(window) > MAX_BYTES:
+        window = window[: max(window.rfind(b"\n"), window.rfind(b"\r"), 0)]
+    if b"\r" in window:
+        window = b"\n".join(window.splitlines())
+    marks = 0
+    while marks < len(BOM_UTF8) and window[marks : marks + 1] == BOM_UTF8[marks : marks + 1]:
+        marks += 1
+    text = f"\n{window[marks:].decode('latin-1')}\n"
+    if "\0" in text:
+        text = text.replace("\0", "#")
+    if len(text) > MAX_LINE_BYTES and max(map(len, text.split("\n"))) > MAX_LINE_BYTES:
+        text = _LINE_TOO_LONG.sub(_without_value, text)
+    return text
+
+
+def _without_value(match: re.Match[str]) -> str:
+    """A line whose value is `DROPPED`, so that its field keeps its role."""
+    name, colon, _ = match[0].partition(":")
+    if not colon:
+        words = _WORD.findall(name)
+        name = words[0] if len(words) == 2 else ""
+    name = name.strip("\n \t")
+    return f"\n{name}:{DROPPED}" if field_of(name, colon=bool(colon)) is not None else "\n#"
+
+
+def text_of(value: str) -> str:
+    """A value of a canonical file as text, without surrounding blanks; bytes that are not UTF-8 become ``%XX``."""
+    value = value.strip(_BLANKS)
+    if value.isascii():
+        return value
+    raw = value.encode("latin-1")
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        escaped = raw.decode("utf-8", "surrogateescape")
+        return _UNDECODABLE.sub(lambda match: f"%{ord(match[0]) - 0xDC00:02X}", escaped)
+
+
+def field_of(name: str, *, colon: bool) -> Field | None:
+    """The meaning of a field name. Without a colon after it, only names of the standard have one."""
+    return (FIELDS if colon else DEFINED_FIELDS).get(name.lower())
+
+
+def _named(*fields: Field) -> str:
+    """An expression for field names in any case, followed by the colon or blanks that separate them from a value."""
+    names = [name for name, field in FIELDS.items() if field in fields]
+    one_word = [name for name in names if name in DEFINED_FIELDS and " " not in name]
+    others = [name for name in names if name not in one_word]
+    # Nearly all lines are spelt like this, and a literal is found faster.
+    forms = [f"{name.capitalize()}:[ \t]*+" for name in names[:1]]
+    forms += [f"(?:{'|'.join(map(_any_case, one_word))})(?:{_COLON}|{_BEFORE_LAST_WORD})"] if one_word else []
+    forms += [f"(?:{'|'.join(map(_any_case, others))}){_COLON}"] if others else []
+    return f"(?:{'|'.join(forms)})"
+
+
+def _any_case(name: str) -> str:
+    return "".join(f"[{letter.upper()}{letter}]" if letter.isalpha() else letter for letter in name)
+
+
+_COLON: Final = r"[ \t]*+:[ \t]*+"
+_BEFORE_LAST_WORD: Final = r"[ \t]++(?=[^ \t\n#:]++[ \t]*+[\n#])"
+_BEGIN: Final = r"\n[ \t]*+"
+_VALUE: Final = r"([^\n#]*+)"
+
+LINE: Final = re.compile(
+    rf"{_BEGIN}(?:([^\n#:]*+):[ \t]*+{_VALUE}|([^ \t\n#]++)[ \t]++([^ \t\n#]++)[ \t]*+(?=[\n#]))"
+)
+"""A line with content. Groups: name and value; or the first and last word of a line of two words without a colon."""
+AGENT_LINE: Final = re.compile(rf"{_BEGIN}{_named(Field.USER_AGENT)}{_VALUE}")
+"""A User-agent line. Group: its value."""
+RULE_LINE: Final = re.compile(rf"{_BEGIN}(?=([Dd])|[Aa]){_named(Field.ALLOW, Field.DISALLOW)}{_VALUE}")
+"""An Allow or Disallow line. Groups: a letter if it is a Disallow; its value."""
+_RULE_VALUES: Final = {
+    is_disallow: re.compile(rf"{_BEGIN}{_named(Field.DISALLOW if is_disallow else Field.ALLOW)}(.*)").findall
+    for is_disallow in (False, True)
+}
+
+
+def rule_values(text: str, *, is_disallow: bool) -> list[str]:
+    """The values of the rules of one kind in a part of a canonical file."""
+    values: list[str] = _RULE_VALUES[is_disallow](text)
+    if "#" in text:
+        values = [value.partition("#")[0] for value in values]
+    return [value.rstrip(_BLANKS) for value in values] if text.isascii() else list(map(text_of, values))
+
+
+PACE_LINE: Final = re.compile(
+    rf"{_BEGIN}{_named(Field.CRAWL_DELAY, Field.REQUEST_RATE, Field.VISIT_TIME)}{_VALUE}"
+)
+"""A Crawl-delay, Request-rate or Visit-time line. Group: its value."""
+
+
+_MAX_NUMBER_LENGTH: Final = 64
+_NUMBER: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+_WINDOW: Final = re.compile(r"(?<![0-9])([0-9]{2})([0-9]{2}) ?- ?([0-9]{2})([0-9]{2})(?![0-9])")
+_RATE: Final = re.compile(r"([0-9]{1,9}) ?/ ?([0-9]{1,9})(?![0-9]) ?([smhdSMHD]?)")
+_UNIT_SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+EVERYBODY: Final = "*"
+"""The User-agent value of the group for crawlers that no group names."""
+_TOKEN_CHARACTERS: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
+
+
+def names(agent: str, token: str) -> bool:
+    """Whether a User-agent value names this product token, given in lower case, or ``*`` (RFC 9309 §2.2.1)."""
+    if token == EVERYBODY:
+        return agent == EVERYBODY or agent.startswith(("* ", "*\t"))
+    length = len(token)
+    start = agent[:length]
+    # Not lower() alone: it makes a "k" of the Kelvin sign.
+    if not length or not start.isascii() or start.lower() != token:
+        return False
+    return len(agent) == length or agent[length] not in _TOKEN_CHARACTERS
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """What a group asks of some of its User-agent lines about their speed."""
+
+    agents: tuple[str, ...]
+    """The values of these User-agent lines, as written."""
+    crawl_delay: float | None = None
+    """The largest Crawl-delay that could be read: seconds."""
+    request_rates: tuple[RequestRate, ...] = ()
+    visit_times: tuple[VisitTime, ...] = ()
+
+    def names(self, token: str) -> bool:
+        """As `Group.names`, for these lines."""
+        return any(names(agent, token) for agent in self.agents)
+
+
+class PaceReader:
+    """Collects what is asked of consecutive User-agent lines about their speed."""
+
+    __slots__ = ("_crawl_delay", "_request_rates", "_visit_times", "agents", "asked")
+
+    def __init__(self) -> None:
+        self.agents: list[str] = []
+        self.asked = False
+        self._crawl_delay: float | None = None
+        self._request_rates: dict[RequestRate, None] = {}
+        self._visit_times: dict[VisitTime, None] = {}
+
+    def add(self, field: Field, value: str) -> None:
+        """Read one line; a value that cannot be read is ignored."""
+        self.asked = True
+        if field is Field.CRAWL_DELAY:
+            delay = _read_delay(value)
+            if delay is not None and (self._crawl_delay is None or delay > self._crawl_delay):
+                self._crawl_delay = delay
+        elif field is Field.REQUEST_RATE:
+            rate = _read_rate(value)
+            if rate is not None:
+                self._request_rates[rate] = None
+        else:
+            window = _read_window(value)
+            if window is not None:
+                self._visit_times[VisitTime(*window)] = None
+
+    def finish(self) -> Pace:
+        """Everything that was asked."""
+        return Pace(
+            tuple(self.agents), self._crawl_delay, tuple(self._request_rates), tuple(self._visit_times)
+        )
+
+
+def _read_delay(value: str) -> float | None:
+    match = _NUMBER.match(value[:_MAX_NUMBER_LENGTH])
+    return float(match[0]) if match else None
+
+
+def _read_rate(value: str) -> RequestRate | None:
+    match = _RATE.match(value)
+    if match is None:
+        return None
+    documents, seconds = int(match[1]), int(match[2]) * _UNIT_SECONDS[match[3].lower()]
+    if not documents or not seconds:
+        return None
+    # Hours that cannot be read leave a rate that always applies: the slower reading.
+    window = _read_window(value, match.end())
+    return RequestRate(documents, seconds, *window) if window else RequestRate(documents, seconds)
+
+
+def _read_window(value: str, position: int = 0) -> tuple[int, int] | None:
+    match = _WINDOW.search(value, position)
+    if match is None:
+        return None
+    start_hour, start_minute, end_hour, end_minute = map(int, match.groups())
+    start, end = start_hour * 60 + start_minute, end_hour * 60 + end_minute
+    if start_minute > 59 or end_minute > 59 or max(start, end) > 24 * 60:
+        return None
+    return start, end

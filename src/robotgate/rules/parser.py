@@ -1,0 +1,337 @@
+"""From bytes to groups (RFC 9309 §2.2), and from bytes to the rules that bind one product token.
+
+`parse_text` reads a whole file. It never raises, and its time and memory are linear in the size of the file. It does
+not know matching: a rule stays as written. `compile_rules` finds the User-agent lines first and skips everything that
+does not bind the token; where the rules stand is noted, and `Rules` reads them when the first question comes.
+
+Only Allow and Disallow lines end a run of User-agent lines; Crawl-delay, Request-rate and Visit-time do not (RFC 9309
+§2.2.4), but each applies only to the User-agent lines directly above it. In ::
+
+    User-agent: one
+    Crawl-delay: 1
+    User-agent: two
+    Crawl-delay: 2
+    Disallow: /private
+
+both agents may not fetch /private; the first is asked for a delay of one second, the second for two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from robotgate.rules.grammar import (
+    AGENT_LINE,
+    DROPPED,
+    EVERYBODY,
+    FIELDS,
+    LINE,
+    PACE_LINE,
+    RULE_LINE,
+    Field,
+    Pace,
+    PaceReader,
+    canonical,
+    field_of,
+    names,
+    text_of,
+)
+from robotgate.rules.rules import Rules, WrittenRules
+from robotgate.rules.verdict import Rule, RuleKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from robotgate.urls import Origin
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record that is not User-agent, Allow, Disallow or Sitemap (RFC 9309 §2.2.4), as written."""
+
+    field: str
+    """The field name, as written; upper and lower case mean the same."""
+    value: str
+    line: int
+    """The line's number in the file, from 1."""
+    group: int | None = None
+    """The index, from 0, of the group that the line stands in; None above the first group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A run of User-agent lines and the rules below it (RFC 9309 §2.1)."""
+
+    agents: tuple[str, ...]
+    """The values of the User-agent lines, as written, without empty ones."""
+    rules: tuple[Rule, ...] = ()
+    """The Allow and Disallow lines in order, including those that can never match."""
+    paces: tuple[Pace, ...] = ()
+    """Crawl-delay and the like; several if some stand between the User-agent lines."""
+    line: int = 0
+    """The number of the first User-agent line, from 1."""
+
+    @property
+    def crawl_delay(self) -> float | None:
+        """The largest Crawl-delay asked of any agent of the group: seconds."""
+        return max((pace.crawl_delay for pace in self.paces if pace.crawl_delay is not None), default=None)
+
+    def names(self, token: str) -> bool:
+        """Whether a User-agent line names this product token, given in lower case, or ``*`` (RFC 9309 §2.2.1).
+
+        A value names ``foobot`` if it begins with it in any case and the token ends there: ``FooBot``,
+        ``foobot/2.1``, ``foobot*``, but not ``foobots``.
+        """
+        return any(names(agent, token) for agent in self.agents)
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedFile:
+    """A whole robots.txt."""
+
+    groups: tuple[Group, ...] = ()
+    sitemaps: tuple[str, ...] = ()
+    """The values of the Sitemap lines, without repetitions. They belong to no group."""
+    records: tuple[Record, ...] = ()
+
+
+def parse_text(text: str) -> ParsedFile:
+    """Read a file in the canonical form. Lines that cannot be parsed are ignored (RFC 9309 §2.3.1.5)."""
+    reader = _Reader()
+    number, counted = 0, 0
+    for match in LINE.finditer(text):
+        number += text.count("\n", counted, match.start() + 1)
+        counted = match.start() + 1
+        name, value, first_word, last_word = match.groups()
+        if name is not None:
+            reader.read_record(field_of(name.rstrip(" \t"), colon=True), name, value, number)
+        else:
+            field = field_of(first_word, colon=False)
+            if field is not None:
+                reader.read_record(field, first_word, last_word, number)
+    return reader.finish()
+
+
+class _Reader:
+    """The open group, and those of its User-agent lines that a Crawl-delay would apply to."""
+
+    __slots__ = (
+        "_agents",
+        "_groups",
+        "_has_rules",
+        "_line",
+        "_open",
+        "_pace",
+        "_paces",
+        "_records",
+        "_rules",
+        "_sitemaps",
+    )
+
+    def __init__(self) -> None:
+        self._groups: list[Group] = []
+        self._sitemaps: dict[str, None] = {}
+        self._records: list[Record] = []
+        self._open = False
+        self._begin_group(0)
+
+    def finish(self) -> ParsedFile:
+        self._end_group()
+        return ParsedFile(tuple(self._groups), tuple(self._sitemaps), tuple(self._records))
+
+    def read_record(self, field: Field | None, name: str, value: str, number: int) -> None:
+        text = "" if value == DROPPED else text_of(value)
+        if field is Field.ALLOW or field is Field.DISALLOW:
+            self._has_rules = True
+            if self._open and value != DROPPED:
+                kind = RuleKind.ALLOW if field is Field.ALLOW else RuleKind.DISALLOW
+                self._rules.append(Rule(kind, text, number))
+        elif field is Field.USER_AGENT:
+            self._add_agent(text, number)
+        elif field is Field.SITEMAP:
+            if text:
+                self._sitemaps[text] = None
+        elif name:
+            group = len(self._groups) if self._open else None
+            self._records.append(Record(text_of(name), text, number, group))
+            if field is not None and self._open:
+                self._pace.add(field, text)
+
+    def _add_agent(self, value: str, number: int) -> None:
+        if not self._open or self._has_rules:
+            self._end_group()
+            self._begin_group(number)
+            self._open = True
+        elif self._pace.asked:
+            self._end_pace()
+        if value:
+            self._agents.append(value)
+            self._pace.agents.append(value)
+
+    def _begin_group(self, number: int) -> None:
+        self._line = number
+        self._agents: list[str] = []
+        self._rules: list[Rule] = []
+        self._has_rules = False
+        self._paces: list[Pace] = []
+        self._pace = PaceReader()
+
+    def _end_group(self) -> None:
+        if self._open:
+            self._end_pace()
+            rules = tuple(self._rules)
+            self._groups.append(Group(tuple(self._agents), rules, tuple(self._paces), self._line))
+
+    def _end_pace(self) -> None:
+        if self._pace.asked and self._pace.agents:
+            self._paces.append(self._pace.finish())
+        self._pace = PaceReader()
+
+
+_AgentLine = tuple[int, int, str]
+"""Where a User-agent line begins in the text, where its value ends, and the value."""
+
+
+def compile_rules(file: bytes | str, token: str, origin: Origin | str | None = None) -> Rules:
+    """The rules of a file that bind a token (RFC 9309 §2.2.1): of all groups that name it, else of those for ``*``.
+
+    Args:
+        file: the file as served, or its canonical form. The rules keep a reference to it.
+        token: in lower case.
+        origin: the origin of the file, or any URL of it; None if unknown.
+    """
+    text = canonical(file) if isinstance(file, bytes) else file
+    lines = [(match.start(), match.end(), match[1]) for match in AGENT_LINE.finditer(text)]
+    naming = _naming(lines, token)
+    if not naming:
+        token = EVERYBODY
+        naming = _naming(lines, token)
+    if not naming:
+        return Rules(())
+    parts: list[tuple[int, int, int]] = []
+    agents: list[str] = []
+    paces: list[Pace] = []
+    misread: dict[str, list[_Asked]] = {}
+    counted = line = 0
+    for first, last in _runs(text, lines, naming):
+        begin, end = lines[last][1], _next_begin(text, lines, last)
+        line += text.count("\n", counted, begin)
+        counted = begin
+        parts.append((begin, end, line))
+        agents += [text_of(value) for _, _, value in lines[first : last + 1] if value != DROPPED]
+        if PACE_LINE.search(text, lines[first][1], end):
+            run = [_Asked(text, lines, index) for index in range(first, last + 1)]
+            paces += _paces(run, token)
+            for problem, asked in _misread(run, token):
+                misread.setdefault(problem, []).append(asked)
+    warnings = [_warning(text, problem, found) for problem, found in misread.items()]
+    rules = WrittenRules(file, parts)
+    bound = agents if len(agents) == 1 else dict.fromkeys(agents)
+    if not paces and not warnings:
+        return Rules(rules, agents=filter(None, bound), origin=origin)
+    return Rules(
+        rules,
+        agents=filter(None, bound),
+        crawl_delay=max((pace.crawl_delay for pace in paces if pace.crawl_delay is not None), default=None),
+        request_rates=dict.fromkeys(rate for pace in paces for rate in pace.request_rates),
+        visit_times=dict.fromkeys(time for pace in paces for time in pace.visit_times),
+        origin=origin,
+        warnings=warnings,
+    )
+
+
+def _naming(lines: list[_AgentLine], token: str) -> list[int]:
+    """The indices of the User-agent lines that name a token."""
+    if "%" in token:
+        # A byte that is not UTF-8 appears as an escape.
+        return [index for index, (_, _, value) in enumerate(lines) if names(text_of(value), token)]
+    length = len(token)
+    return [
+        index
+        for index, (_, _, value) in enumerate(lines)
+        if value[:length].lower() == token and names(text_of(value), token)
+    ]
+
+
+def _runs(text: str, lines: list[_AgentLine], naming: list[int]) -> Iterator[tuple[int, int]]:
+    """The first and last index of each run of User-agent lines that contains one of these indices."""
+    last = -1
+    for index in naming:
+        if index <= last:
+            continue
+        first, floor = index, last
+        while first > floor + 1 and not _is_closed(text, lines, first - 1):
+            first -= 1
+        last = index
+        while last + 1 < len(lines) and not _is_closed(text, lines, last):
+            last += 1
+        yield first, last
+
+
+def _is_closed(text: str, lines: list[_AgentLine], index: int) -> bool:
+    """Whether a rule stands between a User-agent line and the next."""
+    begin, end = lines[index][1], lines[index + 1][0]
+    return begin < end and RULE_LINE.search(text, begin, end + 1) is not None
+
+
+def _next_begin(text: str, lines: list[_AgentLine], index: int) -> int:
+    """Where the text below a User-agent line ends; it includes the line feed before the next User-agent line."""
+    return lines[index + 1][0] + 1 if index + 1 < len(lines) else len(text)
+
+
+class _Asked:
+    """A User-agent line, and the speed records between it and the next one."""
+
+    __slots__ = ("agent", "begin", "records")
+
+    def __init__(self, text: str, lines: list[_AgentLine], index: int) -> None:
+        _, begin, value = lines[index]
+        found = list(PACE_LINE.finditer(text, begin, _next_begin(text, lines, index)))
+        self.agent = text_of(value)
+        self.records = [(match[0].partition(":")[0].strip(" \t\n"), text_of(match[1])) for match in found]
+        self.begin = found[0].start() if found else 0
+
+
+def _paces(run: list[_Asked], token: str) -> Iterator[Pace]:
+    """What is asked of a token about its speed."""
+    reader = PaceReader()
+    for asked in run:
+        if reader.asked:
+            reader = PaceReader()
+        reader.agents.append(asked.agent)
+        for name, value in asked.records:
+            reader.add(FIELDS[name.lower()], value)
+        if reader.asked and any(names(agent, token) for agent in reader.agents):
+            yield reader.finish()
+
+
+_READ_AS_AN_END: Final = (
+    "stands between our User-agent line and others: the rules below them bind us all the same (RFC 9309 §2.2.4),"
+    " though some crawlers read it as the end of our group"
+)
+_ASKED_OF_OTHERS: Final = (
+    "is asked of the User-agent lines above it only, not of us, though we are named in the same group"
+    " (RFC 9309 §2.2.4)"
+)
+
+
+def _misread(run: list[_Asked], token: str) -> Iterator[tuple[str, _Asked]]:
+    """What other crawlers read differently in a run of User-agent lines."""
+    naming = [index for index, asked in enumerate(run) if names(asked.agent, token)]
+    for index, asked in enumerate(run[:-1]):
+        if not asked.records:
+            continue
+        if naming[-1] <= index:
+            yield _READ_AS_AN_END, asked
+            return
+        if naming[0] > index:
+            yield _ASKED_OF_OTHERS, asked
+
+
+def _warning(text: str, problem: str, found: list[_Asked]) -> str:
+    """One sentence about all lines that have the same problem."""
+    first, more = found[0], len(found) - 1
+    line = text.count("\n", 0, first.begin + 1)
+    others = f" (and {more} more line{'s' * (more > 1)})" if more else ""
+    return f"line {line}, {first.records[0][0]}{others}, {problem}"

@@ -1,0 +1,210 @@
+r"""`RobotsTxt`: a parsed robots.txt as a value, without I/O.
+
+>>> robots = RobotsTxt.parse(b"User-agent: *\nDisallow: /private")
+>>> robots.allowed("/private/diary", "ExampleBot/1.0")
+False
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from robotgate.rules.classic import Dialect, classic_rules, parse_classic
+from robotgate.rules.grammar import canonical
+from robotgate.rules.normal import PLAIN_TARGET, target_units, without_dot_segments
+from robotgate.rules.parser import Group, ParsedFile, Record, compile_rules, parse_text
+from robotgate.rules.verdict import Verdict
+from robotgate.urls import Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from robotgate.rules.grammar import RequestRate
+    from robotgate.rules.rules import Rules
+
+
+_MAX_COMPILED: Final = 64
+_PLAIN_AUTHORITY: Final = re.compile(
+    r"https?://(?:[a-z0-9][a-z0-9-]{0,60}+\.){1,3}+[a-z][a-z0-9-]{0,60}+(?=/)"  # Any such authority is valid.
+)
+_AUTHORITY: Final = re.compile(r"[^:/?#]*://[^/?#]*")
+_PRINTABLE: Final = re.compile(r"[!-~]*+")
+_ODD: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]|\s$")
+"""Characters that no URL can have."""
+_BLANKS: Final = re.compile(r"[ \t]+")
+_AGENT_END: Final = re.compile(r"[/\s]")
+
+
+def product_token(agent: str) -> str:
+    """The crawler's own name: the text of its identification string before the first ``/`` or blank."""
+    return _AGENT_END.split(agent.strip(), maxsplit=1)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class CleanParam:
+    """A Clean-param: query parameters that make no difference to the page."""
+
+    parameters: tuple[str, ...]
+    path_prefix: str
+    """The beginning of the paths that it applies to; empty for all paths."""
+
+
+@dataclass(frozen=True, slots=True)
+class RobotsTxt:
+    """One robots.txt, read by RFC 9309 or another `dialect`. Each part is parsed when it is first needed.
+
+    An `agent` argument is a product token, or a full identification string that begins with it.
+    """
+
+    url: str | None
+    """The URL of the file. Without it, rules that are absolute URLs are ignored."""
+    dialect: Dialect
+    """The standard by which the file is read."""
+    _text: str = field(repr=False)
+    _site: str | None = field(repr=False, compare=False)
+    """The beginning of the site's URLs, including the slash of the path; None if `url` needs a full parse."""
+    _compiled: dict[str, Rules] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _parsed: list[ParsedFile] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    @classmethod
+    def parse(cls, body: bytes, url: str | None = None, *, dialect: Dialect = Dialect.RFC9309) -> RobotsTxt:
+        """Read a file as it was served. Any bytes are accepted; at most the first 512,000 count (RFC 9309 §2.5).
+
+        Args:
+            body: the file.
+            url: any URL of the origin that the file belongs to.
+            dialect: the standard to read it by. `Dialect.CLASSIC` knows only User-agent and Disallow.
+
+        Raises:
+            InvalidURLError: `url` is not an absolute http or https URL.
+        """
+        if url is None:
+            return cls(None, dialect, canonical(body), None)
+        plain = _PLAIN_AUTHORITY.match(url)
+        if plain is None or not PLAIN_TARGET.fullmatch(url, plain.end()):
+            Origin.of(url)
+        return cls(url, dialect, canonical(body), None if plain is None else f"{plain[0]}/")
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """All groups, in their order."""
+        return self._file.groups
+
+    @property
+    def sitemaps(self) -> tuple[str, ...]:
+        """The values of the Sitemap lines, each once."""
+        return self._file.sitemaps
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """Every record that is not User-agent, Allow, Disallow or Sitemap, as written."""
+        return self._file.records
+
+    @property
+    def host(self) -> str | None:
+        """The first Host value: the preferred name or URL of the site. Not in RFC 9309."""
+        return next((record.value for record in self._named("host") if record.value), None)
+
+    @property
+    def clean_params(self) -> tuple[CleanParam, ...]:
+        """The Clean-param lines. Not in RFC 9309."""
+        words = (_BLANKS.split(record.value, 1) for record in self._named("clean-param") if record.value)
+        return tuple(
+            CleanParam(tuple(filter(None, parameters.split("&"))), path[0] if path else "")
+            for parameters, *path in words
+        )
+
+    def rules(self, agent: str) -> Rules:
+        """The rules that bind an agent (RFC 9309 §2.2.1): of all groups that name it, else of the groups for ``*``."""
+        rules = self._compiled.get(agent)
+        if rules is None:
+            if len(self._compiled) >= _MAX_COMPILED:
+                self._compiled.clear()
+            rules = self._compiled[agent] = self._compile(product_token(agent).lower())
+        return rules
+
+    def allowed(self, url: str, agent: str) -> bool:
+        """Whether an agent may fetch a URL, absolute or beginning with its path. The host of the URL is not compared.
+
+        Dot segments are resolved, as clients do before they send. What begins with ``//`` is a URL without its scheme,
+        which is that of the file's own URL.
+
+        Raises:
+            InvalidURLError: `url` is neither an absolute http or https URL nor a path beginning with ``/``, or has no
+                scheme while the file's own URL is unknown.
+        """
+        rules = self._compiled.get(agent) or self.rules(agent)
+        site = self._site
+        if site is not None and url.startswith(site) and "/." not in url:
+            plain = PLAIN_TARGET.fullmatch(url, len(site) - 1)
+            if plain is not None:
+                return rules.allows_units(plain[0])
+        return rules.allows_units(_target(url, site, self.url))
+
+    def verdict(self, url: str, agent: str) -> Verdict:
+        """Like `allowed`, with the rule that decides and the group it stands in.
+
+        Raises:
+            InvalidURLError: see `allowed`.
+        """
+        rules = self._compiled.get(agent) or self.rules(agent)
+        decision = rules.decide_units(_target(url, self._site, self.url))
+        return Verdict(
+            allowed=decision.allowed,
+            reason=decision.reason,
+            url=url,
+            rule=decision.rule,
+            opposing=decision.opposing,
+            group=rules.agents,
+            warnings=rules.warnings,
+            crawl_delay=rules.crawl_delay,
+        )
+
+    def crawl_delay(self, agent: str) -> float | None:
+        """The largest Crawl-delay asked of an agent: seconds. Not in RFC 9309."""
+        return self.rules(agent).crawl_delay
+
+    def request_rate(self, agent: str) -> RequestRate | None:
+        """The slowest Request-rate asked of an agent, regardless of its hours. Not in RFC 9309."""
+        return self.rules(agent).request_rate
+
+    def _compile(self, token: str) -> Rules:
+        if self.dialect is Dialect.CLASSIC:
+            return classic_rules(self.groups, token, self.url)
+        return compile_rules(self._text, token, self.url)
+
+    @property
+    def _file(self) -> ParsedFile:
+        if not self._parsed:
+            read = parse_classic if self.dialect is Dialect.CLASSIC else parse_text
+            self._parsed.append(read(self._text))
+        return self._parsed[0]
+
+    def _named(self, name: str) -> Iterator[Record]:
+        return (record for record in self.records if record.field.lower() == name)
+
+
+def _target(url: str, site: str | None, base: str | None) -> str:
+    """The target of a URL in units, with dot segments resolved."""
+    if site is not None and url.startswith(site):
+        path_at = len(site) - 1
+    else:
+        plain = _PLAIN_AUTHORITY.match(url)
+        path_at = 0 if plain is None else plain.end()
+    if path_at:
+        target = url[path_at:]
+        if not _PRINTABLE.fullmatch(target) and _ODD.search(target):
+            Origin.of(url)
+    elif url.startswith("/") and not url.startswith("//"):
+        target = url
+    else:
+        if url.startswith("//") and base is not None:
+            # A scheme-relative reference (RFC 3986 §4.2).
+            url = f"{base.partition('//')[0]}{url}"
+        Origin.of(url)
+        # Cut from the text, because yarl unescapes more than the normal form does.
+        target = _AUTHORITY.sub("", url, count=1)
+    target = target_units(target)
+    return without_dot_segments(target) if "/." in target else target
