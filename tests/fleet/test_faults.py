@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from redis.asyncio import Redis
-from tests.fleet.conftest import ANSWER, DELAY, HOSTS, PAGES, WORKERS, orders
+from tests.fleet.conftest import ANSWER, DELAY, HOSTS, LEASE, PAGES, WORKERS, orders
 from tests.fleet.fleet import Fleet
 from tests.fleet.site import Site
 from tests.fleet.worker import Order
@@ -111,7 +111,7 @@ async def test_a_server_that_is_emptied_while_a_worker_waits_for_an_answer(redis
     """
     host = HOSTS[:1]
     long, other = (
-        Order(number=number, store=redis.url, port=0, hosts=host, pages=(page,), delay=DELAY)
+        Order(number=number, store=redis.url, port=0, hosts=host, pages=(page,), delay=DELAY, lease=LEASE)
         for number, page in enumerate(("/long", "/other"))
     )
     async with (

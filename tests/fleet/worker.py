@@ -35,8 +35,8 @@ class Order:
     pages: tuple[str, ...]
     """The paths that it wants of each host, in no order that it shares with others."""
     delay: float
-    lease: float = 60.0
-    """For how long a turn or a robots.txt is its own if it is heard of no more: seconds."""
+    lease: float = 20.0
+    """Seconds after which a server takes it to have ended when it is silent; files have their own."""
     patience: float = 30.0
     tells_all: bool = True
     """Whether it says of each page that it has ended, for whoever counts; else only of those that it did not get."""

@@ -36,12 +36,9 @@ RECORD: Final = RobotsRecord(
     etag='"1"',
 )
 
-WHILE: Final = 60.0
-"""Seconds that no step of a test takes."""
-
 
 class HandClock:
-    """Tells the time it is set to. On the file's thread that goes on by itself, until the store is used next."""
+    """Tells the time it is set to."""
 
     def __init__(self, at: float = NOW) -> None:
         self.at = at
@@ -49,13 +46,6 @@ class HandClock:
     def now(self) -> float:
         """The time it is set to."""
         return self.at
-
-
-def is_visited_soon_after(at: float, state: HostState | None) -> bool:
-    """Whether nothing is known of a host but that it was visited then, as the file's thread tells the time."""
-    if state is None or state.last_visit_at is None:
-        return False
-    return state == HostState(last_visit_at=state.last_visit_at) and at <= state.last_visit_at < at + WHILE
 
 
 def rows(path: Path, query: str) -> list[tuple[object, ...]]:

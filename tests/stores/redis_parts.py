@@ -1,90 +1,129 @@
-"""Parts of a store in Redis, put together as processes would each have them, for tests of these parts."""
+"""Stores in a real server, put together as the processes of a fleet would each have one."""
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from inspect import isawaitable
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from redis.asyncio import Redis
 
-from robotgate.stores.redis._keys import Keys
-from robotgate.stores.redis._lease import Leases
-from robotgate.stores.redis._link import Link
-from robotgate.stores.redis._records import Records
-from robotgate.stores.redis._signals import Signals
+from robotgate import HostState, Origin, Outcome, RobotsRecord
+from robotgate.clock import SystemClock
+from robotgate.stores.base import Lost, OperatorBlock, Recovered, Wanted
+from robotgate.stores.redis import RedisStore
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Callable
 
+    from tests.redis_server import RedisServer
+
+    from robotgate.stores.base import Grant, News
+    from robotgate.stores.redis.session import RedisSession
+
+LEASE: Final = 1.0
+"""Seconds; the shortest there is."""
+KEY: Final = "a.example"
+NOW: Final = SystemClock().now
 DAY: Final = 86_400.0
+RECORD: Final = RobotsRecord(
+    origin=Origin("https", "a.example", 443),
+    outcome=Outcome.SUCCESS,
+    status=200,
+    checked_at=1_795_000_000.0,
+    fresh_until_at=1_795_000_000.0 + DAY,
+    body=b"User-agent: *\nDisallow: /private\n",
+    fetched_at=1_795_000_000.0,
+    robots_url="https://a.example/robots.txt",
+    etag='"1"',
+)
 _NUMBERS: Final = count()
 
 
 def fresh_prefix() -> str:
-    """One that no other test has had: what they keep in one server is apart."""
+    """Return one that no other test has had: what they keep in one server is apart."""
     return f"test{next(_NUMBERS)}:"
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
-    """What one process of a fleet has."""
+class Worker:
+    """A process of a fleet: its store and its session."""
 
-    client: Redis
-    keys: Keys
-    link: Link
-    signals: Signals
-    records: Records
-    leases: Leases
+    def __init__(self, store: RedisStore, session: RedisSession) -> None:
+        self.store = store
+        self.session = session
+        self.news: list[News] = []
+        self.hearing = asyncio.get_running_loop().create_task(self._hear())
 
-    async def aclose(self) -> None:
-        """End it in good order."""
-        await self.signals.aclose()
-        await self.leases.aclose()
-        await self.link.aclose()
-        await self.client.aclose()
+    async def _hear(self) -> None:
+        while True:
+            self.news += await self.session.news()
+
+    async def obtain(self, key: str = KEY) -> Grant:
+        """Obtain a host; it must not take as long as a test has."""
+        async with asyncio.timeout(15):
+            return await self.session.obtain(key)
+
+    def ask(self, key: str = KEY) -> asyncio.Task[Grant]:
+        """Obtain a host, and do something else meanwhile."""
+        return asyncio.get_running_loop().create_task(self.obtain(key))
+
+    def visit_and_leave(self, key: str = KEY, *, delay: float = 0.0, visits: int = 1) -> float:
+        """Hand a host on after a visit that ends now. Returns when the next may start."""
+        now = NOW()
+        state = HostState(last_visit_at=now, next_allowed_at=now + delay, visits=visits)
+        self.session.leave(key, state)
+        return now + delay
+
+    async def told(self, kind: type[Wanted | OperatorBlock | Lost | Recovered], times: int = 1) -> None:
+        """Wait until there was news of a kind, so many times."""
+        await becomes(lambda: self.times(kind) >= times)
+
+    def times(self, kind: type[Wanted | OperatorBlock | Lost | Recovered]) -> int:
+        """Return how many times there was news of a kind."""
+        return sum(isinstance(news, kind) for news in self.news)
+
+    @property
+    def blocks(self) -> dict[str, float]:
+        """Until when what is blocked."""
+        return {news.pattern: news.until_at for news in self.news if isinstance(news, OperatorBlock)}
 
 
 @asynccontextmanager
-async def member(
-    url: str,
-    prefix: str,
-    *,
-    lease: float = 30.0,
-    patience: float = 5.0,
-    max_age: float = 31 * DAY,
-    goes_on_alone: bool = False,
-    signals_url: str | None = None,
-) -> AsyncIterator[Member]:
-    """One more process; `signals_url` is where it tries to hear messages."""
-    client, keys = Redis.from_url(url), Keys(prefix)
-    link = Link(client, patience=patience)
-    heard_by = client if signals_url is None else Redis.from_url(signals_url)
-    signals = Signals(heard_by, keys.fleet("signals"))
-    one = Member(
-        client,
-        keys,
-        link,
-        signals,
-        Records(link, keys, max_age=max_age),
-        Leases(link, signals, keys, lease=lease, goes_on_alone=goes_on_alone),
-    )
+async def worker(
+    url: str, prefix: str, *, lease: float = LEASE, patience: float = 10.0
+) -> AsyncIterator[Worker]:
+    """One more process of a fleet."""
+    store = RedisStore(url, prefix=prefix, lease=lease, patience=patience)
+    async with asyncio.timeout(15):
+        one = Worker(store, await store.session())
     try:
         yield one
     finally:
+        one.hearing.cancel()
         async with asyncio.timeout(10):
-            await one.aclose()
-            await heard_by.aclose()
+            await store.aclose()
 
 
-async def becomes(is_so: Callable[[], Awaitable[object]]) -> None:
-    """Wait until a question to the server has the answer that is waited for; in vain, it fails after ten seconds.
+@asynccontextmanager
+async def admin(server: RedisServer) -> AsyncIterator[Redis]:
+    """The operator's own way to the server."""
+    async with Redis.from_url(server.url) as client:
+        yield client
+
+
+async def run(client: Redis, *words: object) -> object:
+    """Run any command, as on the server's command line."""
+    return await client.execute_command(*words)  # type: ignore[no-untyped-call]
+
+
+async def becomes(is_so: Callable[[], object]) -> None:
+    """Wait for a state, or for an answer of the server; without result, it fails after ten seconds.
 
     Raises:
-        TimeoutError: it never had.
+        TimeoutError: it never came.
     """
     async with asyncio.timeout(10):
-        while not await is_so():  # noqa: ASYNC110  # What is waited for is another's state.
+        while not (await found if isawaitable(found := is_so()) else found):  # noqa: ASYNC110 # It has no event.
             await asyncio.sleep(0.002)

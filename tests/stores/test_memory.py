@@ -1,181 +1,217 @@
-"""The store in memory, and the suite that every store has to pass."""
+"""The store in memory: what it keeps, what goes first and what never does, and gates that share it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
-from contextlib import asynccontextmanager
-from dataclasses import replace
-from typing import TYPE_CHECKING
+import random
+from typing import Final
 
 import pytest
 
-from robotgate._access import RobotsRecord
-from robotgate._check_store import check_store
-from robotgate._pacing import HostState
-from robotgate._status import Outcome
-from robotgate._urls import Origin
-from robotgate._virtual import VirtualTimeLoop
-from robotgate.stores.memory import MemoryStore
+from robotgate import HostState, MemoryStore, OptionError, Origin, RobotsRecord, StoreError
+from robotgate.pace.state import FORGIVEN_AFTER
+from robotgate.sites.status import Outcome
+from robotgate.stores import OperatorBlock, Pruned, Wanted
+from robotgate.stores.memory import LONGEST_DELAY
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-ORIGIN = Origin("http", "a.example", 80)
+NOW: Final = 1_795_233_600.0
 
 
-async def test_memory_store_passes_the_suite() -> None:
-    """Everything a gate asks of a store, it does."""
-    await check_store(MemoryStore)
+def origin(number: int) -> Origin:
+    """One of many."""
+    return Origin("https", f"{number:04}.example", 443)
 
 
-async def test_suite_takes_stores_that_open_asynchronously() -> None:
-    """A store of a server or a file is made by a coroutine."""
-
-    async def make_store() -> MemoryStore:
-        await asyncio.sleep(0)
-        return MemoryStore()
-
-    await check_store(make_store)
+def record(number: int) -> RobotsRecord:
+    """What is known of its robots.txt."""
+    return RobotsRecord(
+        origin=origin(number), outcome=Outcome.MISSING, checked_at=NOW, fresh_until_at=NOW + 86_400
+    )
 
 
-class Forgets(MemoryStore):
-    """Keeps no record."""
-
-    async def save_record(self, record: RobotsRecord) -> None:
-        """Nothing is kept."""
+def visited(at: float, *, delay: float = 1.0) -> HostState:
+    """A host at the end of a visit."""
+    return HostState(last_visit_at=at, next_allowed_at=at + delay, visits=1)
 
 
-class LosesBodies(MemoryStore):
-    """Keeps records without what matters."""
-
-    async def save_record(self, record: RobotsRecord) -> None:
-        """All is kept but the body."""
-        await super().save_record(replace(record, body=b""))
+async def known(store: MemoryStore) -> set[str]:
+    """The hosts that it knows."""
+    return {name async for name, _ in store.hosts()}
 
 
-class MixesPorts(MemoryStore):
-    """Takes all origins of a host for one."""
-
-    async def load_record(self, origin: Origin) -> RobotsRecord | None:
-        """The host's record."""
-        return next((kept for known, kept in self._records.items() if known.host == origin.host), None)
-
-
-class NoLease(MemoryStore):
-    """Lets everybody in."""
-
-    @asynccontextmanager
-    async def lease(self, origin: Origin) -> AsyncIterator[None]:
-        """Nobody waits."""
-        await self.load_record(origin)
-        yield
+@pytest.mark.parametrize("value", [0, -1, 1.0, "1", True, None])
+def test_bound_that_makes_no_sense_is_refused(value: int) -> None:
+    """By name, when the store is made."""
+    with pytest.raises(OptionError, match=r"^max_hosts="):
+        MemoryStore(max_hosts=value)
 
 
-class LeaseKeptOnFailure(MemoryStore):
-    """Gives a lease back only when all went well."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._locks: defaultdict[Origin, asyncio.Lock] = defaultdict(asyncio.Lock)
-
-    @asynccontextmanager
-    async def lease(self, origin: Origin) -> AsyncIterator[None]:
-        """Without a `finally`."""
-        await self._locks[origin].acquire()
-        yield
-        self._locks[origin].release()
+async def test_oldest_records_go_first() -> None:
+    """A record that is saved again is as young as any."""
+    store = MemoryStore(max_hosts=3)
+    for number in (0, 1, 2, 0, 3, 4):
+        await store.save_record(record(number))
+    found = [await store.load_record(origin(number)) for number in range(5)]
+    assert found == [record(0), None, None, record(3), record(4)]
 
 
-class OneLease(MemoryStore):
-    """Has one lease for all origins."""
-
-    @asynccontextmanager
-    async def lease(self, origin: Origin) -> AsyncIterator[None]:
-        """The same for everybody."""
-        async with super().lease(replace(origin, scheme="http", host="any", port=80)):
-            yield
-
-
-class RecallsLate(MemoryStore):
-    """Takes host state in no sooner than it is written down."""
-
-    def recall_host(self, pace_key: str) -> HostState | None:
-        """Nothing is known here."""
-        return None if pace_key else HostState()
+async def test_oldest_hosts_go_first() -> None:
+    """A host that is visited again is as young as any; nothing but a visit tells what time it is."""
+    store = MemoryStore(max_hosts=3)
+    at = NOW
+    for name in ("a", "b", "c", "a", "d", "e"):
+        at += 2 * LONGEST_DELAY
+        await store.save_hosts({name: visited(at)})
+    assert await known(store) == {"a", "d", "e"}
 
 
-class LeaksTasks(MemoryStore):
-    """Leaves something running."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tasks: set[asyncio.Task[bool]] = set()
-
-    async def aclose(self) -> None:
-        """Starts where it should end."""
-        self.tasks.add(asyncio.create_task(asyncio.Event().wait()))
+async def test_host_visited_just_now_never_goes() -> None:
+    """Its site may yet ask for a delay that counts from this visit; another gate may go by it."""
+    store = MemoryStore(max_hosts=2)
+    for number in range(100):
+        await store.save_hosts({str(number): visited(NOW + number)})
+    assert len(await known(store)) == 100
+    for number in range(100, 200):
+        await store.save_hosts({str(number): visited(NOW + LONGEST_DELAY + 200 + number)})
+    assert len(await known(store)) == 100
+    assert "0" not in await known(store)
 
 
 @pytest.mark.parametrize(
-    ("store", "complaint"),
+    ("state", "until_at"),
     [
-        (Forgets, "load_record: not what was saved last"),
-        (LosesBodies, "load_record: not what was saved last"),
-        (MixesPorts, "got the record of"),
-        (NoLease, "lease: two hold the lease"),
-        (RecallsLate, "recall_host: not what was just remembered"),
-        (LeaksTasks, "aclose: tasks of the store still run"),
+        (HostState(last_visit_at=NOW, next_allowed_at=NOW + 5000.0), NOW + 5000.0),
+        (HostState(last_visit_at=NOW, blocked_at=NOW, blocked_until_at=NOW + 5000.0), NOW + 5000.0),
+        (
+            HostState(last_visit_at=NOW, blocked_at=NOW, blocked_until_at=NOW + 60.0, failures=1),
+            NOW + 60.0 + FORGIVEN_AFTER,
+        ),
     ],
 )
-async def test_suite_finds_what_is_wrong(store: type[MemoryStore], complaint: str) -> None:
-    """A store that does not keep its word is told so in words."""
-    with pytest.raises(AssertionError, match=complaint):
-        await check_store(store)
-    for task in asyncio.all_tasks() - {asyncio.current_task()}:
-        task.cancel()
+async def test_host_that_must_wait_never_goes(state: HostState, until_at: float) -> None:
+    """However many come after it; when its wait is over it goes as the oldest that it is."""
+    store = MemoryStore(max_hosts=10)
+    await store.save_hosts({"owed": state})
+    at, number = NOW, 0
+    while at + 50.0 < until_at:
+        at, number = at + 50.0, number + 1
+        await store.save_hosts({str(number): visited(at)})
+        assert await store.load_host("owed") == state
+    assert len(await known(store)) <= 11 + LONGEST_DELAY / 50
+    for more in range(40):
+        await store.save_hosts({f"more{more}": visited(until_at + 50.0 * more)})
+    assert await store.load_host("owed") is None
 
 
-@pytest.mark.parametrize(
-    ("store", "complaint"),
-    [
-        (LeaseKeptOnFailure, "lease: .* is not given back when its holder fails"),
-        (OneLease, "lease: https://shop.example excludes"),
-    ],
-)
-def test_suite_does_not_hang_with_the_store(store: type[MemoryStore], complaint: str) -> None:
-    """A lease that never comes is a failure, not an endless test; on virtual time it takes none."""
-    with (
-        asyncio.Runner(loop_factory=VirtualTimeLoop) as runner,
-        pytest.raises(AssertionError, match=complaint),
-    ):
-        runner.run(check_store(store))
+@pytest.mark.parametrize("seed", range(10))
+async def test_nothing_that_binds_ever_goes(seed: int) -> None:
+    """Whatever is visited, and blocked, in whatever order: the wait of a host that is gone was over."""
+    chance = random.Random(seed)
+    store, told, at = MemoryStore(max_hosts=chance.choice([1, 5, 30])), {}, NOW
+    for _ in range(1000):
+        at += chance.choice([0.0, 0.1, 1.0, 30.0, 400.0])
+        name = str(chance.randrange(60))
+        blocked = chance.random() < 0.1
+        state = HostState(
+            last_visit_at=at,
+            next_allowed_at=at + chance.choice([0.0, 1.0, 60.0]),
+            blocked_at=at if blocked else 0.0,
+            blocked_until_at=at + chance.choice([60.0, 86_400.0]) if blocked else 0.0,
+            failures=int(blocked),
+        )
+        told[name] = state
+        await store.save_hosts({name: state})
+        for name_told, last in told.items():
+            found = await store.load_host(name_told)
+            assert found in (None, last)
+            if found is None:
+                assert max(last.next_allowed_at, last.blocked_until_at) <= at
+                assert (last.last_visit_at or 0.0) + 60.0 <= at
 
 
-async def test_leases_leave_nothing_behind() -> None:
-    """However many origins are asked, and however it ends, no lease is kept."""
+async def test_pruning_goes_by_the_hour_it_is_told() -> None:
+    """A host that had to stay when it was saved goes now, the oldest first, and those that must still stay stay."""
+    store = MemoryStore(max_hosts=1000)
+    for number in range(5000):
+        blocked_until_at = NOW + 90_000.0 if number % 10 == 0 else 0.0
+        state = HostState(last_visit_at=NOW + number / 100, blocked_until_at=blocked_until_at)
+        await store.save_hosts({str(number): state})
+    assert await store.prune(now=NOW + 60.0) == Pruned(records=0, hosts=0)
+    assert await store.prune(now=NOW + 3600.0) == Pruned(records=0, hosts=4000)
+    left = {int(name) for name in await known(store)}
+    assert {number for number in range(5000) if number % 10 == 0} <= left
+    assert min(number for number in left if number % 10) > 4000
+
+
+async def test_listing_goes_on_whatever_goes_meanwhile() -> None:
+    """An entry that is forgotten during a listing may still be listed."""
     store = MemoryStore()
+    for number in (3, 1, 2):
+        await store.save_record(record(number))
+    listed = []
+    async for found in store.records():
+        listed.append(found)
+        await store.forget_record(origin(2))
+    assert listed == [record(1), record(2), record(3)]
+    assert [found async for found in store.records()] == [record(1), record(3)]
+
+
+async def test_a_thousand_gates_take_turns() -> None:
+    """Each that leaves a host while others want it is granted it again after all of them."""
+    store = MemoryStore()
+    sessions = [await store.session() for _ in range(30)]
+    order: list[int] = []
 
     async def take(number: int) -> None:
-        async with store.lease(Origin("http", f"{number % 7}.example", 80)):
+        for _ in range(3):
+            grant = await sessions[number].obtain("a.example")
+            assert grant.lease.is_valid()
+            assert sum(session.member.holds.get("a.example") is not None for session in sessions) == 1
+            order.append(number)
             await asyncio.sleep(0)
-            if number % 3 == 0:
-                raise ValueError
+            sessions[number].leave("a.example", None)
 
-    tasks = [asyncio.create_task(take(number)) for number in range(200)]
+    await asyncio.gather(*map(take, range(30)))
+    assert order == [*range(30)] * 3
+    for session in sessions:
+        await session.aclose()
+
+
+async def test_owner_is_asked_once_for_each_grant() -> None:
+    """However many others wait; nobody tells a session of its own blocks."""
+    store = MemoryStore()
+    one, two, three = [await store.session() for _ in range(3)]
+    await one.obtain("a.example")
+    waiters = [asyncio.create_task(session.obtain("a.example")) for session in (two, three)]
     await asyncio.sleep(0)
-    for task in tasks[::5]:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    assert store._leases == {}
+    one.publish_block("b.example", NOW)
+    two.publish_block("c.example", NOW)
+    await asyncio.sleep(0)
+    assert await one.news() == [Wanted(frozenset({"a.example"})), OperatorBlock("c.example", NOW)]
+    for waiter in waiters:
+        waiter.cancel()
+    await asyncio.wait(waiters)
+
+
+def test_gates_of_a_loop_that_has_ended_hold_nothing() -> None:
+    """A store may outlive its event loop, and a gate that was not closed there; two loops at a time are refused."""
+    store = MemoryStore()
+
+    async def begin() -> None:
+        await (await store.session()).obtain("a.example")
+        with pytest.raises(StoreError, match="another event loop uses this MemoryStore"):
+            await asyncio.to_thread(asyncio.run, store.session())
+
+    async def go_on() -> None:
+        grant = await (await store.session()).obtain("a.example")
+        assert grant.lease.is_valid()
+
+    asyncio.run(begin())
+    asyncio.run(go_on())
 
 
 async def test_tells_how_much_it_knows() -> None:
-    """Its repr counts what it holds."""
+    """Its repr counts its contents."""
     store = MemoryStore()
-    await store.save_record(
-        RobotsRecord(origin=ORIGIN, outcome=Outcome.MISSING, checked_at=0.0, fresh_until_at=1.0)
-    )
-    store.remember_host("a.example", HostState())
-    store.remember_host("b.example", HostState())
-    assert repr(store) == "<MemoryStore records=1 hosts=2>"
+    await store.save_record(record(1))
+    assert repr(store) == "<MemoryStore records=1 hosts=0>"

@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+import logging
+from dataclasses import replace
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from redis.asyncio import Redis
-from tests.redis_server import RedisServer
-from tests.stores.redis_parts import becomes, fresh_prefix
-from tests.stores.test_redis_records import ORIGIN, RECORD
+from tests.stores.redis_parts import DAY, KEY, LEASE, NOW, RECORD, admin, becomes, fresh_prefix, run
 
-from robotgate import Catalogue, HostState, SharedStore, StoreError
+from robotgate import HostState, OptionError, Origin, StoreError
+from robotgate.rules.grammar import MAX_BYTES
+from robotgate.stores.base import Catalogue, SharedStore
 from robotgate.stores.redis import RedisStore
+from robotgate.stores.redis.messages import Keys
+from robotgate.stores.redis.records import useful_for
 from robotgate.testing import check_store
 
 if TYPE_CHECKING:
-    from robotgate import RobotsRecord, Store
+    from collections.abc import AsyncIterator
+
+    from tests.redis_server import RedisServer
+
+    from robotgate import RobotsRecord
+    from robotgate.stores.base import Store
+
+ORIGIN: Final = RECORD.origin
+OTHER: Final = Origin("http", "a.example", 8080)
 
 
 @pytest.fixture
@@ -27,32 +38,26 @@ def server(every_server: RedisServer) -> RedisServer:
     return every_server
 
 
-async def test_by_url_it_does_all_that_it_says(server: RedisServer) -> None:
-    """Opened again, and beside another."""
+@pytest.fixture
+async def store(server: RedisServer) -> AsyncIterator[RedisStore]:
+    """The only store of its fleet."""
+    async with RedisStore(server.url, prefix=fresh_prefix(), lease=LEASE) as store:
+        yield store
+
+
+@pytest.mark.parametrize("given", ["url", "client", "client that decodes"])
+async def test_it_does_all_that_it_says(server: RedisServer, given: str) -> None:
+    """Opened again, and beside another; however the operator's client reads replies, and that stays open."""
     prefixes: dict[Store, str] = {}
     fleet = fresh_prefix()
     numbers = count()
-
-    def made(prefix: str) -> RedisStore:
-        store = RedisStore(server.url, prefix=prefix)
-        prefixes[store] = prefix
-        return store
-
-    await check_store(
-        lambda: made(f"{fleet}{next(numbers)}:"), make_another=lambda store: made(prefixes[store])
-    )
-
-
-@pytest.mark.parametrize("as_text", [False, True], ids=["octets", "text"])
-async def test_by_client_it_does_all_that_it_says(server: RedisServer, *, as_text: bool) -> None:
-    """However the operator's client reads replies; and it stays open."""
-    prefixes: dict[Store, str] = {}
-    fleet = fresh_prefix()
-    numbers = count()
-    async with Redis.from_url(server.url, decode_responses=as_text) as client:
+    async with admin(server) as client:
+        # Before, hosts may be held that a new server knows nothing of.
+        await becomes(lambda: _is_up(client))
+    async with Redis.from_url(server.url, decode_responses="decodes" in given) as client:
 
         def made(prefix: str) -> RedisStore:
-            store = RedisStore(client, prefix=prefix)
+            store = RedisStore(server.url if given == "url" else client, prefix=prefix, lease=LEASE)
             prefixes[store] = prefix
             return store
 
@@ -62,80 +67,49 @@ async def test_by_client_it_does_all_that_it_says(server: RedisServer, *, as_tex
         assert await client.ping()
 
 
-async def test_fleets_with_other_prefixes_know_nothing_of_each_other(server: RedisServer) -> None:
-    """Neither records, nor hosts, nor leases."""
-    one, other = (RedisStore(server.url, prefix=fresh_prefix()) for _ in range(2))
-    try:
-        await one.save_record(RECORD)
-        one.remember_host("a.example", HostState(visits=1))
-        assert await other.load_record(ORIGIN) is None
-        assert await other.load_host("a.example") is None
-        assert [record async for record in other.records()] == []
-        assert [host async for host in other.hosts()] == []
-        async with one.lease(ORIGIN), other.lease(ORIGIN):
-            pass
-        assert not await other.forget_record(ORIGIN)
-        assert not await other.forget_host("a.example")
-        assert [record.origin async for record in one.records()] == [ORIGIN]
-        assert [name async for name, _ in one.hosts()] == ["a.example"]
-    finally:
-        await one.aclose()
-        await other.aclose()
-
-
-async def test_what_was_remembered_a_moment_ago_is_listed(server: RedisServer) -> None:
-    """However much it is: the list is made once the server has it all."""
-    names = sorted(f"h{number}.example" for number in range(4000))
-    store = RedisStore(server.url, prefix=fresh_prefix())
-    await store.open()
-    for name in names:
-        store.remember_host(name, HostState(visits=1))
-    assert [name async for name, _ in store.hosts()] == names
-    await store.aclose()
+async def _is_up(client: Redis) -> bool:
+    uptime = (await client.info("server"))["uptime_in_seconds"]
+    return int(uptime) > LEASE
 
 
 def test_it_is_what_it_says() -> None:
-    """What has a store listed, and what asks for slots, looks for these."""
+    """What lists a store, and what shares it, looks for these."""
     store = RedisStore("redis://127.0.0.1:1/0")
     assert isinstance(store, Catalogue)
     assert isinstance(store, SharedStore)
 
 
-async def test_without_its_server_a_store_that_may_goes_on_with_what_it_learns(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    """Records, and the right to ask, are then those of its own process; and again the fleet's, once it is back."""
-    with RedisServer(tmp_path_factory.mktemp("redis")) as server:
-        alone = RedisStore(server.url, patience=0.1, degraded="local")
-        strict = RedisStore(server.url, patience=0.1)
-        await alone.save_record(RECORD)
-        server.kill()
-        async with asyncio.timeout(10), alone.lease(ORIGIN):
-            assert await alone.load_record(ORIGIN) is None
-            await alone.save_record(RECORD)
-        assert await alone.load_record(ORIGIN) == RECORD
-        with pytest.raises(StoreError, match="cannot be reached"):
-            await strict.load_record(ORIGIN)
-        with pytest.raises(StoreError, match="cannot be reached"):
-            await strict.save_record(RECORD)
-        server.start()
-
-        async def is_back() -> bool:
-            return await alone.load_record(ORIGIN) is None
-
-        await becomes(is_back)
-        await alone.save_record(RECORD)
-        assert await _found(strict) == RECORD
-        await alone.aclose()
-        await strict.aclose()
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"prefix": 3}, "prefix"),
+        ({"lease": 0.5}, "lease"),
+        ({"patience": -1}, "patience"),
+        ({"max_age": 1}, "max_age"),
+    ],
+)
+def test_options_without_sense(options: dict[str, object], named: str) -> None:
+    """A wrong option is refused by name before anything is connected to."""
+    with pytest.raises(OptionError, match=named):
+        RedisStore("redis://127.0.0.1:1", **options)  # type: ignore[arg-type]
 
 
-async def _found(store: RedisStore) -> RobotsRecord | None:
-    """What it knows, once it can be asked again."""
-    while True:
-        with suppress(StoreError):
-            return await store.load_record(ORIGIN)
-        await asyncio.sleep(0.01)
+async def test_fleets_with_other_prefixes_share_nothing(server: RedisServer) -> None:
+    """Neither records, nor hosts, nor grants."""
+    one, other = (RedisStore(server.url, prefix=fresh_prefix(), lease=LEASE) for _ in range(2))
+    async with one, other:
+        await one.save_record(RECORD)
+        await one.save_hosts({KEY: HostState(visits=1)})
+        assert await other.load_record(ORIGIN) is None
+        assert await other.load_host(KEY) is None
+        assert [record async for record in other.records()] == []
+        assert [host async for host in other.hosts()] == []
+        for store in (one, other):
+            session = await store.session()
+            assert (await asyncio.wait_for(session.obtain(KEY), 10)).lease.is_valid()
+        assert not await other.forget_record(ORIGIN)
+        assert not await other.forget_host("b.example")
+        assert [record.origin async for record in one.records()] == [ORIGIN]
 
 
 async def test_a_store_that_was_closed_says_so(server: RedisServer) -> None:
@@ -143,13 +117,243 @@ async def test_a_store_that_was_closed_says_so(server: RedisServer) -> None:
     store = RedisStore(server.url, prefix=fresh_prefix())
     await store.save_record(RECORD)
     await store.aclose()
-    with pytest.raises(StoreError, match="closed"):
-        await store.load_record(ORIGIN)
-    with pytest.raises(StoreError, match="closed"):
-        store.lease(ORIGIN)
-    with pytest.raises(StoreError, match="closed"):
-        await anext(store.records())
-    with pytest.raises(StoreError, match="closed"):
-        await store.origins_of("a.example")
-    with pytest.raises(StoreError, match="closed"):
-        await store.forget_record(ORIGIN)
+    for use in (
+        store.load_record(ORIGIN),
+        store.save_hosts({KEY: HostState()}),
+        store.session(),
+        store.forget_record(ORIGIN),
+        anext(store.records()),
+        store.origins_of("a.example"),
+    ):
+        with pytest.raises(StoreError, match="closed"):
+            await use
+
+
+async def test_in_another_event_loop_it_says_so(store: RedisStore) -> None:
+    """Connections belong to the loop that made them."""
+    with pytest.raises(StoreError, match="another event loop"):
+        await asyncio.to_thread(lambda: asyncio.run(store.open()))
+
+
+async def test_thousands_at_once(store: RedisStore) -> None:
+    """They travel together, and all arrive."""
+    names = sorted(f"h{number}.example" for number in range(3000))
+    now = NOW()
+    await store.save_hosts({name: HostState(last_visit_at=now, visits=1) for name in names})
+    assert [name async for name, _ in store.hosts()] == names
+    assert all(state is not None for state in await asyncio.gather(*map(store.load_host, names)))
+
+
+@pytest.mark.parametrize("skew", [-1e6, 0.0, 1e6])
+async def test_clocks_that_differ(server: RedisServer, skew: float) -> None:
+    """Machines need not agree on the time: what one saves, the other loads by its own clock, and never too early."""
+
+    class Skewed:
+        def now(self) -> float:
+            return NOW() + skew
+
+    prefix, now = fresh_prefix(), NOW()
+    state = HostState(last_visit_at=now, next_allowed_at=now + 100, blocked_until_at=now + 50, visits=1)
+    record = replace(RECORD, checked_at=now, fresh_until_at=now + DAY, fetched_at=now)
+    async with (
+        RedisStore(server.url, prefix=prefix) as one,
+        RedisStore(server.url, prefix=prefix, clock=Skewed()) as other,
+    ):
+        await one.save_hosts({KEY: state})
+        await one.save_record(record)
+        loaded, loaded_record = await other.load_host(KEY), await other.load_record(ORIGIN)
+    assert loaded is not None
+    assert loaded.next_allowed_at >= state.next_allowed_at + skew
+    assert loaded.next_allowed_at == pytest.approx(state.next_allowed_at + skew, abs=1)
+    assert loaded.blocked_until_at == pytest.approx(state.blocked_until_at + skew, abs=1)
+    assert loaded_record is not None
+    assert loaded_record.fresh_until_at == pytest.approx(record.fresh_until_at + skew, abs=1)
+
+
+# Records.
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        RECORD,
+        replace(RECORD, body=b"", etag=None, fetched_at=None, status=404),
+        replace(RECORD, body=bytes(range(256)) * (MAX_BYTES // 256), cause="naïve “quotes” \U0001f577\0"),
+        replace(RECORD, body=b"Disallow: /%d\n" * (MAX_BYTES // 14)),
+    ],
+    ids=["ordinary", "none", "bytes", "long"],
+)
+async def test_what_is_saved_is_loaded(store: RedisStore, record: RobotsRecord) -> None:
+    """All of it, whatever the site has put into its file."""
+    await store.save_record(record)
+    assert await store.load_record(ORIGIN) == record
+    assert await store.load_record(OTHER) is None
+
+
+async def test_an_answer_that_comes_late_replaces_no_later_one(store: RedisStore) -> None:
+    """A process that was frozen while it asked has old news."""
+    now = NOW()
+    later, earlier = (replace(RECORD, checked_at=now - age, failures=int(age)) for age in (10.0, 100.0))
+    await store.save_record(later)
+    await store.save_record(earlier)
+    assert await store.load_record(ORIGIN) == later
+    newest = replace(later, checked_at=now)
+    await store.save_record(newest)
+    assert await store.load_record(ORIGIN) == newest
+
+
+@pytest.mark.parametrize("value", [b"\x80garbage", b"", b"{}", b'{"body_bytes": 9}\nshort'])
+async def test_what_cannot_be_read_counts_as_nothing_and_is_replaced(
+    store: RedisStore, server: RedisServer, value: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Damaged, planted or newer: the log tells of it, and the next answer takes its place."""
+    await store.save_record(RECORD)
+    async with admin(server) as client:
+        await client.hset(store._keys.named("robots", ORIGIN.text), mapping={"r": value})
+    with caplog.at_level(logging.WARNING, "robotgate.stores"):
+        assert await store.load_record(ORIGIN) is None
+    (told,) = caplog.messages
+    assert told.startswith("the record of https://a.example cannot be read (")
+    await store.save_record(RECORD)
+    assert await store.load_record(ORIGIN) == RECORD
+
+
+@pytest.mark.parametrize("kind", ["string", "list", "hash"])
+async def test_a_key_of_another_kind_harms_nobody(store: RedisStore, server: RedisServer, kind: str) -> None:
+    """A record there is replaced, a host there counts as visited now; what travels with it arrives."""
+    await store.save_record(replace(RECORD, origin=OTHER))
+    keys = [store._keys.named("robots", ORIGIN.text), store._keys.named("host", KEY)]
+    async with admin(server) as client:
+        for key in keys:
+            match kind:
+                case "string":
+                    await client.set(key, b"another program's")
+                case "list":
+                    await client.rpush(key, b"another program's")
+                case "hash":
+                    await client.hset(key, mapping={"field": b"another program's"})
+    loaded, other = await asyncio.gather(store.load_record(ORIGIN), store.load_record(OTHER))
+    assert loaded is None
+    assert other is not None
+    await store.save_record(RECORD)
+    assert await store.load_record(ORIGIN) == RECORD
+    asked_at = NOW()
+    grant = await asyncio.wait_for((await store.session()).obtain(KEY), 10)
+    assert grant.state is not None
+    assert grant.state.last_visit_at is not None
+    assert grant.state.last_visit_at >= asked_at
+
+
+@pytest.mark.parametrize("name", ["epoch", "serial", "sessions", "blocks"])
+async def test_a_fleets_key_of_another_kind_is_told(
+    store: RedisStore, server: RedisServer, name: str
+) -> None:
+    """Nothing is granted beside it, or it is made anew; and nobody waits without being told."""
+    async with admin(server) as client:
+        key = f"{store._keys.prefix}{{0}}:{name}"
+        await client.delete(key)
+        await client.sadd(key, b"another program's")
+
+    async def use() -> None:
+        session = await store.session()
+        assert (await session.obtain(KEY)).lease.is_valid()
+
+    try:
+        async with asyncio.timeout(10):
+            await use()
+    except StoreError as error:
+        assert "a key of ours holds something else" in str(error)  # noqa: PT017 # Either may come.
+
+
+@pytest.mark.parametrize(
+    ("record", "seconds"),
+    [
+        (RECORD, 30 * DAY),
+        (replace(RECORD, fetched_at=RECORD.checked_at - 20 * DAY), 10 * DAY),
+        (replace(RECORD, fetched_at=RECORD.checked_at - 40 * DAY), 2 * DAY),
+        (replace(RECORD, fetched_at=None, fresh_until_at=RECORD.checked_at + 60), DAY + 60),
+        (replace(RECORD, fetched_at=None, fresh_until_at=0.0), DAY),
+    ],
+    ids=["copy", "older copy", "copy of no use", "failure", "expired"],
+)
+def test_a_record_is_useful_as_long_as_it_can_serve(record: RobotsRecord, seconds: float) -> None:
+    """As a stale copy, or to know when to try again."""
+    assert useful_for(record) == seconds
+
+
+async def test_nothing_is_kept_for_ever(server: RedisServer) -> None:
+    """Records and hosts expire by themselves, no record later than was said, and no host before its wait is over."""
+    prefix = fresh_prefix()
+    async with RedisStore(server.url, prefix=prefix, max_age=3600.0) as store, admin(server) as client:
+        await store.save_record(RECORD)
+        now = NOW()
+        await store.save_hosts({KEY: HostState(visits=1), "b.example": HostState(next_allowed_at=now + DAY)})
+        ttls = {key: await client.pttl(key) / 1000 for key in await client.keys(f"{prefix}*")}
+        assert min(ttls.values()) > 0
+        assert 3500 < ttls[store._keys.named("robots", ORIGIN.text)] <= 3600
+        assert 3500 < ttls[store._keys.named("host", KEY)] <= 3600
+        assert ttls[store._keys.named("host", "b.example")] > DAY
+
+
+async def test_scripts_that_the_server_has_lost_are_there_again(
+    store: RedisStore, server: RedisServer
+) -> None:
+    """After a flush of its scripts, or a failover."""
+    await store.save_record(RECORD)
+    async with admin(server) as client:
+        await client.script_flush()
+    assert await store.load_record(ORIGIN) == RECORD
+    async with admin(server) as client:
+        await client.script_flush()
+    assert await store.load_host(KEY) is None
+
+
+async def test_calls_of_one_tick_travel_together(store: RedisStore, server: RedisServer) -> None:
+    """However many, in few commands."""
+    async with admin(server) as client:
+        await run(client, "CONFIG", "RESETSTAT")
+        await asyncio.gather(*(store.load_host(f"{number}.example") for number in range(500)))
+        stats = await client.info("commandstats")
+    assert stats["cmdstat_evalsha"]["calls"] <= 4
+
+
+ODD_PREFIXES: Final = ("", "*", "a[b]?\\^-", "{7}:", "ü\ud800:", "x{1}:robots:")
+ODD_KEYS: Final = (
+    "a.example",
+    "*",
+    "a}:host:b",
+    "{1}:host:c",
+    "https://a.example",
+    "\ud800",
+    "ü ",
+    "[x]",
+    "%41",
+)
+
+
+@pytest.mark.parametrize("prefix", ODD_PREFIXES)
+async def test_names_are_listed_whole_whatever_they_are_made_of(server: RedisServer, prefix: str) -> None:
+    """A pace key is what the operator's function makes of a URL; a prefix is any text, and others have theirs."""
+    origins = [
+        Origin("https", "2001:db8::1", 443),
+        Origin("http", "a.example", 80),
+        Origin("https", "a.example", 443),
+        Origin("https", "www.a.example", 443),
+    ]
+    states = {name: HostState(visits=number + 1) for number, name in enumerate(ODD_KEYS)}
+    async with RedisStore(server.url, prefix=prefix) as store, admin(server) as client:
+        await client.flushall()
+        await store.save_hosts(states)
+        for origin in origins:
+            await store.save_record(replace(RECORD, origin=origin))
+        for other in {*ODD_PREFIXES, "test", f"{prefix}x", "a"} - {prefix}:
+            await client.set(Keys(other, 1).named("host", "foreign.example"), b"")
+            await client.set(Keys(other, 1).named("robots", "http://foreign.example"), b"")
+        # Of no tag of ours, and no name.
+        await client.set(store._keys.named("host", "planted.example").replace(b"{", b"{9", 1), b"")
+        await client.set(store._keys.of_tag(0) + b"host:\xff\xfe", b"")
+        listed = {name: state.visits async for name, state in store.hosts()}
+        assert listed == {name: states[name].visits for name in sorted(ODD_KEYS)}
+        assert [record.origin async for record in store.records()] == origins
+        assert await store.origins_of("a.example") == origins[1:3]
+        assert await store.origins_of("*") == []

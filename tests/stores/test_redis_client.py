@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import ssl
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 import pytest
 import redis
 from redis.asyncio import Redis, RedisCluster
 from redis.asyncio.sentinel import Sentinel
+from tests.redis_proxy import Proxy
 from tests.redis_server import RedisServer
-from tests.stores.linked import APPEND, ECHO, KEY, linked_by
+from tests.stores.redis_parts import KEY, LEASE, RECORD, Worker, admin, becomes, run, worker
 
-from robotgate import OptionError
+from robotgate import OptionError, StoreError
+from robotgate.stores.base import Lost, OperatorBlock, Recovered, Wanted
 from robotgate.stores.redis import RedisStore
-from robotgate.stores.redis._client import client_of, given_client, server_name
+from robotgate.stores.redis.client import COMMANDS, client_of, given_client, server_name
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
 SENTINEL: Final = Sentinel([("db.example", 26379)])  # type: ignore[no-untyped-call]
@@ -33,6 +39,8 @@ SENTINEL: Final = Sentinel([("db.example", 26379)])  # type: ignore[no-untyped-c
         ("redis://db.example?db=4&password=s3cret", "redis db.example:6379/4"),
         ("unix:///run/redis.sock", "redis /run/redis.sock/0"),
         ("unix://user:s3cret@/run/redis.sock?db=2", "redis /run/redis.sock/2"),
+        ("redis+cluster://user:s3cret@db.example:7000", "redis cluster db.example:7000"),
+        ("valkeys+cluster://[2001:db8::1]:7000/0", "redis cluster [2001:db8::1]:7000"),
     ],
 )
 def test_urls(url: str, name: str) -> None:
@@ -59,6 +67,8 @@ def test_urls(url: str, name: str) -> None:
         ("redis://user:s3cret@localhost?no_such=1", "no_such"),
         ("redis://localhost?protocol=7&password=s3cret", "protocol must be either 2 or 3"),
         ("unix://", "give the path of a socket"),
+        ("redis+cluster://localhost/1", "a cluster has no database but 0"),
+        ("redis+cluster://localhost?no_such=1", "no_such"),
     ],
 )
 def test_what_is_no_url_is_refused(url: str, problem: str) -> None:
@@ -68,14 +78,13 @@ def test_what_is_no_url_is_refused(url: str, problem: str) -> None:
     assert "s3cret" not in str(caught.value)
 
 
-def test_a_client_of_ours_tries_nothing_again_and_waits_for_nothing_long() -> None:
+def test_a_client_of_ours_waits_for_nothing_long() -> None:
     """Unless the URL says so."""
-    options = client_of(
-        "redis://localhost?socket_timeout=0.5", option="store"
-    ).connection_pool.connection_kwargs
+    client = client_of("redis://localhost?socket_timeout=0.5", option="store")
+    assert isinstance(client, Redis)
+    options = client.connection_pool.connection_kwargs
     assert options["socket_timeout"] == 0.5
     assert options["socket_connect_timeout"] == 5.0
-    assert options["retry"]._retries == 0
 
 
 @pytest.mark.parametrize(
@@ -84,11 +93,7 @@ def test_a_client_of_ours_tries_nothing_again_and_waits_for_nothing_long() -> No
         (None, "give a redis.asyncio.Redis, or a URL"),
         (1, "give a redis.asyncio.Redis"),
         (Redis, "give a redis.asyncio.Redis"),
-        (redis.Redis(password="s3cret"), "it would block the event loop; give a redis.asyncio.Redis"),
-        (
-            RedisCluster(host="db.example", password="s3cret"),
-            "does not spread over the nodes of a cluster yet",
-        ),
+        (redis.Redis(password="s3cret"), "it would block the event loop; give one of redis.asyncio"),
         (Redis(password="s3cret").pipeline(), "give a redis.asyncio.Redis"),
         (SENTINEL, r"master_for\(name\)"),
         (SENTINEL.slave_for("fleet"), "a replica cannot be written"),
@@ -110,8 +115,10 @@ def test_a_store_refuses_the_same() -> None:
         RedisStore(redis.Redis())  # type: ignore[arg-type]
 
 
-def test_a_service_of_sentinels_is_named() -> None:
-    """Wherever its primary is."""
+def test_clients_are_named() -> None:
+    """A service of Sentinels, wherever its primary is; a cluster by the nodes that were given."""
+    cluster = RedisCluster(host="db.example", password="s3cret")
+    assert server_name(given_client(cluster, option="client_or_url")) == "redis cluster db.example:6379"
     client = SENTINEL.master_for("fleet", db=2, password="s3cret")
     assert server_name(given_client(client, option="client_or_url")) == "redis service fleet/2"
 
@@ -120,38 +127,99 @@ async def test_a_socket_of_this_machine(tmp_path: Path) -> None:
     """Through a file, without a network."""
     path = tmp_path / "s"
     with RedisServer(tmp_path, options={"unixsocket": str(path)}):
-        async with linked_by(client_of(f"unix://{path}?db=1", option="store")) as link:
-            assert await link.ask(ECHO, (KEY,), b"near") == b"near"
+        async with RedisStore(f"unix://{path}?db=1") as store:
+            await store.save_record(RECORD)
+            assert await store.load_record(RECORD.origin) == RECORD
 
 
-async def test_sentinels_are_asked_where_the_primary_is(tmp_path: Path) -> None:
-    """And asked again once it is a replica: here a failover from one server to another, as Sentinels see it."""
-    folders = [tmp_path / name for name in ("one", "two")]
+async def test_tls(server: RedisServer, key_file: Path) -> None:
+    """With the authority named; without, it is refused at once, and says so."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(key_file)
+    async with Proxy(server.port, tls=context) as proxy:
+        url = f"rediss://127.0.0.1:{proxy.port}/0"
+        async with RedisStore(f"{url}?ssl_ca_certs={key_file}&ssl_check_hostname=false") as store:
+            await store.save_record(RECORD)
+            proxy.cut()
+            assert await store.load_record(RECORD.origin) == RECORD
+        store = RedisStore(url, patience=60)
+        with pytest.raises(StoreError, match=r"certificate cannot be verified .*ssl_ca_certs"):
+            await store.open()
+        await store.aclose()
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+async def test_the_listed_commands_are_enough(server: RedisServer, protocol: int) -> None:
+    """For everything that a store does, in another database than the first, over either protocol."""
+    allowed = [f"+{command}" for command in COMMANDS if command != "client|setinfo"]
+    async with admin(server) as client:
+        await run(client, "ACL", "SETUSER", "just", "on", ">s3cret", "~just:*", *allowed)
+    url = f"redis://just:s3cret@127.0.0.1:{server.port}/3?protocol={protocol}"
+    async with worker(url, "just:") as one, worker(url, "just:") as other:
+        await one.obtain()
+        waiting = other.ask()
+        await one.told(Wanted)
+        one.session.publish_block("*", float("inf"))
+        await other.told(OperatorBlock)
+        one.visit_and_leave()
+        await waiting
+        cancelled = one.ask()
+        await other.told(Wanted)
+        cancelled.cancel()
+        await one.store.save_record(RECORD)
+        assert [record async for record in other.store.records()] == [RECORD]
+        assert [name async for name, _ in other.store.hosts()] == [KEY]
+        assert await one.store.forget_record(RECORD.origin)
+        assert await one.store.forget_host(KEY)
+        assert not one.times(Lost)
+
+
+async def test_a_primary_is_found_by_sentinels(tmp_path: Path) -> None:
+    """And found again after a failover, with all that was told to the one before."""
+    folders = [tmp_path / name for name in ("one", "two", "sentinel")]
     for folder in folders:
         folder.mkdir()
     with RedisServer(folders[0]) as one, RedisServer(folders[1]) as two:
-        await _fail_over(one, two)
+        async with admin(one) as client, admin(two) as replica:
+            await client.set("replicated", "")
+            await replica.replicaof("127.0.0.1", str(one.port))
+            await becomes(lambda: replica.exists("replicated"))
+        async with sentinel(folders[2], one) as monitor:
+            await _fail_over(monitor, one)
 
 
-async def _fail_over(one: RedisServer, two: RedisServer) -> None:
-    primary = one
+@asynccontextmanager
+async def sentinel(folder: Path, primary: RedisServer) -> AsyncIterator[Redis]:
+    """One that watches a server and its replica, and may decide alone."""
+    settings = folder / "sentinel.conf"
+    settings.write_text(
+        f"sentinel monitor fleet 127.0.0.1 {primary.port} 1\n"
+        "sentinel down-after-milliseconds fleet 300\nsentinel failover-timeout fleet 2000\n"
+    )
+    with RedisServer(folder, arguments=(str(settings), "--sentinel"), options={"save": None}) as server:
+        async with admin(server) as client:
+            await becomes(lambda: run(client, "SENTINEL", "REPLICAS", "fleet"))
+            yield client
 
-    class Sentinels(Sentinel):
-        """Knows which of the two it is, without processes of its own."""
 
-        async def discover_master(self, service_name: str) -> tuple[str, int]:
-            """Where it is now."""
-            assert service_name == "fleet"
-            return "127.0.0.1", primary.port
-
-    client = Sentinels([]).master_for("fleet")  # type: ignore[no-untyped-call]
-    async with linked_by(client) as link, Redis.from_url(one.url) as old, Redis.from_url(two.url) as new:
-        news: list[object] = []
-        link.subscribe(news.append)
-        await link.ask(ECHO, (KEY,), b"")
-        assert await old.dbsize() == 0
-        primary = two
-        await old.replicaof("127.0.0.1", str(two.port))
-        assert await link.ask(APPEND, (KEY,), b"1") == b"1"
-        assert await new.keys() == [KEY]
-        assert news == []
+async def _fail_over(monitor: Redis, primary: RedisServer) -> None:
+    port = monitor.connection_pool.connection_kwargs["port"]
+    sentinels = Sentinel([("127.0.0.1", port)], socket_timeout=1)  # type: ignore[no-untyped-call]
+    clients = [sentinels.master_for("fleet", socket_timeout=1) for _ in range(2)]
+    stores = [RedisStore(client, prefix="fleet:", lease=LEASE) for client in clients]
+    first, second = [Worker(store, await store.session()) for store in stores]
+    await first.obtain()
+    due_at = first.visit_and_leave(delay=30.0)
+    await first.store.load_host(KEY)
+    await asyncio.sleep(0.2)
+    primary.kill()
+    for one in (first, second):
+        await one.told(Lost)
+    assert (await second.obtain()).not_before_at >= due_at
+    await first.told(Recovered)
+    for one, client in zip((first, second), clients, strict=True):
+        one.hearing.cancel()
+        await one.store.aclose()
+        await client.aclose()
+    for asked in sentinels.sentinels:
+        await asked.aclose()

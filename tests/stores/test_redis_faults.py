@@ -1,4 +1,4 @@
-"""What servers of several versions say of the same fault, and what is made of it."""
+"""What servers of several versions say of the same fault, and what it is taken for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from redis import exceptions
 from redis.asyncio.connection import DefaultParser
 
 from robotgate import StoreError
-from robotgate.stores.redis._faults import _TABLE, Kind, explained
+from robotgate.stores.redis.faults import _TABLE, Kind, explained
 
 SERVER = "redis db.example:6379/0"
 
@@ -54,9 +54,7 @@ SERVER = "redis db.example:6379/0"
         ("CLUSTERDOWN The cluster is down", "CLUSTERDOWN"),
         ("TRYAGAIN Multiple keys request during rehashing of slot", "TRYAGAIN"),
         ("MOVED 3999 127.0.0.1:6381", "MOVED"),
-        ("ASK 3999 127.0.0.1:6381", "ASK"),
-        ("CROSSSLOT Keys in request don't hash to the same slot", "CROSSSLOT"),
-        ("NOSCRIPT No matching script. Please use EVAL.", "NOSCRIPT"),
+        ("ASK 3999 127.0.0.1:6381", "MOVED"),
         (
             (
                 "ERR Error running script (call to f_0): @user_script:1:"
@@ -84,18 +82,18 @@ SERVER = "redis db.example:6379/0"
                 "ERR Error running script (call to f_0): @user_script:1: @user_script: 1:"
                 " The user executing the script can't run this command or subcommand"
             ),
-            "FORBIDDEN",
+            "NOPERM",
         ),
         (
             (
                 "NOPERM ACL failure in script: User poor has no permissions to run the 'rpush' command script: 0,"
                 " on @user_script:1."
             ),
-            "FORBIDDEN",
+            "NOPERM",
         ),
         (
             "ERR ACL failure in script: No permissions to access a key script: 0, on @user_script:1.",
-            "FORBIDDEN",
+            "NOPERM",
         ),
         (
             (
@@ -136,6 +134,7 @@ def test_what_servers_say(said: str, code: str) -> None:
         (ssl.SSLError("WRONG_VERSION_NUMBER"), "TLS"),
         (exceptions.InvalidResponse("Protocol error"), "PROTOCOL"),
         (exceptions.AuthenticationError("invalid password"), "NOAUTH"),
+        (exceptions.RedisClusterException("Redis Cluster cannot be connected."), "NOCLUSTER"),
         (exceptions.DataError("nonsense"), "REFUSED"),
     ],
 )

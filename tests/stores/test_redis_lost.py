@@ -1,293 +1,354 @@
-"""A server that is away: turns wait for it, or go on by each process itself; and once it is back, it hears of all."""
+"""A server that is lost, slow, full, or has forgotten everything: the pace holds, and all goes on once it can."""
 
 from __future__ import annotations
 
 import asyncio
-import gc
-import itertools
-import subprocess
-import sys
-import weakref
-from typing import TYPE_CHECKING, Final
+import shutil
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
 
 import pytest
-from tests.stores.redis_workers import HOST, Worker, fleet_of
-from tests.waiting import until
+from tests.redis_proxy import Proxy
+from tests.redis_server import RedisServer
+from tests.stores.redis_parts import KEY, LEASE, NOW, RECORD, admin, becomes, run, worker
 
 from robotgate import HostState, StoreError
+from robotgate.stores.base import Lost, OperatorBlock, Recovered, Wanted
 from robotgate.stores.redis import RedisStore
 
 if TYPE_CHECKING:
-    from tests.redis_server import RedisServer
-    from tests.stores.redis_workers import Fleet
+    from collections.abc import AsyncIterator
+    from pathlib import Path
 
-DELAY: Final = 0.1
-GRAIN: Final = 1e-5
+    from tests.stores.redis_parts import Worker
 
-
-async def lose(fleet: Fleet) -> None:
-    """Kill the server, and wait until all workers know."""
-    fleet.server.kill()
-    for worker in fleet.workers:
-        worker.store._turns.calls.look(0)
-    await until(lambda: all(worker.store._link.lost is not None for worker in fleet.workers))
+PREFIX = "robotgate:"
 
 
-async def find(fleet: Fleet) -> None:
-    """Start it again, and wait until all workers have told it what they have to."""
-    fleet.server.start()
-    for worker in fleet.workers:
-        await until(lambda worker=worker: worker.store._link.lost is None)  # type: ignore[misc]
-        await until(lambda worker=worker: not worker.store._turns.publishing.news)  # type: ignore[misc]
-        await worker.heard()
+@pytest.fixture
+async def pair(server: RedisServer) -> AsyncIterator[list[Worker]]:
+    """Two processes of one fleet on a server of their own."""
+    async with AsyncExitStack() as stack:
+        yield [await stack.enter_async_context(worker(server.url, PREFIX)) for _ in range(2)]
 
 
-async def test_turns_wait(fleet: Fleet) -> None:
-    """Who asks while the server is away gets his answer when it is back."""
-    one = await fleet.join()
-    await one.visit(delay=DELAY)
-    await lose(fleet)
-    asking = asyncio.create_task(one.get(delay=DELAY))
-    await asyncio.wait({asking}, timeout=0.5)
-    assert not asking.done()
-    fleet.server.start()
-    await asking
+@pytest.fixture
+async def proxy(server: RedisServer) -> AsyncIterator[Proxy]:
+    """A network to the server that fails."""
+    async with Proxy(server.port) as proxy:
+        yield proxy
 
 
-async def test_turns_fail_once_patience_is_over(fleet: Fleet) -> None:
-    """After that, each question fails at once, with a message that names the server."""
-    one = await fleet.join(patience=0.3)
-    await one.visit(delay=DELAY)
-    fleet.server.kill()
-    with pytest.raises(StoreError, match=r"127\.0\.0\.1"):
-        await one.ask(delay=DELAY)
-    for _ in range(3):
-        with pytest.raises(StoreError, match=r"127\.0\.0\.1"):
-            await asyncio.wait_for(one.ask(delay=DELAY), 0.2)
-    assert len(one.store._turns.publishing._unfinished) <= 2, "what was never asked is to be undone"
-    one.store.remember_host("b.example", HostState(visits=1))
-    fleet.server.start()
-    await one.heard() if one.store._link.lost is None else await until(lambda: one.store._link.lost is None)
-    await one.get(delay=DELAY)
+async def visited(one: Worker, key: str = KEY, *, delay: float = 30.0) -> float:
+    """Visit a host and hand it on. Returns when the next visit may start."""
+    await one.obtain(key)
+    due_at = one.visit_and_leave(key, delay=delay)
+    await one.store.load_host(key)
+    return due_at
 
 
-async def test_news_of_an_outage(fleet: Fleet) -> None:
-    """Blocks and ends that nobody could be told of are told afterwards."""
-    one = await fleet.join(patience=0.2)
-    two = await fleet.join()
-    await one.get(delay=DELAY)
-    one.begin(delay=DELAY)
-    await lose(fleet)
-    now = one.clock.now()
-    one.store.remember_host("b.example", HostState(blocked_at=now, blocked_until_at=now + 500, failures=2))
-    one.end(delay=DELAY)
-    assert one.store._turns.publishing.news
-    await find(fleet)
-    answer = await two.ask("b.example")
-    assert answer is not None
-    assert answer.again_at == pytest.approx(now + 500, abs=0.1)
-    await two.get(delay=DELAY)
+async def test_held_hosts_go_on_and_others_wait(server: RedisServer, pair: list[Worker]) -> None:
+    """While the server is away, nobody is granted anything; it is told once each way."""
+    first, second = pair
+    grant = await first.obtain()
+    server.kill()
+    await first.told(Lost)
+    assert grant.lease.is_valid()
+    waiting = second.ask("b.example")
+    await asyncio.sleep(0.2)
+    assert not waiting.done()
+    server.start()
+    await waiting
+    await first.told(Recovered)
+    assert [type(news) for news in first.news if isinstance(news, Lost | Recovered)] == [Lost, Recovered]
 
 
-async def test_end_that_does_not_arrive_is_kept_wherever_ends_are_kept_by_then(fleet: Fleet) -> None:
-    """What is on its way may fail after all that is kept has been sent once more."""
-    one = await fleet.join(patience=0.2)
-    await one.get(delay=DELAY)
-    one.begin(delay=DELAY)
-    publishing = one.store._turns.publishing
-    fleet.server.pause()
-    one.end(delay=DELAY)
-    publishing._finish_all()
-    assert publishing.news == 0
-    await lose(fleet)
-    await until(lambda: publishing.news == 1)
+async def test_grants_end_with_the_lease(server: RedisServer, pair: list[Worker]) -> None:
+    """Without a server, nobody goes on for longer than others would wait."""
+    grant = await pair[0].obtain()
+    server.pause()
+    await becomes(lambda: not grant.lease.is_valid())
+    server.resume()
 
 
-async def test_closing_while_lost_tells_what_nobody_heard(
-    fleet: Fleet, caplog: pytest.LogCaptureFixture
+async def test_patience_ends(server: RedisServer) -> None:
+    """Then those who wait fail together, and others at once; once the server is back, all goes on by itself."""
+    async with worker(server.url, PREFIX, patience=0.3) as one:
+        await one.obtain("b.example")
+        server.kill()
+        waiting = one.ask()
+        with pytest.raises(
+            StoreError, match=r"^redis 127\.0\.0\.1:\d+/0: it cannot be reached .*see that it runs"
+        ):
+            await waiting
+        for call in (one.session.obtain(KEY), one.store.load_record(RECORD.origin), one.store.load_host(KEY)):
+            with pytest.raises(StoreError, match="cannot be reached"):
+                await call
+        server.start()
+        await one.told(Recovered)
+        await one.obtain()
+
+
+@pytest.mark.parametrize("forgets", ["flush", "restart"])
+async def test_what_was_forgotten_is_reasserted(
+    server: RedisServer, pair: list[Worker], forgets: str
 ) -> None:
-    """The end of a turn, which the server takes to be under way until its lease ends, and what was learnt of a host."""
-    one = await fleet.join(patience=0.2)
-    await one.get(delay=DELAY)
-    one.begin(delay=DELAY)
-    await lose(fleet)
-    one.store.remember_host("b.example", HostState(visits=1))
-    one.end(delay=DELAY)
-    await one.store.aclose()
-    port = fleet.server.port
-    assert f"redis 127.0.0.1:{port}/0: 2 messages are lost, for the store was closed" in caplog.messages
+    """Whoever holds a host goes on at once, and keeps it; all others count as visited a lease later."""
+    first, second = pair
+    grant = await first.obtain()
+    await visited(second, "b.example")
+    if forgets == "flush":
+        async with admin(server) as client:
+            await client.flushall()
+    else:
+        server.kill()
+        server.start()
+    lost_at = NOW()
+    waiting, other = second.ask(), second.ask("b.example")
+    granted = await other
+    assert granted.state is not None
+    assert granted.state.last_visit_at is not None
+    # A server that was restarted has started before this clock was looked at.
+    assert granted.state.last_visit_at > lost_at + LEASE - 1.0 - (forgets == "restart")
+    assert grant.lease.is_valid()
+    assert not waiting.done()
+    await first.told(Wanted)
+    due_at = first.visit_and_leave(delay=5.0)
+    assert (await waiting).not_before_at >= due_at
 
 
-async def test_going_on_alone(fleet: Fleet) -> None:
-    """Each worker leaves the delay as often as there are workers: together they keep the mean rate."""
-    workers = [await fleet.join(degraded="local") for _ in range(3)]
-    await until(lambda: all(worker.store._turns.heartbeat.workers == 3 for worker in workers))
-    for worker in workers:
-        await worker.visit(delay=DELAY)
-    await lose(fleet)
-    lost_at = workers[0].clock.now()
-    begun: list[float] = []
-
-    async def crawl(worker: Worker) -> None:
-        mine = [(await worker.visit(delay=DELAY))[0] for _ in range(4)]
-        gaps = [after - before for before, after in itertools.pairwise(mine)]
-        assert min(gaps) >= 3 * DELAY - GRAIN
-        assert mine[0] - lost_at >= DELAY - 0.05
-        begun.extend(mine)
-
-    await asyncio.gather(*(crawl(worker) for worker in workers))
-    assert max(begun) - min(begun) >= 9 * DELAY - GRAIN
-    await find(fleet)
-    ended_at = workers[0].clock.now()
-    got_at = await workers[1].get(delay=DELAY)
-    assert got_at - ended_at <= 5.0
+async def test_flushed_all_the_time(server: RedisServer, pair: list[Worker]) -> None:
+    """What is held goes on though the server forgets again and again."""
+    grant = await pair[0].obtain()
+    async with admin(server) as client:
+        for _ in range(4):
+            await client.flushall()
+            await asyncio.sleep(0.4 * LEASE)
+            assert grant.lease.is_valid()
 
 
-async def test_alone_in_the_middle_of_a_question(fleet: Fleet) -> None:
-    """Who waits for an answer when the server is lost goes on by himself at once, and what was asked is undone."""
-    one = await fleet.join(degraded="local", patience=30.0)
-    two = await fleet.join()
-    await one.visit(delay=DELAY)
-    await asyncio.sleep(DELAY)
-    fleet.server.pause()
-    asking = asyncio.create_task(one.ask(delay=DELAY))
-    await asyncio.wait({asking}, timeout=0.05)
-    fleet.server.kill()
-    answer = await asyncio.wait_for(asking, 5)
-    if answer is None:
-        one.give_back()
-    await find(fleet)
-    await two.visit(delay=DELAY)
-    await two.visit(delay=DELAY)
+async def test_a_dump_of_before(tmp_path: Path) -> None:
+    """A server that starts with old data knows no owner from it, and no host comes too soon."""
+    with RedisServer(tmp_path) as server:
+        async with worker(server.url, PREFIX) as first, worker(server.url, PREFIX) as second:
+            await visited(first, "b.example", delay=0.0)
+            await first.obtain()
+            async with admin(server) as client:
+                await client.save()
+            shutil.copy(tmp_path / "dump.rdb", tmp_path / "old.rdb")
+            await first.told(Wanted, 0)
+            first.visit_and_leave(delay=30.0)
+            grant = await second.obtain()
+            due_at = grant.not_before_at
+            server.kill()
+            shutil.copy(tmp_path / "old.rdb", tmp_path / "dump.rdb")
+            restarted_at = NOW()
+            server.start()
+            waiting, other = first.ask(), await first.obtain("b.example")
+            assert other.state is not None
+            assert other.state.last_visit_at is not None
+            assert other.state.last_visit_at >= restarted_at + LEASE
+            assert grant.lease.is_valid()
+            assert not waiting.done()
+            second.session.leave(KEY, HostState(last_visit_at=NOW(), next_allowed_at=due_at))
+            assert (await waiting).not_before_at >= due_at
 
 
-async def test_alone_from_the_beginning(server: RedisServer) -> None:
-    """A worker that never reached its server goes on by itself, and joins the others once it is there."""
+async def test_blocks_are_said_again(server: RedisServer, pair: list[Worker]) -> None:
+    """What stands outlives a flush; what was lifted stays so, and nothing is told twice."""
+    first, second = pair
+    first.session.publish_block("a.example", float("inf"))
+    first.session.publish_block("b.example", float("inf"))
+    await second.told(OperatorBlock, 2)
+    second.session.publish_block("b.example", 0.0)
+    await first.told(OperatorBlock)
+    async with admin(server) as client:
+        await client.flushall()
+        # Two words, and their version.
+        await becomes(lambda: client.hget(f"{PREFIX}{{0}}:blocks", "a.example"))
+        await becomes(lambda: client.hget(f"{PREFIX}{{0}}:blocks", "b.example"))
+    async with worker(server.url, PREFIX) as later:
+        await later.told(OperatorBlock)
+        assert later.blocks == {"a.example": float("inf")}
+    assert (first.times(OperatorBlock), second.times(OperatorBlock)) == (1, 2)
+
+
+async def test_a_block_is_kept_until_it_can_be_told(server: RedisServer, pair: list[Worker]) -> None:
+    """Though the patience of its store is over by then; a later word goes before it."""
+    first, second = pair
     server.kill()
-    async with fleet_of(server) as fleet:
-        store = RedisStore(server.url, prefix=fleet.prefix, degraded="local")
-        one = Worker(store)
-        fleet.workers.append(one)
-        await one.get(delay=DELAY)
-        one.begin(delay=DELAY)
-        await find(fleet)
-        two = await fleet.join()
-        end = two.clock.now() + 0.5
-        while two.clock.now() < end:
-            answer = await two.ask(delay=DELAY)
-            assert answer is not None, "two are under way at once"
-            await asyncio.sleep(max(answer.again_at - two.clock.now(), 0.01))
-        ended_at = one.end(delay=DELAY)
-        assert await two.get(delay=DELAY) - ended_at >= DELAY - GRAIN
+    await first.told(Lost)
+    first.session.publish_block("a.example", float("inf"))
+    first.session.publish_block("b.example", float("inf"))
+    first.session.publish_block("b.example", 0.0)
+    server.start()
+    await second.told(OperatorBlock)
+    assert second.blocks == {"a.example": float("inf")}
 
 
-async def test_workers_are_counted(fleet: Fleet) -> None:
-    """Who comes is counted, and who goes is not; two gates on one store are one."""
-    one, two = await fleet.join(), await fleet.join()
-    heartbeat = one.store._turns.heartbeat
-    await until(lambda: heartbeat.workers == 2)
-    await two.store.aclose()
-    await until(lambda: heartbeat.workers == 1)
+async def test_no_memory(server: RedisServer, pair: list[Worker]) -> None:
+    """A server that takes no more is lost until it does, though it answers what only reads."""
+    first, _ = pair
+    await first.obtain()
+    async with admin(server) as client:
+        await client.config_set("maxmemory", 1)
+        await first.told(Lost)
+        error = next(news.error for news in first.news if isinstance(news, Lost))
+        assert "its memory is full" in str(error)
+        waiting = first.ask("b.example")
+        await asyncio.sleep(0.3)
+        assert not waiting.done()
+        assert first.times(Recovered) == 0
+        await client.config_set("maxmemory", 0)
+        await waiting
 
 
-async def test_dead_workers_are_not_counted(fleet: Fleet) -> None:
-    """Who gives no sign of life for some seconds is gone."""
-    one, two = await fleet.join(), await fleet.join()
-    heartbeat = one.store._turns.heartbeat
-    await until(lambda: heartbeat.workers == 2)
-    timer = two.store._turns.heartbeat._timer
-    assert timer is not None
-    timer.cancel()
-    stopped_at = one.clock.now()
-    await until(lambda: heartbeat.workers == 1)
-    assert 3.0 <= one.clock.now() - stopped_at <= 7.5
+async def test_keys_that_are_thrown_out(server: RedisServer, pair: list[Worker]) -> None:
+    """A server that evicts keys has lost memory: what is held is held on, and all else waits for a lease."""
+    first, second = pair
+    grant = await first.obtain()
+    async with admin(server) as client:
+        await client.config_set("maxmemory-policy", "allkeys-random")
+        await client.config_set("maxmemory", 1_500_000)
+        for number in range(200):
+            await client.set(f"other{number}", b"x" * 10_000)
+        stats = await client.info("stats")
+        assert stats["evicted_keys"] > 0
+        await client.config_set("maxmemory", 0)
+        evicted_at = NOW()
+    waiting = second.ask()
+    other = await second.obtain("b.example")
+    assert other.state is not None
+    assert other.state.last_visit_at is not None
+    assert other.state.last_visit_at > evicted_at
+    assert grant.lease.is_valid()
+    assert not waiting.done()
+    waiting.cancel()
 
 
-PROGRAM: Final = """
-import asyncio, sys
-from robotgate.stores.redis import RedisStore
-
-async def main():
-    await RedisStore(sys.argv[1]).open()
-
-asyncio.run(main())
-"""
-
-
-def test_keeps_no_program_alive(server: RedisServer) -> None:
-    """Who forgets to close the store is not kept from ending, and hears of no task that was destroyed."""
-    ended = subprocess.run(
-        [sys.executable, "-c", PROGRAM, server.url], timeout=20, capture_output=True, check=True, text=True
-    )
-    assert "Task" not in ended.stderr
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_from_loop_to_loop(server: RedisServer) -> None:
-    """A store goes on in the next event loop; what was under way in the one before has ended with it."""
-    store = RedisStore(server.url, lease=60.0)
-    one = Worker(store)
-
-    async def leave_open() -> None:
-        await one.get(delay=DELAY)
-        one.begin(delay=DELAY)
-
-    async def go_on() -> None:
-        await one.visit(delay=DELAY)
-        heartbeat = store._turns.heartbeat
-        await until(lambda: heartbeat._beats > 3)
-        await store.aclose()
-
-    asyncio.run(leave_open())
-    began_at = one.clock.now()
-    asyncio.run(go_on())
-    assert one.clock.now() - began_at < 10
-    # The connection of the first loop can only be dropped, which Python finds worth a warning.
-    gc.collect()
+@pytest.mark.parametrize("way", ["cut", "cut at", "cut inside", "stall"])
+async def test_messages_are_lost(server: RedisServer, proxy: Proxy, way: str) -> None:
+    """On the way there or back: a host that is handed on meanwhile has one owner, and a delay that counts."""
+    async with worker(server.url, PREFIX) as near, worker(proxy.url, PREFIX) as far:
+        await far.obtain()
+        waiting = near.ask()
+        await far.told(Wanted)
+        match way:
+            case "cut":
+                proxy.cut()
+            case "cut at":
+                proxy.cut_at = b"exchange"
+            case "cut inside":
+                proxy.cut_inside = 7
+            case "stall":
+                proxy.stall()
+                asyncio.get_running_loop().call_later(0.3, proxy.flow)
+        due_at = far.visit_and_leave(delay=5.0)
+        again = far.ask()
+        grant = await waiting
+        assert grant.lease.is_valid()
+        assert grant.not_before_at >= due_at
+        await near.told(Wanted)
+        assert not again.done()
+        near.visit_and_leave()
+        assert (await again).not_before_at >= due_at
 
 
-async def test_begun_while_the_server_was_away(fleet: Fleet) -> None:
-    """Of several at a time, one that began unheard of keeps the others no longer than the server was away."""
-    one, two = await fleet.join(), await fleet.join()
-    await one.get(slots=2, delay=DELAY)
-    await one.heard()
-    client = one.store._client
-    await client.save()
-    await lose(fleet)
-    one.begin(delay=DELAY)
-    fleet.server.start()
-    asked_at = two.clock.now()
-    assert await two.get(slots=2, delay=DELAY) - asked_at < 6
+async def test_a_slow_way_is_no_loss(server: RedisServer, proxy: Proxy) -> None:
+    """As long as replies come in time, only instants are later."""
+    proxy.delay = 0.05
+    async with worker(proxy.url, PREFIX, lease=2.0) as far, worker(server.url, PREFIX, lease=2.0) as near:
+        due_at = await visited(far, delay=2.0)
+        grant = await near.obtain()
+        assert due_at <= grant.not_before_at
+        assert not far.news
 
 
-async def test_closed_store_is_let_go(fleet: Fleet) -> None:
-    """No timer holds on to a store that was closed."""
-    await (await fleet.join()).store.aclose()
-    store = weakref.ref(fleet.workers.pop().store)
-    await asyncio.sleep(0)
-    gc.collect()
-    assert store() is None
+async def test_late_requests_change_nothing(server: RedisServer, proxy: Proxy) -> None:
+    """What a dead connection delivers after the session went on by another frees no host of a later grant."""
+    async with worker(server.url, PREFIX) as near, worker(proxy.url, PREFIX) as far:
+        await far.obtain()
+        proxy.stall()
+        far.visit_and_leave(delay=0.0)
+        await asyncio.sleep(0.1)
+        waiting = near.ask()
+        grant = await waiting
+        near.session.leave(KEY, None)
+        proxy.flow()
+        again = await far.obtain()
+        await asyncio.sleep(0.3)
+        assert again.lease.is_valid()
+        assert not grant.lease.is_valid()
 
 
-async def test_closing_without_a_server(fleet: Fleet) -> None:
-    """Closing takes no longer than a moment when nobody is there to hear of it."""
-    one = await fleet.join()
-    await one.get(delay=DELAY)
-    one.begin(delay=DELAY)
-    await lose(fleet)
-    async with asyncio.timeout(5):
+async def test_closing_while_lost_ends_soon(server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever waits is told, and the log says what could not be said."""
+    async with worker(server.url, PREFIX, patience=60) as one:
+        await one.obtain()
+        server.kill()
+        await one.told(Lost)
+        waiting = one.ask("b.example")
+        await asyncio.sleep(0.01)
         await one.store.aclose()
-    assert HOST not in one.store._turns.open
+        with pytest.raises(StoreError):
+            await waiting
+        assert "could not be ended" in caplog.text
+    assert not [task for task in asyncio.all_tasks() if "redis" in repr(task.get_coro())]
 
 
-@pytest.mark.parametrize("degraded", ["wait", "local"])
-async def test_closing_a_store_that_never_met_its_server(server: RedisServer, degraded: str) -> None:
-    """What it would tell is lost, but nobody waits for that as long as for a turn."""
+async def test_a_store_without_its_server(server: RedisServer) -> None:
+    """Opening it fails with a message that says why; so does a session."""
     server.kill()
-    store = RedisStore(server.url, patience=30.0, degraded=degraded)
-    if degraded == "local":
-        # Who goes on by himself knows by now that it is lost.
-        assert await store.load_host(HOST) is None
-    store.remember_host(HOST, HostState(visits=1))
-    async with asyncio.timeout(5):
-        await store.aclose()
+    store = RedisStore(server.url, patience=0.1)
+    with pytest.raises(StoreError, match="cannot be reached"):
+        await store.session()
+    with pytest.raises(StoreError, match="cannot be reached"):
+        async with store:
+            pass
+    with pytest.raises(StoreError, match="the store was closed"):
+        await store.load_record(RECORD.origin)
+
+
+@pytest.mark.parametrize(
+    ("user", "cause"),
+    [("nobody:wrong", "it refuses the login"), ("poor:s3cret", "forbids a command or a key .*ACL")],
+)
+async def test_refusals_are_told_at_once(server: RedisServer, user: str, cause: str) -> None:
+    """Whatever the patience, and without the password; it is found out when the operator has changed his mind."""
+    async with admin(server) as client:
+        await run(client, "ACL", "SETUSER", "poor", "on", ">s3cret", "~*", "+get")
+        store = RedisStore(f"redis://{user}@127.0.0.1:{server.port}/0", patience=60)
+        with pytest.raises(StoreError, match=cause) as caught:
+            await store.open()
+        assert "s3cret" not in str(caught.value)
+        assert "wrong" not in str(caught.value)
+        for name, password in (("nobody", "wrong"), ("poor", "s3cret")):
+            await run(client, "ACL", "SETUSER", name, "on", f">{password}", "~*", "+@all")
+        async with asyncio.timeout(10):
+            await store._link.recovered(0)
+        async with store:
+            assert await store.load_host(KEY) is None
+
+
+async def test_what_is_no_redis_is_told_at_once() -> None:
+    """A web server, for one."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    web = await asyncio.start_server(serve, "127.0.0.1", 0)
+    store = RedisStore(f"redis://127.0.0.1:{web.sockets[0].getsockname()[1]}", patience=60)
+    with pytest.raises(StoreError, match="does not speak the protocol of Redis"):
+        await store.open()
+    await store.aclose()
+    web.close()
+
+
+async def test_a_database_that_is_not_there_is_told_at_once(server: RedisServer) -> None:
+    """Not taken for another one."""
+    store = RedisStore(server.url.removesuffix("/0") + "/99", patience=60)
+    with pytest.raises(StoreError, match=r"/99: it has no database of that number"):
+        await store.open()
+    await store.aclose()

@@ -1,4 +1,4 @@
-"""The store in a file: what it keeps, and when."""
+"""The store in a file: what it keeps over restarts and crashes, by which clock, and what goes."""
 
 # ruff: noqa: ASYNC240 - looking at the file may take the test a moment
 
@@ -6,49 +6,37 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
+import textwrap
+import time
 from dataclasses import replace
-from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
-from tests.stores.files import HOST, NOW, ORIGIN, RECORD, STATE, HandClock, rows
+from tests.stores.files import HOST, NOW, ORIGIN, RECORD, STATE, HandClock, change, rows
 from tests.waiting import until
 
-from robotgate import HostState, OptionError, Origin, SQLiteStore, StoreError, WhenLost
-from robotgate._check_store import check_store
-from robotgate._ports import Catalogue, Pruned
-from robotgate._virtual import VirtualClock, VirtualTimeLoop
-from robotgate.stores import _write_behind
+from robotgate import HostState, OptionError, Origin, SQLiteStore, StoreError
+from robotgate.clock import SystemClock
+from robotgate.stores import Pruned, Wanted
+from robotgate.stores.sqlite import clock as file_clock
+from robotgate.stores.sqlite import store as sqlite_store
+from robotgate.stores.sqlite import tables
+from robotgate.testing import VirtualClock, VirtualTimeLoop
 
 if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable
     from pathlib import Path
+
+MIB: Final = 2**20
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """Where there is no file yet."""
     return tmp_path / "cache.db"
-
-
-@pytest.mark.parametrize("when_lost", WhenLost)
-async def test_passes_the_suite(tmp_path: Path, when_lost: WhenLost) -> None:
-    """Everything a gate asks of a store, it does."""
-    numbers = count()
-    await check_store(lambda: SQLiteStore(tmp_path / f"{next(numbers)}.db", when_lost=when_lost))
-
-
-async def test_passes_the_suite_with_one_file(path: Path) -> None:
-    """Between two stores nothing is left of the first but what the file has; emptied, that is nothing."""
-
-    async def make_store() -> SQLiteStore:
-        store = SQLiteStore(path)
-        async for record in store.records():
-            assert await store.forget_record(record.origin)
-        async for pace_key, _ in store.hosts():
-            assert await store.forget_host(pace_key)
-        return store
-
-    await check_store(make_store)
 
 
 @pytest.mark.parametrize(
@@ -59,9 +47,9 @@ async def test_passes_the_suite_with_one_file(path: Path) -> None:
         {"path": "a\0b"},
         {"path": b"bytes"},
         {"path": "sqlite://cache.db"},
+        {"path": "redis://localhost"},
         {"max_bytes": 2**20 - 1},
         {"max_bytes": 1e9},
-        {"max_hosts": 0},
         {"max_age": -1},
         {"max_age": float("nan")},
         {"when_lost": "memory"},
@@ -75,304 +63,180 @@ def test_refuses_options_that_make_no_sense(options: dict[str, object]) -> None:
 
 
 async def test_nothing_is_touched_before_the_first_use(path: Path) -> None:
-    """Making a store, and closing one that nobody used, does nothing to the disk."""
-    store = SQLiteStore(path)
-    assert store.recall_host(HOST) is None
-    await store.aclose()
+    """Making a store, and closing one that was not used, does nothing to the disk."""
+    await SQLiteStore(path).aclose()
     assert not path.exists()
 
 
 async def test_restart_is_exact(path: Path) -> None:
-    """After a clean stop the next store knows the same, to the last bit, and nobody is taken to be visited."""
-    first = SQLiteStore(path, clock=HandClock())
-    await first.save_record(RECORD)
-    first.remember_host(HOST, STATE)
-    await first.aclose()
-    second = SQLiteStore(path, clock=HandClock(NOW + 1e-6))
-    assert second.recall_host(HOST) is None
-    assert await second.load_host(HOST) == STATE
-    assert second.recall_host(HOST) == STATE
-    assert await second.load_record(ORIGIN) == RECORD
-    assert await second.load_host("unknown.example") is None
-    await second.aclose()
-    assert rows(path, "SELECT * FROM processes") == []
+    """After a clean stop the next store knows the same, to the last bit, and no host is assumed to be visited."""
+    async with SQLiteStore(path, clock=HandClock()) as first:
+        session = await first.session()
+        await session.obtain(HOST)
+        await first.save_record(RECORD)
+        await first.save_hosts({HOST: STATE})
+        await session.aclose()
+    async with SQLiteStore(path, clock=HandClock(NOW + 1e-6)) as second:
+        assert await second.load_host(HOST) == STATE
+        assert await second.load_record(ORIGIN) == RECORD
+        assert await second.load_host("unknown.example") is None
+    assert rows(path, "SELECT * FROM sessions") == []
+    assert rows(path, "SELECT * FROM grants") == []
 
 
-async def test_state_is_written_behind(path: Path) -> None:
-    """`remember_host` waits for nothing, and the file has it half a second later without anybody asking."""
-    async with asyncio.timeout(10):
-        store = SQLiteStore(path)
-        await store.open()
-        began_at = asyncio.get_running_loop().time()
-        for number in range(1000):
-            store.remember_host(f"{number}.example", HostState(visits=number))
-        store.remember_host("0.example", HostState(visits=1_000_000))
-        await until(lambda: rows(path, "SELECT count(*) FROM hosts") == [(1000,)])
-        assert asyncio.get_running_loop().time() - began_at >= _write_behind.FLUSH_DELAY
-        # In one transaction, the last state of each.
-        assert rows(path, "SELECT visits FROM hosts WHERE pace_key = '0.example'") == [(1_000_000,)]
-        await store.aclose()
+async def test_record_and_hosts_are_in_the_file_once_saved(path: Path) -> None:
+    """Saving returns no sooner."""
+    async with SQLiteStore(path) as store:
+        records = [replace(RECORD, origin=Origin("http", f"{number}.example", 80)) for number in range(50)]
+        await asyncio.gather(*map(store.save_record, records))
+        assert rows(path, "SELECT count(*) FROM records") == [(50,)]
+        await store.save_hosts({f"{number}.example": STATE for number in range(1000)})
+        assert rows(path, "SELECT count(*) FROM hosts") == [(1000,)]
 
 
-async def test_block_is_written_at_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a server asked for is not left to the next batch."""
-    monkeypatch.setattr(_write_behind, "FLUSH_DELAY", 3600.0)
-    store = SQLiteStore(path)
-    await store.open()
-    store.remember_host("a.example", HostState(visits=1))
-    store.remember_host(HOST, HostState(blocked_until_at=NOW))
-    await until(lambda: len(rows(path, "SELECT * FROM hosts")) == 2)
-    await store.aclose()
+async def test_many_questions_travel_together(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand hosts that are asked for in one turn of the loop cost one transaction; so do a thousand grants."""
+    async with SQLiteStore(path) as store:
+        session = await store.session()
+        started = []
+        perform = store._database._perform
 
+        def counted(work: Callable[[sqlite3.Connection], object], begin: str) -> object:
+            started.append(begin)
+            return perform(work, begin)
 
-async def test_lifted_block_is_written_at_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As every change of it."""
-    monkeypatch.setattr(_write_behind, "FLUSH_DELAY", 3600.0)
-    store = SQLiteStore(path, clock=HandClock())
-    store.remember_host(HOST, STATE)
-    await store.open()
-    await until(lambda: len(rows(path, "SELECT * FROM hosts")) == 1)
-    store.remember_host(HOST, replace(STATE, blocked_until_at=0.0))
-    await until(lambda: rows(path, "SELECT blocked_until_at FROM hosts") == [(0.0,)])
-    await store.aclose()
-
-
-async def test_record_is_in_the_file_once_saved(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`save_record` returns no sooner, waits for no batch, and takes the hosts along."""
-    monkeypatch.setattr(_write_behind, "FLUSH_DELAY", 3600.0)
-    store = SQLiteStore(path)
-    await store.open()
-    store.remember_host(HOST, HostState(visits=1))
-    saving = [
-        asyncio.create_task(
-            store.save_record(replace(RECORD, origin=Origin("http", f"{number}.example", 80)))
-        )
-        for number in range(50)
-    ]
-    await asyncio.gather(*saving)
-    assert rows(path, "SELECT count(*) FROM records") == [(50,)]
-    assert rows(path, "SELECT count(*) FROM hosts") == [(1,)]
-    await store.aclose()
-
-
-async def test_record_that_is_being_saved_is_known(path: Path) -> None:
-    """Whoever asks before it is written gets what was saved last, not what the file has."""
-    store = SQLiteStore(path)
-    await store.save_record(RECORD)
-    newer = replace(RECORD, body=b"newer")
-    saving = asyncio.create_task(store.save_record(newer))
-    await asyncio.sleep(0)
-    assert await store.load_record(ORIGIN) == newer
-    await saving
-    assert await store.load_record(ORIGIN) == newer
-    await store.aclose()
-
-
-async def test_many_questions_travel_together(path: Path) -> None:
-    """A thousand hosts asked for in one turn of the loop cost one transaction, not a thousand."""
-    store = SQLiteStore(path)
-    await store.open()
-    asked = []
-    read_hosts = store._read_hosts
-    store._hosts._ask = lambda keys: (asked.append(len(keys)), read_hosts(keys))[1]  # type: ignore[func-returns-value]
-    await asyncio.gather(*(store.load_host(f"{number % 1000}.example") for number in range(2000)))
-    assert asked == [1000]
-    await store.aclose()
+        monkeypatch.setattr(store._database, "_perform", counted)
+        await asyncio.gather(*(store.load_host(f"{number % 1000}.example") for number in range(2000)))
+        await asyncio.gather(*(session.obtain(f"{number}.example") for number in range(1000)))
+        assert len(started) <= 4, started
+        await session.aclose()
 
 
 async def test_cancelled_question_harms_nobody(path: Path) -> None:
-    """Others who asked for the same host, and the store, go on."""
-    first = SQLiteStore(path, clock=HandClock())
-    first.remember_host(HOST, STATE)
-    await first.aclose()
-    store = SQLiteStore(path, clock=HandClock())
-    for turns in range(4):
-        asking = [asyncio.create_task(store.load_host(HOST)) for _ in range(4)]
-        asking += [asyncio.create_task(store.load_host(f"{turns}{n}.example")) for n in range(4)]
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        for task in asking[::2]:
-            task.cancel()
-        answers = await asyncio.gather(*asking[1::2])
-        assert answers == [STATE, STATE, None, None]
-        store._behind.memory.forget(HOST)
-    saving = asyncio.create_task(store.save_record(RECORD))
-    await asyncio.sleep(0)
-    saving.cancel()
-    await asyncio.wait({saving})
-    assert await store.load_record(ORIGIN) == RECORD, "what was begun is done"
-    await store.aclose()
+    """Others who asked for the same host, and the store, go on; an obtained host is not kept by a cancelled task."""
+    async with SQLiteStore(path, clock=HandClock()) as store:
+        await store.save_hosts({HOST: STATE})
+        session, other = await store.session(), await store.session()
+        for turns in range(6):
+            asking = [asyncio.create_task(store.load_host(HOST)) for _ in range(4)]
+            obtaining = asyncio.create_task(session.obtain(HOST))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            for task in (*asking[::2], obtaining):
+                task.cancel()
+            assert await asyncio.gather(*asking[1::2]) == [STATE, STATE]
+            await asyncio.wait({obtaining})
+            async with asyncio.timeout(5):
+                await other.obtain(HOST)
+            other.leave(HOST, None)
+        await session.aclose()
+        await other.aclose()
 
 
-async def test_memory_is_bounded(path: Path) -> None:
-    """Hosts whose wait is over leave memory once they are written, and are known all the same; others stay."""
-    store = SQLiteStore(path, max_hosts=100, clock=HandClock())
-    waiting = {f"waiting{number}.example": replace(STATE, visits=number) for number in range(50)}
-    for number in range(1000):
-        store.remember_host(f"{number}.example", HostState(next_allowed_at=NOW, visits=number))
-    for pace_key, state in waiting.items():
-        store.remember_host(pace_key, state)
-    assert len(store._behind.memory.states) == 1050, "none leaves unwritten"
-    await store.save_record(RECORD)
-    await until(lambda: len(store._behind.memory.states) <= 100)
-    assert {key: store.recall_host(key) for key in waiting} == waiting
-    for number in range(1000):
-        assert await store.load_host(f"{number}.example") == HostState(next_allowed_at=NOW, visits=number)
-    await store.aclose()
-
-
-async def test_memory_is_bounded_by_reading_too(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where hosts are only asked for, and none is visited."""
-    store = SQLiteStore(path, clock=HandClock())
-    for number in range(1000):
-        store.remember_host(f"{number}.example", HostState(visits=number))
-    await store.aclose()
-    monkeypatch.setattr(_write_behind, "LEARNT_AT_A_TIME", 50)
-    store = SQLiteStore(path, max_hosts=100, clock=HandClock())
-    for number in range(1000):
-        assert await store.load_host(f"{number}.example") == HostState(visits=number)
-        assert len(store._behind.memory.states) <= 150
-    await store.aclose()
-
-
-async def test_lists_everything_in_order(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Page by page, what is only in memory included, also while hosts are added behind the listing's back."""
-    monkeypatch.setattr("robotgate.stores.sqlite.PAGE", 7)
-    store = SQLiteStore(path, clock=HandClock())
-    assert isinstance(store, Catalogue)
-    assert [record async for record in store.records()] == []
-    assert [host async for host in store.hosts()] == []
-    origins = sorted(
-        (
-            Origin(scheme, host, port)
-            for host in ("a.example", "b.example", "2001:db8::1", "é\udc80")
-            for scheme, port in (("http", 80), ("https", 443), ("http", 8080))
-        ),
-        key=lambda origin: (origin.host, origin.port, origin.scheme),
-    )
-    records = [replace(RECORD, origin=origin) for origin in origins]
-    await asyncio.gather(*(store.save_record(record) for record in reversed(records)))
-    listed = [record async for record in store.records()]
-    assert sorted(listed, key=lambda record: record.origin.text) == sorted(
-        records, key=lambda record: record.origin.text
-    )
-    for number in range(20):
-        store.remember_host(f"{number:02}.example", HostState(visits=number))
-    seen = []
-    async for pace_key, state in store.hosts():
-        assert state.visits == int(pace_key[:2])
-        seen.append(pace_key)
-        store.remember_host(pace_key, replace(state, failures=1))
-    assert seen == [f"{number:02}.example" for number in range(20)]
-    await store.aclose()
-
-
-async def test_forgets_when_told(path: Path) -> None:
-    """From memory and from the file, for good; and says whether there was anything."""
-    store = SQLiteStore(path, clock=HandClock())
-    await store.save_record(RECORD)
-    store.remember_host(HOST, STATE)
-    assert await store.forget_host(HOST)
-    assert not await store.forget_host(HOST)
-    assert await store.forget_record(ORIGIN)
-    assert not await store.forget_record(ORIGIN)
-    assert store.recall_host(HOST) is None
-    assert await store.load_host(HOST) is None
-    assert await store.load_record(ORIGIN) is None
-    await store.aclose()
-    assert rows(path, "SELECT * FROM hosts") == []
+async def test_what_cannot_be_read_is_fetched_again(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A row that makes no sense is as good as none, makes nobody hurry, and is told of."""
+    async with SQLiteStore(path, clock=HandClock()) as store:
+        await store.save_record(RECORD)
+        await store.save_hosts({HOST: STATE})
+        for statement in (
+            "UPDATE records SET record = zeroblob(20)",
+            "UPDATE records SET record = 7",
+            "UPDATE records SET saved_at = 'yesterday'",
+        ):
+            change(path, statement)
+            assert await store.load_record(ORIGIN) is None
+            assert [found async for found in store.records()] == []
+        for statement in (
+            "UPDATE hosts SET next_allowed_at = 'never'",
+            "UPDATE hosts SET next_allowed_at = 1.0, visits = -1",
+            "UPDATE hosts SET visits = 1, last_visit_at = 9e999",
+        ):
+            change(path, statement)
+            assert await store.load_host(HOST) == HostState(last_visit_at=NOW)
+    assert len(caplog.records) == 9
 
 
 async def test_use_after_closing_is_refused(path: Path) -> None:
     """With one error, which says what to do; closing twice is closing once."""
     store = SQLiteStore(path)
-    store.remember_host(HOST, STATE)
+    await store.save_hosts({HOST: STATE})
+    await asyncio.gather(store.aclose(), store.aclose())
     await store.aclose()
-    await store.aclose()
-    doors = (
+    for use in (
         store.open(),
         store.load_host(HOST),
         store.load_record(ORIGIN),
         store.save_record(RECORD),
+        store.save_hosts({}),
+        store.session(),
         store.prune(now=NOW),
         anext(store.hosts()),
-    )
-    for door in doors:
+    ):
         with pytest.raises(StoreError, match=r"cache\.db: the store was closed; open a new one"):
-            await door
+            await use
+
+
+async def test_closing_with_an_open_session_ends_it(path: Path) -> None:
+    """Its tasks are told, its hosts count as visited now, and nothing runs on."""
+    store = SQLiteStore(path, clock=HandClock())
+    session, other = await store.session(), await store.session()
+    await session.obtain(HOST)
+    waiter = asyncio.create_task(other.obtain(HOST))
+    await asyncio.sleep(0.1)
+    await store.aclose()
     with pytest.raises(StoreError, match="the store was closed"):
-        store.remember_host(HOST, STATE)
-    assert store.recall_host(HOST) == STATE, "what is in memory can be recalled without failing"
-
-
-async def test_closing_writes_what_is_under_way(path: Path) -> None:
-    """Whoever waits for his record when the store closes is told once it is written."""
-    store = SQLiteStore(path)
-    saving = [asyncio.create_task(store.save_record(RECORD))]
-    await asyncio.sleep(0)
-    store.remember_host(HOST, HostState(visits=3))
-    await asyncio.gather(store.aclose(), store.aclose(), *saving)
-    assert rows(path, "SELECT visits FROM hosts") == [(3,)]
-    assert rows(path, "SELECT count(*) FROM records") == [(1,)]
+        await waiter
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    assert rows(path, "SELECT * FROM sessions") == []
+    assert rows(path, "SELECT pace_key, last_visit_at FROM hosts") == [(HOST, NOW)]
 
 
 async def test_cancelled_closing_closes_all_the_same(path: Path) -> None:
     """It cannot be stopped half-way, and a second call waits for its end."""
     store = SQLiteStore(path)
     await store.open()
-    store.remember_host(HOST, STATE)
     closing = asyncio.create_task(store.aclose())
     await asyncio.sleep(0)
     closing.cancel()
     await asyncio.wait({closing})
     assert closing.cancelled()
     await store.aclose()
-    assert rows(path, "SELECT pace_key FROM hosts") == [(HOST,)]
-    assert rows(path, "SELECT * FROM processes") == []
+    assert not path.with_name("cache.db-wal").exists()
 
 
 def test_virtual_time(path: Path) -> None:
-    """Its clock can be read in its event loop alone, and the database's thread does without."""
+    """Its clock can be read in its event loop alone, and the file's thread does without."""
 
-    async def wait_for_the_batch() -> None:
-        store = SQLiteStore(path, clock=VirtualClock())
-        await store.open()
-        await asyncio.sleep(1000.0)
-        store.remember_host(HOST, HostState(visits=1))
-        await asyncio.sleep(1.0)
-        await store.open()
-        assert rows(store.path, "SELECT visits, saved_at FROM hosts") == [(1, 1000.5)]
-        await store.aclose()
+    async def crawl() -> None:
+        async with SQLiteStore(path, clock=VirtualClock()) as store:
+            session = await store.session()
+            await asyncio.sleep(1000.0)
+            grant = await session.obtain(HOST)
+            assert grant.lease.is_valid()
+            state = HostState(last_visit_at=VirtualClock().now())
+            await store.save_hosts({HOST: state})
+            assert await store.load_host(HOST) == state
+            await session.aclose()
 
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        runner.run(wait_for_the_batch())
+        runner.run(crawl())
 
 
 def test_one_event_loop_after_another(path: Path) -> None:
-    """A store may outlive its event loop, with what was still pending there; two at a time are refused."""
+    """A store may outlive its event loop; two at a time are refused."""
     store = SQLiteStore(path, clock=HandClock())
 
     async def begin() -> None:
-        await store.open()
-        store.remember_host(HOST, STATE)
-        store._behind.flush()
-        store.remember_host("later.example", STATE)
+        await store.save_hosts({HOST: STATE})
 
     async def go_on() -> None:
         assert await store.load_host(HOST) == STATE
-        # Written by a timer of this loop.
-        await until(lambda: rows(path, "SELECT count(*) FROM hosts") == [(2,)])
-
-        def other_loop() -> None:
-            with pytest.raises(StoreError, match="another event loop uses this store; open one in each"):
-                asyncio.run(store.load_host("any.example"))
-
-        await asyncio.to_thread(other_loop)
+        with pytest.raises(StoreError, match="another event loop uses this store; open one in each"):
+            await asyncio.to_thread(asyncio.run, store.load_host("any.example"))
         await store.aclose()
 
     asyncio.run(begin())
     asyncio.run(go_on())
-    assert rows(path, "SELECT pace_key FROM hosts ORDER BY 1") == [("later.example",), (HOST,)]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
@@ -384,29 +248,247 @@ async def test_forked_child_is_told(path: Path) -> None:
     child = os.fork()
     if not child:
         try:
-            store._database.submit(lambda connection: connection.execute("DELETE FROM processes"))
+            store._database.run(lambda connection: connection.execute("DELETE FROM facts"))
         except StoreError as error:
             os._exit(7 if "forked" in str(error) else 8)
         os._exit(9)
     _, status = await asyncio.to_thread(os.waitpid, child, 0)
     assert os.waitstatus_to_exitcode(status) == 7
-    assert len(rows(path, "SELECT * FROM processes")) == 1
     await store.aclose()
+
+
+# Bounds.
 
 
 async def test_prunes_what_is_too_old(path: Path) -> None:
-    """Whatever was written longer ago than `max_age`, but for hosts that must still be left alone."""
+    """Everything that was written longer ago than `max_age`, but for hosts that must still be left alone."""
     clock = HandClock(NOW)
-    store = SQLiteStore(path, max_age=3600.0, clock=clock)
-    await store.save_record(RECORD)
-    store.remember_host("old.example", HostState(next_allowed_at=NOW + 1))
-    store.remember_host("waiting.example", HostState(next_allowed_at=NOW + 10_000))
-    store.remember_host("blocked.example", HostState(blocked_until_at=NOW + 10_000))
-    await store.aclose()
-    clock.at = NOW + 1800
-    store = SQLiteStore(path, max_age=3600.0, clock=clock)
-    store.remember_host("young.example", HostState(next_allowed_at=NOW + 1))
-    assert await store.prune(now=NOW + 3600.0) == Pruned(records=0, hosts=0)
-    assert await store.prune(now=NOW + 3601.0) == Pruned(records=1, hosts=1)
-    assert [key async for key, _ in store.hosts()] == ["blocked.example", "waiting.example", "young.example"]
-    await store.aclose()
+    async with SQLiteStore(path, max_age=3600.0, clock=clock) as store:
+        await store.save_record(RECORD)
+        await store.save_hosts(
+            {
+                "old.example": HostState(next_allowed_at=NOW + 1),
+                "waiting.example": HostState(next_allowed_at=NOW + 10_000),
+                "blocked.example": HostState(blocked_until_at=NOW + 10_000),
+            }
+        )
+        clock.at = NOW + 1800
+        await store.save_hosts({"young.example": HostState(next_allowed_at=NOW + 1)})
+        assert await store.prune(now=NOW + 3600.0) == Pruned(records=0, hosts=0)
+        assert await store.prune(now=NOW + 3601.0) == Pruned(records=1, hosts=1)
+        left = [key async for key, _ in store.hosts()]
+    assert left == ["blocked.example", "waiting.example", "young.example"]
+
+
+async def test_keeps_its_bound_by_itself(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a session is open, in small steps: the oldest go, the file gets smaller, and hosts that must wait stay."""
+    monkeypatch.setattr(sqlite_store, "UPKEEP_INTERVAL", 0.01)
+    monkeypatch.setattr(sqlite_store, "STEP_PAUSE", 0.0)
+    clock = HandClock()
+    async with SQLiteStore(path, max_bytes=MIB, clock=clock) as store:
+        for number in range(1000):
+            if number % 100 == 0:
+                clock.at += 3600
+            origin = Origin("http", f"{number:05}.example", 80)
+            await store.save_record(replace(RECORD, origin=origin, body=os.urandom(1500)))
+            until_at = clock.at + (1e9 if number % 100 == 7 else 1)
+            await store.save_hosts({f"{number:05}.example": HostState(next_allowed_at=until_at)})
+        session = await store.session()
+        # Given back to the system, once the log is written back.
+        await until(lambda: rows(path, "PRAGMA page_count") <= [(MIB // 4096,)])
+        await session.aclose()
+    assert MIB * tables.ROOM / 2 <= path.stat().st_size <= MIB, "no more goes than has to"
+    (kept,) = rows(path, "SELECT min(host), max(host), count(*) FROM records")
+    assert kept[1:] == ("00999.example", 1000 - int(str(kept[0])[:5])), "the newest, all of them"
+    assert rows(path, f"SELECT count(*) FROM hosts WHERE next_allowed_at > {NOW + 1e8}") == [(10,)]
+
+
+async def test_what_must_stay_is_not_tried_for_ever(path: Path) -> None:
+    """A file full of hosts that must wait stays larger than it should, and pruning it ends."""
+    async with SQLiteStore(path, max_bytes=MIB, clock=HandClock()) as store:
+        names = (f"{number:05}.a-rather-long-name.example" for number in range(20_000))
+        await store.save_hosts(dict.fromkeys(names, HostState(blocked_until_at=NOW + 1e6)))
+        assert await store.prune(now=NOW) == Pruned(records=0, hosts=0)
+        pruned = await store.prune(now=NOW + 1e6)
+        assert pruned.hosts > 0
+    assert path.stat().st_size <= MIB
+
+
+async def test_a_host_takes_little_room(path: Path) -> None:
+    """A hundred bytes on disk, name and all."""
+    states = {
+        f"www.site-{number:06}.example": HostState(
+            last_visit_at=NOW + number / 7,
+            next_allowed_at=NOW + 1 + number / 7,
+            visits=number,
+            bytes_read=number * 30_000,
+            latency=1 / (number + 3),
+        )
+        for number in range(20_000)
+    }
+    async with SQLiteStore(path, clock=HandClock()) as store:
+        await store.save_hosts(states)
+    assert path.stat().st_size / 20_000 < 100
+
+
+# Clocks.
+
+
+def clock_ahead(seconds: float) -> SystemClock:
+    """That of a process that started when the machine's clock was off by so much, or had slept since."""
+    clock = SystemClock()
+    clock.epoch += seconds
+    return clock
+
+
+@pytest.mark.parametrize("seconds", [-3600.0, -0.3, 0.3, 3600.0])
+async def test_clocks_that_differ_shorten_no_wait(path: Path, seconds: float) -> None:
+    """The machine's clock was set between the starts of two processes: each is told instants on its own clock."""
+    here, there = SystemClock(), clock_ahead(seconds)
+    async with SQLiteStore(path, clock=here) as one, SQLiteStore(path, clock=there) as two:
+        sessions = await one.session(), await two.session()
+        await sessions[0].obtain(HOST)
+        waiter = asyncio.create_task(sessions[1].obtain(HOST))
+        assert await sessions[0].news() == [Wanted(frozenset({HOST}))]
+        now = here.now()
+        left = HostState(
+            last_visit_at=now, next_allowed_at=now + 5.0, blocked_at=now, blocked_until_at=now + 60.0
+        )
+        sessions[0].leave(HOST, left)
+        state = (await waiter).state
+        assert state is not None
+        assert state.last_visit_at == pytest.approx(now + seconds, rel=0, abs=2e-6)
+        assert state.next_allowed_at == pytest.approx(now + seconds + 5.0, rel=0, abs=2e-6)
+        assert state.blocked_until_at == pytest.approx(now + seconds + 60.0, rel=0, abs=2e-6)
+        assert [key async for key, _ in two.hosts()] == [HOST]
+        for session in sessions:
+            await session.aclose()
+
+
+async def test_clock_set_back_between_runs_makes_no_wait_longer(path: Path) -> None:
+    """A wait that was saved in the future is left as long as it was; a record is no fresher than it was."""
+    async with SQLiteStore(path, clock=HandClock(NOW)) as store:
+        await store.save_hosts({HOST: STATE})
+        await store.save_record(RECORD)
+    async with SQLiteStore(path, clock=HandClock(NOW - 1e6)) as store:
+        state = await store.load_host(HOST)
+        assert state is not None
+        assert state.blocked_until_at == pytest.approx(STATE.blocked_until_at - 1e6)
+        record = await store.load_record(ORIGIN)
+        assert record is not None
+        assert record.fresh_until_at == pytest.approx(RECORD.fresh_until_at - 1e6)
+
+
+# Crashes.
+
+PROGRAM: Final = """
+    import asyncio, os, sys
+    from robotgate import HostState, SQLiteStore
+
+    async def main():
+        store = SQLiteStore(sys.argv[1])
+        session = await store.session()
+        await session.obtain("held.example")
+        await store.save_hosts({{"held.example": HostState(last_visit_at=5.0, blocked_until_at=6.0, visits=1)}})
+        await session.obtain("robots|http://held.example:80")
+        {then}
+        os._exit(3)
+
+    asyncio.run(main())
+"""
+
+
+def crash(path: Path, then: str = "pass") -> None:
+    """A process that is granted a host, and ends without a farewell."""
+    source = textwrap.dedent(PROGRAM).format(then=then)
+    subprocess.run([sys.executable, "-c", source, str(path)], timeout=30, check=False)
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        "pass",
+        "os.kill(os.getpid(), 9)",
+        "session.leave('held.example', None); await asyncio.sleep(0); os.kill(os.getpid(), 9)",
+        "await store._do(lambda there, at: os.kill(os.getpid(), 9))",
+        "await store._do(lambda there, at: [there.execute('DELETE FROM hosts'), os.kill(os.getpid(), 9)])",
+    ],
+)
+async def test_killed_process_leaves_its_hosts_visited_now(path: Path, then: str) -> None:
+    """At whatever moment: what was written is there, its hosts are granted at once, and others are as they were."""
+    async with SQLiteStore(path) as store:
+        await store.save_hosts({HOST: HostState(visits=7)})
+    await asyncio.to_thread(crash, path, then)
+    before = time.time()
+    async with SQLiteStore(path) as store:
+        session = await store.session()
+        async with asyncio.timeout(10):
+            grant = await session.obtain("held.example")
+            await session.obtain("robots|http://held.example:80")
+        assert grant.state is not None
+        assert grant.state == HostState(
+            last_visit_at=grant.state.last_visit_at, blocked_until_at=6.0, visits=1
+        )
+        if "leave" not in then:
+            assert (grant.state.last_visit_at or 0.0) >= before - 1.0
+        assert await store.load_host(HOST) == HostState(visits=7)
+        assert await store.load_host("unknown.example") is None
+        await session.aclose()
+    assert rows(path, "PRAGMA integrity_check") == [("ok",)]
+    assert rows(path, "SELECT pace_key FROM hosts WHERE pace_key GLOB 'robots|*'") == []
+
+
+async def test_killed_machine_binds_all_hosts(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a crash of the machine the last that was written may be lost: every host, known or not, counts as visited
+    when the file is opened, for all who come after.
+    """
+    await asyncio.to_thread(crash, path)
+    monkeypatch.setattr(file_clock, "_boot_id", lambda: "another start")
+    before = time.time()
+    async with SQLiteStore(path) as store:
+        assumed = await store.load_host("unknown.example")
+        assert assumed is not None
+        assert assumed == HostState(last_visit_at=assumed.last_visit_at)
+        assert before - 1.0 <= (assumed.last_visit_at or 0.0) <= time.time()
+        session = await store.session()
+        held = await session.obtain("held.example")
+        assert held.state is not None
+        assert held.state.last_visit_at == pytest.approx(assumed.last_visit_at, abs=0.1)
+        assert await store.host("unknown.example") is None, "what is merely assumed is not listed"
+        await session.aclose()
+    async with SQLiteStore(path) as again:
+        assert await again.load_host("unknown.example") == assumed
+
+
+async def test_restart_of_the_machine_after_a_clean_stop_binds_nobody(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that was known is on the disk."""
+    async with SQLiteStore(path) as store:
+        session = await store.session()
+        await session.obtain(HOST)
+        await session.aclose()
+    monkeypatch.setattr(file_clock, "_boot_id", lambda: "another start")
+    async with SQLiteStore(path) as store:
+        assert await store.load_host("unknown.example") is None
+
+
+async def test_log_of_a_file_that_was_deleted_is_not_read(path: Path) -> None:
+    """A file that is deleted after a crash, but not its log, begins anew all the same."""
+    await asyncio.to_thread(crash, path)
+    assert path.with_name("cache.db-wal").exists()
+    path.unlink()
+    async with SQLiteStore(path) as store:
+        assert await store.load_host("held.example") is None
+    assert rows(path, "PRAGMA integrity_check") == [("ok",)]
+
+
+async def test_error_of_the_clock_is_its_own(path: Path) -> None:
+    """It is no fault of the file."""
+
+    class BrokenClock:
+        def now(self) -> float:
+            raise RuntimeError("the battery is empty")
+
+    with pytest.raises(RuntimeError, match="the battery is empty"):
+        await SQLiteStore(path, clock=BrokenClock()).open()

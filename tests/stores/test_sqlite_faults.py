@@ -5,109 +5,59 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
+import socket
 import sqlite3
+import stat
 import sys
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import pytest
-from tests.stores.files import (
-    HOST,
-    NOW,
-    ORIGIN,
-    RECORD,
-    STATE,
-    HandClock,
-    change,
-    is_visited_soon_after,
-    rows,
-)
+from tests.stores.files import HOST, NOW, ORIGIN, RECORD, STATE, HandClock, change, rows
 from tests.waiting import until
 
 from robotgate import HostState, Origin, SQLiteStore, StoreError, WhenLost
-from robotgate.stores import _database, _schema, _write_behind
+from robotgate.clock import SystemClock
+from robotgate.stores import Lost, OperatorBlock, Recovered
+from robotgate.stores.sqlite import clock as file_clock
+from robotgate.stores.sqlite import database, grants
+from robotgate.stores.sqlite.database import explained
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
-    from pathlib import Path
 
-LATER = replace(STATE, visits=42, next_allowed_at=NOW + 2)
+NOBODY: Final = 65534
+LATER: Final = replace(STATE, visits=42, next_allowed_at=NOW + 2)
+posix: Final = pytest.mark.skipif(sys.platform == "win32", reason="modes and owners are POSIX's")
 
 
 @pytest.fixture(autouse=True)
 def _impatience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Locks are not waited for, and a lost file is tried again soon."""
-    monkeypatch.setattr(_database, "BUSY_TIMEOUT", 0.01)
-    monkeypatch.setattr(_write_behind, "RETRY_DELAY", 0.01)
-    monkeypatch.setattr(_write_behind, "FLUSH_DELAY", 0.01)
+    monkeypatch.setattr(database, "BUSY_TIMEOUT", 0.01)
+    monkeypatch.setattr(grants, "RETRY_DELAY", 0.01)
 
 
 @pytest.fixture
 async def path(tmp_path: Path) -> Path:
     """A file that knows one host and one record, in a directory of its own."""
     path = tmp_path / "cache" / "cache.db"
-    store = SQLiteStore(path, clock=HandClock())
-    await store.save_record(RECORD)
-    store.remember_host(HOST, STATE)
-    await store.aclose()
+    async with SQLiteStore(path, clock=HandClock()) as store:
+        await store.save_record(RECORD)
+        await store.save_hosts({HOST: STATE})
     return path
 
 
 @pytest.fixture
 async def store(path: Path) -> AsyncIterator[SQLiteStore]:
     """It, opened, in the mode that raises."""
-    store = SQLiteStore(path, clock=HandClock())
-    await store.open()
-    yield store
-    await store.aclose()
-
-
-@pytest.fixture
-def clock() -> HandClock:
-    """By which it tells the time."""
-    return HandClock()
-
-
-@pytest.fixture
-async def carefree(path: Path, clock: HandClock) -> AsyncIterator[SQLiteStore]:
-    """It, opened, in the mode that goes on."""
-    store = SQLiteStore(path, clock=clock, when_lost=WhenLost.MEMORY)
-    await store.open()
-    yield store
-    await store.aclose()
-
-
-async def refuses(store: SQLiteStore, message: str) -> None:
-    """Whatever is asked of the store, it says the same."""
-    for door in (
-        store.save_record(RECORD),
-        store.load_host("any.example"),
-        store.load_host(HOST),
-        store.load_record(ORIGIN),
-        store.prune(now=NOW),
-        anext(store.hosts()),
-        store.forget_host(HOST),
-    ):
-        with pytest.raises(StoreError, match=message):
-            await door
-    with pytest.raises(StoreError, match=message):
-        store.remember_host(HOST, LATER)
-    assert store.recall_host(HOST) == LATER, "it takes in what it cannot keep"
-    assert str(store.path) in str(store._behind.lost)
-
-
-async def comes_back(store: SQLiteStore) -> None:
-    """Without anybody's help, and with what was said meanwhile."""
-    await until(lambda: store._behind.lost is None and not store._behind.memory.pending)
-    assert await store.load_host(HOST) == LATER
-    await store.save_record(replace(RECORD, body=b"after"))
-    record = await store.load_record(ORIGIN)
-    assert record is not None
-    assert record.body == b"after"
-    assert rows(store.path, f"SELECT visits FROM hosts WHERE pace_key = '{HOST}'") == [(42,)]
+    async with SQLiteStore(path, clock=HandClock()) as store:
+        yield store
 
 
 @contextmanager
@@ -119,439 +69,595 @@ def locked(path: Path) -> Iterator[None]:
         other.execute("ROLLBACK")
 
 
+async def refuses(store: SQLiteStore, message: str) -> None:
+    """Whatever needs to be written, the store says the same."""
+    for use in (
+        store.save_record(RECORD),
+        store.save_hosts({HOST: LATER}),
+        store.session(),
+        store.prune(now=NOW),
+        store.forget_host(HOST),
+    ):
+        with pytest.raises(StoreError, match=message) as raised:
+            await use
+        assert str(store.path) in str(raised.value)
+
+
+async def works(store: SQLiteStore) -> None:
+    """All is well again, without anybody's help."""
+    await store.save_hosts({HOST: LATER})
+    assert await store.load_host(HOST) == LATER
+    await store.save_record(replace(RECORD, body=b"after"))
+    record = await store.load_record(ORIGIN)
+    assert record is not None
+    assert record.body == b"after"
+    session = await store.session()
+    assert (await session.obtain("new.example")).lease.is_valid()
+    await session.aclose()
+    assert rows(store.path, f"SELECT visits FROM hosts WHERE pace_key = '{HOST}'") == [(42,)]
+
+
 async def test_locked(store: SQLiteStore) -> None:
     """Another program's lock: refused while it lasts."""
     with locked(store.path):
         await refuses(store, r"cache\.db: another program keeps it locked \(database is locked\); end that")
-    await comes_back(store)
-
-
-async def test_locked_before_it_was_opened(path: Path) -> None:
-    """By a program that shares with nobody: not even what the file is can be read."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as other:
-        other.execute("PRAGMA locking_mode = EXCLUSIVE").fetchall()
-        other.execute("BEGIN EXCLUSIVE")
-        store = SQLiteStore(path, clock=HandClock())
-        await refuses(store, r"another program keeps it locked \(database is locked\); end that program")
-    await comes_back(store)
-    await store.aclose()
+    await works(store)
 
 
 async def test_full_disk(store: SQLiteStore) -> None:
     """SQLite's own SQLITE_FULL, from a bound on its pages."""
+    (pages,) = rows(store.path, "PRAGMA page_count")[0]
 
-    def fill(connection: sqlite3.Connection) -> None:
-        (pages,) = connection.execute("PRAGMA page_count").fetchone()
-        connection.execute(f"PRAGMA max_page_count = {pages}")
+    def bound(there: sqlite3.Connection, _: object) -> None:
+        there.execute(f"PRAGMA max_page_count = {pages}")
 
-    await store._database.run(fill)
-    large = replace(RECORD, body=os.urandom(400_000))
-    with pytest.raises(StoreError, match=r"the disk is full \(database or disk is full\); free some space"):
-        await store.save_record(large)
-    with pytest.raises(StoreError, match="the disk is full"):
-        store.remember_host(HOST, LATER)
-    with pytest.raises(StoreError, match="the disk is full"):
-        await store.load_record(ORIGIN)
-    await comes_back(store)
-    await store.save_record(large)
-    assert await store.load_record(ORIGIN) == large
+    big = [
+        replace(RECORD, origin=Origin("http", f"{n}.example", 80), body=os.urandom(50_000)) for n in range(3)
+    ]
+    await store._do(bound)
+    with pytest.raises(StoreError, match=r"the disk is full \(.*\); free some space"):
+        await store.save_record(big[0])
+    # The connection was given up, and its bound with it.
+    await store.save_record(big[1])
+    await works(store)
 
 
-@pytest.mark.skipif(
-    not sys.platform.startswith("linux"), reason="/dev/full and file size limits as Linux has them"
-)
+@posix
+@pytest.mark.skipif(os.name != "posix", reason="a limit of POSIX")
 async def test_full_disk_of_the_system(store: SQLiteStore) -> None:
     """The system's own refusal: no file of this process may grow any more."""
     import resource  # noqa: PLC0415 - there is none on Windows
-    import signal  # noqa: PLC0415
+    import signal  # noqa: PLC0415 - used here alone
 
-    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, before[1]))
     try:
-        with pytest.raises(StoreError, match=r"cache\.db: (the disk is full|reading or writing failed)"):
-            await store.save_record(replace(RECORD, body=os.urandom(400_000)))
-        with pytest.raises(StoreError, match=r"cache\.db: (the disk is full|reading or writing failed)"):
-            store.remember_host(HOST, LATER)
+        with pytest.raises(StoreError, match=r"the disk is full|reading or writing failed"):
+            await store.save_record(replace(RECORD, body=os.urandom(200_000)))
     finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        signal.signal(signal.SIGXFSZ, ignored)
-    await comes_back(store)
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    await works(store)
 
 
 async def test_not_writable(store: SQLiteStore) -> None:
     """A connection that may only read gets SQLite's SQLITE_READONLY, whoever runs the test."""
-    await store._database.read(_make_read_only)
-    with pytest.raises(StoreError, match=r"it cannot be written \(.*readonly.*\); make the file and its"):
+
+    def make_read_only(there: sqlite3.Connection, _: object) -> None:
+        there.execute("PRAGMA query_only = ON")
+
+    await store._do(make_read_only)
+    with pytest.raises(
+        StoreError, match=r"it cannot be written .*; make the file and its directory writable"
+    ):
         await store.save_record(RECORD)
-    with pytest.raises(StoreError, match="it cannot be written"):
-        store.remember_host(HOST, LATER)
-    await comes_back(store)
-
-
-def _make_read_only(connection: sqlite3.Connection) -> None:
-    connection.execute("PRAGMA query_only = ON")
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX's")
-async def test_read_only_file_and_directory(path: Path) -> None:
-    """As the file system has it. Root is kept by no mode, and so tries it as nobody."""
-    file_mode, directory_mode = 0o400, 0o500
-    is_root = os.geteuid() == 0
-    parents = [parent for parent in path.parents if parent.stat().st_mode & 0o005 != 0o005]
-    before = {parent: parent.stat().st_mode for parent in parents}
-    if is_root:
-        # Down to the file's directory, nobody has to find his way.
-        for parent in parents[1:]:
-            parent.chmod(0o755)
-        for one in (path, path.parent):
-            os.chown(one, 65534, 65534)
-    path.chmod(file_mode)
-    path.parent.chmod(directory_mode)
-    if is_root:
-        os.seteuid(65534)
-    store = SQLiteStore(path, clock=HandClock())
-    try:
-        with pytest.raises(StoreError, match=r"cache\.db: .*(cannot be written|cannot be opened)"):
-            await store.save_record(RECORD)
-        with pytest.raises(StoreError, match=r"cache\.db: .*(cannot be written|cannot be opened)"):
-            store.remember_host(HOST, LATER)
-        path.parent.chmod(0o700)
-        path.chmod(0o600)
-        await comes_back(store)
-        await store.aclose()
-    finally:
-        if is_root:
-            os.seteuid(0)
-        for parent, mode in before.items():
-            parent.chmod(mode & 0o7777)
-
-
-async def test_garbage(path: Path) -> None:
-    """No database at all; once it is out of the way, a new file is begun."""
-    path.write_bytes(b"garbage " * 1000)
-    store = SQLiteStore(path, clock=HandClock())
-    await refuses(store, r"it is no SQLite database \(file is not a database\); name another file, or delete")
-    assert path.read_bytes() == b"garbage " * 1000, "nothing of it was touched"
-    path.unlink()
-    await comes_back(store)
-    await store.aclose()
+    await works(store)
 
 
 async def test_damage(path: Path) -> None:
     """A database whose pages are not what they should be."""
-    for number in range(40):
-        change(
-            path, f"INSERT INTO hosts VALUES (hex(randomblob(2000)) || {number}, 1, 1, 1, 0, 0, 0, 0, 0, 1)"
-        )
-    octets = bytearray(path.read_bytes())
-    # All but the first page, which makes it a database, and the schema in it.
-    octets[4096:] = os.urandom(len(octets) - 4096)
-    path.write_bytes(octets)
-    store = SQLiteStore(path, clock=HandClock())
-    await refuses(store, r"it is damaged \(database disk image is malformed\); delete it, and all will be")
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * (path.stat().st_size - 4096))
+    with pytest.raises(StoreError, match=r"it is damaged \(.*\); delete it"):
+        async with SQLiteStore(path) as store:
+            await store.load_host(HOST)
     path.unlink()
-    await comes_back(store)
-    await store.aclose()
+    async with SQLiteStore(path, clock=HandClock()) as store:
+        await works(store)
 
 
-async def test_newer_schema(path: Path) -> None:
-    """What a newer robotgate wrote is not touched, and does no harm."""
-    newer = len(_schema.MIGRATIONS) + 1
-    change(path, f"PRAGMA user_version = {newer}")
-    octets = path.read_bytes()
-    store = SQLiteStore(path, clock=HandClock())
-    await refuses(
-        store, rf"newer robotgate \(version {newer} of its tables; .*\); upgrade robotgate, or name"
-    )
-    assert path.read_bytes() == octets
-    change(path, f"PRAGMA user_version = {newer - 1}")
-    await comes_back(store)
-    await store.aclose()
+async def test_newer_tables(path: Path) -> None:
+    """What a newer robotgate wrote is not touched."""
+    change(path, "PRAGMA user_version = 7")
+    before = path.read_bytes()
+    await refused(path, r"it was written by a newer robotgate \(version 7 .* known is 2\); upgrade robotgate")
+    assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    "statement", ["CREATE TABLE hosts (name)", "PRAGMA user_version = 1", "PRAGMA application_id = 7"]
-)
-async def test_database_of_another_program(tmp_path: Path, statement: str) -> None:
-    """Whether it says whose it is or not, it is left as it is, to its journal mode."""
-    path = tmp_path / "other.db"
-    change(path, statement)
-    change(
-        path,
-        "PRAGMA application_id = 7" if "7" in statement else statement.replace("TABLE hosts", "TABLE more"),
-    )
-    octets = path.read_bytes()
-    path.chmod(0o600)
+async def refused(path: Path, cause: str) -> None:
+    """The store is not opened, says why, and has nothing to lose when it is closed."""
     store = SQLiteStore(path)
-    with pytest.raises(StoreError, match=r"other\.db: it is another program's database; name another file"):
+    with pytest.raises(StoreError, match=cause) as raised:
         await store.open()
-    with pytest.raises(StoreError, match="another program's database"):
-        await store.aclose()
-    assert path.read_bytes() == octets
-    assert [entry.name for entry in tmp_path.iterdir()] == ["other.db"]
+    assert str(path) in str(raised.value)
+    await store.aclose()
+
+
+def look(path: Path) -> dict[str, tuple[int, float, bytes]]:
+    """All that a refused file could be changed in, and what lies beside it."""
+    return {
+        entry.name: (
+            entry.stat().st_mode,
+            entry.stat().st_mtime,
+            entry.read_bytes() if entry.is_file() else b"",
+        )
+        for entry in path.parent.iterdir()
+    }
+
+
+@posix
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ["CREATE TABLE notes (text)"],
+        ["PRAGMA application_id = 77", "CREATE TABLE notes (text)"],
+        ["PRAGMA journal_mode = WAL", "CREATE TABLE notes (text)"],
+        ["PRAGMA user_version = 2"],
+    ],
+)
+async def test_refused_database_of_another_program_is_left_as_it_is(
+    tmp_path: Path, statements: list[str]
+) -> None:
+    """Whether it says whose it is or not: to its mode, its journal, and its last byte."""
+    path = tmp_path / "site.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as theirs:
+        for statement in statements:
+            theirs.execute(statement).fetchall()
+        path.chmod(0o644)
+        before = look(path)
+        await refused(path, "it is another program's database; name another file")
+        assert look(path) == before
+    path.chmod(0o644)
+    before = look(path)
+    await refused(path, "it is another program's database; name another file")
+    assert look(path) == before
+
+
+@posix
+@pytest.mark.parametrize("content", [b"name,price\napple,1\n", b"\0" * 5000, b"SQLite format 3\0 or so"])
+async def test_refused_file_of_another_kind_is_left_as_it_is(tmp_path: Path, content: bytes) -> None:
+    """It is no database at all; once it is out of the way, a new file is begun."""
+    path = tmp_path / "prices.csv"
+    path.write_bytes(content)
+    path.chmod(0o644)
+    before = look(path)
+    await refused(path, "it is no SQLite database; name another file, or delete this one")
+    assert look(path) == before
+    path.unlink()
+    async with SQLiteStore(path, clock=HandClock()) as store:
+        await works(store)
+
+
+@posix
+async def test_refuses_what_is_no_plain_file(tmp_path: Path) -> None:
+    """By what it is: a directory, a pipe, whose opening would never end, a socket, a device."""
+    (tmp_path / "directory").mkdir()
+    await refused(tmp_path / "directory", "directory is a directory; name a file in it")
+    os.mkfifo(tmp_path / "pipe")
+    await refused(tmp_path / "pipe", "pipe is a named pipe; name another file")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "socket"))
+        await refused(tmp_path / "socket", "socket is a socket; name another file")
+    await refused(Path("/dev/null"), "null is a device; name another file")
+    assert stat.S_IMODE(Path("/dev/null").stat().st_mode) == 0o666
+
+
+@posix
+async def test_refuses_a_symbolic_link(tmp_path: Path) -> None:
+    """Whether or not it leads anywhere; what it leads to stays as it was."""
+    elsewhere = tmp_path / "elsewhere"
+    path = tmp_path / "cache.db"
+    path.symlink_to(elsewhere)
+    await refused(path, r"cache\.db is a symbolic link; name the file itself")
+    assert not elsewhere.exists()
+    elsewhere.touch()
+    await refused(path, r"cache\.db is a symbolic link; name the file itself")
+    assert elsewhere.stat().st_size == 0
+
+
+@posix
+@pytest.mark.parametrize("suffix", ["-wal", "-shm", "-journal"])
+async def test_refuses_a_symbolic_link_beside(path: Path, suffix: str) -> None:
+    """SQLite would write through it, or take it for the log of a crash."""
+    elsewhere = path.with_name("elsewhere")
+    elsewhere.write_bytes(b"precious")
+    path.with_name(f"cache.db{suffix}").symlink_to(elsewhere)
+    await refused(path, rf"cache\.db{suffix} is a symbolic link")
+    assert elsewhere.read_bytes() == b"precious"
+
+
+@posix
+async def test_refuses_a_file_of_another_user(tmp_path: Path) -> None:
+    """He could have written anything there. The test's own file is given away, or one of root's is named."""
+    path = tmp_path / "cache.db"
+    if os.geteuid() == 0:
+        path.touch()
+        os.chown(path, NOBODY, NOBODY)
+    else:
+        path = Path("/etc/passwd")
+    await refused(path, f"{path.name} belongs to another user")
+
+
+@posix
+async def test_refuses_a_directory_where_everybody_may_exchange_files(tmp_path: Path) -> None:
+    """Unless it is sticky, as /tmp is, or of a group: under a umask of 002 every directory is one."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    await refused(shared / "cache.db", f"everybody may exchange files in {shared}; .* run chmod o-w")
+    assert list(shared.iterdir()) == []
+    for mode in (0o1777, 0o775):
+        shared.chmod(mode)
+        async with SQLiteStore(shared / "cache.db"):
+            assert stat.S_IMODE((shared / "cache.db").stat().st_mode) == 0o600
+
+
+async def test_makes_one_directory_but_no_path(tmp_path: Path) -> None:
+    """A whole path that is missing is rather a mistake, or a disk that is not there; a file is no directory."""
+    await refused(tmp_path / "no" / "such" / "cache.db", "see that its directory exists")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").write_bytes(b"precious")
+    await refused(tmp_path / "file" / "cache.db", "is no directory")
+    assert (tmp_path / "file").read_bytes() == b"precious"
+
+
+@posix
+async def test_is_private_under_any_umask(tmp_path: Path) -> None:
+    """The file, all that SQLite puts beside it, and the directory that is made for it, also where it was loose."""
+    directory = tmp_path / "robotgate"
+    before = os.umask(0)
+    try:
+        async with SQLiteStore(directory / "cache.db") as store:
+            await store.save_record(RECORD)
+            assert {entry.stat().st_mode & 0o777 for entry in directory.iterdir()} == {0o600}
+            assert len(list(directory.iterdir())) == 3
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    (directory / "cache.db").chmod(0o666)
+    (tmp_path / "empty.db").touch(0o666)
+    for path in (directory / "cache.db", tmp_path / "empty.db"):
+        async with SQLiteStore(path):
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+async def test_stays_where_it_was_when_it_was_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A relative name means what it meant when it was given."""
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    store = SQLiteStore("cache.db")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    async with store:
+        assert (tmp_path / "cache.db").exists()
+
+
+async def test_many_make_the_same_file_at_the_same_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One makes it ours while others look whose it is, who must not take it for another program's."""
+    monkeypatch.setattr(database, "BUSY_TIMEOUT", 5.0)
+    for number in range(5):
+        stores = [SQLiteStore(tmp_path / f"{number}.db") for _ in range(4)]
+        await asyncio.gather(*(store.open() for store in stores))
+        for store in stores:
+            await store.aclose()
 
 
 async def test_deleted_while_open(store: SQLiteStore) -> None:
-    """SQLite would write on into a file without a name: a new one is made, and gets all that is in memory.
-
-    What only the old one knew may be anything, so that every host counts as visited.
+    """SQLite would write on into a file without a name: a new one is made. Hosts that are held go on, and what the lost
+    file knew of others counts as visits.
     """
-    assert await store.load_host(HOST) == STATE
-    store.remember_host("quiet.example", HostState(visits=5))
-    await store._behind.settle()
-    for file in store.path.parent.iterdir():
-        file.unlink()
-    with pytest.raises(
-        StoreError, match="the file has vanished, or another has taken its place; see that its"
-    ):
-        await store.save_record(RECORD)
-    with pytest.raises(StoreError, match="the file has vanished"):
-        store.remember_host(HOST, LATER)
-    await comes_back(store)
-    assert rows(store.path, "SELECT visits FROM hosts WHERE pace_key = 'quiet.example'") == [(5,)]
-    unknown = await store.load_host("unknown.example")
-    assert is_visited_soon_after(NOW, unknown)
-    assert store.recall_host("other.example") == unknown
+    session = await store.session()
+    grant = await session.obtain("held.example")
+    for suffix in ("", "-wal", "-shm"):
+        store.path.with_name(f"cache.db{suffix}").unlink()
+    state = await store.load_host("unknown.example")
+    assert state == HostState(last_visit_at=NOW)
+    await session.obtain("other.example")
+    assert grant.lease.is_valid()
+    assert rows(store.path, "SELECT key FROM grants ORDER BY key") == [("held.example",), ("other.example",)]
+    await session.aclose()
+
+
+async def test_replaced_by_another_file_of_ours(store: SQLiteStore, tmp_path: Path) -> None:
+    """A backup that is put back knows less: what it does not know is taken with care."""
+    other = tmp_path / "backup.db"
+    async with SQLiteStore(other, clock=HandClock()) as backup:
+        await backup.save_hosts({HOST: HostState(visits=1)})
+    other.replace(store.path)
+    assert await store.load_host(HOST) == HostState(visits=1, last_visit_at=NOW)
+    assert await store.load_host("unknown.example") == HostState(last_visit_at=NOW)
 
 
 async def test_directory_vanished_while_open(store: SQLiteStore) -> None:
     """It is not made again: a disk that is gone is not replaced by a directory of the same name."""
-    away = store.path.parent.with_name("away")
-    store.path.parent.rename(away)
-    await refuses(
-        store, r"the file has vanished|it cannot be opened \(No such file or directory\); see that its dir"
-    )
-    await until(lambda: "No such file" in str(store._behind.lost))
+    away = store.path.parent.rename(store.path.parent.with_name("away"))
+    await refuses(store, "see that its directory exists")
     assert not store.path.parent.exists()
     away.rename(store.path.parent)
-    await comes_back(store)
+    await works(store)
 
 
-async def test_directory_replaced_by_a_file(store: SQLiteStore) -> None:
-    """A name that leads nowhere any more is as good as gone."""
-    away = store.path.parent.with_name("away")
-    store.path.parent.rename(away)
-    store.path.parent.write_bytes(b"")
-    await refuses(store, r"the file has vanished|is no directory")
-    store.path.parent.unlink()
-    away.rename(store.path.parent)
-    await comes_back(store)
+# What sessions make of it.
 
 
-async def test_replaced_by_another_file_of_ours(store: SQLiteStore) -> None:
-    """A backup that is put back knows less: what is in memory is written there, and the rest is taken with care."""
-    assert await store.load_host(HOST) == STATE
-    backup = store.path.with_name("backup.db")
-    other = SQLiteStore(backup, clock=HandClock())
-    other.remember_host("other.example", HostState(visits=7))
-    await other.aclose()
-    for file in store.path.parent.glob("cache.db*"):
-        file.unlink()
-    backup.rename(store.path)
-    with pytest.raises(StoreError, match="another has taken its place"):
-        await store.load_host("other.example")
-    store._behind.memory.remember(HOST, LATER)
-    await comes_back(store)
-    other_state = await store.load_host("other.example")
-    assert other_state is not None
-    assert other_state.visits == 7
-    assert is_visited_soon_after(NOW, replace(other_state, visits=0))
-
-
-async def test_goes_on_in_memory(
-    carefree: SQLiteStore, clock: HandClock, caplog: pytest.LogCaptureFixture
-) -> None:
-    """One warning; then memory serves, hosts that cannot be looked up count as visited just now, and nobody is unpaced.
-
-    Once the file is back, both know what either knew.
-    """
-    store = carefree
-    caplog.set_level(logging.INFO, "robotgate.stores")
-    other = Origin("http", "other.example", 80)
+async def test_question_that_comes_while_the_file_fails_is_answered(store: SQLiteStore) -> None:
+    """Before, during and after: every task that asks for a host is told of the error, or has it."""
+    session = await store.session()
+    asking = [asyncio.create_task(session.obtain("first.example"))]
     with locked(store.path):
-        clock.at = NOW + 10
-        # Reading alone would go on beside another's lock; but what is read could not be kept up.
-        await store.save_record(RECORD)
-        assert await store.load_host("unknown.example") == HostState(last_visit_at=NOW + 10)
-        clock.at = NOW + 20
-        # The file knows of a block; nobody can see it now, but a visit is assumed.
-        assert await store.load_host(HOST) == HostState(last_visit_at=NOW + 10)
-        assert store.recall_host("never.example") == HostState(last_visit_at=NOW + 10)
-        assert await store.load_record(ORIGIN) == RECORD
-        assert await store.load_record(other) is None
-        await store.save_record(replace(RECORD, origin=other))
-        assert await store.load_record(other) is not None
-        store.remember_host(HOST, HostState(last_visit_at=NOW + 21, visits=1))
-        store.remember_host("new.example", HostState(visits=1))
-        assert await store.load_host("new.example") == HostState(visits=1)
-        with pytest.raises(StoreError, match="locked"):
-            # Half a list would look like a whole one.
-            await anext(store.hosts())
-    assert [entry.levelname for entry in caplog.records] == ["WARNING"]
-    assert "another program keeps it locked" in caplog.text
-    await until(lambda: store._behind.lost is None)
-    assert "the file can be written again" in caplog.text
-    both = replace(STATE, last_visit_at=NOW + 21)
-    assert store.recall_host(HOST) == both, "the block is known again"
-    assert await store.load_host("never.example") is None
-    await store.aclose()
-    again = SQLiteStore(store.path, clock=HandClock(NOW + 30))
-    assert await again.load_host(HOST) == both
-    assert await again.load_host("new.example") == HostState(visits=1)
-    assert await again.load_record(ORIGIN) == RECORD
-    assert await again.load_record(other) is not None
-    await again.aclose()
+        for number in range(20):
+            asking.append(asyncio.create_task(session.obtain(f"{number}.example")))
+            await asyncio.sleep(0.005)
+        async with asyncio.timeout(5):
+            results = await asyncio.gather(*asking, return_exceptions=True)
+        assert sum(isinstance(result, StoreError) for result in results) >= 20
+        assert isinstance((await session.news())[0], Lost)
+    async with asyncio.timeout(5):
+        assert await session.news() == [Recovered()]
+        grants = await asyncio.gather(*(session.obtain(f"{number}.example") for number in range(20)))
+    assert all(grant.lease.is_valid() for grant in grants)
+    await session.aclose()
 
 
-async def test_same_fault_warns_once(
-    carefree: SQLiteStore, clock: HandClock, caplog: pytest.LogCaptureFixture
+async def test_one_failed_beat_does_not_end_all_further_ones(
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file that fails now and then fills no log; after ten minutes it is said again."""
-    for times in (1, 1, 1, 2):
-        with locked(carefree.path):
-            await carefree.save_record(RECORD)
-        assert [entry.levelname for entry in caplog.records] == ["WARNING"] * times
-        await until(lambda: carefree._behind.lost is None)
-        clock.at += 250
+    """A file that is locked for a beat, as by a backup: the session goes on beating, and keeps its hosts, though
+    no task asks anything of the store.
+    """
+    monkeypatch.setattr(grants, "BEAT", 0.05)
+    monkeypatch.setattr(database, "BUSY_TIMEOUT", 0.1)
+    async with SQLiteStore(path) as store, SQLiteStore(path) as other:
+        session, neighbour = await store.session(), await other.session()
+        grant = await session.obtain("long.example")
+        with locked(path):
+            await asyncio.sleep(0.3)
+        ((before,),) = rows(path, f"SELECT seen_at FROM sessions WHERE id = '{session.member.session}'")
+        assert isinstance(before, float)
+        await until(
+            lambda: (
+                rows(
+                    path,
+                    f"SELECT seen_at > {before + 0.2} FROM sessions WHERE id = '{session.member.session}'",
+                )
+                == [(1,)]
+            )
+        )
+        assert grant.lease.is_valid()
+        await until(lambda: other._lost is None)
+        waiter = asyncio.create_task(neighbour.obtain("long.example"))
+        await asyncio.sleep(0.2)
+        assert not waiter.done()
+        session.leave("long.example", None)
+        async with asyncio.timeout(5):
+            await waiter
+        await session.aclose()
+        await neighbour.aclose()
 
 
-async def test_memory_alone_is_bounded_too(carefree: SQLiteStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a file, hosts that nobody waits for any more go, and so do the oldest records."""
-    carefree._behind.memory.max_hosts = 50
-    monkeypatch.setattr(_write_behind, "MAX_LOST_RECORDS", 5)
-    with locked(carefree.path):
-        await carefree.load_host("unknown.example")
-        for number in range(500):
-            carefree.remember_host(f"{number}.example", HostState(visits=1))
-            await carefree.load_host(f"guessed{number}.example")
-            await carefree.save_record(replace(RECORD, origin=Origin("http", f"{number}.example", 80)))
-        carefree.remember_host(HOST, STATE)
-        memory = carefree._behind.memory
-        await until(lambda: len(memory.states) <= 50)
-        assert len(memory.pending) <= 50
-        assert len(memory.guessed) <= 50
-        assert len(carefree._behind.records) <= 5
-        assert carefree.recall_host(HOST) == STATE, "its wait is unserved"
+class Machine:
+    """The clock of leases, which is set forward as when the machine was suspended, or the processes did not run."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.slept = 0.0
+        uptime = file_clock.uptime
+        monkeypatch.setattr(file_clock, "uptime", lambda: uptime() + self.slept)
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """That of all stores of a test."""
+    return Machine(monkeypatch)
+
+
+async def test_session_that_was_not_heard_of_loses_its_hosts(path: Path, machine: Machine) -> None:
+    """A loop that stood still for longer than the lease starts nothing under its old grants; its hosts count as visited
+    when its session ended, and it gets them again in its turn.
+    """
+    async with SQLiteStore(path, clock=HandClock()) as store, SQLiteStore(path, clock=HandClock()) as other:
+        session, neighbour = await store.session(), await other.session()
+        grant = await session.obtain("a.example")
+        assert grant.lease.is_valid()
+        session._task.cancel()  # type: ignore[union-attr]
+        machine.slept += 12
+        await neighbour.obtain("b.example")
+        assert grant.lease.is_valid()
+        machine.slept += 5
+        assert not grant.lease.is_valid()
+        machine.slept += 4
+        async with asyncio.timeout(5):
+            granted = await neighbour.obtain("a.example")
+        assert granted.state is not None
+        assert granted.state.last_visit_at == pytest.approx(NOW - 1.0, abs=0.9)
+        session._task = asyncio.create_task(session._run())
+        again = asyncio.create_task(session.obtain("a.example"))
+        await asyncio.sleep(0.1)
+        assert not again.done()
+        neighbour.leave("a.example", HostState(last_visit_at=NOW + 21))
+        async with asyncio.timeout(5):
+            assert (await again).state == HostState(last_visit_at=NOW + 21)
+        assert not grant.lease.is_valid()
+        await session.aclose()
+        await neighbour.aclose()
+
+
+async def test_session_that_slept_keeps_hosts_that_nobody_took(path: Path, machine: Machine) -> None:
+    """Its old grants hold again once the file has said so, and not before."""
+    async with SQLiteStore(path) as store:
+        session = await store.session()
+        grant = await session.obtain("a.example")
+        machine.slept += 17
+        assert not grant.lease.is_valid()
+        async with asyncio.timeout(5):
+            await session.obtain("a.example")
+        assert grant.lease.is_valid()
+        await session.aclose()
+
+
+async def test_blocks_that_cannot_be_told_are_told_later(path: Path) -> None:
+    """What was said last holds."""
+    async with SQLiteStore(path) as store, SQLiteStore(path) as other:
+        session, neighbour = await store.session(), await other.session()
+        with locked(path):
+            session.publish_block("a.example", NOW)
+            await asyncio.sleep(0.05)
+            session.publish_block("a.example", SystemClock().now() + 3600)
+        heard: list[object] = []
+        async with asyncio.timeout(5):
+            while not any(isinstance(news, OperatorBlock) and news.until_at > NOW for news in heard):
+                heard += await neighbour.news()
+        await session.aclose()
+        await neighbour.aclose()
+
+
+# Memory alone.
+
+
+async def test_goes_on_in_memory(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """One warning; then memory serves, and hosts that cannot be looked up count as visited just now. When the file is
+    back it gets all that was said meanwhile.
+    """
+    async with SQLiteStore(path, when_lost=WhenLost.MEMORY, clock=HandClock()) as store:
+        session = await store.session()
+        held = await session.obtain(HOST)
+        with caplog.at_level(logging.INFO), locked(path):
+            grant = await asyncio.wait_for(session.obtain("unknown.example"), 5)
+            assert grant.lease.is_valid()
+            assert grant.state == HostState(last_visit_at=NOW)
+            assert held.lease.is_valid()
+            await store.save_hosts({HOST: LATER, "unknown.example": HostState(visits=1)})
+            await store.save_record(replace(RECORD, body=b"meanwhile"))
+            assert await store.load_host(HOST) == LATER
+            session.leave("unknown.example", HostState(visits=2))
+            assert (await session.obtain("unknown.example")).state == HostState(visits=1, last_visit_at=NOW)
+            assert [record.levelname for record in caplog.records] == ["WARNING"]
+            assert "another program keeps it locked" in caplog.text
+            assert "On with memory alone until it can be used again" in caplog.text
+        await until(lambda: not grant.lease.is_valid())
+        regained = await asyncio.wait_for(session.obtain("unknown.example"), 5)
+        assert regained.state is not None
+        assert regained.state.visits == 2
+        assert await store.load_host(HOST) == LATER
+        assert rows(path, f"SELECT visits FROM hosts WHERE pace_key = '{HOST}'") == [(42,)]
+        record = await store.load_record(ORIGIN)
+        assert record is not None
+        assert record.body == b"meanwhile"
+        await session.aclose()
+
+
+async def test_with_neighbours_memory_is_not_enough(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Hosts that another process may hold wait until the file can be used; hosts that are held go on."""
+    async with (
+        SQLiteStore(path, when_lost=WhenLost.MEMORY) as store,
+        SQLiteStore(path, when_lost=WhenLost.MEMORY) as other,
+    ):
+        session, neighbour = await store.session(), await other.session()
+        held, _ = await session.obtain("a.example"), await neighbour.obtain("b.example")
+        await session.obtain("c.example")
+        with locked(path):
+            waiter = asyncio.create_task(session.obtain("d.example"))
+            assert isinstance((await session.news())[0], Lost)
+            await asyncio.sleep(0.1)
+            assert not waiter.done()
+            assert held.lease.is_valid()
+        assert (await asyncio.wait_for(waiter, 5)).lease.is_valid()
+        assert "Hosts that others may hold wait until it can be used again" in caplog.text
+        await session.aclose()
+        await neighbour.aclose()
 
 
 async def test_file_that_never_was(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """In memory mode a file that cannot even be opened is lost from the beginning, and closing tells of it."""
-    caplog.set_level("INFO")
-    path = tmp_path / "cache.db"
-    path.write_bytes(b"garbage " * 1000)
-    store = SQLiteStore(path, when_lost=WhenLost.MEMORY, clock=HandClock())
-    await store.open()
-    assert await store.load_host(HOST) == HostState(last_visit_at=NOW)
-    store.remember_host(HOST, STATE)
-    await store.aclose()
-    assert [entry.levelname for entry in caplog.records] == ["WARNING", "INFO"]
-    assert "memory alone until it can be used again" in caplog.text
-    assert "What was learnt since is lost" in caplog.text
+    (tmp_path / "file").touch()
+    async with SQLiteStore(tmp_path / "file" / "cache.db", when_lost=WhenLost.MEMORY) as store:
+        session = await store.session()
+        assert (await session.obtain(HOST)).lease.is_valid()
+        for number in range(300):
+            await store.save_record(replace(RECORD, origin=Origin("http", f"{number}.example", 80)))
+        assert await store.load_record(Origin("http", "299.example", 80)) is not None
+        assert await store.load_record(Origin("http", "0.example", 80)) is None, "records are bounded"
+        await session.aclose()
+    assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
+    assert "What was learnt since is lost" in caplog.records[-1].message
 
 
-async def test_closing_a_lost_store_says_so(store: SQLiteStore) -> None:
-    """What could not be written is an error once; and the next who opens the file takes care."""
-    with locked(store.path):
-        store.remember_host(HOST, LATER)
-        with pytest.raises(StoreError, match="another program keeps it locked"):
-            await store.aclose()
-        await store.aclose()
-    again = SQLiteStore(store.path, clock=HandClock(NOW + 30))
-    assert is_visited_soon_after(NOW + 30, await again.load_host("unknown.example"))
-    known = await again.load_host(HOST)
-    assert known is not None
-    assert replace(known, last_visit_at=STATE.last_visit_at) == STATE
-    assert is_visited_soon_after(NOW + 30, HostState(last_visit_at=known.last_visit_at))
-    await again.aclose()
+async def test_same_fault_warns_once(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A file that fails now and then fills no log; after ten minutes it is said again."""
+    clock = HandClock()
+    async with SQLiteStore(path, when_lost=WhenLost.MEMORY, clock=clock) as store:
+        for wait in (0.0, 1.0, 598.0, 2.0):
+            clock.at += wait
+            with locked(path):
+                await store.save_hosts({HOST: STATE})
+            await store.prune(now=NOW)
+    assert [record.levelname for record in caplog.records if record.levelno >= logging.WARNING] == [
+        "WARNING"
+    ] * 2
 
 
-async def test_whoever_waits_is_told(store: SQLiteStore) -> None:
-    """However many wait for the file when it is lost, all of them hear of it, once."""
-    away = store.path.with_name("away.db")
-    store.path.rename(away)
-    store.path.mkdir()
-    asking = [asyncio.create_task(store.load_host(f"{number % 10}.example")) for number in range(50)]
-    saving = [
-        asyncio.create_task(
-            store.save_record(replace(RECORD, origin=Origin("http", f"{number}.example", 80)))
-        )
-        for number in range(50)
-    ]
-    answers = await asyncio.gather(*asking, *saving, return_exceptions=True)
-    assert {type(answer) for answer in answers} == {StoreError}
-    store.path.rmdir()
-    away.rename(store.path)
-    await until(lambda: store._behind.lost is None)
-
-
-async def test_batch_that_failed_is_written_later(store: SQLiteStore) -> None:
-    """What was on its way to the file when it was lost is not lost with it; what was said since is newer."""
-    with locked(store.path):
-        store.remember_host(HOST, replace(LATER, visits=41))
-        store.remember_host("other.example", HostState(visits=9))
-        await until(lambda: store._behind._writing is not None)
-        store.remember_host(HOST, LATER)
-        await until(lambda: store._behind.lost is not None)
-    await comes_back(store)
-    assert rows(store.path, "SELECT visits FROM hosts WHERE pace_key = 'other.example'") == [(9,)]
-
-
-async def test_closing_writes_what_just_failed(store: SQLiteStore) -> None:
-    """Nobody knows yet that the batch before the last will fail: the last has all of it once more."""
-    with closing(sqlite3.connect(store.path, isolation_level=None, check_same_thread=False)) as other:
-
-        def unlock() -> None:
-            other.execute("ROLLBACK")
-
-        other.execute("BEGIN EXCLUSIVE")
-        store.remember_host(HOST, LATER)
-        store._behind.flush()
-        # On the thread, after that batch and before the last.
-        store._database._jobs.put(unlock)
-        await store.aclose()
-    assert rows(store.path, "SELECT visits FROM hosts") == [(42,)]
-    assert rows(store.path, "SELECT * FROM processes") == []
-
-
-@pytest.mark.parametrize("when_lost", WhenLost)
-async def test_whoever_waits_for_the_next_batch_is_told_too(
-    path: Path, monkeypatch: pytest.MonkeyPatch, when_lost: WhenLost
-) -> None:
-    """Not only once the file is tried again."""
-    store = SQLiteStore(path, clock=HandClock(), when_lost=when_lost)
-    await store.open()
-    monkeypatch.setattr(_write_behind, "RETRY_DELAY", 3600.0)
+async def test_closing_a_file_that_is_lost_says_so(path: Path) -> None:
+    """A session that could not leave is an error; the next process that opens the file takes care."""
+    store = SQLiteStore(path)
+    session = await store.session()
+    await session.obtain(HOST)
     with locked(path):
-        first = asyncio.create_task(store.save_record(RECORD))
-        await until(lambda: store._behind._writing is not None)
-        second = asyncio.create_task(store.save_record(replace(RECORD, origin=Origin("http", HOST, 80))))
-        async with asyncio.timeout(5):
-            outcomes = await asyncio.gather(first, second, return_exceptions=True)
-    expected = StoreError if when_lost is WhenLost.RAISE else type(None)
-    assert [type(outcome) for outcome in outcomes] == [expected, expected]
-    await store.aclose()
-    assert len(rows(path, "SELECT * FROM records")) >= 1
+        with pytest.raises(StoreError, match="another program keeps it locked"):
+            await session.aclose()
+        await store.aclose()
+    async with SQLiteStore(path) as again:
+        assert rows(path, "SELECT count(*) FROM sessions") == [(1,)]
+        other = await again.session()
+        waiter = asyncio.create_task(other.obtain(HOST))
+        await asyncio.sleep(0.1)
+        assert not waiter.done(), "the process still runs, so its session may"
+        waiter.cancel()
+        await other.aclose()
 
 
-async def test_migrates_or_stays_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A step of a migration that fails leaves the file to the version before; one that works keeps all."""
-    first = _schema.MIGRATIONS
-    monkeypatch.setattr(
-        _schema,
-        "MIGRATIONS",
-        (*first, ("ALTER TABLE hosts ADD COLUMN more REAL", "CREATE TABLE hosts (twice)")),
+# The words.
+
+
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [
+        (errno.ENOENT, "see that its directory exists"),
+        (errno.ENOTDIR, "see that its directory exists"),
+        (errno.ENOSPC, "free some space"),
+        (errno.EROFS, "make the file and its directory writable"),
+        (errno.EACCES, "make the file and its directory writable"),
+        (errno.EPERM, "make the file and its directory writable"),
+        (errno.EMFILE, "let this program open fewer files at once, or more (ulimit -n)"),
+        (errno.EIO, "look at the disk"),
+        (errno.ELOOP, "close other programs that use it, look at the disk, or name another file"),
+    ],
+)
+def test_remedy_for_what_the_system_says(number: int, remedy: str) -> None:
+    """One that helps, for what is usual; one to begin with, for the rest."""
+    error = explained(Path("cache.db"), OSError(number, os.strerror(number)))
+    assert str(error) == f"cache.db: it cannot be opened ({os.strerror(number)}); {remedy}"
+
+
+def test_remedy_for_what_was_not_foreseen() -> None:
+    """There is something to try all the same."""
+    with (
+        closing(sqlite3.connect(":memory:")) as connection,
+        pytest.raises(sqlite3.OperationalError) as caught,
+    ):
+        connection.execute("SELECT missing")
+    assert str(explained(Path("cache.db"), caught.value)) == (
+        "cache.db: SQLite failed (no such column: missing); "
+        "close other programs that use it, look at the disk, or name another file"
     )
-    broken = SQLiteStore(path, clock=HandClock())
-    with pytest.raises(StoreError, match="table hosts already exists"):
-        await broken.open()
-    with pytest.raises(StoreError, match="table hosts already exists"):
-        await broken.aclose()
-    assert rows(path, "PRAGMA user_version") == [(len(first),)]
-    monkeypatch.setattr(_schema, "MIGRATIONS", (*first, ("CREATE TABLE more (name)",)))
-    store = SQLiteStore(path, clock=HandClock())
-    assert await store.load_host(HOST) == STATE
-    assert await store.load_record(ORIGIN) == RECORD
-    await store.aclose()
-    assert rows(path, "PRAGMA user_version") == [(len(first) + 1,)]
-    assert rows(path, "SELECT * FROM more") == []

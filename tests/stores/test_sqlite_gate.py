@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
+import time
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
 from tests.waiting import until
 
-from robotgate import HostState, HostUnavailableError, RobotGate, SQLiteStore, StoreError, WhenLost
-from robotgate.stores import _database, _write_behind
+from robotgate import HostUnavailableError, RobotGate, SQLiteStore, StoreError, WhenLost
+from robotgate.stores.sqlite import database, grants
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,31 +83,49 @@ async def test_block_outlives_the_process(web: Web, open_gate: OpenGate, tmp_pat
 async def test_crawl_goes_on_once_the_file_is_back(
     web: Web, open_gate: OpenGate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when_lost: WhenLost
 ) -> None:
-    """Nothing is sent that cannot be remembered; or, if so wanted, all is, and paced as ever."""
-    monkeypatch.setattr(_database, "BUSY_TIMEOUT", 0.01)
-    monkeypatch.setattr(_write_behind, "RETRY_DELAY", 0.01)
-    monkeypatch.setattr(_write_behind, "FLUSH_DELAY", 0.01)
+    """Hosts that are held go on at their pace. Others are refused, or paced as ever if memory is enough."""
+    monkeypatch.setattr(database, "BUSY_TIMEOUT", 0.01)
+    monkeypatch.setattr(grants, "RETRY_DELAY", 0.01)
+    web.serve("http://b.example/page", b"")
     store = SQLiteStore(tmp_path / "cache.db", when_lost=when_lost)
     gate = await open_gate(store=store, delay=DELAY)
     await gate.fetch(PAGE)
-    await store._behind.settle()
     with closing(sqlite3.connect(store.path, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
-        store.remember_host("other.example", HostState(visits=1))
-        await until(lambda: store._behind.lost is not None)
         if when_lost is WhenLost.RAISE:
             with pytest.raises(StoreError, match="another program keeps it locked"):
-                await gate.fetch(PAGE)
-            assert web.count(PAGE) == 1
+                await gate.fetch("http://b.example/page")
+            assert web.count("http://b.example/page") == 0
         else:
             await gate.fetch(PAGE)
             await gate.fetch("http://b.example/page")
             await gate.fetch("http://b.example/page")
         other.execute("ROLLBACK")
-    await until(lambda: store._behind.lost is None)
+    await until(lambda: store._lost is None)
     await gate.fetch(PAGE)
     assert web.count(ROBOTS) == 1
     assert min(web.gaps("a.example")) >= DELAY
     assert min(web.gaps("b.example"), default=DELAY) >= DELAY
     await gate.aclose()
     await store.aclose()
+
+
+async def test_gates_of_a_file_agree_on_its_blocks(open_gate: OpenGate, tmp_path: Path) -> None:
+    """What was said last holds at both, though the one that lifts a block has not heard of it."""
+    one, two = [await open_gate(store=tmp_path / "cache.db") for _ in range(2)]
+    hosts = [f"http://{number}.example/" for number in range(20)]
+    for number in range(len(hosts)):
+        one.block(f"{number}.example")
+        if number % 2:
+            await asyncio.sleep(0.01)
+        two.unblock(f"{number}.example")
+    for teller, hearer in ((one, two), (two, one)):
+        teller.block("last.example", time.time() + (1000 if teller is one else 2000))
+        said = teller.host("http://last.example/").blocked_by_operator_until_at
+        await until(partial(_is_blocked_until, hearer, said))
+    for url in hosts:
+        assert len({gate.host(url).blocked_by_operator_until_at for gate in (one, two)}) == 1, url
+
+
+def _is_blocked_until(gate: RobotGate, until_at: float | None) -> bool:
+    return gate.host("http://last.example/").blocked_by_operator_until_at == pytest.approx(until_at, abs=1.0)

@@ -1,17 +1,41 @@
-"""Where records and host state live."""
+"""Where records and host states live."""
 
-from typing import TYPE_CHECKING
-
-from robotgate._later import imported_later
+from robotgate.stores.base import (
+    Catalogue,
+    Grant,
+    Lease,
+    Lost,
+    News,
+    OperatorBlock,
+    Pruned,
+    Recovered,
+    Session,
+    SharedStore,
+    Store,
+    Wanted,
+)
 from robotgate.stores.memory import MemoryStore
+from robotgate.stores.option import OwnStore, StoreOption, given_store, open_store
+from robotgate.stores.sqlite import SQLiteStore, WhenLost
 
-if TYPE_CHECKING:
-    from robotgate.stores._faults import WhenLost
-    from robotgate.stores.sqlite import SQLiteStore
-else:
-    # With them comes SQLite, which a gate that remembers in memory has no use for.
-    __getattr__, __dir__ = imported_later(
-        __name__, {"WhenLost": "robotgate.stores._faults", "SQLiteStore": "robotgate.stores.sqlite"}
-    )
-
-__all__ = ["MemoryStore", "SQLiteStore", "WhenLost"]
+__all__ = [
+    "Catalogue",
+    "Grant",
+    "Lease",
+    "Lost",
+    "MemoryStore",
+    "News",
+    "OperatorBlock",
+    "OwnStore",
+    "Pruned",
+    "Recovered",
+    "SQLiteStore",
+    "Session",
+    "SharedStore",
+    "Store",
+    "StoreOption",
+    "Wanted",
+    "WhenLost",
+    "given_store",
+    "open_store",
+]

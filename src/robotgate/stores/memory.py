@@ -3,48 +3,47 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
-from robotgate._checks import check_whole
-from robotgate._pacing import FORGIVEN_AFTER
-from robotgate._ports import Pruned
-from robotgate.stores._lease import Lease
-from robotgate.stores._managed import Managed
+from robotgate.errors import StoreError
+from robotgate.options import MAX_HOSTS, check_whole
+from robotgate.pace.state import is_served, merged
+from robotgate.stores.base import Grant, Managed, OperatorBlock, Pruned
+from robotgate.stores.grants import Grants, Leave, Member
+from robotgate.stores.session import GrantSession
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from contextlib import AbstractAsyncContextManager
+    from collections.abc import AsyncIterator, Mapping
 
-    from robotgate._access import RobotsRecord
-    from robotgate._pacing import HostState
-    from robotgate._urls import Origin
-    from robotgate.stores._lease import Lock
+    from robotgate.pace.state import HostState
+    from robotgate.sites.record import RobotsRecord
+    from robotgate.stores.grants import Hold
+    from robotgate.urls import Origin
 
-MAX_HOSTS: Final = 100_000
 LOOKS: Final = 4
-"""Hosts looked at for each that is remembered while there are too many: those that may not go are passed over."""
+"""Hosts looked at for each that is saved while there are too many: those that must stay are passed over."""
 STRETCH: Final = 1000
-"""Hosts looked at, when all are, before others may run."""
+"""Hosts that `MemoryStore.prune` looks at before other tasks may run."""
 LONGEST_DELAY: Final = 600.0
 """Seconds for which a visit may bind beyond what its state says: what a site asks for is learnt by its first visit,
 and counts from that. A gate refuses longer delays than its `max_delay`, a minute unless told otherwise."""
+_TIME: Final = 0.0
+"""The time by which sessions of one event loop are judged: nothing expires while the loop lives."""
 
 
 class MemoryStore(Managed):
-    """Remembers in dictionaries. Gates of one event loop may share it.
+    """Keeps all in dictionaries. Gates of one event loop may share it.
 
-    They then ask for each robots.txt once between them, heed each other's blocks, and leave the delay between any two
-    starts. A response that is still under way at one gate does not keep the other from starting.
-
-    Beyond `max_hosts` those go first of which nothing was heard for the longest: records, and hosts. No host goes that
-    may not be visited yet, that was visited within the last ten minutes, or whose blocks are not forgiven. What time it
-    is by then, the visits themselves tell.
+    Beyond `max_hosts` those go first of which nothing was saved for the longest: records, and hosts. No host goes that
+    may not be visited yet, that was visited within the last ten minutes, or whose blocks are not forgiven. The saved
+    visits themselves tell what time it is.
 
     What they take is bounded by their number alone: a robots.txt is kept whole, and may have 500 KiB.
 
     Args:
-        max_hosts: how many records are kept, and how many hosts but for those that may not go.
+        max_hosts: how many records are kept, and how many hosts but for those that must stay.
 
     Raises:
         OptionError: `max_hosts` is no whole number from 1 on.
@@ -55,116 +54,207 @@ class MemoryStore(Managed):
         self._max_hosts = max_hosts
         self._records: OrderedDict[Origin, RobotsRecord] = OrderedDict()
         self._hosts: OrderedDict[str, HostState] = OrderedDict()
-        self._leases: dict[Origin, Lock] = {}
+        self._blocks: dict[str, float] = {}
+        self._grants = Grants("memory")
+        self._sessions: dict[str, MemorySession] = {}
+        self._names = itertools.count()
         self._now = 0.0
         """The latest instant at which anything is known to have happened."""
 
     async def load_record(self, origin: Origin) -> RobotsRecord | None:
-        """The origin's record, fresh or not."""
+        """As `Store.load_record`."""
         return self._records.get(origin)
 
     async def save_record(self, record: RobotsRecord) -> None:
-        """Remember a record in place of the origin's earlier one."""
+        """As `Store.save_record`."""
         self._records[record.origin] = record
         self._records.move_to_end(record.origin)
         if len(self._records) > self._max_hosts:
             self._records.popitem(last=False)
 
-    def lease(self, origin: Origin) -> AbstractAsyncContextManager[None]:
-        """The sole right to fetch this origin's robots.txt."""
-        return Lease(self._leases, origin)
-
     async def load_host(self, pace_key: str) -> HostState | None:
-        """The host's state, if it was ever visited."""
+        """As `Store.load_host`."""
         return self._hosts.get(pace_key)
 
-    def recall_host(self, pace_key: str) -> HostState | None:
-        """The host's state, if it was ever visited."""
-        return self._hosts.get(pace_key)
+    async def save_hosts(self, states: Mapping[str, HostState]) -> None:
+        """As `Store.save_hosts`; among several sessions the later instants count."""
+        is_shared = len(self._sessions) > 1
+        for pace_key, state in states.items():
+            known = self._hosts.get(pace_key) if is_shared else None
+            self.keep(pace_key, state if known is None else merged(known, state))
 
-    def remember_host(self, pace_key: str, state: HostState) -> None:
-        """Take in a host's new state."""
-        self._hosts[pace_key] = state
-        self._hosts.move_to_end(pace_key)
-        # These have been; the other instants of a state are yet to come.
-        self._now = max(self._now, state.last_visit_at or 0.0, state.blocked_at)
-        if len(self._hosts) > self._max_hosts:
-            self._let_go_of_hosts(now=self._now, looks=LOOKS)
+    async def session(self) -> MemorySession:
+        """As `SharedStore.session`."""
+        loop = asyncio.get_running_loop()
+        for session in list(self._sessions.values()):
+            if session.loop.is_closed():
+                self.end(session)
+            elif session.loop is not loop:
+                raise StoreError("another event loop uses this MemoryStore; make one for each event loop")
+        session = MemorySession(self, f"{next(self._names)}", loop)
+        self._sessions[session.name] = session
+        self.exchange()
+        session.tell(*(OperatorBlock(pattern, until_at) for pattern, until_at in self._blocks.items()))
+        return session
 
     async def open(self) -> None:
-        """Nothing to reach."""
+        """There is nothing to reach."""
 
     async def aclose(self) -> None:
-        """Nothing to let go of: what is remembered serves the next gate."""
+        """There is nothing to release: what is kept serves the next gate."""
 
     async def records(self) -> AsyncIterator[RobotsRecord]:
-        """All records, by host, then port, then scheme; those that come or go meanwhile may be among them or not."""
+        """As `Catalogue.records`; those that come or go meanwhile may be among them or not."""
         for record in sorted(self._records.values(), key=_place):
             yield record
 
     async def hosts(self) -> AsyncIterator[tuple[str, HostState]]:
-        """All hosts with their states, by pace key; those that come or go meanwhile may be among them or not."""
+        """As `Catalogue.hosts`; those that come or go meanwhile may be among them or not."""
         for pace_key, state in sorted(self._hosts.items(), key=lambda host: host[0]):
             yield pace_key, state
 
     async def origins_of(self, host: str) -> list[Origin]:
-        """The origins of one host of which there is a record, by port and scheme."""
+        """As `Catalogue.origins_of`."""
         found = [origin for origin in self._records if origin.host == host]
         return sorted(found, key=lambda origin: (origin.port, origin.scheme))
 
     async def host(self, pace_key: str) -> HostState | None:
-        """The host's state, if it was ever visited."""
+        """As `Catalogue.host`."""
         return self._hosts.get(pace_key)
 
     async def forget_record(self, origin: Origin) -> bool:
-        """Let go of an origin's record. Returns whether there was one."""
+        """As `Catalogue.forget_record`."""
         return self._records.pop(origin, None) is not None
 
     async def forget_host(self, pace_key: str) -> bool:
-        """Let go of a host's state, its wait unserved or not. Returns whether there was any."""
+        """As `Catalogue.forget_host`."""
         return self._hosts.pop(pace_key, None) is not None
 
     async def prune(self, *, now: float) -> Pruned:
-        """Keep `max_hosts`. Of records there are never more; of hosts, while they might not go."""
+        """As `Catalogue.prune`. Of records there are never more than `max_hosts`; of hosts, while they must stay."""
         before = len(self._hosts)
         gone = 0
         for looked in range(0, before, STRETCH):
-            gone += self._let_go_of_hosts(now=now, looks=min(STRETCH, before - looked))
+            gone += self._evict_hosts(now=now, looks=min(STRETCH, before - looked))
             await asyncio.sleep(0)
         return Pruned(records=0, hosts=gone)
 
-    def _let_go_of_hosts(self, *, now: float, looks: int) -> int:
+    def _evict_hosts(self, *, now: float, looks: int) -> int:
         """Look at so many, the oldest first, as long as there are too many. Returns how many have gone."""
         gone = 0
         for _ in range(looks):
             if len(self._hosts) <= self._max_hosts:
                 break
             pace_key, state = next(iter(self._hosts.items()))
-            if _is_recent(state, now=now):
-                # So are those of which more was heard since.
+            if state.last_visit_at is not None and state.last_visit_at + LONGEST_DELAY > now:
+                # All others were saved later.
                 break
-            if _may_bind(state, now=now):
-                self._hosts.move_to_end(pace_key)
-            else:
+            if is_served(state, now):
                 del self._hosts[pace_key]
                 gone += 1
+            else:
+                self._hosts.move_to_end(pace_key)
         return gone
+
+    def exchange(self) -> None:
+        """Have every session say what it has to say, and hear what there is to hear."""
+        sessions = self._sessions.values()
+        while behind := [session for session in sessions if session.is_behind(self._grants)]:
+            for session in behind:
+                session.exchange(self._grants)
+
+    def state_of(self, key: str) -> HostState | None:
+        """What is kept of a host."""
+        return self._hosts.get(key)
+
+    def keep(self, key: str, state: HostState) -> None:
+        """Keep what the owner of a host says of it."""
+        self._hosts[key] = state
+        self._hosts.move_to_end(key)
+        # These have been; the other instants of a state are yet to come.
+        self._now = max(self._now, state.last_visit_at or 0.0, state.blocked_at)
+        if len(self._hosts) > self._max_hosts:
+            self._evict_hosts(now=self._now, looks=LOOKS)
+
+    def publish(self, block: OperatorBlock, *, by: MemorySession) -> None:
+        """Tell all other sessions of a block."""
+        if block.until_at:
+            self._blocks[block.pattern] = block.until_at
+        else:
+            self._blocks.pop(block.pattern, None)
+        for session in self._sessions.values():
+            if session is not by:
+                session.tell(block)
+
+    def end(self, session: MemorySession) -> None:
+        """Take a session out: its hosts are free."""
+        if self._sessions.pop(session.name, None) is not None:
+            session.exchange(self._grants, is_last=True)
+            self.exchange()
 
     def __repr__(self) -> str:
         return f"<MemoryStore records={len(self._records)} hosts={len(self._hosts)}>"
 
 
+class MemorySession(GrantSession):
+    """One gate of those that share a `MemoryStore`."""
+
+    def __init__(self, store: MemoryStore, name: str, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(Member(name))
+        self.loop = loop
+        self._store = store
+
+        self.name = name
+
+    def poke(self) -> None:
+        """Exchange at once: it takes no time."""
+        self._store.exchange()
+
+    def grant_of(self, key: str, hold: Hold) -> Grant:
+        """As `GrantSession.grant_of`."""
+        return Grant(_MemoryLease(hold), self._store.state_of(key))
+
+    async def confirm(self) -> None:
+        """It is always known."""
+
+    def leave(self, key: str, state: HostState | None) -> None:
+        """As `Session.leave`."""
+        if key in self.member.holds:
+            if state is not None:
+                self._store.keep(key, state)
+            self.member.leave(Leave(key), now=_TIME)
+            self._store.exchange()
+
+    def publish_block(self, pattern: str, until_at: float) -> None:
+        """As `Session.publish_block`."""
+        self.overrule({pattern})
+        self._store.publish(OperatorBlock(pattern, until_at), by=self)
+
+    async def aclose(self) -> None:
+        """As `Session.aclose`."""
+        self._store.end(self)
+
+    def is_behind(self, grants: Grants) -> bool:
+        """Whether it has something to say or to hear."""
+        return self.member.has_to_send or grants.last_item_of(self.name) > self.member.after
+
+    def exchange(self, grants: Grants, *, is_last: bool = False) -> None:
+        """Send a request, and take in the reply."""
+        self.receive(grants.exchange(self.member.request(now=_TIME, is_last=is_last), now=_TIME))
+
+
+class _MemoryLease:
+    """Valid for as long as the host is held: all is in one event loop."""
+
+    __slots__ = ("_hold",)
+
+    def __init__(self, hold: Hold) -> None:
+        self._hold = hold
+
+    def is_valid(self) -> bool:
+        """As `Lease.is_valid`."""
+        return self._hold.is_live
+
+
 def _place(record: RobotsRecord) -> tuple[str, int, str]:
     return record.origin.host, record.origin.port, record.origin.scheme
-
-
-def _is_recent(state: HostState, *, now: float) -> bool:
-    """Whether a site that was just visited may yet ask for a delay that counts from that visit."""
-    return state.last_visit_at is not None and state.last_visit_at + LONGEST_DELAY > now
-
-
-def _may_bind(state: HostState, *, now: float) -> bool:
-    """Whether a visit has to come later, or a block to be longer, for what is remembered here."""
-    if state.next_allowed_at > now or state.blocked_until_at > now:
-        return True
-    return state.failures > 0 and state.blocked_until_at + FORGIVEN_AFTER > now

@@ -1,6 +1,5 @@
-"""The store in a Redis or Valkey server, which a fleet shares."""
+"""The store in a Redis or Valkey server or cluster, which a fleet shares."""
 
-from robotgate.stores.redis._settings import Degraded
-from robotgate.stores.redis._store import RedisStore
+from robotgate.stores.redis.store import RedisStore
 
-__all__ = ["Degraded", "RedisStore"]
+__all__ = ["RedisStore"]

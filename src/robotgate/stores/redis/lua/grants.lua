@@ -1,0 +1,416 @@
+-- Grants of hosts, what is known of hosts, and operator blocks. `robotgate.stores.grants.Grants` is the model of it.
+--
+-- A call is one key and one argument: the prefix of a hash tag's keys, and a JSON array that begins with the operation:
+--   exchange session epoch joined number after leaves withdrawals asks claims is_last
+--     leave: key token age visited_ago not_before_in state      (absent values are false)
+--     -> number epoch joined items paces
+--     item: number key token is_wanted state state_age visited_ago not_before_in
+--     paces: for each ask that has to wait, the seconds between two visits, as far as they are known
+--   save {{key session token visited_ago not_before_in state}...}   -> 1
+--   load {key...}       -> {item...}, with false for a host that is not known
+--   forget key          -> whether it was known
+--   blocks version {{pattern said_ago until_in}...}
+--     -> epoch version {{pattern said_ago until_in}...} of all later versions
+-- ARGV begins with a JSON array of settings: seconds after which a silent session ends, seconds to keep hosts.
+-- Numbers over 2^46 travel as text: JSON has 14 digits here. Seconds are relative, so a late call moves instants later.
+--
+-- Keys of a tag:
+--   epoch               {run, number, lost_until, seen_at}: which memory this is; see `open_tag`
+--   serial              the last number given to a grant, a stay or an item
+--   sessions            sorted set: session -> when it ends
+--   unsettled           set: the sessions that joined soon after a loss; see `settle`
+--   inbox:<session>     hash: key -> number of its item; under '' {joined, number}
+--   keys:<session>      set: the hosts that it holds or waits for
+--   host:<key>          {epoch, owner, token, line, state, saved_at, visited_at, not_before_at, written_at}
+--   blocks              hash: pattern -> {until_at, said_at, version}; under '' the last version
+
+local time = redis.call('TIME')
+local now = time[1] + time[2] / 1e6
+local EXPIRY, KEEP = unpack(cjson.decode(ARGV[1]))
+local MONTH = 31 * 86400 -- seconds to keep what must not expire while it is used
+local DAY = 86400        -- seconds; longer than any wait, and than an older word may be on its way
+local SLICE = 500        -- hosts of an ended session that one call frees
+local SETTLED = 8        -- sessions whose hosts one call grants after a loss
+
+local function info(section, pattern)
+  return string.match(redis.call('INFO', section), pattern)
+end
+-- Another process of the server, or a key that was evicted: memory was lost.
+local run = info('server', 'run_id:(%x+)') .. ':' .. info('stats', 'evicted_keys:(%d+)')
+
+local function whole(number)
+  return string.format('%.0f', number)
+end
+
+local function read(...)
+  local text = redis.pcall(...)
+  if type(text) == 'string' then
+    local is_ours, value = pcall(cmsgpack.unpack, text)
+    return is_ours and type(value) == 'table' and value or nil
+  end
+end
+
+local function write(key, value, seconds)
+  redis.call('SET', key, cmsgpack.pack(value), 'PX', whole(seconds * 1000))
+end
+
+local function keep(seconds, ...)
+  for _, key in ipairs({...}) do
+    redis.call('PEXPIRE', key, whole(seconds * 1000))
+  end
+end
+
+-- Until when hosts may be held that a new epoch knows nothing of. A server that was never flushed, nor a replica, and
+-- has no epoch, has had none since it started.
+local function lost_until(known)
+  local is_flushed = info('commandstats', 'cmdstat_flush') or string.sub(run, -2) ~= ':0'
+  if known or is_flushed or info('replication', 'second_repl_offset:(%-?%d+)') ~= '-1' then
+    return now + EXPIRY
+  end
+  return now - info('server', 'uptime_in_seconds:(%d+)') + EXPIRY
+end
+
+-- A tag's keys, and which memory they are. A new epoch begins where the last one is missing or of another run; and
+-- where its open sessions have been silent for so long that the clock must have been set, or all have died.
+local function open_tag(prefix)
+  local tag = {prefix = prefix, hosts = {}, sessions = prefix .. 'sessions', unsettled = prefix .. 'unsettled'}
+  local epoch, serial = read('GET', prefix .. 'epoch'), prefix .. 'serial'
+  local is_silent = epoch and math.abs(now - epoch[4]) >= EXPIRY and redis.call('ZCARD', tag.sessions) > 0
+  if not epoch or epoch[1] ~= run or is_silent then
+    local number = whole(math.max(now * 1e6, tonumber(redis.call('GET', serial) or 0) + 1))
+    redis.call('SET', serial, number)
+    redis.call('DEL', tag.sessions, tag.unsettled)
+    epoch = {run, number, lost_until(epoch)}
+  end
+  epoch[4] = now
+  write(prefix .. 'epoch', epoch, MONTH)
+  keep(MONTH, serial)
+  tag.epoch, tag.lost_until, tag.is_lost = epoch[2], epoch[3], now < epoch[3]
+  tag.assumed_at = tag.lost_until > now - DAY and tag.lost_until or nil
+  return tag
+end
+
+local function next_number(tag)
+  return whole(redis.call('INCR', tag.prefix .. 'serial'))
+end
+
+local function later(host, visited_at, not_before_at)
+  host.visited_at = visited_at and math.max(visited_at, host.visited_at or 0) or host.visited_at
+  host.not_before_at = not_before_at and math.max(not_before_at, host.not_before_at or 0) or host.not_before_at
+end
+
+local function read_host(tag, key)
+  local host = tag.hosts[key]
+  if host then
+    return host
+  end
+  local name = tag.prefix .. 'host:' .. key
+  host = read('GET', name)
+  if not host or type(host.line) ~= 'table' then
+    -- Whatever stands there instead: the host counts as visited now.
+    host = {line = {}, visited_at = redis.call('EXISTS', name) == 1 and now or nil}
+  elseif host.epoch ~= tag.epoch then
+    host.owner, host.line = nil, {}
+  end
+  local ahead = (host.written_at or now) - now
+  if ahead > 0 then
+    -- The clock was set back: waits are as long as they were.
+    for _, instant in ipairs({'saved_at', 'visited_at', 'not_before_at'}) do
+      host[instant] = host[instant] and host[instant] - ahead
+    end
+  end
+  host.epoch, host.written_at, tag.hosts[key] = tag.epoch, now, host
+  return host
+end
+
+-- As `read_host`, to be changed.
+local function change_host(tag, key)
+  local host = read_host(tag, key)
+  tag.changed = tag.changed or {}
+  tag.changed[key] = host
+  return host
+end
+
+local function write_hosts(tag)
+  for key, host in pairs(tag.changed or {}) do
+    local binds = math.max((host.not_before_at or now) - now, 0)
+    -- A visit that each grant assumes anyway need not be kept.
+    local is_visited = host.visited_at and host.visited_at > (tag.assumed_at or 0)
+    if host.owner or host.line[1] or host.state or is_visited or binds > 0 then
+      write(tag.prefix .. 'host:' .. key, host, binds + (host.owner and math.max(KEEP, MONTH) or KEEP))
+    else
+      redis.call('DEL', tag.prefix .. 'host:' .. key)
+    end
+  end
+end
+
+local function tell(tag, key, host)
+  redis.call('HSET', tag.prefix .. 'inbox:' .. host.owner, key, next_number(tag))
+end
+
+local function grant(tag, key, host, session)
+  host.owner, host.token = session, next_number(tag)
+  redis.call('SADD', tag.prefix .. 'keys:' .. session, key)
+  tell(tag, key, host)
+end
+
+-- Grant a host that is free, or becomes so, to the first in line.
+local function grant_next(tag, key, host)
+  host.owner = nil
+  if host.line[1] and not tag.is_lost then
+    if not host.state or host.saved_at < tag.lost_until then
+      later(host, tag.assumed_at)
+    end
+    grant(tag, key, host, table.remove(host.line, 1))
+  end
+end
+
+local function place_of(host, session)
+  for place, name in ipairs(host.line) do
+    if name == session then
+      return place
+    end
+  end
+end
+
+-- Free some hosts of a session that has ended. Returns whether there are no more.
+local function free_hosts(tag, session, visited_at)
+  local keys = redis.call('SPOP', tag.prefix .. 'keys:' .. session, SLICE)
+  for _, key in ipairs(keys) do
+    local host = change_host(tag, key)
+    local place = place_of(host, session)
+    if place then
+      table.remove(host.line, place)
+    elseif host.owner == session then
+      later(host, visited_at)
+      grant_next(tag, key, host)
+    end
+  end
+  if #keys < SLICE then
+    redis.call('ZREM', tag.sessions, session)
+    redis.call('DEL', tag.prefix .. 'inbox:' .. session)
+    return true
+  end
+end
+
+local function end_silent_sessions(tag)
+  repeat
+    local ended = redis.call('ZRANGEBYSCORE', tag.sessions, '-inf', now, 'WITHSCORES', 'LIMIT', 0, 1)
+  until not ended[1] or not free_hosts(tag, ended[1], tonumber(ended[2]))
+end
+
+-- Once the time after a loss is over, grant what sessions have asked for meanwhile, a few sessions with each call.
+local function settle(tag)
+  for _, session in ipairs(tag.is_lost and {} or redis.call('SPOP', tag.unsettled, SETTLED)) do
+    for _, key in ipairs(redis.call('SMEMBERS', tag.prefix .. 'keys:' .. session)) do
+      local host = change_host(tag, key)
+      if not host.owner then
+        grant_next(tag, key, host)
+      end
+    end
+  end
+end
+
+local function leave(tag, session, is_current, message)
+  local key, token, age, visited_ago, not_before_in, state = unpack(message)
+  local host, left_at = change_host(tag, key), now - age
+  later(host, visited_ago and left_at - visited_ago, not_before_in > 0 and left_at + not_before_in)
+  if is_current and host.owner == session and host.token == token then
+    if state then
+      host.state, host.saved_at = state, left_at
+    end
+    redis.call('SREM', tag.prefix .. 'keys:' .. session, key)
+    redis.call('HDEL', tag.prefix .. 'inbox:' .. session, key)
+    grant_next(tag, key, host)
+  end
+end
+
+local function withdraw(tag, session, key)
+  local host = change_host(tag, key)
+  local place = place_of(host, session)
+  if place then
+    table.remove(host.line, place)
+    redis.call('SREM', tag.prefix .. 'keys:' .. session, key)
+  end
+end
+
+-- Returns the host's pace where the session has to wait, and false where not.
+local function ask(tag, session, key)
+  local host = change_host(tag, key)
+  if host.owner == session then
+    tell(tag, key, host)
+    return false
+  end
+  if not place_of(host, session) then
+    table.insert(host.line, session)
+    redis.call('SADD', tag.prefix .. 'keys:' .. session, key)
+    if not host.owner then
+      grant_next(tag, key, host)
+    elseif not host.line[2] then
+      tell(tag, key, host)
+    end
+  end
+  local visited_at, not_before_at = host.visited_at, host.not_before_at
+  return host.owner ~= session and visited_at and not_before_at and math.max(not_before_at - visited_at, 0) or false
+end
+
+local function claim(tag, session, key)
+  local host = change_host(tag, key)
+  if tag.is_lost and not host.owner then
+    grant(tag, key, host, session)
+  end
+end
+
+local function item(tag, key, number)
+  local host = read_host(tag, key)
+  return {
+    number, key, host.token or '0', host.line[1] ~= nil, host.state or false, now - (host.saved_at or now),
+    host.visited_at and now - host.visited_at or false, math.max((host.not_before_at or now) - now, 0),
+  }
+end
+
+-- What a session's request says besides its leaves. Returns the paces of hosts that it has to wait for.
+local function heed(tag, session, withdrawals, asks, claims)
+  local paces = {}
+  for _, key in ipairs(withdrawals) do
+    withdraw(tag, session, key)
+  end
+  for place, key in ipairs(asks) do
+    paces[place] = ask(tag, session, key)
+  end
+  for _, key in ipairs(claims) do
+    claim(tag, session, key)
+  end
+  return paces
+end
+
+local function read_inbox(tag, inbox, after)
+  local items, news = {}, redis.call('HGETALL', inbox)
+  for i = 1, #news, 2 do
+    if news[i] ~= '' and tonumber(news[i + 1]) <= after then
+      redis.call('HDEL', inbox, news[i])
+    elseif news[i] ~= '' then
+      items[#items + 1] = item(tag, news[i], news[i + 1])
+    end
+  end
+  return items
+end
+
+local operations = {}
+
+function operations.exchange(tag, session, epoch, joined, number, after, leaves, withdrawals, asks, claims, is_last)
+  local inbox, keys = tag.prefix .. 'inbox:' .. session, tag.prefix .. 'keys:' .. session
+  end_silent_sessions(tag)
+  settle(tag)
+  local ends_at = tonumber(redis.call('ZSCORE', tag.sessions, session) or nil)
+  local me = ends_at and read('HGET', inbox, '')
+  if ends_at and ends_at <= now then
+    -- It has ended, and not all of its hosts are free yet.
+    me = {'0', 0}
+  elseif not me then
+    redis.call('DEL', inbox, keys)
+    redis.call('ZADD', tag.sessions, now + EXPIRY, session)
+    me = {next_number(tag), 0}
+    redis.call('HSET', inbox, '', cmsgpack.pack(me))
+    if tag.is_lost then
+      redis.call('SADD', tag.unsettled, session)
+    end
+  end
+  local is_current = me[1] ~= '0' and epoch == tag.epoch and joined == me[1]
+  for _, message in ipairs(leaves) do
+    leave(tag, session, is_current, message)
+  end
+  local items, paces = {}, {}
+  if is_current then
+    if number > me[2] then
+      redis.call('ZADD', tag.sessions, now + EXPIRY, session)
+      redis.call('HSET', inbox, '', cmsgpack.pack({joined, number}))
+      paces = heed(tag, session, withdrawals, asks, claims)
+    end
+    items = read_inbox(tag, inbox, after)
+  end
+  keep(MONTH, tag.sessions, tag.unsettled, inbox, keys)
+  if is_current and is_last then
+    items = {}
+    if not free_hosts(tag, session) then
+      -- Too many for one call: later ones free the others, which count as visited now.
+      redis.call('ZADD', tag.sessions, now, session)
+    end
+  end
+  return {number, tag.epoch, me[1], items, paces}
+end
+
+function operations.save(tag, messages)
+  for _, message in ipairs(messages) do
+    local key, session, token, visited_ago, not_before_in, state = unpack(message)
+    local host = change_host(tag, key)
+    later(host, visited_ago and now - visited_ago, not_before_in > 0 and now + not_before_in)
+    if (host.owner or false) == session and (not session or host.token == token) then
+      host.state, host.saved_at = state, now
+    end
+  end
+  return 1
+end
+
+local function is_known(host)
+  return (host.state or host.visited_at or host.not_before_at) and true or false
+end
+
+function operations.load(tag, keys)
+  local found = {}
+  for place, key in ipairs(keys) do
+    found[place] = is_known(read_host(tag, key)) and item(tag, key, 0)
+  end
+  return found
+end
+
+function operations.forget(tag, key)
+  local host = change_host(tag, key)
+  local was_known = is_known(host)
+  host.state, host.saved_at, host.visited_at, host.not_before_at = nil, nil, nil, nil
+  return was_known
+end
+
+function operations.blocks(tag, after, words)
+  local key, news = tag.prefix .. 'blocks', {}
+  local version = tonumber(redis.call('HGET', key, '') or 0)
+  for _, word in ipairs(words) do
+    local pattern, said_ago, until_in = unpack(word)
+    local known = read('HGET', key, pattern)
+    if not known or now - said_ago > known[2] then
+      local until_at = until_in and now + until_in or 0
+      local is_news = not known or math.abs(until_at - known[1]) > 1
+      version = is_news and math.max(version + 1, now * 1e6) or version
+      local told = {until_at, now - said_ago, is_news and version or known[3]}
+      redis.call('HSET', key, pattern, cmsgpack.pack(told), '', whole(version))
+    end
+  end
+  after = tonumber(after)
+  -- A session that is ahead has heard words that were lost.
+  after = after > version and 0 or after
+  local all = version > after and redis.call('HGETALL', key) or {}
+  for i = 1, #all, 2 do
+    local until_at, said_at, changed = unpack(all[i] ~= '' and read('HGET', key, all[i]) or {})
+    if changed and math.max(until_at, said_at) + DAY < now then
+      redis.call('HDEL', key, all[i])
+    elseif changed and changed > after then
+      news[#news + 1] = {all[i], now - said_at, until_at > 0 and until_at - now}
+    end
+  end
+  keep(KEEP, key)
+  return {tag.epoch, whole(version), news}
+end
+
+local tags, replies = {}, {}
+for call, prefix in ipairs(KEYS) do
+  tags[prefix] = tags[prefix] or open_tag(prefix)
+  local request = cjson.decode(ARGV[call + 1])
+  replies[call] = operations[request[1]](tags[prefix], unpack(request, 2))
+end
+for _, tag in pairs(tags) do
+  write_hosts(tag)
+end
+for call, reply in ipairs(replies) do
+  replies[call] = cjson.encode(reply)
+end
+return replies

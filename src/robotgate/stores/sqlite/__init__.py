@@ -1,0 +1,6 @@
+"""The store in a file, which outlives its process."""
+
+from robotgate.stores.sqlite.database import WhenLost
+from robotgate.stores.sqlite.store import MAX_AGE, MAX_BYTES, SQLiteStore
+
+__all__ = ["MAX_AGE", "MAX_BYTES", "SQLiteStore", "WhenLost"]

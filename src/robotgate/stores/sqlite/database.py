@@ -1,0 +1,376 @@
+"""A file, and the one thread that touches it: everything that may block is done there, in transactions.
+
+Before SQLite sees the file it is known to be ours to use: a plain file of this user, no way to somewhere else, and
+empty or a robotgate database by its first bytes. Before that, neither it nor its mode is changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import sqlite3
+import stat
+import sys
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+from enum import Enum
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+
+from robotgate.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+T = TypeVar("T")
+Value = TypeVar("Value")
+Identity: TypeAlias = tuple[int, int]
+"""Device and number of a file: not its name, which may come to name another."""
+
+BUSY_TIMEOUT: Final = 5.0
+"""Seconds to wait for another program's lock."""
+
+_COMPANIONS: Final = ("-wal", "-shm", "-journal")
+"""What SQLite writes beside the file, with the mode that the file has."""
+_DIRECTORY_MODE: Final = 0o700
+_FILE_MODE: Final = 0o600
+_EXCLUSIVELY: Final = (
+    os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+)
+HEADER_BYTES: Final = 100
+LOOKS: Final = 50
+"""How often a file is looked into that another process is writing, before it is refused."""
+LOOK_PAUSE: Final = 0.05
+"""Seconds between two looks."""
+_guard: Final = threading.Lock()
+"""Held while a file is open here and not by SQLite. Closing it takes the locks of all connections of this process
+(POSIX has locks by process, and drops them all with the first descriptor)."""
+_in_use: Final[Counter[Identity]] = Counter()
+"""Files that connections of this process use: they are not opened here."""
+
+_PRIMARY_CODE: Final = 0xFF
+"""The part of an extended result code that names the kind of failure."""
+_SPACE: Final = "free some space"
+_WRITABLE: Final = "make the file and its directory writable"
+_LOOK: Final = "close other programs that use it, look at the disk, or name another file"
+_CAUSES: Final = {
+    sqlite3.SQLITE_FULL: ("the disk is full", _SPACE),
+    sqlite3.SQLITE_IOERR: ("reading or writing failed", "look at the disk"),
+    sqlite3.SQLITE_READONLY: ("it cannot be written", _WRITABLE),
+    sqlite3.SQLITE_PERM: ("access is refused", _WRITABLE),
+    sqlite3.SQLITE_AUTH: ("access is refused", _WRITABLE),
+    sqlite3.SQLITE_CANTOPEN: (
+        "it cannot be opened",
+        "see that its directory exists and that this user may write there",
+    ),
+    sqlite3.SQLITE_BUSY: ("another program keeps it locked", "end that program"),
+    sqlite3.SQLITE_LOCKED: ("another program keeps it locked", "end that program"),
+    sqlite3.SQLITE_PROTOCOL: (
+        "its locks do not work",
+        "put it on a disk of this machine: network file systems cannot share a write-ahead log",
+    ),
+    sqlite3.SQLITE_CORRUPT: (
+        "it is damaged",
+        "delete it, and all will be learnt again, or restore it from a copy",
+    ),
+    sqlite3.SQLITE_NOTADB: (
+        "it is no SQLite database",
+        "name another file, or delete this one if nobody needs it",
+    ),
+    sqlite3.SQLITE_TOOBIG: (
+        "a value is too large for SQLite",
+        "report this to robotgate: it keeps no value so large",
+    ),
+}
+_REMEDIES: Final = {
+    errno.ENOENT: "see that its directory exists",
+    errno.ENOTDIR: "see that its directory exists",
+    errno.ENOSPC: _SPACE,
+    errno.EDQUOT: _SPACE,
+    errno.EROFS: _WRITABLE,
+    errno.EACCES: _WRITABLE,
+    errno.EPERM: _WRITABLE,
+    errno.EMFILE: "let this program open fewer files at once, or more (ulimit -n)",
+    errno.EIO: "look at the disk",
+}
+"""For what the system says where a file is looked at, made or opened."""
+
+
+class WhenLost(Enum):
+    """What a store does once it can neither read nor write."""
+
+    RAISE = "raise"
+    """`StoreError` wherever it is asked, until it can again: nothing is fetched that could not be remembered."""
+    MEMORY = "memory"
+    """One warning, and on with memory alone, until it can again."""
+
+
+def fault(path: Path, cause: str, remedy: str) -> StoreError:
+    """The error for a file of which this is true."""
+    return StoreError(f"{path}: {cause}; {remedy}")
+
+
+def explained(path: Path, error: sqlite3.Error | OSError) -> StoreError:
+    """The error for what SQLite or the system said of a file."""
+    if isinstance(error, OSError):
+        remedy = _REMEDIES.get(error.errno or 0, _LOOK)
+        return fault(path, f"it cannot be opened ({error.strerror or error})", remedy)
+    # An error of the module itself, such as text that is no UTF-8, has no code.
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & _PRIMARY_CODE
+    cause, remedy = _CAUSES.get(code, ("SQLite failed", _LOOK))
+    return fault(path, f"{cause} ({error})", remedy)
+
+
+class Database:
+    """A file, and the thread that alone touches it. No file is opened, and no thread started, before the first work.
+
+    After a failure the connection is given up: the next work opens the file again, and finds out anew what it is.
+
+    Args:
+        examine: makes sure that a file with these first bytes is ours, before anything is changed.
+        opening: the first thing done with a connection. What it writes is on the disk when it ends. It is told whether
+            this is plainly another file than the one that was open before.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        examine: Callable[[bytes], None],
+        opening: Callable[[sqlite3.Connection, bool], None],
+    ) -> None:
+        self.path = path
+        self._examine = examine
+        self._opening = opening
+        self._connection: sqlite3.Connection | None = None
+        self._identity: Identity | None = None
+        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._process = 0
+        self._is_ended = False
+
+    @property
+    def is_started(self) -> bool:
+        """Whether there was any work yet."""
+        return self._thread is not None
+
+    def run(self, work: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
+        """Do this on the thread, in one transaction in which no other process writes.
+
+        It is done to its end, whether or not anybody still waits for it.
+
+        Raises:
+            StoreError: (also from the future) it could not be done; nothing of it is.
+        """
+        return self._submit(lambda: self._perform(work, "BEGIN IMMEDIATE"))
+
+    def read(self, work: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
+        """As `run`, of work that only reads: others may write meanwhile, and it sees nothing of that."""
+        return self._submit(lambda: self._perform(work, "BEGIN"))
+
+    def end(self, work: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
+        """As `run`, of the last work: the file is closed after it, and the thread ends."""
+
+        def last() -> T:
+            try:
+                return self._perform(work, "BEGIN IMMEDIATE")
+            finally:
+                self._drop()
+
+        future = self._submit(last)
+        self._is_ended = True
+        self._jobs.put(None)
+        return future
+
+    def closed(self) -> StoreError:
+        """The error for use after the end."""
+        return fault(self.path, "the store was closed", "open a new one")
+
+    def _submit(self, do: Callable[[], T]) -> asyncio.Future[T]:
+        if self._is_ended:
+            raise self.closed()
+        if self._thread is None:
+            self._process = os.getpid()
+            self._thread = threading.Thread(
+                target=self._work, name=f"robotgate {self.path.name}", daemon=True
+            )
+            self._thread.start()
+        elif self._process != os.getpid():
+            raise fault(
+                self.path, "the store was opened before this process was forked", "open one in each process"
+            )
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+
+        def job() -> None:
+            try:
+                result = do()
+            except BaseException as error:  # noqa: BLE001 - it is raised where the future is awaited
+                _tell(loop, _fail, future, error)
+            else:
+                _tell(loop, _resolve, future, result)
+
+        self._jobs.put(job)
+        return future
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
+        self._drop()
+
+    def _perform(self, work: Callable[[sqlite3.Connection], T], begin: str) -> T:
+        try:
+            connection = self._connected()
+            connection.execute(begin)
+            result = work(connection)
+            connection.execute("COMMIT")
+        except (sqlite3.Error, OSError) as error:
+            self._drop()
+            raise explained(self.path, error) from error
+        except BaseException:
+            self._drop()
+            raise
+        return result
+
+    def _connected(self) -> sqlite3.Connection:
+        connection = self._connection or self._open()
+        # SQLite would go on writing to a file that has no name any more.
+        if _identity(self.path) != self._identity:
+            self._drop()
+            connection = self._open()
+        return connection
+
+    def _open(self) -> sqlite3.Connection:
+        before = self._identity
+        identity = self._prepare(makes_directory=before is None)
+        try:
+            connection = sqlite3.connect(
+                self.path, timeout=BUSY_TIMEOUT, isolation_level=None, cached_statements=64
+            )
+        except BaseException:
+            _in_use[identity] -= 1
+            raise
+        # Whatever fails from here on, `_drop` closes it.
+        self._connection, self._identity = connection, identity
+        connection.execute("PRAGMA synchronous = FULL")
+        self._opening(connection, before not in (None, identity))
+        # Enough for a process that is killed, and for the file to be whole after a power cut.
+        connection.execute("PRAGMA synchronous = NORMAL")
+        return connection
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None and self._identity is not None:
+            # It is given up because it fails; closing it undoes what was begun.
+            with suppress(sqlite3.Error):
+                connection.close()
+            _in_use[self._identity] -= 1
+
+    def _prepare(self, *, makes_directory: bool) -> Identity:
+        """Make the file if there is none, and make sure of it if there is.
+
+        Its directory is made too, for this user alone, where the one above exists: a whole path that is missing is
+        rather a mistake, or a disk that is not there.
+
+        Raises:
+            StoreError: it could be another's: a link, no plain file, of another user, or where everybody may put one.
+            OSError: the system does not let us.
+        """
+        path = self.path
+        _check_directory(path, makes_directory=makes_directory)
+        for companion in _COMPANIONS:
+            with suppress(FileNotFoundError):
+                _check_file(path.with_name(path.name + companion), path)
+        with _guard:
+            with suppress(FileExistsError):
+                os.close(os.open(path, _EXCLUSIVELY, _FILE_MODE))
+            # Nobody else can exchange it in such a directory.
+            found = _check_file(path, path)
+            identity = found.st_dev, found.st_ino
+            if not _in_use[identity]:
+                self._look_into()
+            _in_use[identity] += 1
+        if sys.platform != "win32" and stat.S_IMODE(found.st_mode) & ~_FILE_MODE:
+            path.chmod(_FILE_MODE)
+        return identity
+
+    def _look_into(self) -> None:
+        """Make sure that the file is ours. Another process may be about to make it that: it is given a moment."""
+        journal = self.path.with_name(f"{self.path.name}-journal")
+        for look in range(LOOKS):
+            with self.path.open("rb") as file:
+                header = file.read(HEADER_BYTES)
+            try:
+                self._examine(header)
+            except StoreError:
+                if look == LOOKS - 1 or (look and not journal.exists()):
+                    raise
+            else:
+                return
+            time.sleep(LOOK_PAUSE)
+
+
+def _identity(path: Path) -> Identity | None:
+    """Which file the name leads to now; None when to none."""
+    try:
+        found = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _check_directory(path: Path, *, makes_directory: bool) -> None:
+    directory = path.parent
+    if makes_directory:
+        with suppress(FileExistsError):
+            directory.mkdir(_DIRECTORY_MODE)
+    mode = directory.stat().st_mode
+    if not stat.S_ISDIR(mode):
+        raise fault(path, f"{directory} is no directory", "name a file in a directory")
+    if sys.platform != "win32" and mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        raise fault(
+            path,
+            f"everybody may exchange files in {directory}",
+            f"put it into a directory of its own, or run chmod o-w {directory}",
+        )
+
+
+def _check_file(file: Path, path: Path) -> os.stat_result:
+    found = os.lstat(file)
+    if not stat.S_ISREG(found.st_mode):
+        kinds = {
+            stat.S_IFLNK: ("a symbolic link", "name the file itself"),
+            stat.S_IFDIR: ("a directory", "name a file in it"),
+            stat.S_IFIFO: ("a named pipe", "name another file"),
+            stat.S_IFSOCK: ("a socket", "name another file"),
+        }
+        kind, remedy = kinds.get(stat.S_IFMT(found.st_mode), ("a device", "name another file"))
+        raise fault(path, f"{file.name} is {kind}", remedy)
+    if sys.platform != "win32" and found.st_uid != os.geteuid():
+        raise fault(path, f"{file.name} belongs to another user", "name a file of your own, or run chown")
+    return found
+
+
+def _tell(
+    loop: asyncio.AbstractEventLoop,
+    how: Callable[[asyncio.Future[T], Value], None],
+    future: asyncio.Future[T],
+    what: Value,
+) -> None:
+    # A loop that was closed meanwhile has nobody to tell.
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(how, future, what)
+
+
+def _resolve(future: asyncio.Future[T], result: T) -> None:
+    if not future.done():
+        future.set_result(result)
+
+
+def _fail(future: asyncio.Future[T], error: BaseException) -> None:
+    if not future.done():
+        future.set_exception(error)

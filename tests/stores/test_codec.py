@@ -1,0 +1,148 @@
+"""Records and host states as bytes: everything comes back, and nothing that was not written so is taken for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.stores.files import NOW, ORIGIN, RECORD, STATE
+
+from robotgate import HostState
+from robotgate.pace.state import moved
+from robotgate.stores.codec import (
+    _USUAL,
+    FieldError,
+    moved_record,
+    pack_host,
+    pack_record,
+    unpack_host,
+    unpack_record,
+)
+from robotgate.testing.store_checks import RECORD as ODD_RECORD
+
+instants = st.floats(0, 4e9)
+counts = st.integers(0, 2**63 - 1)
+texts = st.none() | st.text(st.characters(blacklist_characters="\r\n\0", blacklist_categories=()))
+
+
+@given(
+    st.none() | instants, instants, instants, instants, counts, counts, counts, st.none() | st.floats(0, 1e6)
+)
+def test_host_comes_back(  # noqa: PLR0917 - one for each field
+    last: float | None,
+    allowed: float,
+    at: float,
+    until: float,
+    failures: int,
+    visits: int,
+    size: int,
+    latency: float | None,
+) -> None:
+    """To the last bit, also with instants that are relative and in the past."""
+    state = HostState(
+        last_visit_at=last,
+        next_allowed_at=allowed,
+        blocked_at=at,
+        blocked_until_at=until,
+        failures=failures,
+        visits=visits,
+        bytes_read=size,
+        latency=latency,
+    )
+    assert unpack_host(pack_host(state)) == state
+    relative = moved(state, -NOW)
+    assert unpack_host(pack_host(relative)) == relative
+
+
+@given(st.binary(max_size=300), texts, texts)
+def test_record_comes_back(body: bytes, cause: str | None, etag: str | None) -> None:
+    """Whatever a server sent, text that is no Unicode included."""
+    record = replace(RECORD, body=body, cause=cause, etag=etag)
+    assert unpack_record(ORIGIN, pack_record(record)) == record
+
+
+@pytest.mark.parametrize("record", [RECORD, ODD_RECORD, replace(RECORD, body=os.urandom(10_000))])
+def test_body_is_compressed_where_that_makes_it_shorter(record: object) -> None:
+    """And comes back as it was."""
+    assert isinstance(record, type(RECORD))
+    packed = pack_record(record)
+    assert len(packed) <= len(record.body) + 600
+    assert unpack_record(record.origin, packed) == record
+
+
+def test_counts_and_instants_beyond_all_bounds_stay_at_the_bound() -> None:
+    """Rather than fail: a block without end lasts until the year 9999."""
+    state = unpack_host(pack_host(replace(STATE, visits=2**70, blocked_until_at=float("inf"))))
+    assert state.visits == 2**63 - 1
+    assert state.blocked_until_at == 253_402_300_799.0
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        b"",
+        b"\xff\xfe",
+        b"[]",
+        b"{}",
+        b'{"visits": 1}',
+        pack_host(STATE) + b" ",
+        pack_host(STATE)[:-1] + b',"more":1}',
+        pack_host(STATE).replace(b'"visits":41', b'"visits":41,"visits":42'),
+        pack_host(STATE).replace(b'"visits":41', b'"visits":-1'),
+        pack_host(STATE).replace(b'"visits":41', b'"visits":true'),
+        pack_host(STATE).replace(b'"failures":2', b'"failures":NaN'),
+        pack_host(STATE).replace(b'"latency":0.1234567', b'"latency":1e999'),
+        b"[" * 100_000,
+    ],
+)
+def test_host_that_was_not_written_so_is_refused(packed: bytes) -> None:
+    """Whole."""
+    if packed == pack_host(STATE) + b" ":
+        assert unpack_host(packed) == STATE
+        return
+    with pytest.raises(FieldError):
+        unpack_host(packed)
+
+
+def _head(**changes: object) -> bytes:
+    """A record, but for some fields of its head."""
+    whole = zlib.decompressobj(zdict=_USUAL).decompress(pack_record(RECORD))
+    head, _, body = whole.partition(b"\n")
+    packer = zlib.compressobj(zdict=_USUAL)
+    return packer.compress(json.dumps(json.loads(head) | changes).encode() + b"\n" + body) + packer.flush()
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        b"",
+        pack_record(RECORD)[:-20],
+        zlib.compress(b"{}"),
+        zlib.compress(b" " * 10**8),
+        _head(body_bytes=1),
+        _head(body_bytes=2**40),
+        _head(outcome="fine"),
+        _head(status=1000),
+        _head(redirects="http://a.example/"),
+        _head(etag="a\r\nSet-Cookie: b"),
+        _head(more=1),
+    ],
+)
+def test_record_that_was_not_written_so_is_refused(packed: bytes) -> None:
+    """Whole; a body that would burst is decompressed no further than it says."""
+    with pytest.raises(FieldError):
+        unpack_record(ORIGIN, packed)
+
+
+def test_record_on_another_clock() -> None:
+    """All its instants move, and what never was stays so."""
+    ahead = moved_record(RECORD, 10.0)
+    assert ahead.checked_at == RECORD.checked_at + 10
+    assert ahead.fresh_until_at == RECORD.fresh_until_at + 10
+    assert ahead.failing_since_at is None
+    assert moved_record(RECORD, 0.0) is RECORD

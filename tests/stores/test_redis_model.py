@@ -1,0 +1,253 @@
+"""The script of grants does what the model does, whatever is said to both in whatever order."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from typing import TYPE_CHECKING, Final
+
+import pytest
+import redis
+from tests.stores.redis_parts import fresh_prefix
+
+from robotgate.stores.grants import BEAT, EXPIRY, LEASE, Grants, Leave, Member, Reply
+from robotgate.stores.redis.link import GRANTS
+from robotgate.stores.redis.messages import encoded_request, read_reply
+
+if TYPE_CHECKING:
+    from tests.redis_server import RedisServer
+
+    from robotgate.stores.grants import Item, Request
+
+KEYS: Final = ("a.example", "b.example", "robots|https://ü.example")
+STEPS: Final = 400
+START: Final = 1_795_000_000.0
+HEARTBEAT: Final = b'["save",[]]'
+SETTINGS: Final = json.dumps([EXPIRY, 3600.0])
+
+
+def script() -> str:
+    """Return the script, by a clock and a run that the test sets."""
+    source = GRANTS.source.decode()
+    for line, replacement in (
+        ("redis.call('TIME')", "cjson.decode(redis.call('GET', 'test:now'))"),
+        ("info('server', 'run_id:(%x+)')", "redis.call('GET', 'test:run')"),
+        ("info('server', 'uptime_in_seconds:(%d+)')", "10000000"),
+    ):
+        assert source.count(line) == 1
+        source = source.replace(line, replacement)
+    return source
+
+
+class Medium:
+    """The server, as the model has it."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        self._client = client
+        self._script = client.register_script(script())
+        self._prefix = fresh_prefix()
+        self.runs = 0
+        self.is_clock_set = False
+        self._called_at = START
+        self.restart(now=START, forgets_hosts=False)
+
+    def restart(self, *, now: float, forgets_hosts: bool) -> None:
+        """Lose memory."""
+        self._hear_others(now)
+        self.runs += 1
+        if forgets_hosts:
+            self._client.flushdb()
+        self._client.set("test:run", f"{self.runs:x}")
+        self._say(HEARTBEAT, now)
+
+    def exchange(self, request: Request, *, now: float) -> Reply:
+        """Take in a request, and answer it."""
+        return read_reply(self._call(encoded_request(request), now))[0]
+
+    def _call(self, message: bytes, now: float) -> bytes:
+        self._hear_others(now)
+        return self._say(message, now)
+
+    def _hear_others(self, now: float) -> None:
+        """Let no time pass in which no session is heard: the script would take the clock to have been set."""
+        while now - self._called_at >= EXPIRY and not self.is_clock_set:
+            self._say(HEARTBEAT, self._called_at + BEAT)
+
+    def _say(self, message: bytes, now: float) -> bytes:
+        self._called_at = now
+        seconds = math.floor(now)
+        self._client.set("test:now", json.dumps([seconds, round((now - seconds) * 1e6)]))
+        (reply,) = self._script(keys=[self._prefix], args=[SETTINGS, message])
+        assert isinstance(reply, bytes)
+        return reply
+
+
+class Both:
+    """A session that is one of the model's and one of the server's."""
+
+    def __init__(self, name: str) -> None:
+        self.members = Member(name), Member(name)
+
+    @property
+    def held(self) -> list[str]:
+        """Return what it holds, which must be the same by both."""
+        one, other = (sorted(member.holds) for member in self.members)
+        assert one == other
+        return one
+
+
+def told(items: list[Item], held: list[str]) -> tuple[list[object], list[float]]:
+    """Return what items say, and their seconds.
+
+    Numbers are left out, which are each medium's own; and of hosts that were held before, all but who wants them.
+    """
+    items = sorted(items, key=lambda item: item.key)
+    said: list[object] = [(item.key, item.is_wanted) for item in items]
+    items = [item for item in items if item.key not in held]
+    said += [(item.key, item.state, item.visited_ago is None) for item in items]
+    seconds = [
+        (item.state_age if item.state else 0.0, item.visited_ago or 0.0, item.not_before_in) for item in items
+    ]
+    return said, [number for numbers in seconds for number in numbers]
+
+
+class Fleet:
+    """Sessions that say the same to the model and to the server, by messages that may be lost, doubled and late."""
+
+    def __init__(self, client: redis.Redis, seed: int) -> None:
+        client.flushdb()
+        client.config_resetstat()
+        self.random = random.Random(seed)
+        self.now = START
+        self.names = 0
+        self.media = Grants("0"), Medium(client)
+        self.sessions = [self.newcomer() for _ in range(4)]
+        self.late: list[tuple[Both, tuple[Request, Request]]] = []
+
+    def newcomer(self) -> Both:
+        """Return a session with a name of its own."""
+        self.names += 1
+        return Both(f"session{self.names}")
+
+    def step(self) -> None:  # noqa: C901 # A table.
+        """Do anything."""
+        place = self.random.randrange(len(self.sessions))
+        one, key = self.sessions[place], self.random.choice(KEYS)
+        match self.random.choices(range(8), weights=(30, 8, 25, 30, 30, 2, 2, 2))[0]:
+            case 0 if key not in one.held:
+                for member in one.members:
+                    member.want(key)
+            case 1:
+                for member in one.members:
+                    member.unwant(key)
+            case 2:
+                self.leave(one)
+            case 3:
+                self.talk(one)
+            case 4:
+                self.now += round(
+                    self.random.choice((0.001, 0.1, 1.0, BEAT, LEASE)) * self.random.random(), 3
+                )
+            case 5:
+                # Not to the last digit, which each medium rounds its own way.
+                self.now += EXPIRY + 0.0001
+            case 6:
+                forgets = self.random.random() < 0.5
+                model, server = self.media
+                # An epoch is named by its microsecond.
+                self.now += 0.001
+                server.restart(now=self.now, forgets_hosts=forgets)
+                model.lose(str(server.runs), now=self.now, forgets_hosts=forgets)
+            case 7:
+                if self.random.random() < 0.5:
+                    self.talk(one, is_last=True)
+                self.sessions[place] = self.newcomer()
+
+    def leave(self, one: Both) -> None:
+        """Hand on something, visited or not."""
+        key = self.random.choice(one.held or list(KEYS))
+        ago, delay = round(self.random.random(), 3), self.random.choice((0.0, 2.0, 30.0))
+        is_visited = self.random.random() < 0.8
+        for member in one.members:
+            member.leave(
+                Leave(key, visited_ago=ago, not_before_in=delay, state=f"state at {self.now}".encode())
+                if is_visited
+                else Leave(key),
+                now=self.now,
+            )
+
+    def talk(self, one: Both, *, is_last: bool = False) -> None:
+        """Say what there is to say; some of it is lost on one way or the other, or comes again later."""
+        if self.late and self.random.random() < 0.2:
+            speaker, requests = self.late.pop(self.random.randrange(len(self.late)))
+        else:
+            speaker = one
+            first, second = (member.request(now=self.now, is_last=is_last) for member in one.members)
+            requests = first, second
+        fate = self.random.random()
+        if fate < 0.2:
+            self.late.append((speaker, requests))
+        if fate < 0.1:
+            return
+        model, server = self.media
+        replies = (
+            model.exchange(requests[0], now=self.now),
+            server.exchange(requests[1], now=self.now),
+        )
+        if fate > 0.9:
+            return
+        held = speaker.held
+        (said, seconds), (also_said, also_seconds) = (
+            told(member.receive(reply), held) for member, reply in zip(speaker.members, replies, strict=True)
+        )
+        assert said == also_said
+        assert seconds == pytest.approx(also_seconds, abs=1e-4)
+        assert speaker.held is not None
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_script_and_model_agree(every_server: RedisServer, seed: int) -> None:
+    """Who is granted which host, from when, and who is told that others want it."""
+    with redis.Redis.from_url(every_server.url) as client:
+        fleet = Fleet(client, seed)
+        for _ in range(STEPS):
+            fleet.step()
+
+
+@pytest.mark.parametrize("seconds", [3600.0, -3600.0])
+def test_the_servers_clock_is_set(every_server: RedisServer, seconds: float) -> None:
+    """Whoever holds a host holds it on; all others count as visited a little later, and wait no longer for it."""
+    with redis.Redis.from_url(every_server.url) as client:
+        client.flushdb()
+        client.config_resetstat()
+        server = Medium(client)
+        owner, other = Member("owner"), Member("other")
+        now = START
+
+        def talk(member: Member, ahead: float = 0.0) -> list[Item]:
+            return member.receive(server.exchange(member.request(now=now), now=now + ahead))
+
+        owner.want("a.example")
+        other.want("b.example")
+        for member in (owner, other, owner, other):
+            talk(member)
+        hold = owner.holds["a.example"]
+        other.leave(Leave("b.example", visited_ago=0.0, not_before_in=60.0), now=now)
+        other.want("a.example")
+        talk(other)
+        now += BEAT
+        server.is_clock_set = True
+        other.want("b.example")
+        told: list[Item] = []
+        for _ in range(8):
+            talk(owner, seconds)
+            assert owner.holds["a.example"] is hold
+            assert owner.is_valid(hold, now=now)
+            told += talk(other, seconds)
+            now += BEAT
+        (item,) = told
+        assert item.key == "b.example"
+        assert item.visited_ago is not None
+        assert item.visited_ago < BEAT
+        assert item.not_before_in <= 60.0
