@@ -7,6 +7,7 @@ import json
 import os
 import ssl
 import sys
+import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +16,9 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import web
 from tests.offline import DOORS
 
-from robotgate.cli._demo_plan import draw_plan
-from robotgate.cli._demo_serve import DEFAULT_PORT, Exchange
+from robotgate.demo.command import DEFAULT_PORT, request_line
+from robotgate.demo.servers import SiteServer
+from robotgate.demo.sites import draw_plan
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -77,9 +79,11 @@ async def offline_web(folder: Path) -> AsyncIterator[Web]:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(key_file)
     told: list[str] = []
-    runner = web.ServerRunner(
-        web.Server(Exchange(draw_plan(1, 500), told.append).answer), shutdown_timeout=0.1
+    began_at = time.monotonic()
+    sites = SiteServer(
+        draw_plan(1, 500), lambda request, visit: told.append(request_line(request, visit, began_at))
     )
+    runner = web.ServerRunner(web.Server(sites.answer), shutdown_timeout=0.1)
     await runner.setup()
     try:
         for tls in (None, context):

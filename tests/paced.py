@@ -6,7 +6,7 @@ import asyncio
 import errno
 from typing import TYPE_CHECKING, Final, TypedDict, TypeVar, Unpack
 
-from robotgate import Answer, HostUnavailableError, MemoryStore, RobotGate, StoreError
+from robotgate import Answer, HostUnavailableError, RobotGate
 from robotgate.testing import ScriptedFetcher, VirtualClock
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
         PaceKeyPolicy,
         Recheck,
         RobotGateError,
-        RobotsRecord,
         StatusPolicy,
         Store,
     )
@@ -54,7 +53,7 @@ class Options(TypedDict, total=False):
     delay: float
     rate: tuple[int, float] | None
     total_rate: tuple[int, float] | None
-    robots_rate: tuple[int, float] | None
+
     latency_factor: float
     concurrency_per_host: int
     concurrency: int
@@ -69,14 +68,6 @@ class Options(TypedDict, total=False):
     status_policy: StatusPolicy
     max_hosts: int
     recheck: Recheck | None
-
-
-class UnwritableStore(MemoryStore):
-    """Keeps no records."""
-
-    async def save_record(self, record: RobotsRecord) -> None:
-        """Fail."""
-        raise StoreError("the disk is full: make room")
 
 
 def now() -> float:

@@ -90,7 +90,7 @@ def test_check_names_each_place(tmp_path: Path) -> None:
 
 
 def test_weaving_puts_it_right(tmp_path: Path) -> None:
-    """Both, to the octet."""
+    """Both, to the byte."""
     pytest.importorskip("benchmarks._plots", reason="matplotlib is not installed")
     page = copied(tmp_path)
     page.write_text(PAGE.replace("| **no** |", "| yes |", 1), encoding="utf-8")

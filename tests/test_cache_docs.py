@@ -21,12 +21,12 @@ from click.testing import CliRunner
 from tests.redis_server import RedisServer
 from tests.test_readme import ROOT, blocks
 
-from robotgate import HostState, Origin, Outcome, RobotsRecord, SystemClock
-from robotgate._jsonl import HostEntry, host_line, record_line
-from robotgate._store_option import own_store
-from robotgate.cli._commands import robotgate
-from robotgate.cli._store import default_path
-from robotgate.stores.sqlite import MAX_AGE, MAX_BYTES
+from robotgate import HostState, Origin, Outcome, RobotsRecord, SQLiteStore, SystemClock
+from robotgate.cli.app import robotgate
+from robotgate.cli.common import stated_store
+from robotgate.stores import open_store
+from robotgate.stores.codec import HostEntry, host_line, record_line
+from robotgate.stores.sqlite.store import MAX_AGE, MAX_BYTES
 
 PAGE: Final = (ROOT / "docs" / "cache.md").read_text(encoding="utf-8")
 (PROGRAM,) = blocks(PAGE, "python")
@@ -73,6 +73,8 @@ def test_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_in_
     monkeypatch.chdir(tmp_path)
     with RedisServer(tmp_path) if is_in_server else nullcontext() as server:
         store = str(tmp_path / "cache.db") if server is None else server.url
+        if server is not None:
+            server.settle()
         asyncio.run(_keep(store))
         _run_commands(store)
     assert (tmp_path / "sites.jsonl").exists()
@@ -137,14 +139,21 @@ def test_fields_are_those_that_are_written(kind: str, line: str) -> None:
     assert told - {"body_base64"} == set(json.loads(line))
 
 
+def place() -> Path:
+    """The file that the commands use."""
+    store = stated_store(None)
+    assert isinstance(store, SQLiteStore)
+    return store.path
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the page has another place for this system")
 def test_place_is_the_one_that_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the environment, or below the home directory."""
     monkeypatch.setenv("HOME", "/home/somebody")
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    assert default_path() == Path("/home/somebody/.cache/robotgate/cache.db")
+    assert place() == Path("/home/somebody/.cache/robotgate/cache.db")
     monkeypatch.setenv("XDG_CACHE_HOME", "/var/cache/somebody")
-    assert default_path() == Path("/var/cache/somebody/robotgate/cache.db")
+    assert place() == Path("/var/cache/somebody/robotgate/cache.db")
     assert "$XDG_CACHE_HOME/robotgate/cache.db" in PAGE
     assert "~/.cache/robotgate/cache.db" in PAGE
 
@@ -155,7 +164,7 @@ def test_bounds_are_the_stores() -> None:
 
 
 async def _keep(path: str) -> None:
-    store = own_store(path, clock=SystemClock())
+    store = open_store(path, clock=SystemClock())
     assert store is not None
     await store.save_record(RECORD)
     await store.aclose()

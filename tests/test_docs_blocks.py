@@ -1,15 +1,15 @@
-"""Every block of code in README.md and docs is run: by a test that is named here, or by this file as it stands.
+"""Every block of code in README.md and docs is run: by the test that `CLAIMED` names, or by this file.
 
-What nobody has claimed is run here:
+This file runs:
 
-- a program (it ends in ``if __name__ == "__main__":``) in a process of its own, by the command of the block of console
-  that follows it, which also shows what it prints; ``…`` stands for what differs from run to run. A block of text
-  right behind is what its sites have seen of it: nothing else, and nothing sooner;
-- other Python in the page's own namespace, one block after the other, and it asserts what it says;
-- a command ``robotgate …`` in a process, in the same web as the programs: see `tests.offline`;
-- of a benchmark or an example, which have tests of their own, no more than that it is there.
+- a program (it ends in ``if __name__ == "__main__":``) in a process of its own, by the command in the console block
+  that follows it, which also shows what it prints; ``…`` stands for what differs from run to run. A text block right
+  behind is what its sites have seen of it: nothing else, and nothing sooner;
+- other Python in the page's own namespace, one block after the other;
+- a command ``robotgate …`` in a process, in the same web as the programs: see `tests.offline`.
 
-A block that is none of these, and that nobody has claimed, fails.
+Of commands for a benchmark or an example, which have tests of their own, it checks that they exist. Any other block
+fails.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from tests.documents import ANY_FENCE, FENCE, PAGES, Block, blocks_of, is_ours, 
 from tests.offline_web import offline_web
 from tests.test_readme import ROOT
 
-from robotgate.cli._demo_plan import draw_plan
-from robotgate.cli._demo_serve import DEFAULT_PORT, greeting
+from robotgate.demo.command import DEFAULT_PORT, greeting
+from robotgate.demo.sites import draw_plan
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,14 +54,15 @@ CLAIMED: Final[dict[str, tuple[Claim, ...]]] = {
     "README.md": (
         Claim("program", 1, "tests/test_docs_calls.py"),
         Claim("console", 3, "tests/test_docs_calls.py"),
-        Claim("text", 1, "tests/cli/test_demo.py"),
+        Claim("text", 1, "tests/demo/test_demo.py"),
     ),
     "docs/api/errors.md": (Claim("text", 1, "tests/test_docs_site.py"),),
     "docs/cache.md": (
         Claim("program", 1, "tests/test_cache_docs.py"),
         Claim("console", 1, "tests/test_cache_docs.py"),
     ),
-    "docs/doors.md": (Claim("program", 5, "tests/test_doors_docs.py"),),
+    "docs/design.md": (Claim("text", 2, "tests/test_prose_docs.py"),),
+    "docs/doors.md": (Claim("program", 4, "tests/test_doors_docs.py"),),
     "docs/fleet.md": (
         Claim("program", 2, "tests/test_fleet_docs.py"),
         Claim("python", 1, "tests/test_fleet_docs.py"),

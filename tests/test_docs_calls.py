@@ -11,7 +11,7 @@ from tests.documents import PAGES, blocks_of
 from tests.offline_web import offline_web
 from tests.test_readme import ROOT
 
-from robotgate.cli._commands import robotgate
+from robotgate.cli.app import robotgate
 
 if TYPE_CHECKING:
     from pathlib import Path

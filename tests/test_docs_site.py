@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from robotgate import _errors
+from robotgate import errors as _errors
 
 DOCS: Final = Path(__file__).parents[1] / "docs"
 API: Final = sorted((DOCS / "api").glob("*.md"))

@@ -67,8 +67,8 @@ async def test_page(site: TestServer, capsys: pytest.CaptureFixture[str]) -> Non
     page, moved, private = (str(site.make_url(path)) for path in ("/page", "/moved", "/private"))
     await main_of("response.history")([page, moved, private], **OPTIONS)
     assert capsys.readouterr().out.splitlines() == [
-        f"{page}: 200, 5 octets",
-        f"{page}: 200, 5 octets, by {moved}",
+        f"{page}: 200, 5 bytes",
+        f"{page}: 200, 5 bytes, by {moved}",
         f"{private}: no, by line 2",
     ]
 
@@ -77,7 +77,7 @@ async def test_stream(site: TestServer, tmp_path: Path, capsys: pytest.CaptureFi
     """Into a file."""
     await main_of("iter_chunked")(str(site.make_url("/moved")), tmp_path / "page", **OPTIONS)
     assert (tmp_path / "page").read_bytes() == b"hello"
-    assert capsys.readouterr().out == "5 octets\n"
+    assert capsys.readouterr().out == "5 bytes\n"
 
 
 async def test_session(site: TestServer, capsys: pytest.CaptureFixture[str]) -> None:
@@ -85,7 +85,7 @@ async def test_session(site: TestServer, capsys: pytest.CaptureFixture[str]) -> 
     page, fails, private = (str(site.make_url(path)) for path in ("/page", "/fails", "/private"))
     await main_of("three_attempts")([page, fails, private], **OPTIONS)
     printed = capsys.readouterr().out.splitlines()
-    assert printed[:2] == [f"{page}: 200, 5 octets", f"{fails}: 200, 5 octets"]
+    assert printed[:2] == [f"{page}: 200, 5 bytes", f"{fails}: 200, 5 bytes"]
     assert printed[2].endswith("Disallow: /private")
 
 
@@ -95,16 +95,9 @@ async def test_other_client(site: TestServer, capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out == "200 5\n"
 
 
-async def test_session_behind_the_gate(site: TestServer, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each made before the other is used."""
-    page = str(site.make_url("/page"))
-    await main_of("session=session")([page, page], **OPTIONS)
-    assert capsys.readouterr().out.splitlines() == [f"{page} 200"] * 2
-
-
 def test_every_program_is_run() -> None:
     """Here: there is none that the tests above leave out."""
-    assert len(PROGRAMS) == 5
+    assert len(PROGRAMS) == 4
 
 
 @pytest.mark.parametrize("test", sorted(set(TESTS.values())))

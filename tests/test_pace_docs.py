@@ -153,7 +153,7 @@ def test_overrides_stand_for_options_of_the_gate() -> None:
 @pytest.mark.parametrize("row", rows("seconds", "in the code"), ids=lambda row: row["in the code"])
 def test_figures_are_those_of_the_code(row: Row) -> None:
     """A figure that is no option has the value that the page gives."""
-    module, _, constant = NAME.findall(row["in the code"])[0].partition(".")
+    module, _, constant = NAME.findall(row["in the code"])[0].rpartition(".")
     value: object = getattr(importlib.import_module(f"robotgate.{module}"), constant)
     assert isinstance(value, float)
     assert math.isclose(float(row["seconds"].replace(",", "")), value)

@@ -65,7 +65,7 @@ def test_plots_of_another_report_are_stale(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("group", "formats"), [("crawl", FORMATS), ("scale", ["svg"])])
 def test_plots_are_drawn_alike_twice(group: str, formats: Sequence[str], tmp_path: Path) -> None:
-    """Bars, and curves: all files there are to be, small, with text as text; two runs give the same octets."""
+    """Bars, and curves: all files there are to be, small, with text as text; two runs give the same bytes."""
     draw = pytest.importorskip("benchmarks._plots", reason="matplotlib is not installed").draw
     only = replace(REPORT, groups={group: REPORT.groups[group]})
     first, again = (draw(only, tmp_path / name, formats) for name in ("first", "again"))

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Final
 import aiohttp
 import pytest
 from aiohttp import web as aioweb
+from tests.failing import FailingStore
 from tests.gate.servers import hang_up
+from tests.waiting import until
 
-from robotgate import DisallowedError, MemoryStore, RobotGate, StoreError
+from robotgate import DisallowedError, RobotGate, StoreError
 
 if TYPE_CHECKING:
     from tests.conftest import OpenGate
     from tests.gate.servers import Web
 
-    from robotgate import HostState
-    from robotgate._page import RequestOptions
+    from robotgate.web.fetch import RequestOptions
 
 SITE: Final = "http://site.example"
 ROBOTS: Final = f"{SITE}/robots.txt"
@@ -125,30 +126,18 @@ async def test_turn_for_each_hop_is_the_clients_to_take(
     assert web.count(PRIVATE) == 0
 
 
-class FailsAtTheEnd(MemoryStore):
-    """Cannot keep a host while the test says so."""
-
-    fails = False
-
-    def remember_host(self, pace_key: str, state: HostState) -> None:
-        """As memory, or not."""
-        if self.fails:
-            raise StoreError("the disk is full: make room")
-        super().remember_host(pace_key, state)
-
-
 @pytest.mark.parametrize("body", [SMALL, LARGE], ids=["small", "large"])
 @pytest.mark.parametrize("door", ["read", "stream", "middleware"])
-async def test_store_that_fails_at_the_end_of_a_response(
+async def test_store_that_fails_during_a_response(
     web: Web, open_gate: OpenGate, door: str, body: bytes
 ) -> None:
-    """Raised where the answer is there at once; where its end comes later, aiohttp keeps it to itself."""
-    store = FailsAtTheEnd()
+    """The response is read as ever; the next turn raises what the store said."""
+    store = FailingStore()
     gate = await open_gate(store=store)
     gate.learn(PAGE, b"")
 
     async def fail(_: aioweb.Request) -> aioweb.StreamResponse:
-        store.fails = True
+        store.fails = {"save_hosts"}
         return aioweb.Response(body=body)
 
     async def read(session: aiohttp.ClientSession) -> bytes:
@@ -159,24 +148,13 @@ async def test_store_that_fails_at_the_end_of_a_response(
 
     web.handle(PAGE, fail)
     async with aiohttp.ClientSession(connector=web.connector(), middlewares=[gate.middleware]) as session:
-        if body == SMALL:
-            with pytest.raises(StoreError):
-                await read(session)
-        else:
-            assert await read(session) == body
-    assert gate.host(PAGE).open_turns == 0
-    with pytest.raises(StoreError):
-        await gate.fetch(PAGE)
-
-
-async def test_store_that_fails_at_the_end_of_a_turn(open_gate: OpenGate) -> None:
-    """The block raises."""
-    store = FailsAtTheEnd()
-    gate = await open_gate(store=store)
-    with pytest.raises(StoreError):
-        async with gate.turn(PAGE):
-            store.fails = True
-    assert gate.host(PAGE).open_turns == 0
+        assert await read(session) == body
+        assert gate.host(PAGE).open_turns == 0
+        await until(lambda: bool(store.failed))
+        with pytest.raises(StoreError):
+            await read(session)
+    assert web.count(PAGE) == 1
+    store.recover()
 
 
 async def test_turn_that_is_disallowed_is_refused_on_entering(web: Web, gate: RobotGate) -> None:
@@ -203,14 +181,19 @@ async def test_wait_for_a_turn_counts_against_no_timeout(
     assert web.gaps("site.example")[0] >= 0.3
 
 
-async def test_total_timeout_of_a_fetch_is_for_each_hop(
-    web: Web, gate: RobotGate, session: aiohttp.ClientSession
+async def test_total_timeout_of_a_fetch_counts_no_wait(
+    web: Web, open_gate: OpenGate, session: aiohttp.ClientSession
 ) -> None:
-    """Each is a request to aiohttp; by itself it counts them together."""
-    timeout = aiohttp.ClientTimeout(total=1)
-    web.serve(PAGE, status=302, headers={"Location": "/there"}, takes=0.6)
-    web.serve(f"{SITE}/there", takes=0.6)
+    """All hops count together, as aiohttp counts them; the waits for their turns do not."""
+    timeout = aiohttp.ClientTimeout(total=0.5)
+    web.redirect(PAGE, "/there")
+    gate = await open_gate(delay=0.6)
+    gate.learn(PAGE, b"")
     assert (await gate.fetch(PAGE, timeout=timeout)).status == 200
+    web.serve(PAGE, status=302, headers={"Location": "/there"}, takes=0.3)
+    web.serve(f"{SITE}/there", takes=0.3)
+    with pytest.raises(TimeoutError):
+        await gate.fetch(PAGE, timeout=timeout)
     with pytest.raises(TimeoutError):
         await session.get(PAGE, timeout=timeout)
 

@@ -281,13 +281,3 @@ async def test_rule_for_statuses_that_raises_ends_the_turn(web: Web, gate: Robot
         await gate.fetch(PAGE, raise_for_status=rule).__aenter__()
     assert await ledger.is_balanced(gate)
     assert ledger.began == {PAGE: 2}
-
-
-async def test_second_attempt_of_aiohttps_needs_the_middleware_to_be_seen(web: Web, gate: RobotGate) -> None:
-    """What docs/doors.md owns up to: on a session without it, aiohttp's own second attempt takes no turn."""
-    hanging_up(web)
-    ledger = Ledger(gate)
-    with pytest.raises(aiohttp.ServerDisconnectedError):
-        await gate.fetch(PAGE)
-    assert await ledger.is_balanced(gate)
-    assert (ledger.began[PAGE], web.count(PAGE)) == (1, 2)

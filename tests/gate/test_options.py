@@ -22,7 +22,7 @@ from robotgate import (
     StatusPolicy,
     TokenWarning,
 )
-from robotgate._options import Options
+from robotgate.options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,7 +101,7 @@ def test_what_is_no_factor_is_refused(make: Callable[..., object], value: object
         make(AGENT, contact=CONTACT, latency_factor=value)
 
 
-@pytest.mark.parametrize("name", ["rate", "total_rate", "robots_rate"])
+@pytest.mark.parametrize("name", ["rate", "total_rate"])
 @pytest.mark.parametrize(
     "value",
     [
@@ -257,7 +257,6 @@ def test_ordinary_options_do_not_warn() -> None:
             concurrency=1,
             rate=(600, 3600),
             total_rate=(50, 1),
-            robots_rate=(10, 1.0),
             latency_factor=5,
             obey_crawl_delay=False,
             obey_visit_time=True,

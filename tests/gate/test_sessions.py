@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 from aiohttp import web as aioweb
 
-from robotgate import RobotGate, TurnBegan, TurnEnded
+from robotgate import TurnBegan, TurnEnded
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,25 +27,6 @@ PAGE = f"{SITE}/page"
 OTHER = "http://other.example"
 BASIC = "Basic dXNlcjpzZWNyZXQ="
 MEBIBYTE = 1024 * 1024
-
-
-@pytest.mark.filterwarnings("ignore:BasicAuth is deprecated:DeprecationWarning")
-@pytest.mark.filterwarnings("ignore:The 'auth' parameter is deprecated:DeprecationWarning")
-@pytest.mark.parametrize("target", [f"{OTHER}/there", "https://site.example/there", f"{SITE}:8080/there"])
-async def test_auth_of_the_session_does_not_cross_origins(web: Web, open_gate: OpenGate, target: str) -> None:
-    """A page's redirect to another origin is sent without it; a page asked for by name is sent with it."""
-    async with aiohttp.ClientSession(
-        connector=web.connector(), auth=aiohttp.BasicAuth("user", "secret")
-    ) as session:
-        gate = await open_gate(session=session)
-        web.redirect(PAGE, target)
-        await gate.fetch(PAGE)
-        await gate.fetch(f"{SITE}/next")
-    assert web.visit(PAGE).headers["Authorization"] == BASIC
-    assert web.visit(f"{SITE}/next").headers["Authorization"] == BASIC
-    # aiohttp cannot leave out what the session has: nobody's name, with no password, goes in its place.
-    assert web.visit(target).headers["Authorization"] == "Basic Og=="
-    assert not any("Authorization" in visit.headers for visit in web.visits if "robots" in visit.url)
 
 
 @pytest.mark.parametrize("name", ["Authorization", "cookie", "Proxy-Authorization"])
@@ -65,37 +46,6 @@ async def test_credentials_in_headers_of_the_session_do_not_cross_origins(
     there = web.visit(f"{OTHER}/there")
     assert there.headers.get(name, "") == ""
     assert there.headers["X-Mine"] == "1"
-
-
-@pytest.mark.filterwarnings("ignore:BasicAuth is deprecated:DeprecationWarning")
-@pytest.mark.filterwarnings("ignore:The 'auth' parameter is deprecated:DeprecationWarning")
-@pytest.mark.parametrize("given", ["auth", "Authorization", "cookie", "Proxy-Authorization"])
-async def test_middleware_of_the_gate_leaves_credentials_of_the_session_out(web: Web, given: str) -> None:
-    """Of another origin's request, for real: not even blank; nor do they come back with the first origin."""
-    gates: list[RobotGate] = []
-
-    async def gated(
-        request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
-    ) -> aiohttp.ClientResponse:
-        return await gates[0].middleware(request, handler)
-
-    web.redirect(PAGE, f"{OTHER}/there")
-    web.redirect(f"{OTHER}/there", f"{SITE}/back")
-    name = "Authorization" if given == "auth" else given
-    auth = aiohttp.BasicAuth("user", "secret") if given == "auth" else None
-    headers = {"X-Mine": "1"} if given == "auth" else {name: BASIC, "X-Mine": "1"}
-    async with (
-        aiohttp.ClientSession(
-            connector=web.connector(), middlewares=[gated], headers=headers, auth=auth
-        ) as session,
-        RobotGate("ExampleBot/1.0", contact="bot@example.org", session=session, delay=0) as gate,
-    ):
-        gates.append(gate)
-        await gate.fetch(PAGE)
-    assert web.visit(PAGE).headers[name] == BASIC
-    for url in (f"{OTHER}/there", f"{SITE}/back"):
-        assert name not in web.visit(url).headers
-        assert web.visit(url).headers["X-Mine"] == "1"
 
 
 @pytest.mark.parametrize("crosses", [False, True])
@@ -131,8 +81,7 @@ async def test_session_works_alike_for_every_hop(
         gate = await open_gate(session=session)
         await gate.fetch(PAGE)
     # What goes through the session's proxy and to its traces is all that is sent; its middlewares are for pages.
-    assert traced == web.urls
-    assert [url for url in traced if not url.endswith("/robots.txt")] == [PAGE, target]
+    assert set(traced) == set(web.urls) - {target}
     assert passed == [PAGE, target]
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from itertools import pairwise
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import pytest
 from aiohttp import web as aioweb
+from tests.failing import FailingStore, LosableStore
 
 from robotgate import (
     AccessResult,
@@ -43,28 +44,6 @@ class GatedAnswer:
         """Serve it."""
         await self.may_answer.wait()
         return aioweb.Response(text=RULES)
-
-
-class FailingStore(MemoryStore):
-    """A store whose records cannot be read."""
-
-    reads = 0
-
-    async def load_record(self, origin: Origin) -> RobotsRecord | None:
-        """Fail, and count it."""
-        self.reads += 1
-        raise StoreError(f"no record of {origin}: the disk is gone; put it back")
-
-
-class FailingLeaseStore(MemoryStore):
-    """A store that grants no leases."""
-
-    leases = 0
-
-    def lease(self, origin: Origin) -> NoReturn:
-        """Fail, and count it."""
-        self.leases += 1
-        raise StoreError(f"no lease of {origin}: the server is gone; start it")
 
 
 async def test_ten_thousand_tasks_cause_one_request(web: Web, gate: RobotGate) -> None:
@@ -153,32 +132,35 @@ async def test_failure_is_shared(web: Web, gate: RobotGate) -> None:
 
 async def test_failure_of_the_store_is_shared(web: Web, open_gate: OpenGate) -> None:
     """A store that fails is asked once, and everybody hears why; the next caller asks it again."""
-    store = FailingStore()
+    store = FailingStore("load_record")
     gate = await open_gate(store=store)
     page = "http://site.example/page"
     failed = await asyncio.gather(*(gate.allowed(page) for _ in range(100)), return_exceptions=True)
     assert {type(error) for error in failed} == {StoreError}
-    assert store.reads == 1
-    with pytest.raises(StoreError, match="put it back"):
+    assert store.calls["load_record"] == 1
+    with pytest.raises(StoreError, match="make room"):
         await gate.allowed(page)
-    assert store.reads == 2
+    assert store.calls["load_record"] == 2
     assert web.visits == []
 
 
-async def test_failure_of_the_lease_is_shared(web: Web, open_gate: OpenGate) -> None:
-    """No lease, no request."""
-    store = FailingLeaseStore()
+async def test_failure_of_the_grant_is_shared(web: Web, open_gate: OpenGate) -> None:
+    """A store that cannot say which process may request a robots.txt: no grant, no request."""
+    store = LosableStore()
     gate = await open_gate(store=store)
+    store.lose(StoreError("the server is gone: start it"))
+    store.give_up()
+    store.fails.clear()
     page = "http://site.example/page"
     failed = await asyncio.gather(*(gate.allowed(page) for _ in range(100)), return_exceptions=True)
     assert {type(error) for error in failed} == {StoreError}
-    assert store.leases == 1
+    assert store.calls["obtain"] == 1
     assert web.visits == []
 
 
-async def test_fresh_record_needs_no_lease(web: Web, open_gate: OpenGate) -> None:
-    """What another has fetched is read without waiting for anybody: `max_wait` does not bound that."""
-    store, now = FailingLeaseStore(), time.time()
+async def test_fresh_record_needs_no_grant(web: Web, open_gate: OpenGate) -> None:
+    """What another process has requested is read without a wait for any other."""
+    store, now = LosableStore(), time.time()
     page = "http://site.example/page"
     await store.save_record(
         RobotsRecord(
@@ -187,7 +169,7 @@ async def test_fresh_record_needs_no_lease(web: Web, open_gate: OpenGate) -> Non
     )
     gate = await open_gate(store=store)
     assert await gate.allowed(page)
-    assert (store.leases, web.visits) == (0, [])
+    assert (store.calls["obtain"], web.visits) == (0, [])
 
 
 async def test_slow_hosts_are_asked_side_by_side(web: Web, gate: RobotGate) -> None:

@@ -31,6 +31,7 @@ ROBOTS = f"{SITE}/robots.txt"
 def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
     """A server, empty, which is found by its port and by a file."""
     with RedisServer(tmp_path, options={"unixsocket": str(tmp_path / "s")}) as server:
+        server.settle()
         yield server
 
 
@@ -59,7 +60,7 @@ def test_what_is_no_path_is_refused_at_once(store: object, remedy: str) -> None:
         RobotGate(AGENT, contact=CONTACT, store=store)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("path", ["", "cache\0.db", ":memory:", "sqlite:///cache.db"])
+@pytest.mark.parametrize("path", ["", "/", "cache\0.db", ":memory:", "sqlite:///cache.db"])
 def test_a_store_and_a_gate_refuse_the_same(path: str) -> None:
     """In the same words, each by the name of its own option."""
     with pytest.raises(OptionError) as by_store:
@@ -144,7 +145,7 @@ async def test_a_server_that_cannot_be_reached_is_told_on_entering(
     gate = RobotGate(AGENT, contact=CONTACT, store=url)
 
     with pytest.raises(
-        StoreError, match=rf"^redis 127\.0\.0\.1:{redis_server.port}/0: it does not let us in"
+        StoreError, match=rf"^redis 127\.0\.0\.1:{redis_server.port}/0: it refuses the login"
     ) as caught:
         await gate.__aenter__()
 
@@ -245,10 +246,3 @@ async def _ended(threads: int) -> None:
         if thread.name.startswith("robotgate cache"):
             thread.join(10)
     assert threading.active_count() <= threads
-
-
-def test_the_gates_bound_is_that_of_its_own_store(tmp_path: Path) -> None:
-    """`max_hosts` bounds what either keeps in memory; the file has the rest."""
-    gate = RobotGate(AGENT, contact=CONTACT, store=tmp_path / "cache.db", max_hosts=5)
-    assert isinstance(gate._own_store, SQLiteStore)
-    assert gate._own_store._behind.memory.max_hosts == 5

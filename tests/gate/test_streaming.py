@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.gate.servers import Handler, Web
 
     from robotgate import RobotGate
-    from robotgate._fetching import PageFetch
+    from robotgate.web.fetch import PageFetch
 
 SITE = "http://site.example"
 ROBOTS = f"{SITE}/robots.txt"

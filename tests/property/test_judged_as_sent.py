@@ -6,10 +6,11 @@ import string
 
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.spelling import normalise_target
 from yarl import URL
 
-from robotgate._normal import PLAIN_TARGET, as_written, normalise_target
-from robotgate._urls import CONTROL_OR_EDGE_BLANK, DOUBTFUL_AUTHORITY, PLAIN_URL
+from robotgate.rules.normal import PLAIN_TARGET, as_written
+from robotgate.urls import CONTROL_OR_EDGE_BLANK, DOUBTFUL_AUTHORITY, PLAIN_URL
 
 ORIGIN = "http://a.example"
 TARGETS = st.text(string.ascii_letters + string.digits + string.punctuation + " é\t", max_size=30).map(

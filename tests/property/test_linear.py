@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from robotgate._classic import Dialect
-from robotgate._robotstxt import RobotsTxt
+from robotgate.rules.classic import Dialect
+from robotgate.rules.robotstxt import RobotsTxt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Trace = Callable[[FrameType, str, object], "Trace"]
     Work = Callable[[], object]
 
-SIZE: Final = 150
+SIZE: Final = 200
 MOST_STEPS: Final = 2.3
 """How many times the steps twice the size may take: two, and what sorting adds. In a loop in a loop it takes four."""
 MOST_MEMORY: Final = 3.0

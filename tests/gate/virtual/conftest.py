@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVarTuple
 
 import pytest
 
-from robotgate._virtual import VirtualTimeLoop
+from robotgate.testing.clock import VirtualTimeLoop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

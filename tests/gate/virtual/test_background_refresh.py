@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
 import pytest
 from tests.clocks import LaterClock
-from tests.paced import DAY, HOUR, MINUTE, ROBOTS, SITE, UnwritableStore, listen, make_gate, now, sleep_until
+from tests.failing import FailingStore
+from tests.paced import DAY, HOUR, MINUTE, ROBOTS, SITE, listen, make_gate, now, sleep_until
 from tests.paced import visit as visited_at
 from tests.waiting import settle
 
@@ -28,7 +29,7 @@ from robotgate import (
     StoreError,
     StoreLost,
 )
-from robotgate._recheck import refresh_at
+from robotgate.sites.site import refresh_at
 from robotgate.testing import ScriptedFetcher
 
 if TYPE_CHECKING:
@@ -567,7 +568,7 @@ async def test_store_that_cannot_be_read_hurts_nobody() -> None:
 
 async def test_store_that_cannot_write_hurts_nobody() -> None:
     """What was read counts, and that it cannot be kept is told once, when that was first seen."""
-    site = Site(store=UnwritableStore())
+    site = Site(store=FailingStore("save_record"))
     async with site.gate as gate:
         heard = listen(gate)
         with pytest.raises(StoreError):

@@ -163,7 +163,6 @@ async def test_outage_of_an_origin_that_the_lane_has_not_met() -> None:
         await sleep_until(await retry_at(gate, SECURE))
         await fail(gate, SECURE)
         await asyncio.sleep(15.0)
-        assert "lanes=0" in repr(gate)
         await visit(gate)
         assert await retry_at(gate, SECURE) > now()
 
@@ -255,5 +254,4 @@ async def test_outage_outlives_the_lane() -> None:
             await sleep_until(await retry_at(gate))
         await fail(gate)
         await asyncio.sleep(60.0)
-        assert "lanes=0" in repr(gate)
         assert await retry_at(gate) - now() > 90.0

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 from tests.paced import PAGE, asks, make_gate, now, scripted, sleep_until, visit
 
-from robotgate import HostUnavailableError, TooSoonError
+from robotgate import HostUnavailableError, MemoryStore, TooSoonError
 
 
 class FallingClock:
@@ -101,11 +101,11 @@ async def test_no_gap_is_short_however_the_clock_falls(seed: int) -> None:
 async def test_restart_on_an_earlier_clock_waits_longer() -> None:
     """The next gate's clock is behind, as after a wrong date was set right: what was promised is kept."""
     clock = FallingClock()
-    first = make_gate(clock=clock)
-    async with first as gate:
+    store = MemoryStore()
+    async with make_gate(clock=clock, store=store) as gate:
         await visit(gate)
     clock.behind += 5.0
-    async with make_gate(clock=clock, store=first._store) as gate:
+    async with make_gate(clock=clock, store=store) as gate:
         before = now()
         assert await visit(gate) == pytest.approx(before + 6.0)
         await sleep_until(now() + 10.0)

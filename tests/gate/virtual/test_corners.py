@@ -14,7 +14,6 @@ from tests.paced import (
     REFUSED,
     SECURE,
     SITE,
-    everywhere,
     make_gate,
     now,
     scripted,
@@ -177,12 +176,3 @@ async def drain(turns: AsyncIterator[Turn]) -> None:
     """Take every turn there is, and use none."""
     async for turn in turns:
         turn.end()
-
-
-async def test_hours_in_which_a_delay_never_ends() -> None:
-    """A minute a day, and a billion days between documents: told at once, and worked out, not counted."""
-    body = b"User-agent: *\nVisit-time: 0600-0600\nRequest-rate: 1/999999999d 0600-0600\n"
-    async with make_gate(everywhere(body), obey_visit_time=True) as gate:
-        with pytest.raises(HostUnavailableError, match="Visit-time"):
-            await visit(gate)
-        assert gate.wait_time(PAGE) > 1e13

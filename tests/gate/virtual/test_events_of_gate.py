@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.failing import FailingStore
 from tests.paced import (
     PAGE,
     REFUSED,
     ROBOTS,
     SITE,
-    UnwritableStore,
     asks,
     kinds,
     listen,
@@ -41,7 +41,7 @@ from robotgate import (
     TurnRefused,
     VerdictRefused,
 )
-from robotgate._status import Outcome
+from robotgate.sites.status import Outcome
 
 ORIGIN = Origin("http", "a.example", 80)
 
@@ -215,7 +215,7 @@ async def test_robots_txt_that_cannot_be_reached() -> None:
 
 async def test_store_that_fails() -> None:
     """What was fetched is told of, then that it could not be kept, then who went without a turn for it."""
-    async with make_gate(store=UnwritableStore()) as gate:
+    async with make_gate(store=FailingStore("save_record")) as gate:
         heard = listen(gate)
         error, _ = await refusal(visit(gate), StoreError)
         await visit(gate)

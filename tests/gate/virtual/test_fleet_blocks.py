@@ -1,4 +1,4 @@
-"""`gate.block` where the store passes it on: each process hears of it, heeds it, and says so, once."""
+"""`gate.block` where gates share a store: each hears of it, heeds it, and reports it once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import math
 
 import pytest
-from tests.failing import FleetMemory
+from tests.failing import FailingStore
 from tests.paced import DAY, OTHER, PAGE, SITE, kinds, listen, make_gate, now, refusal, visit
 from tests.waiting import settle
 
@@ -18,95 +18,78 @@ from robotgate import (
     HostUnavailableError,
     MemoryStore,
     OptionError,
-    SharedBlocks,
 )
 
 HOST = "a.example"
 CAUSE = BlockCause.OPERATOR
 
 
-def test_protocol_tells_who_shares() -> None:
-    """A store in memory has nobody to tell."""
-    assert isinstance(FleetMemory(), SharedBlocks)
-    assert not isinstance(MemoryStore(), SharedBlocks)
-
-
-async def test_word_is_published_once_and_as_read() -> None:
-    """What comes back is no news, and is not published again."""
-    store = FleetMemory()
-    async with make_gate(store=store) as gate:
-        heard = listen(gate)
-        gate.block("A.Example.", 100.0)
-        gate.block("*.B.example")
-        gate.unblock(HOST)
-        await settle()
-    assert store.told == [(HOST, 100.0), ("*.b.example", math.inf), (HOST, 0.0)]
-    assert kinds(heard) == ["HostBlocked", "HostBlocked", "HostRecovered"]
-
-
-async def test_lifting_is_published_though_nothing_is_known_here() -> None:
-    """Another process may know of a block that has yet to reach this one."""
-    store = FleetMemory()
-    async with make_gate(store=store) as gate:
-        heard = listen(gate)
-        gate.unblock(HOST)
-        await settle()
-    assert (store.told, heard) == ([(HOST, 0.0)], [])
-
-
-@pytest.mark.parametrize(("pattern", "until_at"), [("a.example:80", 100.0), (HOST, -1.0)])
-async def test_what_makes_no_sense_is_not_published(pattern: str, until_at: float) -> None:
-    """It is refused here, and nobody else hears of it."""
-    store = FleetMemory()
-    async with make_gate(store=store) as gate:
-        with pytest.raises(OptionError):
-            gate.block(pattern, until_at)
-    assert store.told == []
-
-
-async def test_word_of_another_process_is_heeded() -> None:
-    """Who waits is refused, a request under way ends by itself, and it is told of as one's own."""
-    store = FleetMemory()
-    async with make_gate(store=store) as gate:
+async def test_block_of_another_gate_is_heeded() -> None:
+    """Turns that wait are refused, a request under way ends by itself, and it is reported as one of the gate's own."""
+    store = MemoryStore()
+    async with make_gate(store=store) as gate, make_gate(store=store) as other:
         gate.learn(SITE, b"")
         heard: list[object] = []
         gate.subscribe(heard.append, HostBlocked, HostRecovered)
         holding = asyncio.create_task(visit(gate, takes=50.0))
         waiting = asyncio.create_task(visit(gate))
         await asyncio.sleep(10.0)
-        store.tell("*.example", math.inf)
+        other.block("*.Example.")
         _, at = await refusal(waiting, HostUnavailableError)
         assert (at, await holding) == (10.0, 0.0)
         assert gate.host(PAGE).blocked_by_operator_until_at == math.inf
-        store.tell("*.example", 0.0)
+        other.unblock("*.example")
+        await settle()
         assert await visit(gate) == 51.0
-    assert store.told == []
     assert heard == [
         HostBlocked(at=10.0, host="*.example", until_at=math.inf, cause=CAUSE),
         HostRecovered(at=50.0, host="*.example", cause=CAUSE),
     ]
 
 
-async def test_what_is_no_news_is_not_told() -> None:
-    """The same word again, from a clock a little off; what is over; what lifts nothing."""
-    store = FleetMemory()
-    async with make_gate(store=store) as gate:
-        await asyncio.sleep(50.0)
-        heard = listen(gate)
-        store.tell(HOST, 40.0)
-        store.tell(HOST, 0.0)
-        store.tell(HOST, 100.0)
-        store.tell(HOST, 100.0 + 1e-7)
-        await asyncio.sleep(100.0)
-        store.tell(HOST, 100.0)
-        store.tell(HOST, 0.0)
+async def test_block_is_reported_once_at_each_gate() -> None:
+    """The gate that was told, too; what is said again, or lifts nothing, is no news."""
+    store = MemoryStore()
+    async with make_gate(store=store) as one, make_gate(store=store) as two:
+        heard, heard_by_two = listen(one), listen(two)
+        one.block(HOST, 400.0)
+        two.block(HOST, 400.0)
+        one.unblock("b.example")
         await settle()
-    assert heard == [HostBlocked(at=50.0, host=HOST, until_at=100.0, cause=CAUSE)]
+        assert heard == heard_by_two == [HostBlocked(at=now(), host=HOST, until_at=400.0, cause=CAUSE)]
+        await refusal(visit(two), HostUnavailableError)
+        two.unblock(HOST)
+        await settle()
+        assert (kinds(heard)[-1], kinds(heard_by_two).count("HostRecovered")) == ("HostRecovered", 1)
+        assert await visit(one) == 1.0
+
+
+async def test_block_is_lifted_by_a_gate_that_has_not_heard_of_it() -> None:
+    """What was said last holds, at whichever gate."""
+    store = MemoryStore()
+    async with make_gate(store=store) as one, make_gate(store=store) as two:
+        one.block(HOST)
+        two.unblock(HOST)
+        await settle()
+        assert await visit(one) == 1.0
+        assert await visit(two) == 2.0
+
+
+@pytest.mark.parametrize(("pattern", "until_at"), [("a.example:80", 100.0), (HOST, -1.0)])
+async def test_what_makes_no_sense_is_not_passed_on(pattern: str, until_at: float) -> None:
+    """It is refused here, and no other gate hears of it."""
+    store = MemoryStore()
+    async with make_gate(store=store) as one, make_gate(store=store) as two:
+        heard = listen(two)
+        with pytest.raises(OptionError):
+            one.block(pattern, until_at)
+        await settle()
+        assert heard == []
 
 
 async def test_gate_that_opens_later_heeds_what_stands() -> None:
-    """From its first request on; its options and overrides are its own."""
-    store = FleetMemory()
+    """From its first request on, robots.txt included; its options and overrides are its own."""
+    store = MemoryStore()
     async with make_gate(store=store) as first:
         first.block(HOST, DAY / 2)
         first.block("b.example")
@@ -114,16 +97,13 @@ async def test_gate_that_opens_later_heeds_what_stands() -> None:
     async with make_gate(store=store, overrides=patient) as second:
         await refusal(visit(second, OTHER), HostUnavailableError)
         assert await visit(second) == DAY / 2 + 1
-    assert len(store.told) == 2
 
 
-async def test_every_gate_of_a_store_heeds_it() -> None:
-    """Each tells its own subscribers; one that is closed hears nothing, and is kept by nothing."""
-    store = FleetMemory()
+async def test_gates_on_a_plain_store_have_their_own_blocks() -> None:
+    """It has no sessions to tell."""
+    store = FailingStore()
     async with make_gate(store=store) as one, make_gate(store=store) as two:
-        heard, heard_by_two = listen(one), listen(two)
-        one.block(HOST, 400.0)
+        one.block(HOST)
         await settle()
-        assert heard == heard_by_two == [HostBlocked(at=now(), host=HOST, until_at=400.0, cause=CAUSE)]
-        await refusal(visit(two), HostUnavailableError)
-    assert store.callbacks == []
+        await refusal(visit(one), HostUnavailableError)
+        assert await visit(two) == 1.0

@@ -13,7 +13,6 @@ from robotgate import (
     DisallowedError,
     GateClosedError,
     HostUnavailableError,
-    MemoryStore,
     NestedTurnError,
     TooSoonError,
 )
@@ -222,28 +221,6 @@ async def test_rules_that_expire_inside_a_turn_are_no_deadlock() -> None:
                 return
 
 
-async def test_two_gates_on_one_store() -> None:
-    """Two gates that share a store ask for robots.txt once, and no two starts are closer than the delay."""
-    store = MemoryStore()
-    fetcher = scripted(latency=0.5)
-    async with make_gate(fetcher, store=store) as one, make_gate(fetcher, store=store) as other:
-        starts = await asyncio.gather(*(visit(gate) for _ in range(4) for gate in (one, other)))
-    assert len(fetcher.requests) == 1
-    assert sorted(starts) == [1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5, 8.5]
-
-
-async def test_next_gate_waits_for_what_the_last_one_did() -> None:
-    """A gate opened on the same store waits for the delay that the former one owed."""
-    store = MemoryStore()
-    fetcher = scripted({SITE: asks("Crawl-delay: 30")})
-    async with make_gate(fetcher, store=store) as gate:
-        assert await visit(gate, takes=1.0) == 30.0
-    async with make_gate(fetcher, store=store) as gate:
-        assert gate.wait_time(PAGE) == 30.0
-        assert await visit(gate) == 61.0
-    assert len(fetcher.requests) == 1
-
-
 async def test_close_ends_every_wait(pending_timers: Callable[[], int]) -> None:
     """Whoever waits for rules, for a turn or for a place gets GateClosedError, and nothing runs on."""
     fetcher = scripted(latency=5.0)
@@ -275,4 +252,3 @@ async def test_cancelled_waiters_leave_nothing(pending_timers: Callable[[], int]
         assert asyncio.all_tasks() == {asyncio.current_task()}
         await asyncio.sleep(60.0)
         assert pending_timers() == 0
-        assert "lanes=0" in repr(gate)

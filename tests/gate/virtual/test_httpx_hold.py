@@ -12,8 +12,7 @@ from tests.gate.virtual.test_hold import arriving
 from tests.paced import now, scripted
 
 from robotgate import RobotGate
-from robotgate._holds import MAX_HOLD
-from robotgate.integrations.httpx import GateTransport
+from robotgate.integrations.httpx import MAX_IDLE_READ, GateTransport
 from robotgate.testing import VirtualClock
 
 if TYPE_CHECKING:
@@ -56,13 +55,17 @@ async def start_of_next(web: Web, handler: Handler, *, reads: bool) -> float:
 
 async def test_body_that_keeps_arriving_keeps_its_turn(web: Web) -> None:
     """However long it takes."""
-    handler = arriving(every=MAX_HOLD / 2, count=9)
-    assert 4.5 * MAX_HOLD <= await start_of_next(web, handler, reads=True) < 4.6 * MAX_HOLD
+    handler = arriving(every=MAX_IDLE_READ / 2, count=9)
+    assert 4.5 * MAX_IDLE_READ <= await start_of_next(web, handler, reads=True) < 4.6 * MAX_IDLE_READ
 
 
 async def test_body_that_nobody_reads_lets_others_in(web: Web) -> None:
     """After a minute: whoever has forgotten it will not come back."""
-    assert MAX_HOLD <= await start_of_next(web, arriving(every=0, count=1), reads=False) <= 1.1 * MAX_HOLD
+    assert (
+        MAX_IDLE_READ
+        <= await start_of_next(web, arriving(every=0, count=1), reads=False)
+        <= 1.1 * MAX_IDLE_READ
+    )
 
 
 async def test_response_that_is_over_leaves_no_timer(web: Web, pending_timers: Callable[[], int]) -> None:

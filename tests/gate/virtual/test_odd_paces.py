@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -15,19 +14,17 @@ from tests.paced import (
     OTHER,
     PAGE,
     SITE,
-    Options,
     asks,
     make_gate,
     now,
     refusal,
     scripted,
-    sleep_until,
     visit,
     visits,
 )
 from tests.waiting import settle
 
-from robotgate import GateClosedError, HostOverride, MemoryStore, TooSoonError
+from robotgate import GateClosedError, HostOverride, TooSoonError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -72,18 +69,6 @@ async def test_todays_date_makes_no_gap_short(text: str, delay: float, spacing: 
     assert max(gaps) <= spacing + 0.002
 
 
-async def test_hours_of_todays_date() -> None:
-    """1,800,000,000 is eight in the morning (UTC)."""
-    text = asks("Visit-time: 0900-0959", "Request-rate: 1/10 0930-0959")
-    options = Options(obey_visit_time=True, max_block=math.inf, clock=ShiftedClock(1_800_000_000))
-    async with make_gate(scripted({SITE: text}), **options) as gate:
-        assert await visits(gate, 2) == [HOUR, HOUR + 1]
-        await sleep_until(HOUR + 1795)
-        assert await visits(gate, 3) == [HOUR + 1795, HOUR + 1796, HOUR + 1797]
-        await sleep_until(HOUR + 1799)
-        assert await visits(gate, 2) == [HOUR + 1799, HOUR + 1809]
-
-
 # ── without end
 
 
@@ -113,40 +98,6 @@ async def test_block_without_end() -> None:
         await asyncio.sleep(DAY / 2)
         gate.unblock("*")
         assert await asyncio.gather(*waiting) == [DAY / 2, DAY / 2 + 1, DAY / 2 + 1]
-
-
-async def test_hours_that_never_meet() -> None:
-    """Welcome for one minute a day, in which one document in 821 years may be had: reckoned without counting days.
-
-    A site may write this to keep the whole loop busy.
-    """
-    options = Options(obey_visit_time=True, max_block=math.inf)
-    async with make_gate(scripted({SITE: UNMET}), **options) as gate:
-        await sleep_until(5 * HOUR)
-        await gate.allowed(PAGE)
-        began_at = time.perf_counter()
-        wait = gate.wait_time(PAGE)
-        assert time.perf_counter() - began_at < 0.5
-        assert now() + wait == pytest.approx(300_000 * DAY + 6 * HOUR, abs=DAY)
-
-
-# ── several gates
-
-
-async def test_wait_time_knows_what_another_gate_was_told() -> None:
-    """Two gates on one store; a 429 that one of them got holds for both, and both say so."""
-    store = MemoryStore()
-    async with make_gate(store=store) as one, make_gate(store=store) as other:
-        for gate in (one, other):
-            gate.learn(SITE, b"")
-            await visit(gate)
-        assert now() == 1.0
-        async with one.turn(PAGE) as turn:
-            turn.report(status=429, headers={"Retry-After": "100"})
-        assert one.wait_time(PAGE) == 100.0
-        assert other.wait_time(PAGE) == 100.0
-        assert other.host(PAGE).next_allowed_at == 102.0
-        assert await visit(other) == 102.0
 
 
 # ── options that change within a turn
@@ -227,7 +178,7 @@ async def test_closing_in_every_state(
 ) -> None:
     """Whoever waits is told; who has a turn ends it as ever; no task and no timer is left."""
     fetcher = scripted(latency=3.0)
-    gate = make_gate(fetcher, delay=20.0, concurrency=2, robots_rate=(5, 1000), total_rate=(20, 3000))
+    gate = make_gate(fetcher, delay=20.0, concurrency=2, total_rate=(20, 3000))
     async with gate:
         for host in ("a", "b", "c", "idle"):
             gate.learn(f"http://{host}.example/", b"")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import pytest
 from tests.paced import (
@@ -77,34 +76,6 @@ async def test_who_waits_for_whom(policy: PaceKey, urls: list[str], starts: list
     """A second apart where they are paced together, at once where they are not."""
     async with make_gate(pace_key=policy) as gate:
         assert await starts_of(gate, *urls) == starts
-
-
-async def test_function_of_the_url() -> None:
-    """Two parts of one site on two machines; robots.txt is of the part its path names."""
-
-    def by_machine(url: str) -> str:
-        return "archive" if urlsplit(url).path.startswith("/archive/") else "front"
-
-    fetcher = scripted()
-    async with make_gate(fetcher, pace_key=by_machine) as gate:
-        paths = ["/", "/archive/1", "/two", "/archive/2"]
-        starts = await asyncio.gather(*(visit(gate, f"{SITE}{path}") for path in paths))
-        assert starts == [1.0, 0.0, 2.0, 1.0]
-        assert (gate.host(PAGE).host, gate.host(f"{SITE}/archive/").host) == ("front", "archive")
-        assert (gate.host(PAGE).visits, gate.host(f"{SITE}/archive/").visits) == (3, 2)
-
-
-async def test_crawl_delay_holds_in_every_part() -> None:
-    """A site's wish binds all of its paths, however the operator parts them."""
-    fetcher = scripted({SITE: asks("Crawl-delay: 5")})
-    async with make_gate(fetcher, pace_key=lambda url: urlsplit(url).path) as gate:
-        given = await together(visits(gate, 3, f"{SITE}/one"), visits(gate, 3, f"{SITE}/two"))
-        assert given == [[0.0, 5.0, 10.0]] * 2
-        gate.learn(SITE, asks("Crawl-delay: 7").encode())
-        assert await visits(gate, 2, f"{SITE}/one") == [17.0, 24.0]
-        assert [gate.host(f"{SITE}/{part}").delay for part in ("one", "two", "not-met")] == [7.0] * 3
-        gate.learn(SITE, b"")
-        assert [gate.host(f"{SITE}/{part}").delay for part in ("one", "two", "not-met")] == [1.0] * 3
 
 
 async def test_strictest_binds_all_who_are_paced_together() -> None:
@@ -199,6 +170,5 @@ async def test_function_that_names_nothing(named: object) -> None:
         turns = gate.ready([PAGE], on_refusal=lambda url, error: refused.append(f"{url}: {error}"))
         assert [turn async for turn in turns] == []
         assert len(refused) == 1
-        assert "lanes=0" in repr(gate)
         assert now() == 0.0
     assert fetcher.requests == []

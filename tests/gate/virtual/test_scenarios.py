@@ -174,18 +174,11 @@ SPACING: Final = [
         known=asks("Crawl-delay: 7", "Request-rate: 4/10"),
     ),
     Scenario(
-        "a Request-rate holds in its hours, to the end of their last minute",
+        "a Request-rate holds at all hours, whatever hours it names",
         Options(delay=1.0, max_delay=math.inf),
-        comers("a", "b", "c", "d"),
-        [(0.0, "a"), (100.0, "b"), (120.0, "c"), (121.0, "d")],
+        comers("a", "b", "c"),
+        [(0.0, "a"), (100.0, "b"), (200.0, "c")],
         known=asks("Request-rate: 1/100 0000-0001"),
-    ),
-    Scenario(
-        "a Request-rate whose hours have yet to come waits for them",
-        Options(delay=1.0),
-        (*comers("a", "b"), Comer("c", 59.5), Comer("d", 59.6), Comer("e", 59.7)),
-        [(0.0, "a"), (1.0, "b"), (59.5, "c"), (89.5, "d"), (119.5, "e")],
-        known=asks("Request-rate: 1/30 0001-0009"),
     ),
     Scenario(
         "a slow host is given time in proportion, and no quick error shortens it",

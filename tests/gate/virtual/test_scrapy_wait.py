@@ -9,7 +9,7 @@ import pytest
 from tests.paced import HOUR, JITTER, PAGE, ROBOTS, SITE, make_gate, now, scripted
 
 from robotgate import Failure, HostUnavailableError, TooSoonError
-from robotgate.integrations._scrapy_wait import OUTAGE_PATIENCE, send_in_turn
+from robotgate.integrations.scrapy.handler import MAX_OUTAGE_WAIT, send_in_turn
 
 if TYPE_CHECKING:
     from robotgate import RobotGate, Turn
@@ -62,7 +62,7 @@ async def test_host_that_stays_away_is_given_up() -> None:
         assert [await send(gate, host) for _ in range(4)] == ["nobody"] * 4
         with pytest.raises(HostUnavailableError) as caught:
             await send(gate, host)
-    assert caught.value.retry_after > OUTAGE_PATIENCE
+    assert caught.value.retry_after > MAX_OUTAGE_WAIT
 
 
 async def test_block_that_is_refused_is_not_waited_out() -> None:
@@ -108,14 +108,14 @@ async def test_unreadable_robots_txt_is_not_waited_for() -> None:
     host = Host()
     async with make_gate(scripted({SITE: Failure("garbage")}), delay=0) as gate:
         assert not await gate.allowed(PAGE)
-        await asyncio.sleep(OUTAGE_PATIENCE / 2)
+        await asyncio.sleep(MAX_OUTAGE_WAIT / 2)
         async with gate.turn(ROBOTS) as turn:
             turn.report_unreachable("it does not answer in time")
         asked_at = now()
         with pytest.raises(HostUnavailableError, match=r"robots\.txt cannot be read") as caught:
             await send(gate, host)
         assert now() == asked_at
-    assert caught.value.retry_after < OUTAGE_PATIENCE
+    assert caught.value.retry_after < MAX_OUTAGE_WAIT
     assert host.asked_at == []
 
 

@@ -103,7 +103,6 @@ async def test_storm(pending_timers: Callable[[], int], seed: int, slots: int, d
         assert sum(law.visits for law in laws.values()) > len(HOSTS)
         await asyncio.sleep(400.0)
         assert pending_timers() == 0
-        assert "lanes=0" in repr(gate)
 
 
 @pytest.mark.parametrize("instant", [0.25, 0.5, 1.0, 1.5, 3.0])
@@ -130,7 +129,7 @@ async def test_those_left_are_served_as_if_the_others_had_never_come(instant: fl
 
 
 async def test_waiters_with_a_limit_need_no_timers_of_their_own(pending_timers: Callable[[], int]) -> None:
-    """A thousand with a `max_wait` are one timer a lane, and one for the idle, whoever of them leaves."""
+    """A thousand with a `max_wait` share the one timer of all hosts, whichever leaves; another drops unused tables."""
     async with make_gate(delay=1.0) as gate:
         learn_all(gate)
 
@@ -140,11 +139,11 @@ async def test_waiters_with_a_limit_need_no_timers_of_their_own(pending_timers: 
 
         tasks = [asyncio.create_task(visit(HOSTS[number % len(HOSTS)])) for number in range(1000)]
         await asyncio.sleep(0.5)
-        assert pending_timers() == len(HOSTS) + 1
+        assert pending_timers() <= 2
         for task in tasks[::2]:
             task.cancel()
         await settle()
-        assert pending_timers() == len(HOSTS) + 1
+        assert pending_timers() <= 2
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
         kinds = Counter(type(outcome) for outcome in outcomes)
         # The first of each host had begun, and ended, before anybody left.

@@ -7,11 +7,11 @@ import logging
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.failing import FailingStore
 from tests.paced import (
     PAGE,
     REFUSED,
     SITE,
-    UnwritableStore,
     asks,
     kinds,
     listen,
@@ -35,7 +35,7 @@ from robotgate import (
     TurnBegan,
     TurnEnded,
 )
-from robotgate._listeners import logger
+from robotgate.events import logger
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -186,7 +186,7 @@ async def test_levels_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
     """A line for each event, at its level; the event is the record's argument."""
     fetcher = scripted({SITE: asks("Disallow: /private")})
     with caplog.at_level(logging.DEBUG, logger="robotgate"):
-        async with make_gate(fetcher, store=UnwritableStore()) as gate:
+        async with make_gate(fetcher, store=FailingStore("save_record")) as gate:
             heard = listen(gate)
             await refusal(visit(gate), StoreError)
             await refusal(visit(gate, f"{SITE}/private"), DisallowedError)

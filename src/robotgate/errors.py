@@ -1,0 +1,167 @@
+"""The errors, by who can do something about them.
+
+::
+
+    RobotGateError
+    ├── OptionError (also ValueError)           you: an option's value makes no sense
+    └── ‹also aiohttp.ClientError›
+        ├── GateClosedError                     you: the gate was closed, or never opened
+        ├── NestedTurnError                     you: a task waits for a turn that only it can end
+        ├── StoreError                          your store: the message names the cause and the remedy
+        ├── InvalidURLError (also ValueError)   the URL: it is no http(s) URL
+        │   └── NonPublicAddressError           the URL: it leads into a private network
+        ├── DisallowedError                     the site disallows the URL; do not retry
+        ├── TooSoonError                        nobody: the turn would come after `max_wait`
+        ├── HostUnavailableError                the host is down or blocks us; try again later
+        └── ResponseTooLargeError               the site: a body over `max_bytes`
+
+Errors that a request can raise are also `aiohttp.ClientError`, so that existing handlers catch them. None of them is an
+`OSError` or `aiohttp.ClientOSError`, because aiohttp sends such requests again or wraps the error. A general ``except
+ClientError: retry`` therefore retries refusals too; catch `DisallowedError` before it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from aiohttp import ClientError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from robotgate.rules.verdict import Verdict
+
+
+_NEVER: Final = 1e9
+"""Seconds, some 30 years; a longer wait is shown as endless."""
+_SHOWN_ADDRESSES: Final = 3
+"""Of a name, in a message; a name may have hundreds."""
+_CREDENTIALS: Final = re.compile(r"//[^/?#]*@")
+"""The part of a URL that must not appear in a log."""
+PERMITS: Final = "allow_private_addresses=True permits it"
+
+
+class RobotGateError(Exception):
+    """The base of all errors of robotgate."""
+
+
+class OptionError(RobotGateError, ValueError):
+    """An option's value makes no sense. Raised when the option is given; the message names it."""
+
+
+class GateClosedError(RobotGateError, ClientError):
+    """The gate is closed, or was not opened with ``async with``."""
+
+    def __init__(self, message: str = "the gate was closed") -> None:
+        super().__init__(message)
+
+
+class NestedTurnError(RobotGateError, ClientError):
+    """A task asked for a turn of a host while it holds that host's only turn: the wait would never end."""
+
+
+class StoreError(RobotGateError, ClientError):
+    """The store failed; the message names the cause and the remedy."""
+
+
+class InvalidURLError(RobotGateError, ClientError, ValueError):
+    """A URL that is not an absolute http or https URL of a possible host."""
+
+    def __init__(self, url: str, problem: str) -> None:
+        super().__init__(f"{problem}: {_CREDENTIALS.sub('//', url[:200])!r}")
+        self.url = url
+        self.problem = problem
+
+    def __reduce__(self) -> tuple[type[InvalidURLError], tuple[str, str]]:
+        return type(self), (self.url, self.problem)
+
+
+class NonPublicAddressError(InvalidURLError):
+    """The URL leads to an address that no public site has; ``allow_private_addresses`` permits it.
+
+    The host is such an address, or a name that resolves to no other address at the moment. An address in another
+    spelling than dotted decimals or RFC 5952 is always refused, because clients read it differently.
+    """
+
+    def __init__(self, url: str, problem: str | None = None) -> None:
+        super().__init__(url, problem or f"not a public address ({PERMITS})")
+
+    @classmethod
+    def of_name(
+        cls, url: str, host: str, addresses: Sequence[str], *, permits: str = PERMITS
+    ) -> NonPublicAddressError:
+        """The error for a URL whose host has these addresses and no public one.
+
+        Args:
+            permits: the option that permits it, in words.
+        """
+        shown = ", ".join(addresses[:_SHOWN_ADDRESSES])
+        more = ", ..." if len(addresses) > _SHOWN_ADDRESSES else ""
+        return cls(url, f"{host} resolves to {shown}{more}, not to a public address ({permits})")
+
+
+class DisallowedError(RobotGateError, ClientError):
+    """The site's robots.txt disallows this URL."""
+
+    status: ClassVar[int] = 403
+
+    def __init__(self, verdict: Verdict, chain: tuple[str, ...] = ()) -> None:
+        message = str(verdict)
+        if chain:
+            message = f"{message}; redirected from {' -> '.join(chain)}"
+        super().__init__(message)
+        self.verdict = verdict
+        """Why, and by which line of which file."""
+        self.chain = chain
+        """The URLs that redirected to the disallowed one, first to last."""
+
+    def __reduce__(self) -> tuple[type[DisallowedError], tuple[Verdict, tuple[str, ...]]]:
+        return type(self), (self.verdict, self.chain)
+
+
+class TooSoonError(RobotGateError, ClientError):
+    """The wait for the host's turn would be longer than ``max_wait``."""
+
+    status: ClassVar[int] = 503
+
+    def __init__(self, host: str, retry_after: float) -> None:
+        when = f"in {retry_after:.3f} s at the earliest" if retry_after < _NEVER else "not in the next years"
+        super().__init__(f"{host} is not due within max_wait; {when}")
+        self.host = host
+        self.retry_after = retry_after
+        """Seconds until the turn could begin, at the earliest."""
+
+    def __reduce__(self) -> tuple[type[TooSoonError], tuple[str, float]]:
+        return type(self), (self.host, self.retry_after)
+
+
+class HostUnavailableError(RobotGateError, ClientError):
+    """The host is down, or blocks us for longer than ``max_block``."""
+
+    status: ClassVar[int] = 503
+
+    def __init__(self, host: str, retry_after: float, cause: str, verdict: Verdict | None = None) -> None:
+        again = f"; try again in {retry_after:.0f} s" if retry_after < _NEVER else ""
+        super().__init__(f"{host} is unavailable: {cause}{again}")
+        self.host = host
+        self.retry_after = retry_after
+        """Seconds until a retry makes sense; infinity where that is unknown."""
+        self.cause = cause
+        self.verdict = verdict
+        """The verdict, when robots.txt could not be read."""
+
+    def __reduce__(self) -> tuple[type[HostUnavailableError], tuple[str, float, str, Verdict | None]]:
+        return type(self), (self.host, self.retry_after, self.cause, self.verdict)
+
+
+class ResponseTooLargeError(RobotGateError, ClientError):
+    """A body is longer than ``max_bytes``; its connection was closed."""
+
+    def __init__(self, url: str, max_bytes: int) -> None:
+        super().__init__(f"the body of {url} is over max_bytes={max_bytes}")
+        self.url = url
+        self.max_bytes = max_bytes
+
+    def __reduce__(self) -> tuple[type[ResponseTooLargeError], tuple[str, int]]:
+        return type(self), (self.url, self.max_bytes)

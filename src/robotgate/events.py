@@ -1,0 +1,339 @@
+"""Events: what happened, as values, and how they reach subscribers and the standard logging.
+
+The text of an event is one line, whatever a site wrote into it, and shows no credentials of URLs. The logger is
+``robotgate``; its levels, from `LEVELS`, are::
+
+    DEBUG    turns
+    INFO     robots.txt read, a URL or a turn refused, a host no longer blocked
+    WARNING  a host blocked, a robots.txt that cannot be reached, a store that works again
+    ERROR    a store that fails
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import re
+from contextvars import copy_context
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from robotgate.errors import OptionError
+from robotgate.options import check_callback
+from robotgate.rules.verdict import AccessResult
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from contextvars import Context
+
+    from robotgate.errors import RobotGateError, StoreError
+    from robotgate.rules.verdict import Verdict
+    from robotgate.sites.status import Outcome
+    from robotgate.urls import Origin
+
+
+LINE_HEAD: Final = 700
+LINE_TAIL: Final = 300
+"""Characters of a longer text that are kept: the host stands first, the reason last."""
+
+_CREDENTIALS: Final = re.compile(r"//[^/?#\s]*@")
+"""Up to a blank: this searches whole sentences, and that of `errors` URLs, which may hold blanks."""
+
+
+class BlockCause(Enum):
+    """Why a host is blocked."""
+
+    ASKED = "it asked for a pause"
+    """429 or 503 with Retry-After."""
+    OVERLOADED = "it is overloaded"
+    """429 or 503 without Retry-After."""
+    UNREACHABLE = "it cannot be reached"
+    """Refused connections, names without an address, timeouts."""
+    OPERATOR = "the operator blocked it"
+    """`RobotGate.block`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RobotsFetched:
+    """An attempt to read a robots.txt has ended, successfully or not."""
+
+    at: float
+    """When it happened, in seconds since the epoch, as in every event."""
+    origin: Origin
+    robots_url: str
+    """The last URL requested, after redirects."""
+    access: AccessResult
+    outcome: Outcome
+    status: int | None = None
+    """The status of the last response; None when there was none."""
+    cause: str | None = None
+    """What went wrong, in words."""
+    stale: bool = False
+    """Whether the last good copy holds instead."""
+
+    def __str__(self) -> str:
+        ending = self.cause
+        if ending is None:
+            ending = "no answer" if self.status is None else f"HTTP status {self.status}"
+        place = "" if self.robots_url == self.origin.robots_url else f" at {self.robots_url}"
+        copy = "; the last good copy holds" if self.stale else ""
+        return _line(f"robots.txt of {self.origin}: {self.access.value}{place}, {ending}{copy}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerdictRefused:
+    """A turn was refused because the rules disallow the URL. `allowed` and `check` make no such event."""
+
+    at: float
+    verdict: Verdict
+
+    def __str__(self) -> str:
+        return _line(str(self.verdict))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnRefused:
+    """A turn was refused for another reason: it would come too late, or the host is blocked or unreachable."""
+
+    at: float
+    url: str
+    error: RobotGateError
+    """The error that was raised."""
+
+    def __str__(self) -> str:
+        return _line(f"no turn of {self.url}: {self.error}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnBegan:
+    """A request may be sent."""
+
+    at: float
+    url: str
+    waited: float
+    """Seconds from asking for the turn to having it."""
+
+    def __str__(self) -> str:
+        return _line(f"a turn of {self.url} began after {self.waited:.3f} s")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnEnded:
+    """A request has ended."""
+
+    at: float
+    url: str
+    status: int | None
+    """None when none was reported."""
+    bytes_read: int
+    elapsed: float
+    """Seconds since the turn began."""
+
+    def __str__(self) -> str:
+        answer = "no status" if self.status is None else f"HTTP status {self.status}"
+        return _line(
+            f"a turn of {self.url} ended after {self.elapsed:.3f} s: {answer}, {self.bytes_read} bytes"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostBlocked:
+    """A host is blocked from now on, or for longer than before."""
+
+    at: float
+    host: str
+    """What is blocked: a pace key, an origin, or the operator's pattern."""
+    until_at: float
+    """Seconds since the epoch; `math.inf` until the operator lifts the block."""
+    cause: BlockCause
+    detail: str | None = None
+    """More about the cause, in words."""
+
+    def __str__(self) -> str:
+        stretch = (
+            f"for {max(self.until_at - self.at, 0.0):.0f} s"
+            if math.isfinite(self.until_at)
+            else "until further notice"
+        )
+        detail = "" if not self.detail else f" ({self.detail})"
+        return _line(f"{self.host} is blocked {stretch}: {self.cause.value}{detail}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostRecovered:
+    """A host is no longer blocked: it gave a good answer, or the operator lifted the block."""
+
+    at: float
+    host: str
+    cause: BlockCause
+    """Why it was blocked."""
+
+    def __str__(self) -> str:
+        return _line(f"{self.host} is no longer blocked; the cause was: {self.cause.value}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreLost:
+    """The store began to fail, so that its contents are only in this process. Made once, until the store works again.
+
+    A store that waits for its server makes the event at once, while the calls that need the server still wait.
+    """
+
+    at: float
+    error: StoreError
+
+    def __str__(self) -> str:
+        return _line(f"the store failed: {self.error}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreRecovered:
+    """The store works again, after a `StoreLost`."""
+
+    at: float
+
+    def __str__(self) -> str:
+        return "the store works again"
+
+
+Event: TypeAlias = (
+    RobotsFetched
+    | VerdictRefused
+    | TurnRefused
+    | TurnBegan
+    | TurnEnded
+    | HostBlocked
+    | HostRecovered
+    | StoreLost
+    | StoreRecovered
+)
+
+
+def _line(text: str) -> str:
+    """A text as one line for a log: without credentials, bounded, and with escapes for unprintable characters."""
+    # Before the cut, which could separate a password from its "@".
+    text = _CREDENTIALS.sub("//", text)
+    if len(text) > LINE_HEAD + LINE_TAIL:
+        text = f"{text[:LINE_HEAD]}…{text[-LINE_TAIL:]}"
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text
+    )
+
+
+logger: Final = logging.getLogger("robotgate")
+
+LEVELS: Final[Mapping[type[Event], int]] = MappingProxyType(
+    {
+        TurnBegan: logging.DEBUG,
+        TurnEnded: logging.DEBUG,
+        RobotsFetched: logging.INFO,
+        VerdictRefused: logging.INFO,
+        TurnRefused: logging.INFO,
+        HostRecovered: logging.INFO,
+        HostBlocked: logging.WARNING,
+        # So that a log with warnings has the end of an ERROR too.
+        StoreRecovered: logging.WARNING,
+        StoreLost: logging.ERROR,
+    }
+)
+UNREACHABLE_LEVEL: Final = logging.WARNING
+"""For `RobotsFetched` where robots.txt could not be reached: the site is closed, or an old copy holds."""
+_HIGHEST: Final[Mapping[type[Event], int]] = MappingProxyType({**LEVELS, RobotsFetched: UNREACHABLE_LEVEL})
+
+
+def level_of(event: Event) -> int:
+    """The level an event is logged at."""
+    if isinstance(event, RobotsFetched) and event.access is AccessResult.UNREACHABLE:
+        return UNREACHABLE_LEVEL
+    return LEVELS[type(event)]
+
+
+class Events:
+    """Passes events to the subscribers and to the logger."""
+
+    __slots__ = ("_subscriptions",)
+
+    def __init__(self) -> None:
+        self._subscriptions: tuple[_Subscription, ...] = ()
+
+    def subscribe(self, callback: Callable[[Event], object], *kinds: type[Event]) -> Callable[[], None]:
+        """Call `callback` with every event of these kinds, or of all kinds, from now on and in order.
+
+        The event loop calls it soon after the event. An error that it raises goes to the loop's exception handler and
+        affects neither other subscribers nor requests.
+
+        Args:
+            callback: a plain function; its result is ignored.
+
+        Returns:
+            A function that ends the subscription at once, for events that have already happened too. Calling it again
+            changes nothing.
+
+        Raises:
+            OptionError: `callback` is not callable or is a coroutine function, or a kind is no class of event.
+        """
+        check_callback("callback", callback)
+        for kind in kinds:
+            if kind not in LEVELS:
+                raise OptionError(f"kinds: {kind!r} is no class of event")
+        subscription = _Subscription(callback, frozenset(kinds or LEVELS))
+        self._subscriptions = (*self._subscriptions, subscription)
+
+        def unsubscribe() -> None:
+            subscription.is_over = True
+            self._subscriptions = tuple(other for other in self._subscriptions if other is not subscription)
+
+        return unsubscribe
+
+    def is_heard(self, kind: type[Event]) -> bool:
+        """Whether an event of this kind would reach anybody. If not, it need not be made."""
+        for subscription in self._subscriptions:
+            if kind in subscription.kinds:
+                return True
+        return logger.isEnabledFor(_HIGHEST[kind])
+
+    def emit(self, event: Event) -> None:
+        """Log an event and pass it on, both in a later iteration of the loop, so that no callback fails a request."""
+        level = level_of(event)
+        if logger.isEnabledFor(level):
+            _soon(partial(logger.log, level, "%s", event), copy_context())
+        for subscription in self._subscriptions:
+            if type(event) in subscription.kinds:
+                subscription.pass_on(event)
+
+
+class _Subscription:
+    """One callback of one `subscribe`."""
+
+    __slots__ = ("_callback", "_context", "is_over", "kinds")
+
+    def __init__(self, callback: Callable[[Event], object], kinds: frozenset[type[Event]]) -> None:
+        self._callback = callback
+        self.kinds = kinds
+        # Not the context of the request that an event is about: a task that the callback starts there would count as
+        # part of that request.
+        self._context = copy_context()
+        self.is_over = False
+
+    def pass_on(self, event: Event) -> None:
+        _soon(partial(self._call, event), self._context)
+
+    def _call(self, event: Event) -> None:
+        if not self.is_over:
+            self._callback(event)
+
+
+def _soon(call: Callable[[], object], context: Context) -> None:
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        # Outside the loop there is no request to protect.
+        call()
+        return
+    loop.call_soon(call, context=context)

@@ -1,0 +1,822 @@
+"""`RobotGate`: puts the parts together. See `web.turns`, `web.cache` and `pace.scheduler` for what a call does."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from contextlib import AsyncExitStack
+from datetime import datetime
+from enum import Enum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Self, Unpack
+
+import aiohttp
+
+from robotgate.clock import Clock, SteadyClock, SystemClock, ticks_of
+from robotgate.errors import GateClosedError, OptionError
+from robotgate.events import Events
+from robotgate.identity import identify
+from robotgate.options import (
+    MAX_FETCH_BYTES,
+    MAX_HOSTS,
+    HostBlocks,
+    Options,
+    Overrides,
+    StatusPolicy,
+    check_callback,
+    check_instant,
+    check_names,
+    check_part,
+    check_seconds,
+    check_whole,
+    rate_of,
+)
+from robotgate.pace.limits import Permits, StartWindow
+from robotgate.pace.scheduler import Scheduler
+from robotgate.pace.state import is_open
+from robotgate.rules.normal import as_written
+from robotgate.rules.robotstxt import RobotsTxt
+from robotgate.sites.record import Standing
+from robotgate.sites.view import HostView
+from robotgate.stores import given_store, open_store
+from robotgate.urls import PaceKey
+from robotgate.web.cache import SiteCache
+from robotgate.web.connector import (
+    BudgetedConnector,
+    SocketBudget,
+    ThreadPerNameResolver,
+    idle_limit,
+)
+from robotgate.web.fetch import FetchCall, PageFetch, PageFetcher, RequestOptions
+from robotgate.web.fetcher import AiohttpFetcher, Fetcher
+from robotgate.web.middleware import GateMiddleware
+from robotgate.web.operator import Operator
+from robotgate.web.persistence import Persistence
+from robotgate.web.ready import DEFAULT_AHEAD, Lines, ReadyTurns
+from robotgate.web.robots import RobotsReader
+from robotgate.web.turns import PendingTurn, Turns
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, Callable, Iterable, Mapping, MutableMapping
+    from types import TracebackType
+
+    from yarl import URL
+
+    from robotgate.errors import RobotGateError
+    from robotgate.events import Event
+    from robotgate.identity import Identity
+    from robotgate.options import HostOverride, Recheck
+    from robotgate.rules.verdict import Verdict
+    from robotgate.sites.record import RobotsRecord
+    from robotgate.sites.site import Site
+    from robotgate.stores import Store, StoreOption
+    from robotgate.urls import PaceKeyPolicy
+
+MAX_PAGE_REDIRECTS: Final = 10
+
+
+class _Given(Enum):
+    """Stands for an argument that was left to the gate's options."""
+
+    BY_OPTION = "by option"
+
+
+class RobotGate:
+    """Stands between a crawler and the web: asks each site's rules once, and lets each request through in its turn.
+
+    Open it with ``async with``. One gate serves any number of tasks of one event loop.
+
+    Args:
+        agent: the User-Agent, as ``ExampleBot/1.0``. Its first word is the name looked up in robots.txt.
+        contact: where site owners reach you: an e-mail address, sent as From, or a URL, put into the User-Agent.
+        token: the product token (RFC 9309 §2.2.1), when it is not the first word of `agent`.
+        session: an aiohttp session to fetch pages with, which stays yours to close. By default the gate opens one of
+            its own. robots.txt is requested with it as well, so through its connector and its proxy, but without its
+            headers, cookies, credentials and middlewares; its connector's limit bounds open requests. Where its class
+            is derived from aiohttp's, only the connector and `trust_env` serve robots.txt. What names resolve to is
+            checked if its connector is a `PublicConnector`. docs/doors.md lists what else the choice decides.
+        store: where rules and host states are kept; by default in the gate's memory only. The path of a file, as
+            ``"cache.db"`` or a `pathlib.Path`, makes a `SQLiteStore` that is opened and closed with the gate, so that a
+            restart knows what it knew. It raises once the file cannot be used; for another `when_lost`, or any other
+            option, pass a `SQLiteStore`. The URL of a Redis or Valkey server, as ``"redis://localhost:6379/0"``, makes
+            a `robotgate.stores.redis.RedisStore` in the same way, shared by all gates that are given it; that needs the
+            extra `redis`. Two gates of one process that are given the same path treat each other as two processes: pass
+            both one store instead. A store that was passed in stays yours to close, and gates of one event loop may
+            share it.
+        delay: seconds between the end of one response of a host and the next request to it, at least. What a site
+            asks for can only make it longer.
+        rate: a quota for each host, as ``(600, 3600)``: at most so many requests in any so many seconds.
+        total_rate: as `rate`, for the requests to all hosts together, those for robots.txt included.
+        latency_factor: the delay is at least so many times as long as the host's responses take to begin, on a moving
+            average, up to 60 seconds; 0 leaves that out.
+        concurrency_per_host: open requests at one host. Above 1, delays count from start to start.
+        concurrency: open requests over all hosts.
+        pace_key: what is paced together: the requests to one host, to one origin, to one registrable domain (extra
+            ``psl``), or to the origins for which a function of yours returns the same text.
+        overrides: options in place of these for some hosts, by pattern: ``example.org``, ``*.example.org`` or ``*``.
+        obey_crawl_delay: whether Crawl-delay and Request-rate count.
+        obey_visit_time: whether pages are requested only within the hours of Visit-time.
+        max_delay: seconds; a site that asks for a longer delay is refused, never visited sooner than it asks.
+            `math.inf` waits however long.
+        max_wait: seconds a turn may wait; None waits as long as it takes, 0 not at all.
+        max_block: seconds; what a host asks for by Retry-After or Visit-time, and what `block` asks for, is waited out
+            up to this, and refused at once beyond.
+        robots_concurrency: open requests for robots.txt over all hosts.
+        allow_private_addresses: whether ``localhost`` and addresses that no public site has may be fetched from,
+            whether they are in the URL or its name resolves to them.
+        status_policy: what a robots.txt that cannot be read means for its site.
+        recheck: when a robots.txt is requested again before its age requires it: after so many visits to its host, so
+            many seconds, or so many bytes read, as `Recheck` says. By default age alone counts: after three quarters of
+            its lifetime the next use of the site requests it again in the background.
+        max_bytes: the longest body that an awaited `fetch` reads.
+        max_hosts: how many origins, with their rules and paces, are kept in this process's memory. Beyond it the oldest
+            are evicted, and loaded from `store` when they are needed again; never one that a turn waits for or uses,
+            that cannot be reached just now, or that may not be visited yet.
+        middleware_timeout: seconds, the total timeout of the requests that go through `middleware`, within which a
+            turn has to come; as in aiohttp, 0 and None are none. The timeout that a request itself has as an attribute,
+            as in aiohttp's development branch, counts in place of this.
+        clock: tells the time.
+        fetcher: requests robots.txt files.
+
+    Raises:
+        OptionError: an option makes no sense; the message names it.
+    """
+
+    def __init__(
+        self,
+        agent: str,
+        *,
+        contact: str,
+        token: str | None = None,
+        session: aiohttp.ClientSession | None = None,
+        store: StoreOption = None,
+        delay: float = 1.0,
+        rate: tuple[int, float] | None = None,
+        total_rate: tuple[int, float] | None = None,
+        latency_factor: float = 0.0,
+        concurrency_per_host: int = 1,
+        concurrency: int = 256,
+        pace_key: PaceKeyPolicy = PaceKey.HOST,
+        overrides: Mapping[str, HostOverride] = MappingProxyType({}),
+        obey_crawl_delay: bool = True,
+        obey_visit_time: bool = False,
+        max_delay: float = 60.0,
+        max_wait: float | None = None,
+        max_block: float = 300.0,
+        robots_concurrency: int = 256,
+        allow_private_addresses: bool = False,
+        status_policy: StatusPolicy = StatusPolicy.DEFAULT,
+        recheck: Recheck | None = None,
+        max_bytes: int = MAX_FETCH_BYTES,
+        max_hosts: int = MAX_HOSTS,
+        middleware_timeout: float | None = None,
+        clock: Clock | None = None,
+        fetcher: Fetcher | None = None,
+    ) -> None:
+        self._identity = identify(agent, contact=contact, token=token)
+        self._options = Options(
+            delay=delay,
+            rate=rate,
+            total_rate=total_rate,
+            latency_factor=latency_factor,
+            concurrency_per_host=concurrency_per_host,
+            concurrency=concurrency,
+            pace_key=pace_key,
+            overrides=overrides,
+            obey_crawl_delay=obey_crawl_delay,
+            obey_visit_time=obey_visit_time,
+            max_delay=max_delay,
+            max_wait=max_wait,
+            max_block=max_block,
+            robots_concurrency=robots_concurrency,
+            allow_private_addresses=allow_private_addresses,
+            status_policy=status_policy,
+            recheck=recheck,
+            max_bytes=max_bytes,
+            max_hosts=max_hosts,
+            middleware_timeout=middleware_timeout,
+        )
+        check_part("session", session, aiohttp.ClientSession)
+        check_part("clock", clock, Clock)
+        check_part("fetcher", fetcher, Fetcher)
+        self._session = session
+        self._clock: Clock = SystemClock() if clock is None else SteadyClock(clock)
+        self._ticks, self._epoch = ticks_of(self._clock)
+        self._own_store = open_store(store, clock=self._clock)
+        self._store = self._own_store if self._own_store is not None else given_store(store)
+        self._fetcher = fetcher
+        self._events = Events()
+        self._overrides = Overrides(self._options.host_options(), overrides)
+        self._middleware = GateMiddleware(
+            self._identity, max_wait=max_wait, timeout=self._options.middleware_timeout
+        )
+        self._parts: Parts | None = None
+        self._is_entered = False
+        self._is_closed = False
+        self._sites: Mapping[str, Site] = MappingProxyType({})
+
+    async def __aenter__(self) -> Self:
+        if self._is_entered or self._is_closed:
+            raise GateClosedError("a gate is opened once; make another")
+        self._is_entered = True
+        async with AsyncExitStack() as stack:
+            if self._own_store is not None:
+                stack.push_async_callback(self._own_store.aclose)
+                await self._own_store.open()
+            parts = Parts(
+                identity=self._identity,
+                options=self._options,
+                overrides=self._overrides,
+                session=self._session,
+                store=self._store,
+                clock=self._clock,
+                fetcher=self._fetcher,
+                events=self._events,
+                middleware=self._middleware,
+            )
+            stack.push_async_callback(parts.aclose)
+            await parts.open()
+            # From here on, `aclose` closes both.
+            stack.pop_all()
+        self._parts = parts
+        self._sites = parts.cache.sites
+        return self
+
+    async def __aexit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Cancel what runs and wait for it; tasks that wait for a turn or for rules get `GateClosedError`.
+
+        A session or a store that was passed in stays open; a store that the gate made is closed last. A second call
+        does nothing.
+
+        Raises:
+            StoreError: pending changes could not be saved.
+        """
+        parts, self._parts = self._parts, None
+        self._is_closed = True
+        if parts is None:
+            return
+        try:
+            await parts.aclose()
+        finally:
+            if self._own_store is not None:
+                await self._own_store.aclose()
+
+    async def allowed(self, url: str | URL) -> bool:
+        """Whether a URL may be fetched. May request the site's robots.txt; never waits for a page's turn.
+
+        Raises:
+            InvalidURLError: not an absolute http or https URL.
+            NonPublicAddressError: an address that no public site has, without `allow_private_addresses`. A name that
+                resolves to one is refused by its verdict here, and by this error when it is to be fetched.
+            GateClosedError: the gate is not open.
+            NestedTurnError: the request takes a turn of the host, which this task holds, and no rules are known.
+            StoreError: the store failed.
+        """
+        answer = self.allowed_nowait(url)
+        if answer is not None:
+            return answer
+        site, _, units = self._open.turns.locate(url)
+        return (await self._open.cache.known(site)).rules.allows_units(units)
+
+    def allowed_nowait(self, url: str | URL) -> bool | None:
+        """Whether a URL may be fetched, if fresh rules are in memory; else None.
+
+        Raises:
+            InvalidURLError, NonPublicAddressError, GateClosedError: as `allowed`.
+        """
+        if type(url) is str and (written := as_written(url)) is not None:
+            origin_text, target = written.groups()
+            site = self._sites.get(origin_text)
+            if site is not None and "/." not in target and self._ticks() + self._epoch < site.refresh_at:
+                return site.rules.allows_units(target)
+        site, _, units = self._open.turns.locate(url)
+        ruling = self._open.cache.fresh(site)
+        return None if ruling is None else ruling.rules.allows_units(units)
+
+    async def check(self, url: str | URL) -> Verdict:
+        """Whether a URL may be fetched, and why: the rule, its line, and how robots.txt was read.
+
+        Raises:
+            as `allowed`.
+        """
+        site, target, _ = self._open.turns.locate(url)
+        return (await self._open.cache.known(site)).verdict(target, now=self._clock.now())
+
+    async def robots(self, url: str | URL) -> RobotsRecord:
+        """What is known of the robots.txt of a URL's origin, as it was served; requested if nothing fresh is known.
+
+        Raises:
+            as `allowed`.
+        """
+        return await self._open.cache.record(self._open.turns.locate(url)[0])
+
+    async def refresh(self, url: str | URL) -> RobotsRecord:
+        """Request the robots.txt of a URL's origin again now, however fresh it is; return what is then known of it.
+
+        Use it when a site's owner says that the file has changed; rules are renewed as they age without it. The request
+        takes the host's turn, ahead of its pages, and is conditional. If it fails, a copy that is still fresh stays in
+        use, and `RobotsRecord.failures` counts the failure. Meanwhile the known rules answer.
+
+        Raises:
+            HostUnavailableError: the host is blocked by `block`, for longer than `max_block`.
+            NestedTurnError: this task holds the host's turn.
+            InvalidURLError, NonPublicAddressError, GateClosedError, StoreError: as `allowed`.
+        """
+        return await self._open.cache.renew(self._open.turns.locate(url)[0])
+
+    async def sitemaps(self, url: str | URL) -> tuple[str, ...]:
+        """The sitemaps that the robots.txt of a URL's origin names, none when there is no file.
+
+        Raises:
+            as `allowed`.
+        """
+        return RobotsTxt.parse((await self.robots(url)).body).sitemaps
+
+    def turn(
+        self, url: str | URL, *, priority: int = 0, max_wait: float | _Given | None = _Given.BY_OPTION
+    ) -> PendingTurn:
+        """``async with`` waits for the host's turn to fetch this URL, with any client.
+
+        The turn ends with the block. Report the outcome with `Turn.report`; an error of aiohttp's that leaves the block
+        is reported by itself. Within the block, take no other turn: a task that would wait for itself gets
+        `NestedTurnError`, but tasks that hold one turn each and want another can wait for one another.
+
+        Args:
+            priority: of the waiting turns of one host, the higher goes first; robots.txt goes before all.
+            max_wait: seconds, in place of the gate's. The wait for the site's rules is part of them, but an open
+                request for these is not broken off. A turn is refused at once if it would be late even if all turns
+                ahead went as fast as they may.
+
+        Raises (on entering the block):
+            DisallowedError: the site's rules refuse the URL.
+            TooSoonError: the turn comes later than `max_wait`.
+            HostUnavailableError: the site's robots.txt cannot be read, or the host is blocked for long.
+            NestedTurnError: this task already holds the turn it asks for.
+            InvalidURLError, NonPublicAddressError, GateClosedError, StoreError: as `allowed`.
+        """
+        check_whole("priority", priority)
+        return PendingTurn(self._open.turns, url, priority=priority, max_wait=self._max_wait(max_wait))
+
+    def ready(
+        self,
+        urls: Iterable[str | URL] | AsyncIterable[str | URL],
+        *,
+        priority: int = 0,
+        ahead: int = DEFAULT_AHEAD,
+        on_refusal: Callable[[str, RobotGateError], object] | None = None,
+    ) -> ReadyTurns:
+        """``async for turn in gate.ready(urls)``: each URL as a turn that has begun, whichever host is due first.
+
+        No URL waits behind a host that is not due. A turn begins only when the loop asks for one; end each by
+        ``async with turn``, best in a task of its own, and go on to the next::
+
+            async with asyncio.TaskGroup() as tasks:
+                async for turn in gate.ready(urls):
+                    tasks.create_task(visit(turn))
+
+        URLs of one host come in their order; each waits however long, whatever the gate's `max_wait`. The loop ends
+        when all have come or been refused.
+
+        Args:
+            urls: what to fetch; an endless or slow source is read as it is needed.
+            priority: as `turn`.
+            ahead: how many URLs are held at once while their hosts are not due.
+            on_refusal: called with each URL that gets no turn, and the error; by default only events and the log tell.
+
+        Raises (of the loop):
+            GateClosedError: the gate was closed meanwhile.
+            whatever `urls` or `on_refusal` raises.
+
+        Raises (at once):
+            GateClosedError: the gate is not open.
+            OptionError: an argument that makes no sense.
+        """
+        check_whole("priority", priority)
+        check_whole("ahead", ahead, least=1)
+        if on_refusal is not None:
+            check_callback("on_refusal", on_refusal)
+        return self._open.ready(urls, priority=priority, ahead=ahead, on_refusal=on_refusal)
+
+    def fetch(
+        self,
+        url: str | URL,
+        method: str = "GET",
+        *,
+        priority: int = 0,
+        max_wait: float | _Given | None = _Given.BY_OPTION,
+        max_bytes: int | None = None,
+        allow_redirects: bool = True,
+        max_redirects: int = MAX_PAGE_REDIRECTS,
+        **options: Unpack[RequestOptions],
+    ) -> PageFetch:
+        """Fetch a page in its host's turn.
+
+        Awaited, the result is a `Response` whose body has been read; with ``async with`` it is a streaming
+        `aiohttp.ClientResponse`, whose turn ends with the body or the block. Each hop of a redirect, and each attempt,
+        is judged by its own host's rules and sent in its own host's turn. No timeout of aiohttp's counts these waits.
+
+        Args:
+            priority, max_wait: as `turn`.
+            max_bytes: the longest body that is read when awaited, in place of the gate's.
+            options: as for `aiohttp.ClientSession.request`; the gate's middleware goes behind `middlewares`.
+
+        Raises (when awaited or entered):
+            ResponseTooLargeError: the body is longer than `max_bytes`.
+            aiohttp.TooManyRedirects: more than `max_redirects`.
+            aiohttp.ClientError, TimeoutError: as aiohttp raises them.
+            RobotGateError: as `turn`; the `DisallowedError` of a redirect names its whole chain.
+
+        Raises (at once):
+            GateClosedError: the gate is not open.
+            OptionError, TypeError: an argument that makes no sense.
+        """
+        if priority != 0:
+            check_whole("priority", priority)
+        if max_redirects != MAX_PAGE_REDIRECTS:
+            check_whole("max_redirects", max_redirects, least=0)
+        if max_bytes is None:
+            max_bytes = self._options.max_bytes
+        else:
+            check_whole("max_bytes", max_bytes, least=1)
+        if options:
+            check_names(options, RequestOptions.__annotations__)
+        if max_wait is _Given.BY_OPTION:
+            max_wait = self._options.max_wait
+        elif max_wait is not None:
+            check_seconds("max_wait", max_wait)
+        call = FetchCall(
+            url,
+            method,
+            options,
+            priority=priority,
+            max_wait=max_wait,
+            max_bytes=max_bytes,
+            redirects=max_redirects + 1 if allow_redirects else 0,
+        )
+        return PageFetch((self._parts or self._open).pages, call)
+
+    def wait_time(self, url: str | URL) -> float:
+        """Seconds until the host of a URL can have its next turn at the earliest; 0 when it is due.
+
+        Only memory is consulted. What a store knows of the host is in memory once its rules were needed, by `allowed`,
+        a turn or any other call; until then the host counts as due.
+
+        Raises:
+            InvalidURLError, NonPublicAddressError, GateClosedError: as `allowed`.
+        """
+        return self._open.scheduler.wait_time(self._open.turns.locate(url)[0])
+
+    def learn(self, url: str | URL, body: bytes, *, fresh_until: float | None = None) -> None:
+        """Use a robots.txt that you already have, as if it had just been fetched.
+
+        Args:
+            url: any URL of the origin of the file.
+            fresh_until: until when it is fresh, in seconds since the epoch; by default 24 hours from now. As any other,
+                it may be requested again after three quarters of that time.
+
+        Raises:
+            InvalidURLError, NonPublicAddressError, GateClosedError: as `allowed`.
+            OptionError: `fresh_until` is no instant.
+        """
+        check_part("body", body, bytes)
+        if fresh_until is not None:
+            check_seconds("fresh_until", fresh_until)
+        self._open.cache.learn_given(self._open.turns.locate(url)[0], body, fresh_until_at=fresh_until)
+
+    def host(self, url: str | URL) -> HostView:
+        """What is known of the host of a URL, from memory, as for `wait_time`.
+
+        Raises:
+            InvalidURLError, NonPublicAddressError, GateClosedError: as `allowed`.
+        """
+        return self._open.view(self._open.turns.locate(url)[0])
+
+    def hosts(self) -> list[HostView]:
+        """As `host`, for every origin whose rules are in this process's memory; each prints as one line.
+
+        Raises:
+            GateClosedError: the gate is not open.
+        """
+        return [self._open.view(site) for site in self._open.cache.sites.values() if site.ruling is not None]
+
+    def override(self, pattern: str, override: HostOverride | None) -> None:
+        """Change the options of some hosts from now on, for waiting turns too.
+
+        Args:
+            pattern: ``example.org``, ``*.example.org`` for the hosts below it, or ``*``.
+            override: replaces the pattern's present one; None removes that. An instant that was set never moves
+                earlier: the next visit comes no sooner than it was due.
+
+        Raises:
+            GateClosedError: the gate is not open.
+            OptionError: the pattern or a value makes no sense; nothing has changed.
+        """
+        self._open.operator.override(pattern, override)
+
+    def block(self, pattern: str, until: float | datetime = math.inf) -> None:
+        """Visit some hosts no more, not even for robots.txt: for the day a site complains.
+
+        A site is often more than one host: ``example.org`` alone does not block ``www.example.org``.
+
+        Open requests are not broken off. Turns wait for the end of the block up to `max_block`; beyond it they are
+        refused with `HostUnavailableError` at once.
+
+        It holds at this gate from now on. A `SharedStore` passes it on to the other gates, those of other processes and
+        those that open later included. While its server cannot be reached the block is kept, and passed on afterwards.
+        With any other store each gate has its own blocks.
+
+        Args:
+            pattern: ``example.org``, ``*.example.org`` for the hosts below it, or ``*``.
+            until: a future instant, in seconds since the epoch or as an aware `datetime`; by default, until `unblock`.
+                Where several patterns name a host, the latest end holds. Of one pattern the last call counts, at
+                whichever gate.
+
+        Raises:
+            GateClosedError: the gate is not open.
+            OptionError: the pattern makes no sense, or the instant has passed.
+        """
+        until_at = _instant("until", until)
+        if until_at <= self._clock.now():
+            raise OptionError(
+                f"until={until!r} has passed: give time.time() and the seconds to come, or lift a block by `unblock`"
+            )
+        self._open.operator.block(pattern, until_at)
+
+    def unblock(self, pattern: str) -> None:
+        """Lift the block of this pattern, at whichever gate of a fleet it was made; waiting turns go on.
+
+        Raises:
+            GateClosedError: the gate is not open.
+            OptionError: the pattern makes no sense.
+        """
+        self._open.operator.block(pattern, 0.0)
+
+    def subscribe(self, callback: Callable[[Event], object], *kinds: type[Event]) -> Callable[[], None]:
+        """Call a function with each `Event`: robots.txt fetched, turns, refusals, blocks.
+
+        The event loop calls `callback` soon after each, in their order; an exception goes to the loop's exception
+        handler. The logger ``robotgate`` gets the same; docs/events.md lists events and levels.
+
+        Args:
+            callback: a plain function of one event.
+            kinds: the events to call it with, such as `HostBlocked`; by default all.
+
+        Returns:
+            A function that ends the subscription.
+
+        Raises:
+            OptionError: `callback` is no function, or a coroutine function; or a kind is no kind of event.
+        """
+        return self._events.subscribe(callback, *kinds)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """User-Agent and From, which every request has to carry; for clients that are not the gate's own."""
+        return dict(self._identity.headers)
+
+    def identify(self, headers: MutableMapping[str, str]) -> None:
+        """Add to a request's headers what is missing of `headers`; for clients that are not the gate's own.
+
+        Args:
+            headers: a plain dict, or what the client has; names are compared without case.
+
+        Raises:
+            OptionError: there is a User-Agent that does not contain the token whose rules are obeyed.
+        """
+        self._identity.complete(headers)
+
+    @property
+    def middleware(self) -> GateMiddleware:
+        """For ``aiohttp.ClientSession(middlewares=[gate.middleware])``; put it last. Every hop is judged and paced.
+
+        aiohttp counts the wait against a request's total timeout; a turn that would come later than that raises
+        `TooSoonError` at once. docs/doors.md lists what it guarantees.
+        """
+        return self._middleware
+
+    @property
+    def _open(self) -> Parts:
+        if self._parts is None:
+            raise GateClosedError(
+                "the gate is closed"
+                if self._is_closed
+                else "open the gate first: async with RobotGate(...) as gate"
+            )
+        return self._parts
+
+    def _max_wait(self, given: float | _Given | None) -> float | None:
+        if given is _Given.BY_OPTION:
+            return self._options.max_wait
+        if given is not None:
+            check_seconds("max_wait", given)
+        return given
+
+    def __repr__(self) -> str:
+        if self._parts is None:
+            return f"<RobotGate {self._identity.token!r} {'closed' if self._is_closed else 'not open'}>"
+        return f"<RobotGate {self._identity.token!r} sites={len(self._sites)}>"
+
+
+class Parts:
+    """What runs behind an open gate. Made within the event loop that will run it."""
+
+    def __init__(
+        self,
+        *,
+        identity: Identity,
+        options: Options,
+        overrides: Overrides,
+        session: aiohttp.ClientSession | None,
+        store: Store | None,
+        clock: Clock,
+        fetcher: Fetcher | None,
+        events: Events,
+        middleware: GateMiddleware,
+    ) -> None:
+        if session is not None and session.closed:
+            raise OptionError("session: it is closed")
+        self._owns_session = session is None
+        self._session = session = session or _own_session(options, identity, middleware)
+        self._robots_session = _robots_session(session)
+        self._middleware = middleware
+        self._now = now = clock.now
+        blocks = HostBlocks()
+        connector = session.connector
+        pages, robots = _permits(options, connector)
+        total = rate_of("total_rate", options.total_rate)
+        ticks, epoch = ticks_of(clock)
+        self.scheduler = Scheduler(
+            ticks=ticks,
+            epoch=epoch,
+            pages=pages,
+            robots=robots,
+            total=None if total is None else StartWindow([total]),
+            max_slots=None if connector is None else connector.limit_per_host or None,
+            events=events,
+            is_saved=store is not None,
+        )
+        self.operator = Operator(blocks=blocks, overrides=overrides, scheduler=self.scheduler, events=events)
+        self._persistence = (
+            None
+            if store is None
+            else Persistence(store, scheduler=self.scheduler, operator=self.operator, events=events, now=now)
+        )
+        self.cache = SiteCache(
+            identity=identity,
+            options=options,
+            overrides=overrides,
+            blocks=blocks,
+            now=now,
+            scheduler=self.scheduler,
+            persistence=self._persistence,
+            events=events,
+        )
+        self.operator.cache = self.cache
+        self.cache.reader = RobotsReader(
+            identity=identity,
+            allow_private_addresses=options.allow_private_addresses,
+            scheduler=self.scheduler,
+            fetcher=fetcher or AiohttpFetcher(self._robots_session, clock),
+            site_of=self.cache.site,
+        )
+        self.turns = middleware.turns = Turns(
+            cache=self.cache,
+            scheduler=self.scheduler,
+            events=events,
+            ticks=ticks,
+            epoch=epoch,
+            allow_private_addresses=options.allow_private_addresses,
+        )
+        self.pages = PageFetcher(
+            session,
+            is_own=self._owns_session,
+            identity=identity,
+            middleware=middleware,
+            turns=self.turns,
+            ticks=ticks,
+            epoch=epoch,
+        )
+        self._ready: set[Lines] = set()
+
+    async def open(self) -> None:
+        """Join the store."""
+        if self._persistence is not None:
+            await self._persistence.open()
+
+    async def aclose(self) -> None:
+        """Cancel what runs, and wait for it."""
+        async with AsyncExitStack() as stack:
+            # The sessions are closed even if the task that closes the gate is cancelled.
+            if self._owns_session:
+                stack.push_async_callback(self._session.close)
+            if self._robots_session is not self._session:
+                stack.push_async_callback(self._robots_session.close)
+            if self._persistence is not None:
+                stack.push_async_callback(self._persistence.aclose)
+            ready = list(self._ready)
+            for lines in ready:
+                lines.fail(GateClosedError())
+            self.scheduler.close()
+            self._middleware.close()
+            await self.cache.aclose()
+            for lines in ready:
+                await lines.aclose()
+            # Subscribers hear of the end, too: the loop calls them after this.
+            await asyncio.sleep(0)
+
+    def ready(
+        self,
+        urls: Iterable[str | URL] | AsyncIterable[str | URL],
+        *,
+        priority: int,
+        ahead: int,
+        on_refusal: Callable[[str, RobotGateError], object] | None,
+    ) -> ReadyTurns:
+        """Return turns of many URLs, as they become due."""
+        lines = Lines(
+            self.turns,
+            self.cache,
+            self.scheduler,
+            urls,
+            priority=priority,
+            ahead=ahead,
+            on_refusal=on_refusal,
+            running=self._ready,
+        )
+        return ReadyTurns(lines)
+
+    def view(self, site: Site) -> HostView:
+        """Return what is known of an origin's host."""
+        host, ruling, now = site.host, site.ruling, self._now()
+        record = None if ruling is None else ruling.record
+        return HostView(
+            origin=site.key,
+            host=host.key,
+            access=None if ruling is None else ruling.access,
+            checked_at=None if record is None else record.checked_at,
+            fresh_until_at=None if ruling is None or record is None else ruling.fresh_until_at,
+            stale=ruling is not None and ruling.standing is Standing.STALE_RULES,
+            visits=host.visits,
+            refused=site.refused,
+            bytes_read=host.bytes_read,
+            last_visit_at=host.snapshot().last_visit_at,
+            next_allowed_at=now + self.scheduler.wait_time(site),
+            blocked_until_at=host.blocked_until_at if host.blocked_until_at > now else None,
+            blocked_by_operator_until_at=site.operator_until_at if site.operator_until_at > now else None,
+            unreachable_until_at=site.circuit.retry_at if is_open(site.circuit, now=now) else None,
+            failures=host.failures,
+            latency=host.latency,
+            delay=host.delay,
+            waiting=host.waiting,
+            open_turns=len(host.open),
+        )
+
+
+def _own_session(options: Options, identity: Identity, middleware: GateMiddleware) -> aiohttp.ClientSession:
+    threads = ThreadPerNameResolver(max_threads=options.concurrency + options.robots_concurrency)
+    connector = BudgetedConnector(
+        SocketBudget(idle_limit()),
+        resolver=threads,
+        allow_private_addresses=options.allow_private_addresses,
+    )
+    return aiohttp.ClientSession(connector=connector, headers=identity.page_headers, middlewares=[middleware])
+
+
+def _robots_session(session: aiohttp.ClientSession) -> aiohttp.ClientSession:
+    """Return the session for robots.txt: the session itself, for nothing else knows its proxy."""
+    if type(session) is aiohttp.ClientSession:
+        return session
+    # Some subclasses answer from a cache of their own, which does not know when rules expire.
+    return aiohttp.ClientSession(
+        connector=session.connector,
+        connector_owner=False,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        trust_env=session.trust_env,
+    )
+
+
+def _permits(options: Options, connector: aiohttp.BaseConnector | None) -> tuple[Permits, Permits]:
+    """Return the permits for pages and for robots.txt: shared where the connector cannot serve both at once."""
+    limit = 0 if connector is None else connector.limit
+    if limit and options.concurrency >= limit:
+        shared = Permits(limit)
+        return shared, shared
+    left = limit - options.concurrency if limit else options.robots_concurrency
+    return Permits(options.concurrency), Permits(min(options.robots_concurrency, left))
+
+
+def _instant(name: str, value: float | datetime) -> float:
+    if not isinstance(value, datetime):
+        check_instant(name, value)
+        return value
+    if value.tzinfo is None:
+        raise OptionError(f"{name}={value!r}: give a datetime that knows its time zone")
+    return value.timestamp()

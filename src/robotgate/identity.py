@@ -1,0 +1,152 @@
+"""The crawler's identity: the product token that rules are looked up by, and the headers of every request.
+
+They belong together (RFC 9309 §2.2.1): site owners must find the name that they see in their logs in robots.txt.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from multidict import CIMultiDict, CIMultiDictProxy
+from yarl import URL
+
+from robotgate.errors import OptionError
+from robotgate.options import check_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, MutableMapping
+
+
+_TOKEN: Final = re.compile(r"[A-Za-z0-9_-]+")
+_EMAIL: Final = re.compile(r"[^@\s<>,;:]+@[^@\s<>,;:]+")
+_HEADER_SAFE: Final = re.compile(r"[\x20-\x7e]+")
+
+
+class TokenWarning(UserWarning):
+    """Some sites cannot write rules for this product token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The product token, and the headers that name it."""
+
+    token: str
+    """The product token (RFC 9309 §2.2.1)."""
+    user_agent: str
+    """The User-Agent header."""
+    mail: str | None
+    """The From header (RFC 9110 §10.1.2); None when the contact is a URL, which is part of the User-Agent."""
+    headers: Mapping[str, str] = field(init=False)
+    """The headers of every request."""
+    page_headers: CIMultiDictProxy[str] = field(init=False, repr=False, compare=False)
+    """The same as a multidict: aiohttp would convert another mapping for each request."""
+
+    def __post_init__(self) -> None:
+        headers = {"User-Agent": self.user_agent}
+        if self.mail is not None:
+            headers["From"] = self.mail
+        object.__setattr__(self, "headers", MappingProxyType(headers))
+        object.__setattr__(self, "page_headers", CIMultiDictProxy(CIMultiDict(headers)))
+
+    def is_complete(self, headers: CIMultiDict[str]) -> bool:
+        """Whether a request has these headers, and no other User-Agent."""
+        return headers.getall("User-Agent", None) == [self.user_agent] and (
+            self.mail is None or "From" in headers
+        )
+
+    def complete(self, headers: MutableMapping[str, str]) -> None:
+        """Add the missing ones of our headers to a request's. Names are compared without case, in a plain dict too.
+
+        Raises:
+            OptionError: there is a User-Agent that does not name the token whose rules are obeyed.
+        """
+        if not isinstance(headers, CIMultiDict):
+            completed = CIMultiDict(headers)
+            self.complete(completed)
+            # What is missing is all that is new.
+            headers.update(
+                {name: value for name, value in self.headers.items() if name not in CIMultiDict(headers)}
+            )
+            return
+        agents = headers.getall("User-Agent", ())
+        for given in agents:
+            if given != self.user_agent and not _names(given, self.token):
+                raise OptionError(
+                    f"the User-Agent {given!r} does not name {self.token!r}, the token whose rules are obeyed"
+                )
+        if not agents:
+            headers["User-Agent"] = self.user_agent
+        if self.mail is not None and "From" not in headers:
+            headers["From"] = self.mail
+
+
+def identify(agent: str, *, contact: str, token: str | None) -> Identity:
+    """The identity of a crawler.
+
+    Args:
+        agent: the User-Agent, such as ``ExampleBot/1.0``.
+        contact: where to reach the operator: an e-mail address, sent as From, or an http(s) URL, added to the
+            User-Agent.
+        token: the name in robots.txt; by default the text of `agent` before the first ``/`` or blank.
+
+    Raises:
+        OptionError: one of them cannot be used; the message names it.
+    """
+    check_text("agent", agent)
+    check_text("contact", contact)
+    check_text("token", token if token is not None else "")
+    if not _HEADER_SAFE.fullmatch(agent.strip()):
+        raise OptionError(f"agent={agent!r}: give a name in printable ASCII, such as 'ExampleBot/1.0'")
+    agent = agent.strip()
+    mail, page = _contact(contact)
+    name = _token(agent, token)
+    if page is not None and page not in agent:
+        agent = f"{agent} (+{page})"
+    return Identity(name, agent, mail)
+
+
+def _contact(contact: str) -> tuple[str | None, str | None]:
+    remedy = "give an e-mail address or an http(s) URL where site owners reach you"
+    if not _HEADER_SAFE.fullmatch(contact):
+        raise OptionError(f"contact={contact!r}: {remedy}")
+    if _EMAIL.fullmatch(contact):
+        return contact, None
+    if contact.lower().startswith(("http://", "https://")):
+        try:
+            if URL(contact).host and not re.search(r"[\s()]", contact):
+                return None, contact
+        except ValueError:
+            pass
+    raise OptionError(f"contact={contact!r}: {remedy}")
+
+
+def _names(user_agent: str, token: str) -> bool:
+    """Whether a word of a User-Agent begins with the token: ``Bot`` is not named in ``Googlebot/2.1``."""
+    return re.search(rf"(?<![\w-]){re.escape(token)}", user_agent, re.ASCII | re.IGNORECASE) is not None
+
+
+def _token(agent: str, token: str | None) -> str:
+    name = re.split(r"[/\s]", agent, maxsplit=1)[0] if token is None else token
+    if not _TOKEN.fullmatch(name):
+        raise OptionError(
+            f"token={name!r}: a product token is made of letters, '_' and '-' (RFC 9309 §2.2.1);"
+            " give the name that sites know you by, such as token='ExampleBot'"
+        )
+    if name.lower() == "mozilla":
+        raise OptionError(
+            "token='Mozilla' names every browser; give the name that sites know you by, such as token='ExampleBot'"
+        )
+    if not _names(agent, name):
+        raise OptionError(f"token={name!r} does not appear in agent={agent!r}: site owners would not find it")
+    if re.search(r"[0-9]", name):
+        warnings.warn(
+            f"the product token {name!r} has digits, which RFC 9309 does not allow:"
+            " some sites' tools will not recognise it",
+            TokenWarning,
+            stacklevel=4,
+        )
+    return name

@@ -1,0 +1,1 @@
+"""How often a host is visited: no I/O."""

@@ -1,0 +1,576 @@
+"""One host: its state, its limits, the turns that wait for it and those that are open.
+
+Everything that shares a pace key is one `Host`. Its origins each have a `PacedOrigin`. Both are mutable and do no I/O:
+every method takes `now` (seconds since the epoch). A start needs a free slot, the instant that state, delay, hours,
+blocks and quotas agree on, and, where starts are metered, a token of the `AsyncLimiter`.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import IntEnum
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, Final, Protocol
+
+from aiolimiter import AsyncLimiter
+
+from robotgate.errors import HostUnavailableError, NestedTurnError
+from robotgate.pace.limits import StartWindow
+from robotgate.pace.spacing import NOTHING_ASKED, opens_at
+from robotgate.pace.state import (
+    CLOCK_GRAIN,
+    CLOSED,
+    HostState,
+    answered,
+    circuit_failed,
+    is_half_open,
+    is_open,
+    is_served,
+    latency_delay,
+    merged,
+    smoothed,
+    timed_out,
+)
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from robotgate.events import BlockCause
+    from robotgate.options import HostOptions
+    from robotgate.pace.spacing import Asked
+    from robotgate.pace.state import Circuit
+    from robotgate.urls import Origin
+
+NEVER: Final = -math.inf
+MAX_LATENCY_DELAY: Final = 60.0
+"""Seconds; a host that answers slowly gets no longer delay than this for that reason alone."""
+LIMITER_SLACK: Final = 1e-6
+"""The share by which the limiter's period is shorter than the delay, so that the rounding of its leak never holds back
+a start that the instant allows."""
+MAX_COUNTED: Final = 256
+"""Waiters that are counted one by one. Among more, each waiter's place is estimated from counts by priority."""
+
+
+class Lease(Protocol):
+    """Says whether this process may pace a host now."""
+
+    def is_valid(self) -> bool:
+        """Return whether it may."""
+        ...
+
+
+class NotOwned:
+    """The lease of a host whose state has not been loaded, or that another process paces."""
+
+    __slots__ = ()
+
+    def is_valid(self) -> bool:
+        """Return False: obtain the host first."""
+        return False
+
+
+NOT_OWNED: Final = NotOwned()
+
+
+class TurnState(IntEnum):
+    """Where a turn is on its way."""
+
+    NEW = 0
+    WAITING = 1
+    GRANTED = 2
+    """It has a slot and a permit, and may start."""
+    OPEN = 3
+    """Its request may be under way."""
+    ENDED = 4
+
+
+class Turn:
+    """One request, from the moment it asks for its host until its response has ended."""
+
+    __slots__ = (
+        "ahead",
+        "arrival",
+        "began_at",
+        "bytes_read",
+        "deadline_at",
+        "granted",
+        "holder",
+        "latency",
+        "paced",
+        "priority",
+        "state",
+        "status",
+    )
+
+    def __init__(
+        self,
+        paced: PacedOrigin,
+        *,
+        ahead: bool = False,
+        priority: int = 0,
+        deadline_at: float = math.inf,
+    ) -> None:
+        self.paced = paced
+        """The origin it is for."""
+        self.ahead = ahead
+        """Whether it is for a robots.txt, which goes ahead of all pages."""
+        self.priority = priority
+        self.deadline_at = deadline_at
+        """It must be granted by this instant; infinity waits however long."""
+        self.arrival = 0
+        """Its place in the order of arrival, from 1; 0 until it has one. Waiting again keeps it."""
+        self.state = TurnState.NEW
+        self.granted: asyncio.Future[None] | None = None
+        self.began_at = 0.0
+        self.holder: asyncio.Task[object] | None = None
+        """The task that would wait for itself if it asked for the same host again."""
+        self.status: int | None = None
+        self.latency: float | None = None
+        """Seconds until a good answer began, if nothing else had to be learnt from that answer."""
+        self.bytes_read = 0
+
+    @property
+    def rank(self) -> tuple[int, int, int]:
+        """The order among the waiters of one origin: robots.txt, then priority, then arrival."""
+        return 0 if self.ahead else 1, -self.priority, self.arrival
+
+
+class PacedOrigin:
+    """One origin of a host: what holds for it, whether it can be reached, and the turns that wait for it."""
+
+    __slots__ = (
+        "_counts",
+        "_newest",
+        "asked",
+        "circuit",
+        "host",
+        "is_used",
+        "operator_until_at",
+        "options",
+        "origin",
+        "outage",
+        "probe",
+        "queue",
+        "waiting",
+    )
+
+    def __init__(
+        self, origin: Origin, host: Host, options: HostOptions, *, operator_until_at: float = 0.0
+    ) -> None:
+        self.origin = origin
+        self.host = host
+        self.options = options
+        self.asked: Asked = NOTHING_ASKED
+        """What its robots.txt asks about our speed, as far as the operator lets it count."""
+        self.operator_until_at = operator_until_at
+        """Until when the operator wants it left alone; 0.0 or a past instant: not at all."""
+        self.circuit: Circuit = CLOSED
+        self.outage = ""
+        """Why it could not be reached the last time, in words."""
+        self.probe: Turn | None = None
+        """The open turn that tries whether it can be reached again."""
+        self.queue: list[tuple[tuple[int, int, int], Turn]] = []
+        """A heap by rank; turns that do not wait any more are skipped."""
+        self.waiting = 0
+        """How many turns wait."""
+        self._counts: dict[tuple[int, int], int] = {}
+        self._newest = 0
+        """The latest arrival that has joined."""
+        self.is_used = False
+        """Whether a turn began since eviction last looked."""
+
+    def first(self) -> Turn | None:
+        """Return the waiting turn that ranks first."""
+        queue = self.queue
+        while queue and not _waits(queue[0][1]):
+            heappop(queue)
+        return queue[0][1] if queue else None
+
+    def join(self, turn: Turn) -> None:
+        """Add a turn to the queue."""
+        rank = turn.rank
+        heappush(self.queue, (rank, turn))
+        self.waiting += 1
+        self._counts[rank[:2]] = self._counts.get(rank[:2], 0) + 1
+        self._newest = max(self._newest, turn.arrival)
+
+    def leave(self, turn: Turn) -> None:
+        """Count a turn as waiting no longer; its entry is skipped, and removed with the next ones."""
+        self.waiting -= 1
+        key = turn.rank[:2]
+        self._counts[key] -= 1
+        if not self._counts[key]:
+            del self._counts[key]
+        if len(self.queue) > 2 * self.waiting + 64:
+            self.queue = [entry for entry in self.queue if _waits(entry[1])]
+            heapify(self.queue)
+
+    def ahead_of(self, turn: Turn) -> int:
+        """Return how many waiting turns surely go before this one, were it to join."""
+        rank = turn.rank
+        if len(self.queue) <= MAX_COUNTED:
+            return sum(other < rank and _waits(waiter) for other, waiter in self.queue)
+        if turn.arrival <= self._newest or len(self._counts) > MAX_COUNTED:
+            # Of a turn that keeps an earlier place, the counts do not tell.
+            return 0
+        return sum(count for key, count in self._counts.items() if key <= rank[:2])
+
+    def is_probed(self, now: float) -> bool:
+        """Return whether one request tries the origin while all others wait for its outcome."""
+        return self.probe is not None and is_half_open(self.circuit, now=now)
+
+
+def _within_hours(paced: PacedOrigin, at: float, *, ahead: bool) -> float:
+    """Return the first instant from `at` on that the origin's Visit-time permits."""
+    hours = paced.asked.visit_times
+    return opens_at(hours, at=at) if hours and not ahead else at
+
+
+def _waits(turn: Turn) -> bool:
+    """Return whether a turn still waits. A cancelled task does not know of it yet, but its future does."""
+    return turn.state is TurnState.WAITING and turn.granted is not None and not turn.granted.done()
+
+
+class Host:
+    """What is paced together: the strictest of its origins binds all."""
+
+    __slots__ = (
+        "_limiter_delay",
+        "blocked_at",
+        "blocked_by",
+        "blocked_until_at",
+        "bytes_read",
+        "delay",
+        "failures",
+        "has_hours",
+        "heeds_latency",
+        "is_wanted",
+        "key",
+        "last_visit_at",
+        "latency",
+        "lease",
+        "limiter",
+        "next_allowed_at",
+        "open",
+        "origins",
+        "owned_visits",
+        "permit_entry",
+        "slots",
+        "starting",
+        "visits",
+        "waiters",
+        "wake_at",
+        "window",
+    )
+
+    def __init__(self, key: str, *, lease: Lease | None = None) -> None:
+        self.key = key
+        self.origins: list[PacedOrigin] = []
+        self.lease = lease
+        """None: this process alone paces the host, and knows its state."""
+        self.is_wanted = False
+        """Whether another process asks for the host: it is handed over after a turn, once none is open."""
+        self.owned_visits = 0
+        """How many visits there were when this process obtained the host."""
+        self.last_visit_at = NEVER
+        self.next_allowed_at = 0.0
+        self.blocked_at = 0.0
+        self.blocked_until_at = 0.0
+        self.failures = 0
+        self.visits = 0
+        self.bytes_read = 0
+        self.latency: float | None = None
+        self.delay = 0.0
+        """Seconds between visits: the longest that the operator, any of its sites or its latency asks for."""
+        self.slots = 1
+        """Turns that may be open at once. With one, the delay counts from the end of a response, else from starts."""
+        self.heeds_latency = False
+        self.has_hours = False
+        """Whether any of its sites names hours in which pages may be requested."""
+        self.limiter: AsyncLimiter | None = None
+        self._limiter_delay = 0.0
+        self.window: StartWindow | None = None
+        self.open: list[Turn] = []
+        """Granted and open turns."""
+        self.starting: Turn | None = None
+        """The turn that was granted and has not begun: no other is granted until it has."""
+        self.waiters: list[PacedOrigin] = []
+        """The origins that have had waiting turns since the queue was last empty."""
+        self.wake_at = math.inf
+        """When the scheduler looks at the host again."""
+        self.permit_entry: tuple[int, Host] | None = None
+        """The host's entry in a queue for permits."""
+        self.blocked_by: BlockCause | None = None
+        """Why it is blocked, if the end of the block is yet to be reported."""
+
+    # What it is held to.
+
+    def update_limits(self, max_slots: int | None) -> None:
+        """Take in what its origins ask for and are granted now.
+
+        Args:
+            max_slots: connections that the connector opens to one host at most; None: no such limit.
+        """
+        origins = self.origins
+        slots = min((paced.options.concurrency for paced in origins), default=1)
+        self.slots = slots if max_slots is None else min(slots, max_slots)
+        self.heeds_latency = any(paced.options.latency_factor for paced in origins)
+        rates = list(dict.fromkeys(paced.options.rate for paced in origins if paced.options.rate is not None))
+        if self.window is not None:
+            self.window.change(rates)
+        elif rates:
+            self.window = StartWindow(rates)
+        self.has_hours = any(paced.asked.visit_times for paced in origins)
+        self._update_delay()
+
+    def _update_delay(self) -> None:
+        delay = 0.0
+        for paced in self.origins:
+            options = paced.options
+            delay = max(delay, options.delay, paced.asked.delay)
+            if options.latency_factor:
+                ceiling = min(options.max_delay, MAX_LATENCY_DELAY)
+                delay = max(
+                    delay, latency_delay(self.latency, factor=options.latency_factor, ceiling=ceiling)
+                )
+        self.delay = delay
+        metered = delay if self.slots > 1 else 0.0
+        if metered != self._limiter_delay:
+            # A limiter's period cannot be changed. The instants know what a new limiter does not.
+            self._limiter_delay = metered
+            self.limiter = AsyncLimiter(1, metered * (1 - LIMITER_SLACK)) if metered > CLOCK_GRAIN else None
+
+    def snapshot(self) -> HostState:
+        """Return the state as a value for a store."""
+        return HostState(
+            last_visit_at=None if self.last_visit_at == NEVER else self.last_visit_at,
+            next_allowed_at=self.next_allowed_at,
+            blocked_at=self.blocked_at,
+            blocked_until_at=self.blocked_until_at,
+            failures=self.failures,
+            visits=self.visits,
+            bytes_read=self.bytes_read,
+            latency=self.latency,
+        )
+
+    def restore(self, state: HostState) -> None:
+        """Take on a state."""
+        self.last_visit_at = NEVER if state.last_visit_at is None else state.last_visit_at
+        self.next_allowed_at = state.next_allowed_at
+        self.blocked_at = state.blocked_at
+        self.blocked_until_at = state.blocked_until_at
+        self.failures = state.failures
+        self.visits = state.visits
+        self.bytes_read = state.bytes_read
+        self.latency = state.latency
+        if self.heeds_latency:
+            self._update_delay()
+
+    def merge(self, state: HostState | None) -> None:
+        """Take in what a store knows: instants only move later, counts only grow."""
+        if state is not None:
+            self.restore(merged(self.snapshot(), state))
+
+    # When the next request may start.
+
+    def start_at(self, paced: PacedOrigin, now: float, *, ahead: bool = False) -> float:
+        """Return the first instant from now on at which a request of an origin may start, slots and permits aside."""
+        at = self.last_visit_at + self.delay
+        if self.next_allowed_at > at:
+            at = self.next_allowed_at
+        if self.blocked_until_at > at:
+            at = self.blocked_until_at
+        if paced.operator_until_at > at:
+            at = paced.operator_until_at
+        if paced.circuit.retry_at > at:
+            at = paced.circuit.retry_at
+        if self.window is not None:
+            at = max(at, self.window.due_at(now, reserved=self.starting is not None))
+        if now > at:
+            at = now
+        return _within_hours(paced, at, ahead=ahead) if self.has_hours else at
+
+    def due_at(self) -> float:
+        """Return when the next request may start as far as all processes know that share the host."""
+        return max(self.last_visit_at + self.delay, self.next_allowed_at, self.blocked_until_at)
+
+    def free_at(self, paced: PacedOrigin, now: float, *, ahead: bool) -> float:
+        """Return when a new request may start if no other waits; an open serial turn surely ends no sooner than now."""
+        at = self.start_at(paced, now, ahead=ahead)
+        if self.slots == 1 and self.open:
+            at = max(at, _within_hours(paced, now + self.delay, ahead=ahead))
+        return at
+
+    def start_behind(self, turn: Turn, paced: PacedOrigin, free_at: float) -> float:
+        """Return when a new turn would start if all turns that go before it went as fast as they may."""
+        before = sum(
+            other.ahead_of(turn)
+            for other in self.waiters
+            if other is paced or (not other.is_probed(free_at) and self.start_at(other, free_at) <= free_at)
+        )
+        return free_at + before * self.delay
+
+    def next_turn(self, now: float) -> tuple[float, Turn] | None:
+        """Return the waiting turn that starts next, and when it may; None if no turn waits that could be let go.
+
+        Of the turns that may start now it is the one that ranks first, else the one that may start first.
+        """
+        best: tuple[float, tuple[int, int, int]] | None = None
+        chosen: Turn | None = None
+        for paced in self.waiters:
+            turn = paced.first()
+            if turn is None or paced.is_probed(now):
+                continue
+            at = self.start_at(paced, now, ahead=turn.ahead)
+            candidate = (at if at - now > CLOCK_GRAIN else now), turn.rank
+            if best is None or candidate < best:
+                best, chosen = candidate, turn
+        return None if best is None or chosen is None else (best[0], chosen)
+
+    def unavailable(self, paced: PacedOrigin, now: float, *, ahead: bool) -> HostUnavailableError | None:
+        """Return the error for a request that is not worth waiting with; None if it is."""
+        name, patience = paced.origin.host, paced.options.max_block
+        circuit = paced.circuit
+        if circuit is not CLOSED and is_open(circuit, now=now):
+            return HostUnavailableError(name, circuit.retry_at - now, paced.outage)
+        if paced.operator_until_at - now > patience:
+            return HostUnavailableError(
+                name, paced.operator_until_at - now, "this gate was told to leave it alone"
+            )
+        if self.blocked_until_at - now > patience:
+            return HostUnavailableError(name, self.blocked_until_at - now, "it asked us to stay away")
+        if ahead or not paced.asked.visit_times:
+            return None
+        due_at = self.start_at(paced, now, ahead=True)
+        start_at = _within_hours(paced, due_at, ahead=False)
+        # By the time the next visit is due, the hours may be over. A wait for the delay or a quota is none for them.
+        if start_at == due_at or start_at - now <= patience:
+            return None
+        return HostUnavailableError(name, start_at - now, "its Visit-time is over for now")
+
+    # Its turns.
+
+    @property
+    def waiting(self) -> int:
+        """How many turns wait."""
+        return sum(paced.waiting for paced in self.waiters)
+
+    def has_waiters(self) -> bool:
+        """Return whether any turn waits; origins without one are dropped from the list."""
+        waiters = self.waiters
+        while waiters:
+            if waiters[-1].first() is not None:
+                return True
+            waiters.pop()
+        return False
+
+    def is_held_by(self, task: asyncio.Task[object] | None) -> bool:
+        """Return whether no slot is free and this task holds all of them: it would wait for itself."""
+        return len(self.open) >= self.slots and all(turn.holder is task for turn in self.open)
+
+    def nested(self) -> NestedTurnError:
+        """Return the error for a task that would wait for itself."""
+        return NestedTurnError(
+            f"this task already holds a turn of {self.key} and would wait for itself:"
+            " read the first response to its end, or leave its block, before asking for the next"
+        )
+
+    def is_mine(self) -> bool:
+        """Return whether this process may pace the host now."""
+        if self.lease is None:
+            return True
+        return (not self.is_wanted or self.visits == self.owned_visits) and self.lease.is_valid()
+
+    def begin(self, turn: Turn, now: float) -> None:
+        """Record that a turn's request is sent now."""
+        paced = turn.paced
+        turn.state = TurnState.OPEN
+        turn.began_at = now
+        paced.is_used = True
+        if paced.circuit is not CLOSED and is_half_open(paced.circuit, now=now):
+            paced.probe = turn
+        self.visits += 1
+        if now > self.last_visit_at:
+            self.last_visit_at = now
+        if now + self.delay > self.next_allowed_at:
+            self.next_allowed_at = now + self.delay
+        if self.window is not None:
+            self.window.starts.append(now)
+
+    def end(self, turn: Turn, now: float) -> None:
+        """Record that an open turn's response has ended, or that its request is abandoned."""
+        self.open.remove(turn)
+        paced = turn.paced
+        if paced.probe is turn:
+            paced.probe = None
+        self.bytes_read += turn.bytes_read
+        if turn.latency is not None:
+            self.latency = smoothed(self.latency, turn.latency, may_fall=True)
+        if self.slots == 1:
+            if now > self.last_visit_at:
+                self.last_visit_at = now
+            if now + self.delay > self.next_allowed_at:
+                self.next_allowed_at = now + self.delay
+
+    # How it is doing.
+
+    def note_answer(
+        self, turn: Turn, status: int, retry_after: float | None, *, now: float, jitter: float
+    ) -> None:
+        """Take in the status of an answer: a block for 429 and 503, and forgiveness when it is time."""
+        known_latency = self.latency
+        state = answered(
+            self.snapshot(),
+            status=status,
+            retry_after=retry_after,
+            began_at=turn.began_at,
+            now=now,
+            jitter=jitter,
+        )
+        self.restore(state)
+        if turn.status is not None:
+            # The latency was taken from an earlier report of the same turn.
+            self.latency = known_latency
+        if self.heeds_latency:
+            self._update_delay()
+
+    def note_outage(self, turn: Turn, paced: PacedOrigin, outage: str, *, now: float, jitter: float) -> bool:
+        """Take in that an origin could not be reached. Returns whether that was not known."""
+        self.restore(timed_out(self.snapshot(), began_at=turn.began_at, now=now))
+        circuit = circuit_failed(paced.circuit, began_at=turn.began_at, now=now, jitter=jitter)
+        if circuit == paced.circuit:
+            return False
+        paced.circuit, paced.outage = circuit, outage
+        return True
+
+    # When it may be forgotten.
+
+    def is_idle(self, now: float, *, is_saved: bool) -> bool:
+        """Return whether nothing would be lost with it: no turn waits or is open, and its politeness is served.
+
+        Args:
+            is_saved: a store knows its state, so that blocks which are over need not be remembered here.
+        """
+        return (
+            not self.open
+            and not self.has_waiters()
+            and (is_saved or is_served(self.snapshot(), now=now))
+            and self.due_at() - now <= CLOCK_GRAIN
+            and (self.window is None or self.window.served_at() - now <= CLOCK_GRAIN)
+        )
+
+    def may_drop(self, paced: PacedOrigin, now: float, *, is_saved: bool) -> bool:
+        """Return whether nothing that binds now would be lost with one of its origins; `is_saved` as in `is_idle`."""
+        if (
+            paced.first() is not None
+            or is_open(paced.circuit, now=now)
+            or any(t.paced is paced for t in self.open)
+        ):
+            return False
+        others = [other for other in self.origins if other is not paced]
+        if not others:
+            return self.is_idle(now, is_saved=is_saved)
+        asked = paced.asked
+        if asked is NOTHING_ASKED:
+            return any(other.options == paced.options for other in others)
+        return any(other.asked.delay >= asked.delay and other.options == paced.options for other in others)

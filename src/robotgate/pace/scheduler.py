@@ -1,0 +1,663 @@
+"""Which waiting turn is granted next, over all hosts, with one timer.
+
+A turn is granted once, when everything it needs is there: its host's slot and instant, a permit, the total rate. No
+turn holds a host while it waits for a permit. Hosts with waiters stand in one heap by the instant at which the first of
+their turns may start; hosts that could start but for a permit stand in the queue of that permit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from heapq import heapify, heappop, heappush
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+from robotgate.errors import GateClosedError, HostUnavailableError, NestedTurnError, StoreError, TooSoonError
+from robotgate.events import BlockCause, HostBlocked, HostRecovered
+from robotgate.pace.host import NOT_OWNED, Host, Turn, TurnState
+from robotgate.pace.state import BLOCKING_STATUSES, CLOCK_GRAIN, CLOSED, GOOD_BELOW, MIN_RETRY_AFTER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from robotgate.events import Events
+    from robotgate.pace.host import PacedOrigin
+    from robotgate.pace.limits import Permits, StartWindow
+
+COARSEST_TIMER: Final = 0.001
+"""Seconds. Some loops (uvloop) round timers to this, and fire up to one and a half of it early."""
+LONGEST_TIMER: Final = 24 * 3600.0
+"""Seconds; a later instant is looked at again by then. No loop has timers without end."""
+LIMITER_RETRY_DELAY: Final = 0.001
+"""Seconds between looks at a limiter that has no token though the instant has come."""
+STORE_TIMEOUT: Final = 1.0
+"""Seconds that a store may take to answer, although the caller would wait no longer for its turn."""
+REPORTED_GROWTH: Final = 1.0
+"""Seconds by which a known block has to grow to be reported again."""
+
+
+class Timer:
+    """One timer of the running loop: it fires at the earliest instant it was set to.
+
+    A loop may fire early. What is set in answer to such a call, for less than the loop can tell, would fire early again
+    and again: the second such timer in a row is therefore set to `COARSEST_TIMER`.
+    """
+
+    __slots__ = ("_callback", "_fires_at", "_handle", "_is_firing", "_was_short")
+
+    def __init__(self, callback: Callable[[], object]) -> None:
+        self._callback = callback
+        self._handle: asyncio.Handle | None = None
+        self._fires_at = 0.0
+        self._is_firing = False
+        self._was_short = False
+
+    def set(self, delay: float) -> None:
+        """Fire after so many seconds, or earlier if it was set to do so."""
+        loop = asyncio.get_running_loop()
+        if self._is_firing:
+            was_short, self._was_short = self._was_short, delay < COARSEST_TIMER
+            if was_short and self._was_short:
+                delay = COARSEST_TIMER
+        fires_at = loop.time() + min(delay, LONGEST_TIMER)
+        if self._handle is not None:
+            if self._fires_at <= fires_at:
+                return
+            self._handle.cancel()
+        self._fires_at = fires_at
+        self._handle = loop.call_at(fires_at, self._fire)
+
+    def cancel(self) -> None:
+        """Do not fire."""
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def _fire(self) -> None:
+        self._handle = None
+        self._is_firing = True
+        try:
+            self._callback()
+        finally:
+            self._is_firing = False
+
+
+class Scheduler:
+    """Grants turns.
+
+    Args:
+        ticks, epoch: their sum is the time, in seconds since the epoch. It never goes backwards.
+        pages: permits for pages.
+        robots: permits for robots.txt; may be the same object.
+        total: counts all starts against the operator's total rate; None without one.
+        max_slots: connections that the connector opens to one host at most; None: no such limit.
+        events: hears of blocks and recoveries.
+        is_saved: whether there is a store, which `changed` is for.
+    """
+
+    def __init__(
+        self,
+        *,
+        ticks: Callable[[], float],
+        epoch: float,
+        pages: Permits,
+        robots: Permits,
+        total: StartWindow | None,
+        max_slots: int | None,
+        events: Events,
+        is_saved: bool,
+    ) -> None:
+        self._ticks = ticks
+        self._epoch = epoch
+        self.hosts: dict[str, Host] = {}
+        self.changed: set[Host] = set()
+        """Hosts whose state a store does not know yet."""
+        self.unowned: set[Host] = set()
+        """Hosts with waiters that this process has to obtain, or load, first."""
+        self.leaving: list[Host] = []
+        """Hosts that another process asks for, and that no turn uses any more."""
+        self.has_unsaved = asyncio.Event()
+        """Set when `changed` has a host."""
+        self.is_urgent = asyncio.Event()
+        """Set when it should be saved before the next batch."""
+        self.has_transfers = asyncio.Event()
+        """Set when `unowned` or `leaving` has a host."""
+        self.store_error: StoreError | None = None
+        """Why the store cannot be used now; None while it can, or is not asked."""
+        self.save_error: StoreError | None = None
+        """Why states cannot be saved; None while they can."""
+        self._pages = pages
+        self._robots = robots
+        self._total = total
+        self._max_slots = max_slots
+        self._events = events
+        self._is_saved = is_saved
+        self._arrivals = count(1)
+        self._wakes: list[tuple[float, int, Host]] = []
+        self._deadlines: list[tuple[float, int, Turn]] = []
+        self._waiting = 0
+        """Turns that wait."""
+        self._granted = 0
+        """Turns that were granted and have not begun."""
+        self._is_closed = False
+        self._timer = Timer(self._wake)
+
+    def now(self) -> float:
+        """Return the seconds since the epoch."""
+        return self._ticks() + self._epoch
+
+    # Asking for a turn.
+
+    def start_now(self, turn: Turn, now: float) -> bool:
+        """Begin a turn at once if its host is due, no turn waits, and a permit is free. Return whether it began."""
+        paced = turn.paced
+        host = paced.host
+        permits = self._robots if turn.ahead else self._pages
+        if (
+            len(host.open) >= host.slots
+            or host.starting is not None
+            or (host.waiters and host.has_waiters())
+            or (host.lease is not None and not host.is_mine())
+            or len(permits.held) >= permits.total
+            or host.start_at(paced, now, ahead=turn.ahead) - now > CLOCK_GRAIN
+            or (paced.probe is not None and paced.is_probed(now))
+            or (host.limiter is not None and not host.limiter.has_capacity())
+            or (
+                self._total is not None
+                and self._total.due_at(now, reserved=self._granted) - now > CLOCK_GRAIN
+            )
+            or permits.waiting
+            or self._is_closed
+            or self.save_error is not None
+        ):
+            return False
+        if not turn.arrival:
+            turn.arrival = next(self._arrivals)
+        turn.holder = asyncio.current_task()
+        host.open.append(turn)
+        permits.held.add(turn)
+        host.begin(turn, now)
+        if self._total is not None:
+            self._total.starts.append(now)
+        if self._is_saved:
+            self._note_change(host)
+        return True
+
+    async def wait(self, turn: Turn) -> None:
+        """Wait until a turn is granted. `begin` starts it; `give_back` leaves it to the next.
+
+        Raises:
+            TooSoonError: it would be granted after its deadline.
+            HostUnavailableError: the origin cannot be reached, or is to be left alone for longer than `max_block`.
+            NestedTurnError: this task holds what the turn would wait for.
+            GateClosedError: the scheduler was closed.
+            StoreError: the host's state cannot be loaded.
+        """
+        self._join(turn, self.now())
+        granted = turn.granted
+        if granted is None:
+            return
+        try:
+            await granted
+        except asyncio.CancelledError:
+            if turn.state is TurnState.GRANTED:
+                self.give_back(turn)
+            raise
+        finally:
+            if turn.state is TurnState.WAITING:
+                self._leave(turn)
+                self._look_again(turn.paced.host)
+
+    def begin(self, turn: Turn) -> bool:
+        """Start a granted turn, or give it back and return False if it may not start now after all."""
+        paced, now = turn.paced, self.now()
+        if self._is_closed:
+            self.give_back(turn)
+            raise GateClosedError
+        host = paced.host
+        host.starting = None
+        if host.start_at(paced, now, ahead=turn.ahead) - now > CLOCK_GRAIN or not host.is_mine():
+            # A block, the end of the hours or of the lease came between.
+            self.give_back(turn)
+            return False
+        self._granted -= 1
+        host.begin(turn, now)
+        if self._total is not None:
+            self._total.starts.append(now)
+        if self._is_saved:
+            self._note_change(host)
+        if host.waiters:
+            self.dispatch(host, now)
+        if self._total is not None:
+            self._serve_permits(now)
+        return True
+
+    def nested(self, turn: Turn, task: asyncio.Task[object] | None) -> NestedTurnError | None:
+        """Return the error for a task that waits for a turn which only this task itself can make possible."""
+        paced = turn.paced
+        if paced.host.is_held_by(task):
+            return paced.host.nested()
+        permits = self._robots if turn.ahead else self._pages
+        return _nested_permits() if permits.is_held_by(task) else None
+
+    def give_back(self, turn: Turn) -> None:
+        """Leave a granted turn to the next. Waiting again keeps its place in the order of arrival."""
+        if turn.state is not TurnState.GRANTED:
+            return
+        turn.state = TurnState.NEW
+        self._granted -= 1
+        host, now = turn.paced.host, self.now()
+        host.starting = None
+        host.open.remove(turn)
+        self._free(turn, host, now)
+
+    def end(self, turn: Turn) -> None:
+        """Record that a turn's response has ended, or that its request is abandoned. Ending twice is ending once."""
+        if turn.state is not TurnState.OPEN:
+            self.give_back(turn)
+            turn.state = TurnState.ENDED
+            return
+        turn.state = TurnState.ENDED
+        host, now = turn.paced.host, self._ticks() + self._epoch
+        was_probe = turn.paced.probe is turn
+        host.end(turn, now)
+        if self._is_saved:
+            self._note_change(host)
+        permits = self._robots if turn.ahead else self._pages
+        if host.waiters or was_probe or permits.waiting or self._total is not None or host.is_wanted:
+            self._free(turn, host, now)
+        else:
+            permits.held.discard(turn)
+
+    def _free(self, turn: Turn, host: Host, now: float) -> None:
+        """Grant the slot and the permit of a turn to the next."""
+        permits = self._robots if turn.ahead else self._pages
+        permits.held.discard(turn)
+        self.dispatch(host, now)
+        self._serve_permits(now)
+
+    def _join(self, turn: Turn, now: float) -> None:
+        paced = turn.paced
+        if self._is_closed:
+            raise GateClosedError
+        host, task = paced.host, asyncio.current_task()
+        if host.is_held_by(task):
+            raise host.nested()
+        if self.save_error is not None:
+            raise StoreError(str(self.save_error))
+        unavailable = host.unavailable(paced, now, ahead=turn.ahead)
+        if unavailable is not None:
+            raise unavailable
+        if not turn.arrival:
+            turn.arrival = next(self._arrivals)
+        turn.holder = task
+        owned = host.is_mine()
+        if turn.deadline_at < math.inf:
+            if owned:
+                self._refuse_if_late(turn, paced, now)
+            refused_at = turn.deadline_at if owned else max(turn.deadline_at, now + STORE_TIMEOUT)
+            self._refuse_at(refused_at, turn, now)
+        turn.granted = asyncio.get_running_loop().create_future()
+        turn.state = TurnState.WAITING
+        self._waiting += 1
+        paced.join(turn)
+        if paced not in host.waiters:
+            host.waiters.append(paced)
+        self.dispatch(host, now)
+
+    def _refuse_if_late(self, turn: Turn, paced: PacedOrigin, now: float) -> None:
+        host = paced.host
+        free_at = host.free_at(paced, now, ahead=turn.ahead)
+        start_at = host.start_behind(turn, paced, free_at)
+        # The clock may have gone on since the deadline was set: a turn that is due now is in time.
+        if start_at - max(turn.deadline_at, now) > CLOCK_GRAIN:
+            raise self._too_soon(paced, start_at - now)
+
+    def _leave(self, turn: Turn) -> None:
+        """A turn does not wait any more."""
+        turn.state = TurnState.NEW
+        self._waiting -= 1
+        turn.paced.leave(turn)
+        if not self._waiting:
+            for _, _, host in self._wakes:
+                host.wake_at = math.inf
+            self._wakes.clear()
+            self._deadlines.clear()
+            self._timer.cancel()
+
+    def _look_again(self, host: Host) -> None:
+        """A turn waits no longer: the next may need other permits, and another process may have a host without any."""
+        if host.permit_entry is not None or host.is_wanted:
+            self.dispatch(host, self.now())
+
+    # Granting turns.
+
+    def dispatch(self, host: Host, now: float) -> None:  # noqa: C901, PLR0912  # One straight way, read in order.
+        """Grant a host's turns as far as they may start now, and see to it that the host is looked at again."""
+        entry, host.permit_entry = host.permit_entry, None
+        if host.has_hours:
+            self.refuse_unavailable(host, now)
+        while host.starting is None and len(host.open) < host.slots:
+            if host.is_wanted and not host.open and not (host.has_waiters() and host.is_mine()):
+                self._hand_over(host)
+            if not host.has_waiters():
+                return
+            if not host.is_mine():
+                if not host.is_wanted:
+                    self.unowned.add(host)
+                    self.has_transfers.set()
+                return
+            found = host.next_turn(now)
+            if found is None:
+                return
+            at, turn = found
+            if at > now:
+                self._wake_at(host, at, turn)
+                if at - host.due_at() > CLOCK_GRAIN:
+                    self._spare(host)
+                return
+            if host.limiter is not None and not host.limiter.has_capacity():
+                self._wake_at(host, now + LIMITER_RETRY_DELAY, turn)
+                return
+            permits = self._robots if turn.ahead else self._pages
+            due_at = self._total_due_at(now)
+            if entry is not None and entry[0] == turn.arrival:
+                host.permit_entry = entry
+            first = permits.first()
+            is_behind = first is not None and first[0] < turn.arrival
+            if is_behind or len(permits.held) >= permits.total or due_at - now > CLOCK_GRAIN:
+                if permits.is_held_by(turn.holder):
+                    host.permit_entry = None
+                    self._refuse(turn, _nested_permits())
+                    continue
+                if host.permit_entry is None:
+                    host.permit_entry = turn.arrival, host
+                    heappush(permits.waiting, host.permit_entry)
+                if due_at > now:
+                    self._set_timer(due_at - now)
+                self._spare(host)
+                return
+            host.permit_entry = None
+            self._grant(host, turn, permits)
+
+    def _grant(self, host: Host, turn: Turn, permits: Permits) -> None:
+        if turn.granted is not None:
+            # It is the first of its origin. Its entry goes as well: a turn that waits again gets another.
+            heappop(turn.paced.queue)
+            self._leave(turn)
+            turn.state = TurnState.GRANTED
+            turn.granted.set_result(None)
+            host.starting = turn
+            host.open.append(turn)
+            permits.held.add(turn)
+            self._granted += 1
+
+    def _serve_permits(self, now: float) -> None:
+        """Give free permits to the hosts that wait for them, in the order of arrival of their turns."""
+        queues = [self._robots] if self._robots is self._pages else [self._robots, self._pages]
+        while True:
+            free = [permits for permits in queues if len(permits.held) < permits.total and permits.first()]
+            if not free:
+                return
+            due_at = self._total_due_at(now)
+            if due_at - now > CLOCK_GRAIN:
+                self._set_timer(due_at - now)
+                return
+            _, host = heappop(min(free, key=lambda permits: permits.waiting[0]).waiting)
+            host.permit_entry = None
+            self.dispatch(host, now)
+
+    def _total_due_at(self, now: float) -> float:
+        return 0.0 if self._total is None else self._total.due_at(now, reserved=self._granted)
+
+    def _wake_at(self, host: Host, at: float, turn: Turn) -> None:
+        if host.wake_at == at:
+            return
+        host.wake_at = at
+        if at < math.inf:
+            heappush(self._wakes, (at, turn.arrival, host))
+            self._set_timer(at - self.now())
+
+    def _wake(self) -> None:
+        """The timer fired: look at hosts that are due, refuse late turns, and set the timer anew."""
+        now = self.now()
+        wakes = self._wakes
+        while wakes and (wakes[0][0] - now <= CLOCK_GRAIN or wakes[0][2].wake_at != wakes[0][0]):
+            at, _, host = heappop(wakes)
+            if host.wake_at == at:
+                host.wake_at = math.inf
+                if host.starting is None:
+                    self.dispatch(host, now)
+        self._serve_permits(now)
+        # A turn that could start at its very deadline has been granted.
+        self._refuse_late(now)
+        for heap in (wakes, self._deadlines):
+            if heap:
+                self._set_timer(heap[0][0] - self.now())
+
+    def _set_timer(self, delay: float) -> None:
+        if not self._is_closed:
+            self._timer.set(delay)
+
+    # Refusing turns.
+
+    def _refuse_at(self, at: float, turn: Turn, now: float) -> None:
+        """Refuse a turn at an instant unless it has been granted by then."""
+        if len(self._deadlines) > 2 * self._waiting + 64:
+            self._deadlines = [entry for entry in self._deadlines if _is_refused_at(entry[0], entry[2])]
+            heapify(self._deadlines)
+        heappush(self._deadlines, (at, turn.arrival, turn))
+        self._set_timer(max(at - now, 0.0))
+
+    def _refuse_late(self, now: float) -> None:
+        deadlines = self._deadlines
+        while deadlines:
+            at, _, turn = deadlines[0]
+            is_due = _is_refused_at(at, turn)
+            if is_due and at - now > CLOCK_GRAIN:
+                return
+            heappop(deadlines)
+            paced = turn.paced
+            if is_due and paced is not None:
+                if self.store_error is not None and not paced.host.is_mine():
+                    self._refuse(turn, StoreError(str(self.store_error)))
+                else:
+                    self._refuse(turn, self._too_soon(paced))
+                self._look_again(paced.host)
+
+    def _refuse(self, turn: Turn, error: Exception) -> None:
+        self._leave(turn)
+        if turn.granted is not None and not turn.granted.done():
+            turn.granted.set_exception(error)
+
+    def _refuse_waiting(
+        self, host: Host, error: Callable[[PacedOrigin], Exception | None], *, only: PacedOrigin | None = None
+    ) -> None:
+        """Refuse the waiting turns of a host for which there is an error."""
+        for paced in list(host.waiters):
+            if only is not None and paced is not only:
+                continue
+            if paced.first() is None:
+                continue
+            for turn in [turn for _, turn in paced.queue if turn.state is TurnState.WAITING]:
+                problem = error(paced)
+                if problem is not None:
+                    self._refuse(turn, problem)
+
+    def refuse_unavailable(self, host: Host, now: float) -> None:
+        """Refuse the waiting turns of a host that cannot be reached, or that is to be left alone for too long."""
+        for paced in list(host.waiters):
+            if paced.first() is None:
+                continue
+            # What keeps a robots.txt away keeps pages away; the hours of Visit-time keep pages away alone.
+            for ahead in (True, False):
+                error = host.unavailable(paced, now, ahead=ahead)
+                if error is None:
+                    continue
+                for turn in [turn for _, turn in paced.queue if turn.state is TurnState.WAITING]:
+                    if not ahead and turn.ahead:
+                        continue
+                    self._refuse(turn, HostUnavailableError(error.host, error.retry_after, error.cause))
+                break
+
+    def fail(self, error: StoreError) -> None:
+        """Refuse all turns: states cannot be saved, so that a crash would forget visits."""
+        self.save_error = error
+        for host in self.hosts.values():
+            self.refuse_host(host, error)
+
+    def recover(self) -> None:
+        """States can be saved again."""
+        self.save_error = None
+
+    def refuse_host(self, host: Host, error: StoreError) -> None:
+        """Refuse the waiting turns of a host whose state cannot be loaded."""
+        self._refuse_waiting(host, lambda _: StoreError(str(error)))
+
+    def _too_soon(self, paced: PacedOrigin, wait: float | None = None) -> TooSoonError:
+        host = paced.host
+        wait = wait or self.wait_time(paced) or max(host.delay, MIN_RETRY_AFTER)
+        return TooSoonError(host.key, wait)
+
+    def wait_time(self, paced: PacedOrigin) -> float:
+        """Return the seconds until the next turn of a page of an origin could start at the earliest."""
+        now = self.now()
+        left = paced.host.free_at(paced, now, ahead=False) - now
+        return left if left > CLOCK_GRAIN else 0.0
+
+    # What came of a request.
+
+    def note_answer(self, turn: Turn, status: int, retry_after: float | None) -> None:
+        """Take in the status of an answer."""
+        paced, now = turn.paced, self._ticks() + self._epoch
+        host = paced.host
+        if (
+            turn.status is None
+            and status < GOOD_BELOW
+            and not host.failures
+            and host.blocked_by is None
+            and not host.heeds_latency
+            and paced.circuit is CLOSED
+        ):
+            # The host is well, as it was: only the latency is news, and that can wait for the end.
+            turn.latency = now - turn.began_at
+            turn.status = status
+            return
+        before = host.blocked_until_at
+        host.note_answer(turn, status, retry_after, now=now, jitter=random.random())
+        turn.status = status
+        was_unreachable = paced.circuit is not CLOSED
+        paced.circuit = CLOSED
+        if was_unreachable:
+            self._tell_recovered(str(paced.origin), BlockCause.UNREACHABLE)
+        until_at = host.blocked_until_at
+        if status in BLOCKING_STATUSES:
+            if before <= now < until_at or until_at - max(before, now) > REPORTED_GROWTH:
+                host.blocked_by = BlockCause.OVERLOADED if retry_after is None else BlockCause.ASKED
+                self._tell_blocked(host.key, until_at, host.blocked_by)
+        elif host.blocked_by is not None and now >= before:
+            cause, host.blocked_by = host.blocked_by, None
+            self._tell_recovered(host.key, cause)
+        if until_at != before:
+            self.is_urgent.set()
+        if self._is_saved:
+            self._note_change(host)
+        if was_unreachable or until_at != before:
+            self.reconsider(host)
+
+    def note_outage(self, turn: Turn, outage: str) -> None:
+        """Take in that an origin could not be reached, and why in words; waiting turns of the origin are refused."""
+        paced, now = turn.paced, self.now()
+        if paced.host.note_outage(turn, paced, outage, now=now, jitter=random.random()):
+            self._tell_blocked(str(paced.origin), paced.circuit.retry_at, BlockCause.UNREACHABLE, outage)
+        if self._is_saved:
+            self._note_change(paced.host)
+        self.reconsider(paced.host)
+
+    def reconsider(self, host: Host) -> None:
+        """Look at a host's waiters again: its limits, blocks or state have changed."""
+        now = self.now()
+        if host.waiters:
+            self.refuse_unavailable(host, now)
+            self.dispatch(host, now)
+
+    def update_limits(self, host: Host) -> None:
+        """Take in what a host's origins ask for and are granted now."""
+        host.update_limits(self._max_slots)
+        self.reconsider(host)
+
+    # Hosts and the store.
+
+    def own(self, host: Host) -> None:
+        """A host's state has been loaded, and this process may pace it: grant its turns, refuse those that are late."""
+        host.is_wanted = False
+        host.owned_visits = host.visits
+        now = self.now()
+        for paced in list(host.waiters):
+            for _, turn in sorted(paced.queue, key=lambda entry: entry[0]):
+                if turn.state is TurnState.WAITING and turn.deadline_at < math.inf:
+                    self._check_deadline(turn, paced, now)
+        self.reconsider(host)
+
+    def _check_deadline(self, turn: Turn, paced: PacedOrigin, now: float) -> None:
+        host = paced.host
+        start_at = host.start_behind(turn, paced, host.free_at(paced, now, ahead=turn.ahead))
+        if start_at - max(turn.deadline_at, now) > CLOCK_GRAIN:
+            self._refuse(turn, self._too_soon(paced, start_at - now))
+        else:
+            self._refuse_at(turn.deadline_at, turn, now)
+
+    def want(self, host: Host) -> None:
+        """Another process asks for a host: hand it over after the turn under way, else after the first one here."""
+        host.is_wanted = True
+        self.dispatch(host, self.now())
+
+    def _spare(self, host: Host) -> None:
+        """Hand a host that is wanted over without a turn: another process may be able to use it now."""
+        if host.is_wanted and not host.open:
+            self._hand_over(host)
+
+    def _hand_over(self, host: Host) -> None:
+        host.lease = NOT_OWNED
+        host.is_wanted = False
+        self.changed.discard(host)
+        self.leaving.append(host)
+        self.has_transfers.set()
+
+    def _note_change(self, host: Host) -> None:
+        if host not in self.changed:
+            self.changed.add(host)
+            self.has_unsaved.set()
+
+    def close(self) -> None:
+        """Refuse all waiting turns with `GateClosedError`."""
+        self._is_closed = True
+        self._timer.cancel()
+        for host in self.hosts.values():
+            self._refuse_waiting(host, lambda _: GateClosedError())
+
+    # Events.
+
+    def _tell_blocked(self, host: str, until_at: float, cause: BlockCause, detail: str | None = None) -> None:
+        if self._events.is_heard(HostBlocked):
+            self._events.emit(
+                HostBlocked(at=self.now(), host=host, until_at=until_at, cause=cause, detail=detail)
+            )
+
+    def _tell_recovered(self, host: str, cause: BlockCause) -> None:
+        if self._events.is_heard(HostRecovered):
+            self._events.emit(HostRecovered(at=self.now(), host=host, cause=cause))
+
+
+def _is_refused_at(at: float, turn: Turn) -> bool:
+    """Return whether a turn still waits, and for no later deadline: it may wait again after an earlier attempt."""
+    return turn.state is TurnState.WAITING and turn.deadline_at - at <= CLOCK_GRAIN
+
+
+def _nested_permits() -> NestedTurnError:
+    return NestedTurnError(
+        "this task holds every turn that `concurrency` allows and would wait for itself:"
+        " read the first response to its end, or leave its block, before asking for the next"
+    )

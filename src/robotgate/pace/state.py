@@ -1,0 +1,307 @@
+"""The arithmetic of politeness: what is known of a host, and when it may be visited next.
+
+Pure functions of a `HostState`, an event and an instant. Every instant only ever moves later: nothing a server sends,
+and no order of events, makes a visit come sooner than it was due.
+
+`Circuit` tells whether one origin can be reached. During an outage no request is sent, until after a pause a single one
+tries. A circuit belongs to an origin and not to a host: a refused port says nothing about another port. It is kept in
+memory only, because the first request of the next process finds an outage as cheaply.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+CLOCK_GRAIN: Final = 1e-6
+"""Seconds; instants closer than this are the same. A double holds today's date no finer than a quarter of it."""
+BLOCKING_STATUSES: Final = frozenset({429, 503})
+"""Statuses by which a server asks for a pause (RFC 6585 §4, RFC 9110 §15.6.4)."""
+GOOD_BELOW: Final = 400
+"""Statuses below this say that the host is well."""
+MIN_BLOCK: Final = 60.0
+"""Seconds, when the server does not say how long."""
+MIN_REPEATED_BLOCK: Final = 1.0
+"""Seconds, doubling up to `MIN_BLOCK`, when it says less, twice or more in a row."""
+MAX_BLOCK: Final = 24 * 3600.0
+"""Seconds; a longer Retry-After is taken as this."""
+FORGIVEN_AFTER: Final = 1800.0
+"""Seconds without a block after which the next block is the first again. One good answer is not enough: a server that
+answers one request and refuses the next would be asked again every minute."""
+MIN_RETRY_AFTER: Final = 1.0
+"""Seconds given in `TooSoonError` when it is not known when a turn will be free."""
+BLOCK_JITTER: Final = 0.1
+MAX_DATE: Final = 100
+"""Characters of a date, or of a Retry-After, that are read."""
+
+_COUNTS: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:[ \t]*,[ \t]*[0-9]+(?:\.[0-9]+)?)*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostState:
+    """What must never be forgotten of a host. Instants are seconds since the epoch, by the wall clock."""
+
+    last_visit_at: float | None = None
+    """When the last response ended, or the last request began if that came later."""
+    next_allowed_at: float = 0.0
+    """No request starts earlier."""
+    blocked_at: float = 0.0
+    """When the last block began."""
+    blocked_until_at: float = 0.0
+    """Until when the server asked us to stay away."""
+    failures: int = 0
+    """Blocks in a row, each within `FORGIVEN_AFTER` of the one before."""
+    visits: int = 0
+    """Requests sent, those for robots.txt included."""
+    bytes_read: int = 0
+    latency: float | None = None
+    """Seconds a response takes to begin, smoothed; None until one has begun."""
+
+
+def is_served(state: HostState, now: float) -> bool:
+    """Whether nothing in the state makes the next visit come later, or the next block longer.
+
+    Such a state may be forgotten, unless the host's last visit was so recent that a delay not yet known may count.
+    """
+    if state.next_allowed_at > now or state.blocked_until_at > now:
+        return False
+    return not state.failures or _is_forgiven(state, now)
+
+
+def answered(
+    state: HostState, *, status: int, retry_after: float | None, began_at: float, now: float, jitter: float
+) -> HostState:
+    """The state once a status is known: a block for 429 and 503; for a good answer, forgiveness when it is time.
+
+    Args:
+        retry_after: the seconds that Retry-After asks for; None when it does not say.
+        began_at: when the request was sent.
+        jitter: a random number in [0, 1), so that blocked clients do not all come back together.
+    """
+    state = replace(state, latency=smoothed(state.latency, now - began_at, may_fall=status < GOOD_BELOW))
+    if status in BLOCKING_STATUSES:
+        # A request sent before the block was known belongs to the same incident.
+        is_known = state.failures > 0 and began_at <= state.blocked_at
+        return (
+            _blocked_longer(state, retry_after, now)
+            if is_known
+            else _blocked(state, retry_after, now, jitter)
+        )
+    if status < GOOD_BELOW and state.failures and _is_forgiven(state, now):
+        return replace(state, failures=0)
+    return state
+
+
+def timed_out(state: HostState, *, began_at: float, now: float) -> HostState:
+    """The state once a request has ended without a response."""
+    return replace(state, latency=smoothed(state.latency, now - began_at, may_fall=False))
+
+
+def latency_delay(latency: float | None, *, factor: float, ceiling: float) -> float:
+    """Seconds between visits that the host's latency calls for; 0 while the latency is not known.
+
+    Args:
+        factor: how many times the latency; 0 ignores it.
+        ceiling: the longest delay, in seconds.
+    """
+    return 0.0 if latency is None else min(factor * latency, ceiling)
+
+
+def merged(one: HostState, other: HostState) -> HostState:
+    """Two states of one host as one: the later of each instant, the larger of each count.
+
+    Returns one of the two objects itself where it already holds everything, so that `is` tells whether there is news.
+    """
+    if _includes(other, one):
+        return other
+    if _includes(one, other):
+        return one
+    return HostState(
+        last_visit_at=_later(one.last_visit_at, other.last_visit_at),
+        next_allowed_at=max(one.next_allowed_at, other.next_allowed_at),
+        blocked_at=max(one.blocked_at, other.blocked_at),
+        blocked_until_at=max(one.blocked_until_at, other.blocked_until_at),
+        failures=max(one.failures, other.failures),
+        visits=max(one.visits, other.visits),
+        bytes_read=max(one.bytes_read, other.bytes_read),
+        latency=_later(one.latency, other.latency),
+    )
+
+
+def _includes(one: HostState, other: HostState) -> bool:
+    """Whether no instant of the other is later, and no count larger."""
+    last_visit_at, latency = other.last_visit_at, other.latency
+    return (
+        one.visits >= other.visits
+        and one.next_allowed_at >= other.next_allowed_at
+        and one.bytes_read >= other.bytes_read
+        and one.blocked_until_at >= other.blocked_until_at
+        and one.blocked_at >= other.blocked_at
+        and one.failures >= other.failures
+        and (last_visit_at is None or (one.last_visit_at is not None and one.last_visit_at >= last_visit_at))
+        and (latency is None or (one.latency is not None and one.latency >= latency))
+    )
+
+
+def restored(state: HostState, *, saved_at: float, now: float) -> HostState:
+    """A saved state by the clock of now, which may have been set back since it was saved.
+
+    A state saved in the future was in truth saved now at the latest: its instants move back by the difference, so that
+    every wait is as long as it was then. A clock that was set forward looks like time that passed.
+    """
+    ahead = saved_at - now
+    if ahead <= 0:
+        return state
+    return moved(state, -ahead)
+
+
+def moved(state: HostState, seconds: float) -> HostState:
+    """A state whose instants are moved by so many seconds. What never happened stays so."""
+    if not seconds:
+        return state
+    return replace(
+        state,
+        last_visit_at=None if state.last_visit_at is None else state.last_visit_at + seconds,
+        next_allowed_at=state.next_allowed_at and state.next_allowed_at + seconds,
+        blocked_at=state.blocked_at and state.blocked_at + seconds,
+        blocked_until_at=state.blocked_until_at and state.blocked_until_at + seconds,
+    )
+
+
+def parse_retry_after(value: str | None, *, now: float) -> float | None:
+    """The seconds a Retry-After header asks for (RFC 9110 §10.2.3), as a count or as a date; at most 24 hours.
+
+    None when there is no header or it cannot be read. A date in the past asks for nothing: 0. Of counts that a proxy
+    has joined with commas, the longest.
+    """
+    if value is None:
+        return None
+    text = value.strip()[:MAX_DATE]
+    if _COUNTS.fullmatch(text):
+        return min(max(map(float, text.split(","))), MAX_BLOCK)
+    at = parse_http_date(text)
+    return None if at is None else min(max(at - now, 0.0), MAX_BLOCK)
+
+
+def retry_after_of(headers: Mapping[str, str], *, now: float) -> float | None:
+    """As `parse_retry_after`, from a response's headers: the longest of all Retry-After lines.
+
+    Args:
+        headers: names in any case; of a multidict, all lines are read.
+    """
+    asked = [
+        parse_retry_after(value, now=now) for name, value in headers.items() if name.lower() == "retry-after"
+    ]
+    return max((seconds for seconds in asked if seconds is not None), default=None)
+
+
+def parse_http_date(text: str) -> float | None:
+    """The instant a date names (RFC 9110 §5.6.7), in seconds since the epoch; None when it cannot be read."""
+    try:
+        moment = parsedate_to_datetime(text[:MAX_DATE])
+        return moment.replace(tzinfo=moment.tzinfo or UTC).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def _blocked(state: HostState, retry_after: float | None, now: float, jitter: float) -> HostState:
+    """The state after the first answer of a new incident."""
+    failures = 1 if _is_forgiven(state, now) else state.failures + 1
+    if retry_after is None:
+        pause = min(_growing(MIN_BLOCK, failures), MAX_BLOCK) * (1 + BLOCK_JITTER * jitter)
+    else:
+        # The first block lasts as the server says. A server that says 0 again and again gets longer pauses.
+        least = min(_growing(MIN_REPEATED_BLOCK, failures - 1), MIN_BLOCK) if failures > 1 else 0.0
+        pause = min(max(retry_after, least), MAX_BLOCK)
+    return replace(
+        state,
+        failures=failures,
+        blocked_at=max(state.blocked_at, now),
+        blocked_until_at=max(state.blocked_until_at, now + pause),
+    )
+
+
+def _blocked_longer(state: HostState, retry_after: float | None, now: float) -> HostState:
+    """The state after another answer of the same incident: the longest Retry-After counts."""
+    if retry_after is None:
+        return state
+    until = now + min(retry_after, MAX_BLOCK)
+    return replace(state, blocked_until_at=max(state.blocked_until_at, until))
+
+
+def _is_forgiven(state: HostState, now: float) -> bool:
+    return now - state.blocked_until_at >= FORGIVEN_AFTER
+
+
+def smoothed(latency: float | None, took: float, *, may_fall: bool) -> float:
+    """The mean of the known latency and the new one. A failure is often quick, and never lowers it."""
+    took = max(took, 0.0)
+    if latency is None:
+        return took
+    return (latency + took) / 2 if may_fall or took > latency else latency
+
+
+def _later(one: float | None, other: float | None) -> float | None:
+    if one is None or other is None:
+        return one if other is None else other
+    return max(one, other)
+
+
+def _growing(least: float, times: int) -> float:
+    return least * 2.0 ** min(max(times, 1) - 1, 16)
+
+
+MIN_OUTAGE: Final = 10.0
+"""Seconds until the first new try, doubled with each try that fails."""
+MAX_OUTAGE: Final = 3600.0
+OUTAGE_JITTER: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circuit:
+    """What is known of an origin's outage."""
+
+    outages: int = 0
+    """Tries in a row that got no answer; 0 while the origin answers."""
+    opened_at: float = 0.0
+    """When the last of them failed."""
+    retry_at: float = 0.0
+    """When the next try may be made."""
+
+
+CLOSED: Final = Circuit()
+"""The circuit of an origin that answers. Any answer closes a circuit, whatever its status."""
+
+
+def is_open(circuit: Circuit, *, now: float) -> bool:
+    """Whether no request may be sent yet."""
+    return circuit.outages > 0 and now + CLOCK_GRAIN < circuit.retry_at
+
+
+def is_half_open(circuit: Circuit, *, now: float) -> bool:
+    """Whether one request may be sent while all others wait for its result."""
+    return circuit.outages > 0 and not is_open(circuit, now=now)
+
+
+def circuit_failed(circuit: Circuit, *, began_at: float, now: float, jitter: float) -> Circuit:
+    """The circuit once a request got no answer.
+
+    Args:
+        began_at: when it was sent; a request sent before the outage was known belongs to that outage.
+        jitter: a random number in [0, 1), so that origins that went down together are not all tried together.
+    """
+    if circuit.outages and began_at <= circuit.opened_at:
+        return circuit
+    pause = min(MIN_OUTAGE * 2.0 ** min(circuit.outages, 16), MAX_OUTAGE) * (1 + OUTAGE_JITTER * jitter)
+    return Circuit(
+        outages=circuit.outages + 1,
+        opened_at=max(circuit.opened_at, now),
+        retry_at=max(circuit.retry_at, now + pause),
+    )

@@ -1,0 +1,1 @@
+"""Which rules hold for an origin: the status table, records and sites."""

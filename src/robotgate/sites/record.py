@@ -1,0 +1,451 @@
+"""What is kept of an origin's robots.txt, and how one answer for it leads to that record or to the next request.
+
+Pure functions of answers, records and an instant. Headers may hold anything a server cares to send.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from robotgate.pace.state import parse_http_date
+from robotgate.rules.grammar import MAX_BYTES
+from robotgate.rules.verdict import AccessResult
+from robotgate.sites.status import (
+    DAY,
+    GOOGLE_PATIENCE,
+    MAX_LIFETIME,
+    MAX_REDIRECTS,
+    MAX_RETRY_AFTER,
+    MAX_RETRY_DELAY,
+    MAX_SKEW,
+    MAX_STALE_AGE,
+    MIN_LIFETIME,
+    MIN_RETRY_DELAY,
+    NOT_MODIFIED,
+    PRECONDITION_FAILED,
+    REDIRECT_STATUSES,
+    RETRY_JITTER,
+    STATUS_TABLE,
+    WITHOUT_COPY,
+    Effect,
+    Lifetime,
+    Outcome,
+    outcome_of,
+)
+from robotgate.urls import parse_url
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from robotgate.options import StatusPolicy
+    from robotgate.urls import Origin
+
+
+MAX_DELTA: Final = 2.0**31
+"""Seconds; a longer count is taken as this (RFC 9111 §1.2.2)."""
+MAX_HEADER: Final = 1000
+"""Characters of Cache-Control and Age that are read."""
+MAX_VALIDATOR: Final = 200
+"""Characters; a longer ETag or Last-Modified is not sent back."""
+
+_DIRECTIVE: Final = re.compile(r"([\w!#$%&'*+.^`|~-]+)(?:\s*=\s*(?:\"([^\"]*)\"?|([^\s,;\"]*)))?", re.ASCII)
+_ENTITY_TAG: Final = re.compile(r"(?:W/)?\"[\x21\x23-\x7e]*\"")
+_PRINTABLE: Final = re.compile(r"[\x20-\x7e]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One HTTP response to a request for robots.txt, redirects not followed."""
+
+    status: int
+    body: bytes = b""
+    """Decoded as Content-Encoding says, at most as many bytes as were asked for."""
+    location: str | None = None
+    cache_control: str | None = None
+    retry_after: float | None = None
+    """Seconds."""
+    etag: str | None = None
+    last_modified: str | None = None
+    expires: str | None = None
+    date: str | None = None
+    age: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """No response, or one that broke off."""
+
+    cause: str
+    """In words, for the verdict."""
+    is_outage: bool = False
+    """Whether the host could not be reached at all: no connection, no name, no status line in time."""
+    is_non_public: bool = False
+    """Whether no request was sent because the name resolves to no public address."""
+    is_garbled: bool = False
+    """Whether what came is not HTTP."""
+    is_stale: bool = False
+    """Whether the server had closed the connection that was kept: the same request may be sent once more."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchResult:
+    """How one attempt to read a robots.txt ended, after its redirects."""
+
+    outcome: Outcome
+    answer: Answer | Failure
+    url: str
+    """The last URL requested."""
+    redirects: tuple[str, ...] = ()
+    """The URLs that redirected, first to last."""
+
+    @property
+    def cause(self) -> str | None:
+        """What went wrong, in words; None when nothing did."""
+        if isinstance(self.answer, Failure):
+            return self.answer.cause
+        if self.outcome is Outcome.SUCCESS:
+            return None
+        if self.outcome in (Outcome.LOST, Outcome.NON_PUBLIC):
+            return f"{self.outcome.value} ({self.url})"
+        return f"HTTP status {self.answer.status}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RobotsRecord:
+    """What is kept of an origin's robots.txt. Nothing in it depends on the user agent, so that agents can share it.
+
+    Instants are seconds since the epoch, by the wall clock.
+    """
+
+    origin: Origin
+    outcome: Outcome
+    """How the last attempt ended."""
+    status: int | None = None
+    """The status of the last response; None when there was none."""
+    cause: str | None = None
+    """What went wrong with the last attempt, in words."""
+    checked_at: float
+    """When the last attempt ended."""
+    fresh_until_at: float
+    """Until when the record is used without another request."""
+    failures: int = 0
+    """Failed attempts in a row."""
+    failing_since_at: float | None = None
+    """When the first of these failed."""
+    body: bytes = b""
+    """The last good copy, at most `MAX_BYTES` of it."""
+    fetched_at: float | None = None
+    """When that copy was read, or confirmed by a 304; None when there is no copy."""
+    robots_url: str = ""
+    """The last URL requested: where the copy was read from, if there is one."""
+    redirects: tuple[str, ...] = ()
+    """The URLs that redirected there, first to last."""
+    etag: str | None = None
+    last_modified: str | None = None
+
+
+class Standing(Enum):
+    """What a record means under a policy at an instant."""
+
+    RULES = "rules"
+    STALE_RULES = "stale rules"
+    OPEN = "open"
+    CLOSED = "closed"
+
+
+def settle(
+    origin: Origin, result: FetchResult, *, previous: RobotsRecord | None, now: float, jitter: float
+) -> RobotsRecord:
+    """The record after an attempt.
+
+    Args:
+        previous: the record before it; of a conditional request, the one the conditions were taken from.
+        jitter: a random number in [0, 1), so that origins that failed together are not retried together.
+    """
+    row, answer = STATUS_TABLE[result.outcome], result.answer
+    failures, failing_since_at = 0, None
+    if row.lifetime is Lifetime.RETRY:
+        failures, failing_since_at = 1, now
+        if previous is not None:
+            failures += previous.failures
+            if previous.failing_since_at is not None:
+                failing_since_at = previous.failing_since_at
+            if row.keeps_copy and is_answered(previous) and is_fresh(previous, now):
+                # What the site said still holds to its end, and the failure says nothing instead.
+                return replace(
+                    previous,
+                    cause=previous.cause or result.cause,
+                    checked_at=now,
+                    failures=failures,
+                    failing_since_at=failing_since_at,
+                )
+    copy = answer if result.outcome is Outcome.SUCCESS and isinstance(answer, Answer) else None
+    record = RobotsRecord(
+        origin=origin,
+        outcome=result.outcome,
+        status=answer.status if isinstance(answer, Answer) else None,
+        cause=result.cause,
+        checked_at=now,
+        fresh_until_at=now + _lifetime(result, previous, failures=failures, now=now, jitter=jitter),
+        failures=failures,
+        failing_since_at=failing_since_at,
+        body=b"" if copy is None else whole_lines(copy.body),
+        fetched_at=None if copy is None else now,
+        robots_url=result.url,
+        redirects=result.redirects,
+        etag=None if copy is None else copy.etag,
+        last_modified=None if copy is None else copy.last_modified,
+    )
+    if previous is None or previous.fetched_at is None:
+        return record
+    if copy is not None and copy.status == NOT_MODIFIED:
+        return replace(
+            record,
+            body=previous.body,
+            etag=copy.etag or previous.etag,
+            last_modified=copy.last_modified or previous.last_modified,
+        )
+    if copy is None and row.keeps_copy:
+        return replace(
+            record,
+            body=previous.body,
+            fetched_at=previous.fetched_at,
+            robots_url=previous.robots_url,
+            redirects=previous.redirects,
+            etag=previous.etag,
+            last_modified=previous.last_modified,
+        )
+    return record
+
+
+def whole_lines(body: bytes) -> bytes:
+    """A file up to `MAX_BYTES`; of a longer one, the lines that end within.
+
+    A part of a rule may allow, or refuse, what the whole rule does not.
+    """
+    if len(body) <= MAX_BYTES:
+        return body
+    end = max(body.rfind(b"\n", 0, MAX_BYTES), body.rfind(b"\r", 0, MAX_BYTES))
+    return body[: end + 1]
+
+
+def is_fresh(record: RobotsRecord, now: float) -> bool:
+    """Whether the record may be used without another request.
+
+    A record of the future was written by a clock that was wrong, so its end means nothing.
+    """
+    return now < record.fresh_until_at and record.checked_at <= now + MAX_SKEW
+
+
+def is_answered(record: RobotsRecord) -> bool:
+    """Whether the record tells what the site wants, and not that the site could not be asked."""
+    return STATUS_TABLE[record.outcome].access is not AccessResult.UNREACHABLE
+
+
+def newer(one: RobotsRecord | None, other: RobotsRecord | None) -> RobotsRecord | None:
+    """The record of the later attempt: a store may have dropped what memory still has."""
+    if one is None or other is None:
+        return one or other
+    return other if other.checked_at > one.checked_at else one
+
+
+def standing(record: RobotsRecord, policy: StatusPolicy, now: float) -> Standing:
+    """What a record means under a policy."""
+    effect = STATUS_TABLE[record.outcome].effect_under(policy)
+    if effect is Effect.RULES:
+        return Standing.RULES
+    if effect is Effect.OPEN:
+        return Standing.OPEN
+    if effect is Effect.CLOSED:
+        return Standing.CLOSED
+    if record.fetched_at is not None and now - record.fetched_at < MAX_STALE_AGE:
+        return Standing.STALE_RULES
+    if effect is Effect.LAST_GOOD_ELSE_OPEN:
+        return Standing.OPEN
+    patience_is_over = (
+        record.failing_since_at is not None and now - record.failing_since_at >= GOOGLE_PATIENCE
+    )
+    if effect is Effect.LAST_GOOD_ELSE_CLOSED_12_HOURS and patience_is_over:
+        return Standing.OPEN
+    return Standing.CLOSED
+
+
+def standing_until_at(record: RobotsRecord, policy: StatusPolicy, now: float) -> float:
+    """Until when `standing` stays as it is now and the record is fresh."""
+    effect = STATUS_TABLE[record.outcome].effect_under(policy)
+    until_at = record.fresh_until_at
+    if effect in WITHOUT_COPY:
+        return until_at
+    if record.fetched_at is not None and record.fetched_at + MAX_STALE_AGE > now:
+        until_at = min(until_at, record.fetched_at + MAX_STALE_AGE)
+    if effect is Effect.LAST_GOOD_ELSE_CLOSED_12_HOURS and record.failing_since_at is not None:
+        opens_at = record.failing_since_at + GOOGLE_PATIENCE
+        if opens_at > now:
+            until_at = min(until_at, opens_at)
+    return until_at
+
+
+def retry_delay(failures: int, *, retry_after: float | None, jitter: float) -> float:
+    """Seconds to wait after so many failures in a row; never less than the server asked for, up to 24 h."""
+    growing = min(MIN_RETRY_DELAY * 2.0 ** min(failures - 1, 16), MAX_RETRY_DELAY)
+    asked = min(retry_after or 0.0, MAX_RETRY_AFTER)
+    return max(growing, asked) * (1 + RETRY_JITTER * jitter)
+
+
+def _lifetime(
+    result: FetchResult, previous: RobotsRecord | None, *, failures: int, now: float, jitter: float
+) -> float:
+    """Seconds for which the record of a result is used without another request."""
+    rule = STATUS_TABLE[result.outcome].lifetime
+    if rule is Lifetime.ONE_DAY:
+        return DAY
+    answer = result.answer if isinstance(result.answer, Answer) else None
+    if rule is Lifetime.RETRY:
+        retry_after = None if answer is None else answer.retry_after
+        return retry_delay(failures, retry_after=retry_after, jitter=jitter)
+    if answer is None:
+        return MAX_LIFETIME
+    granted = granted_lifetime(answer, now=now)
+    if granted is not None:
+        return clamped_lifetime(granted)
+    if answer.status != NOT_MODIFIED or previous is None or previous.outcome is not Outcome.SUCCESS:
+        return MAX_LIFETIME
+    # The headers that a 304 leaves out keep their former values (RFC 9111 §3.2).
+    read_at = now if previous.fetched_at is None else previous.fetched_at
+    return clamped_lifetime(previous.fresh_until_at - read_at)
+
+
+def clamped_lifetime(lifetime: float) -> float:
+    """A lifetime within 5 min and 24 h: seconds."""
+    return min(max(lifetime, MIN_LIFETIME), MAX_LIFETIME)
+
+
+def granted_lifetime(answer: Answer, *, now: float) -> float | None:
+    """The seconds from now on for which an answer's headers let it be used; None when they do not say.
+
+    Cache-Control goes before Expires (RFC 9111 §5.3). Age, the time spent in caches on the way, is subtracted
+    (§4.2.3). The time the response took to arrive is not: it is at most the request's timeout.
+    """
+    granted = max_age(answer.cache_control)
+    if granted is None and answer.expires is not None:
+        granted = _until_expiry(answer.expires, answer.date, now)
+    return None if granted is None else max(granted - _age(answer.age), 0.0)
+
+
+def max_age(cache_control: str | None) -> float | None:
+    """The seconds a Cache-Control header grants: 0 for ``no-store`` and ``no-cache``; None when it does not say.
+
+    A value that cannot be read counts as 0, and of several values the first counts (RFC 9111 §4.2.1). ``s-maxage`` is
+    for shared caches and not read.
+    """
+    if cache_control is None:
+        return None
+    granted: float | None = None
+    for name, quoted, bare in _DIRECTIVE.findall(cache_control[:MAX_HEADER].lower()):
+        if name in ("no-store", "no-cache"):
+            return 0.0
+        if name == "max-age" and granted is None:
+            granted = _seconds(quoted or bare) or 0.0
+    return granted
+
+
+def _until_expiry(expires: str, date: str | None, now: float) -> float:
+    """Seconds from the response's own Date to its Expires: the server's clock may be wrong, but it wrote both."""
+    expires_at = parse_http_date(expires)
+    if expires_at is None:
+        # "0", as many servers write it, has expired (RFC 9111 §5.3).
+        return 0.0
+    sent_at = None if date is None else parse_http_date(date)
+    return expires_at - (now if sent_at is None else sent_at)
+
+
+def _age(age: str | None) -> float:
+    """The seconds of an Age header; of a list the first counts, and what is not a number is ignored (RFC 9111 §5.1)."""
+    if age is None:
+        return 0.0
+    return _seconds(age[:MAX_HEADER].partition(",")[0]) or 0.0
+
+
+def _seconds(text: str) -> float | None:
+    text = text.strip()
+    if not re.fullmatch(r"[0-9]+", text, re.ASCII):
+        return None
+    return min(float(text), MAX_DELTA)
+
+
+def conditions(known: RobotsRecord | None, url: str) -> Mapping[str, str]:
+    """The headers that ask a URL for a file only if it differs from our copy; none where there is no copy of that URL.
+
+    A validator that cannot be sent back safely is left out: ``*`` as an ETag would match any file.
+    """
+    if known is None or known.fetched_at is None or known.robots_url != url:
+        return {}
+    headers = {}
+    etag, date = known.etag, known.last_modified
+    if etag is not None and len(etag) <= MAX_VALIDATOR and _ENTITY_TAG.fullmatch(etag):
+        headers["If-None-Match"] = etag
+    if date is not None and _is_sendable_date(date):
+        # As it came: servers compare the text (RFC 9110 §13.1.3).
+        headers["If-Modified-Since"] = date
+    return headers
+
+
+def _is_sendable_date(date: str) -> bool:
+    is_safe = len(date) <= MAX_VALIDATOR and _PRINTABLE.fullmatch(date) is not None
+    return is_safe and parse_http_date(date) is not None
+
+
+def needs_unconditional_request(known: RobotsRecord, answer: Answer | Failure) -> bool:
+    """Whether the answer to a request with `conditions` is useless, so that it is sent again without them.
+
+    That is a 304 that confirms another copy (RFC 9111 §4.3.4); a 304 with a body, which aiohttp reads as the start of a
+    second response; and a 412, which does not belong to these conditions.
+    """
+    if isinstance(answer, Failure):
+        return answer.is_garbled
+    if answer.status != NOT_MODIFIED:
+        return answer.status == PRECONDITION_FAILED
+    if known.etag is not None and answer.etag is not None:
+        # Compared weakly.
+        return known.etag.removeprefix("W/") != answer.etag.removeprefix("W/")
+    if known.last_modified is not None and answer.last_modified is not None:
+        return known.last_modified != answer.last_modified
+    return False
+
+
+def redirect_target(url: str, answer: Answer) -> str | None:
+    """The absolute URL an answer redirects to; None when it does not redirect or its Location is not a URL.
+
+    The scheme may be any: `split_url` refuses all but http and https.
+    """
+    if answer.status not in REDIRECT_STATUSES or not answer.location:
+        return None
+    try:
+        target = parse_url(url).join(parse_url(answer.location.strip()))
+        return str(target.with_fragment(None).with_user(None) if target.raw_host else target)
+    except ValueError:
+        return None
+
+
+def follow(
+    url: str, redirects: tuple[str, ...], answer: Answer | Failure, *, is_conditional: bool = False
+) -> FetchResult | str:
+    """What follows an answer: the URL to request next, or the result (RFC 9309 §2.3.1.2).
+
+    Args:
+        url: the URL that was requested.
+        redirects: the URLs that redirected to it, first to last.
+        is_conditional: whether it was requested with `conditions`, so that a 304 has a meaning.
+    """
+    if isinstance(answer, Failure):
+        outcome = Outcome.NON_PUBLIC_NAME if answer.is_non_public else Outcome.FAILURE
+        return FetchResult(outcome, answer, url, redirects)
+    target = redirect_target(url, answer)
+    if target is None:
+        return FetchResult(outcome_of(answer.status, is_conditional=is_conditional), answer, url, redirects)
+    if len(redirects) == MAX_REDIRECTS:
+        return FetchResult(Outcome.LOST, answer, url, redirects)
+    return target

@@ -1,0 +1,456 @@
+"""URLs: origins, patterns that name hosts, pace keys, and which member of a fleet visits a host.
+
+Every URL goes through `yarl.URL`, as in aiohttp's own requests, so that dot segments, escapes and international host
+names are resolved once: the path and query that are judged are those that are sent.
+"""
+
+from __future__ import annotations
+
+import inspect
+import ipaddress
+import re
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cache, lru_cache
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from yarl import URL
+
+from robotgate.errors import InvalidURLError, NonPublicAddressError, OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from publicsuffixlist import PublicSuffixList
+
+
+PaceKeyFunction: TypeAlias = "Callable[[Origin], str]"
+"""The pace key of all requests to an origin."""
+DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+_SCHEMES: Final = {scheme: scheme for scheme in DEFAULT_PORTS}
+ROBOTS_PATH: Final = "/robots.txt"
+MAX_HOST_LENGTH: Final = 253
+"""Bytes (RFC 1035 §2.3.4), without the final dot."""
+
+_LABELS: Final = re.compile(r"[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*")
+_NUMERIC_LABEL: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
+PLAIN_URL: Final = re.compile(r"https?://[A-Za-z0-9_.-]++(?::[0-9]{1,5})?+(?:/[!-~]*+)?+")
+"""Most URLs. They need none of the checks below, which take longer than parsing."""
+CONTROL_OR_EDGE_BLANK: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]|^\s|\s$")
+DOUBTFUL_AUTHORITY: Final = re.compile(
+    r"[^/?#\\]*(?:\\|//[^/?#]*(?:\\|(?<![/@])\[|\[(?![0-9A-Fa-f:.]+(?:%25[\w.~-]+)?\](?::[0-9]*)?(?:[/?#]|\Z))))",
+    re.ASCII,
+)
+"""A backslash before the path, which some parsers read as a slash; brackets without an address or with a suffix."""
+_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+_GLOBAL_UNICAST: Final = ipaddress.IPv6Network("2000::/3")
+"""All assigned IPv6 addresses. For Python, the site-local ``fec0::/10`` is global, too."""
+_SPECIAL: Final = (
+    ipaddress.IPv4Network("192.0.0.0/24"),
+    ipaddress.IPv4Network("192.88.99.0/24"),
+    ipaddress.IPv6Network("2001::/23"),
+    ipaddress.IPv6Network("3fff::/20"),
+)
+"""Blocks of the IANA special-purpose registries that some supported versions of Python do not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A scheme, a host and a port: what one robots.txt binds (RFC 9309 §2.3)."""
+
+    scheme: str
+    """``http`` or ``https``."""
+    host: str
+    """Lower-case; A-labels (``xn--``) for international names; IPv6 without brackets; no final dot."""
+    port: int
+    text: str = field(init=False, repr=False, compare=False)
+    """Its URL, without a path."""
+
+    def __post_init__(self) -> None:
+        # One string for all origins, instead of one cut from each URL.
+        object.__setattr__(self, "scheme", _SCHEMES[self.scheme])
+        # Made once: it is the key of an origin in many tables.
+        object.__setattr__(self, "text", f"{self.scheme}://{self.authority}")
+
+    @classmethod
+    def of(cls, url: str | URL) -> Origin:
+        """The origin of an absolute http or https URL.
+
+        Raises:
+            InvalidURLError: its scheme is not http or https, or its host or port is missing or impossible.
+        """
+        return cls._of_parsed(url if isinstance(url, URL) else parse_url(url))
+
+    @classmethod
+    def _of_parsed(cls, url: URL) -> Origin:
+        text = str(url)
+        if url.scheme not in DEFAULT_PORTS:
+            raise InvalidURLError(
+                text,
+                f"the scheme {url.scheme!r} is neither http nor https"
+                if url.scheme
+                else "not an absolute URL (it has no scheme)",
+            )
+        if not url.raw_host:
+            raise InvalidURLError(text, "the URL has no host")
+        if not url.port:
+            raise InvalidURLError(text, "port 0 cannot be requested")
+        return cls(url.scheme, _valid_host(url.raw_host, text), url.port)
+
+    @property
+    def authority(self) -> str:
+        """The host, and the port unless it is the scheme's own; IPv6 in brackets."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+
+    @property
+    def robots_url(self) -> str:
+        """The URL of its robots.txt."""
+        return f"{self}{ROBOTS_PATH}"
+
+    @property
+    def is_public(self) -> bool:
+        """Whether the host could be a public site: False for literals of private, loopback and other special
+        addresses (IANA special-purpose registries) and for ``localhost`` names (RFC 6761 §6.3).
+
+        A name is not resolved here: `PublicConnector` checks its addresses.
+        """
+        if self.host == "localhost" or self.host.endswith(".localhost"):
+            return False
+        if ":" not in self.host and not self.host[-1].isdigit():
+            return True
+        try:
+            address = ipaddress.ip_address(self.host)
+        except ValueError:
+            return True
+        return is_public_address(address)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def parse_url(url: str) -> URL:
+    """The URL as aiohttp will send it.
+
+    Raises:
+        InvalidURLError: it is no URL, or has blanks or control characters that parsers read differently.
+    """
+    if not PLAIN_URL.fullmatch(url):
+        if CONTROL_OR_EDGE_BLANK.search(url):
+            raise InvalidURLError(url, "the URL has a control character, or begins or ends with a blank")
+        if DOUBTFUL_AUTHORITY.match(url):
+            raise InvalidURLError(url, "parsers disagree on where the host of this URL ends")
+    try:
+        parsed = URL(url)
+        # yarl checks the port only here.
+        _ = parsed.port
+    except ValueError as error:
+        raise InvalidURLError(url, f"not a URL ({error})") from error
+    return parsed
+
+
+def split_url(url: str | URL) -> tuple[Origin, str]:
+    """The origin, and the path and query as they will be sent (``/`` where there is none).
+
+    Raises:
+        InvalidURLError: as `Origin.of`.
+    """
+    parsed = url if isinstance(url, URL) else parse_url(url)
+    return Origin.of(parsed), parsed.raw_path_qs or "/"
+
+
+def is_public_address(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    """Whether an address belongs to the public internet; an IPv4 address within an IPv6 address counts as itself."""
+    inner = _embedded_ipv4(address)
+    if inner is not None:
+        return is_public_address(inner)
+    if isinstance(address, ipaddress.IPv6Address) and address not in _GLOBAL_UNICAST:
+        return False
+    if any(address in network for network in _SPECIAL):
+        return False
+    return address.is_global and not address.is_multicast and not address.is_reserved
+
+
+def _embedded_ipv4(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    if isinstance(address, ipaddress.IPv4Address):
+        return None
+    if address in _NAT64:
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped or address.sixtofour
+
+
+def _valid_host(raw_host: str, url: str) -> str:
+    if ":" in raw_host:
+        return _valid_ipv6(raw_host, url)
+    host = raw_host.lower().removesuffix(".")
+    if len(host) > MAX_HOST_LENGTH:
+        raise InvalidURLError(url, f"the host is longer than {MAX_HOST_LENGTH} bytes")
+    if _LABELS.fullmatch(host) is None:
+        raise InvalidURLError(url, f"{raw_host[:80]!r} is not a host name")
+    if _NUMERIC_LABEL.fullmatch(host.rpartition(".")[2]):
+        return _valid_ipv4(host, url)
+    return host
+
+
+def _valid_ipv4(host: str, url: str) -> str:
+    # A host whose last label is a number is an address (WHATWG URL §3.5). Clients read most spellings differently, so
+    # only the one that all read alike is accepted.
+    try:
+        return str(ipaddress.IPv4Address(host))
+    except ValueError as error:
+        problem = f"{host[:80]!r} is not an IPv4 address in dotted decimals"
+        if _may_hide_private_address(host):
+            raise NonPublicAddressError(url, problem) from error
+        raise InvalidURLError(url, problem) from error
+
+
+def _may_hide_private_address(host: str) -> bool:
+    """Whether some client reads a host as a private address: in octal, in hex, or with parts left out."""
+    try:
+        return not is_public_address(ipaddress.IPv4Address(socket.inet_aton(host)))
+    except OSError:
+        return False
+
+
+def _valid_ipv6(raw_host: str, url: str) -> str:
+    if "%" in raw_host:
+        raise InvalidURLError(url, "an IPv6 zone has a meaning on one machine only")
+    try:
+        return str(ipaddress.IPv6Address(raw_host))
+    except ValueError as error:
+        raise InvalidURLError(url, f"{raw_host[:80]!r} is not an IPv6 address") from error
+
+
+EVERY_HOST: Final = "*"
+_NO_HOST: Final = re.compile(r"[\x00-\x20\x7f\ud800-\udfff/?#@\\%*:\[\]]")
+"""Characters that no host has, and those that end a host in a URL."""
+_PORT: Final = re.compile(r"[^:]*:[0-9]*|\[.*\]:[0-9]*")
+
+
+@dataclass(frozen=True, slots=True)
+class HostPattern:
+    """Names one host, every host below a domain, or every host."""
+
+    key: str
+    """A host in the spelling of `Origin.host`; a domain after a dot, for the hosts below it; empty for every host.
+
+    The hosts that a pattern names end with its key, so that `keys` finds all patterns of a host.
+    """
+
+    @classmethod
+    def parse(cls, text: str) -> HostPattern:
+        """Read ``example.org`` (that host alone), ``*.example.org`` (every host below it, not itself) or ``*``.
+
+        Case, international names, a final dot and the spelling of addresses are normalised as in URLs.
+
+        Raises:
+            OptionError: it is none of these; the message says what to give.
+        """
+        if not isinstance(text, str):
+            raise OptionError(f"pattern={text!r}: give a str")
+        if text == EVERY_HOST:
+            return cls("")
+        domain = text.removeprefix("*.")
+        try:
+            host = _read_host(domain)
+        except InvalidURLError as error:
+            raise OptionError(f"pattern={text!r}: {error.problem}") from error
+        if domain == text:
+            return cls(host)
+        if _is_address(host):
+            raise OptionError(f"pattern={text!r}: no host is below an address")
+        return cls(f".{host}")
+
+    @property
+    def is_wildcard(self) -> bool:
+        """Whether it may name several hosts."""
+        return not self.key or self.key[0] == "."
+
+    def matches(self, host: str) -> bool:
+        """Whether it names a host, given in the spelling of `Origin.host`."""
+        return host.endswith(self.key) if self.is_wildcard else host == self.key
+
+    def __str__(self) -> str:
+        return f"*{self.key}" if self.is_wildcard else self.key
+
+
+def keys(key: str) -> Iterator[str]:
+    """The keys of all patterns that name a host, or all hosts of another pattern; the most specific first."""
+    yield key
+    dot = key.find(".", 1)
+    while dot > 0:
+        yield key[dot:]
+        dot = key.find(".", dot + 1)
+    if key:
+        yield ""
+
+
+def _read_host(text: str) -> str:
+    bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+    if _is_ipv6(bare):
+        return Origin.of(f"http://[{bare}]/").host
+    if not text or _NO_HOST.search(text):
+        raise InvalidURLError(text, _hint(text))
+    return Origin.of(f"http://{text}/").host
+
+
+def _hint(text: str) -> str:
+    if "://" in text:
+        return "give the host without its scheme"
+    if _PORT.fullmatch(text):
+        return "give the host without its port"
+    if "/" in text:
+        return "give the host without a path"
+    if "*" in text:
+        return "a wildcard is the whole first label, as in '*.example.org', or the whole pattern, as in '*'"
+    return "give a host, such as 'example.org', '*.example.org' for the hosts below it, or '*' for all"
+
+
+def _is_ipv6(text: str) -> bool:
+    if ":" not in text or "%" in text:
+        return False
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_address(host: str) -> bool:
+    return ":" in host or host.rpartition(".")[2].isdecimal()
+
+
+class PaceKey(Enum):
+    """Which requests are paced together."""
+
+    HOST = "host"
+    """Those to one host, whatever the port."""
+    ORIGIN = "origin"
+    """Those to one scheme, host and port."""
+    REGISTRABLE_DOMAIN = "registrable domain"
+    """Those to all hosts below a registered name, by the public suffix list. Its private section counts: two blogs of
+    one hoster are two sites. Needs the extra ``psl``."""
+
+
+PaceKeyPolicy: TypeAlias = PaceKey | Callable[[str], str]
+"""A function is called with the URL of an origin, such as ``https://example.org`` or ``http://example.org:8080``, and
+returns a name: origins of one name are paced together."""
+
+
+def pace_key_function(policy: PaceKeyPolicy) -> PaceKeyFunction:
+    """The pace key as a function of the origin.
+
+    Raises:
+        OptionError: the policy makes no sense, or its package is not installed. The function raises it, too, when a
+            caller's function returns no name.
+    """
+    if isinstance(policy, PaceKey):
+        if policy is PaceKey.REGISTRABLE_DOMAIN:
+            _public_suffixes()
+        return _FUNCTIONS[policy]
+    given: object = policy
+    if not callable(given) or isinstance(given, type) or inspect.iscoroutinefunction(given):
+        raise OptionError(
+            f"pace_key={policy!r}: give one of {', '.join(map(str, PaceKey))}, or a function that names an origin"
+        )
+    return _checked(policy)
+
+
+def registrable_domain(host: str) -> str:
+    """The registered name that a host is or is below; an address, a public suffix or a single label itself.
+
+    Raises:
+        OptionError: the package with the list is not installed.
+    """
+    # The list has no addresses, and would take the last two numbers of one as a domain.
+    if ":" in host or host.rpartition(".")[2].isdecimal():
+        return host
+    return _public_suffixes().privatesuffix(host) or host
+
+
+@cache
+def _public_suffixes() -> PublicSuffixList:
+    """The list in the package, read once per process."""
+    try:
+        from publicsuffixlist import PublicSuffixList  # noqa: PLC0415 # Installed only with the extra.
+    except ImportError as error:
+        raise OptionError(
+            f"pace_key={PaceKey.REGISTRABLE_DOMAIN}: needs the public suffix list: pip install 'robotgate[psl]'"
+        ) from error
+    return PublicSuffixList()
+
+
+def _checked(function: Callable[[str], str]) -> PaceKeyFunction:
+    def of_origin(origin: Origin) -> str:
+        key: object = function(origin.text)
+        if not isinstance(key, str) or not key:
+            raise OptionError(
+                f"pace_key={function!r} returned {key!r} for {origin.text!r}: it has to return a name"
+            )
+        return key
+
+    return of_origin
+
+
+_FUNCTIONS: Final[Mapping[PaceKey, PaceKeyFunction]] = {
+    PaceKey.HOST: lambda origin: origin.host,
+    PaceKey.ORIGIN: lambda origin: origin.text,
+    PaceKey.REGISTRABLE_DOMAIN: lambda origin: registrable_domain(origin.host),
+}
+
+
+_WEIGHT_BYTES: Final = 16
+
+
+def owner(url: str | URL, members: Iterable[str], *, pace_key: PaceKeyPolicy = PaceKey.HOST) -> str:
+    """The member of a fleet that visits a URL: the same one for all URLs that are paced together.
+
+    The result depends on the arguments only, so that all processes, machines and versions agree. It is rendezvous
+    hashing (Thaler and Ravishankar, "Using name-based mappings to increase hit rates", 1998): each of n members owns
+    about an n-th of all hosts. When a member leaves, its hosts are spread over the others; when one is added, it takes
+    its share from all others; no other host moves.
+
+    Args:
+        url: absolute, http or https. No request is made.
+        members: names of the processes or machines of the fleet. Their order and repetitions do not matter.
+        pace_key: the option that the gates of the fleet have.
+
+    Raises:
+        InvalidURLError: the URL is invalid.
+        OptionError: there are no members, a name is empty, or `pace_key` makes no sense.
+    """
+    names = _names(members)
+    key = pace_key_function(pace_key)(Origin.of(url)).encode("utf-8", "surrogatepass")
+    return max(names, key=lambda name: (_weight(name, key), name))
+
+
+def _names(members: Iterable[str]) -> list[str]:
+    given: object = members
+    if isinstance(given, str):
+        # A string is an iterable of strings, too.
+        raise OptionError(f"members={given!r}: give a list of names")
+    names = list(members)
+    if not names:
+        raise OptionError("members: give at least one name")
+    for name in names:
+        _check(name)
+    return names
+
+
+def _check(name: object) -> None:
+    # An empty setting that was split has one empty name.
+    if not isinstance(name, str) or not name:
+        raise OptionError(f"members: {name!r} is not a name")
+
+
+def _weight(name: str, key: bytes) -> bytes:
+    return blake2b(key, digest_size=_WEIGHT_BYTES, key=_hashed(name)).digest()
+
+
+@lru_cache(maxsize=1024)
+def _hashed(name: str) -> bytes:
+    """A key of one length for every name."""
+    return blake2b(name.encode("utf-8", "surrogatepass")).digest()

@@ -1,0 +1,1 @@
+"""The parts that talk to the web, by aiohttp."""

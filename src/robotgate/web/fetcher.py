@@ -1,0 +1,374 @@
+"""Requests one robots.txt with aiohttp: a single GET within bounds, without what belongs to the session's pages.
+
+Whatever a server sends, `AiohttpFetcher.fetch` returns an `Answer` or a `Failure`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from dataclasses import dataclass
+from http.cookies import SimpleCookie
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+
+import aiohttp
+from aiohttp.http import HttpProcessingError
+from multidict import CIMultiDict, MultiMapping
+from yarl import URL
+
+from robotgate.errors import NonPublicAddressError
+from robotgate.pace.state import retry_after_of
+from robotgate.sites.record import Answer, Failure
+from robotgate.sites.status import REDIRECT_STATUSES
+from robotgate.web.outage import outage_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aiohttp import ClientHandlerType, ClientMiddlewareType, ClientRequest, ClientResponse
+
+    from robotgate.clock import Clock
+    from robotgate.web.fetch import RequestOptions
+
+CONNECT_TIMEOUT: Final = 5.0
+"""Seconds for the TCP connection: other requests for robots.txt wait meanwhile."""
+CHUNK_BYTES: Final = 64 * 1024
+ASKED_FOR: Final = {"Accept": "text/plain,*/*;q=0.5", "Accept-Encoding": "gzip, deflate"}
+"""The headers of a request for robots.txt, besides those that identify the crawler."""
+NEEDED_HEADERS: Final = frozenset({"host", "accept", "accept-encoding", "user-agent", "from"})
+"""In lower case. Of the session's own headers, only these are sent."""
+MAX_CAUSE: Final = 300
+"""Characters: aiohttp quotes what it cannot read."""
+
+CODINGS: Final = frozenset({"gzip", "x-gzip", "deflate"})
+MAX_CODINGS: Final = 4
+"""Of one body; each costs as much as the body."""
+MAX_MEMBERS: Final = 128
+"""Gzip members of one body (RFC 1952 §2.2). A member can be empty, but costs as much as a full one."""
+_GZIP_OR_ZLIB: Final = 32 + zlib.MAX_WBITS
+_RAW_DEFLATE: Final = -zlib.MAX_WBITS
+
+
+@runtime_checkable
+class Fetcher(Protocol):
+    """Requests one robots.txt, once. The gate follows redirects, reads the rules and keeps the pace."""
+
+    async def fetch(
+        self, url: str, *, headers: Mapping[str, str], max_bytes: int, timeout: float
+    ) -> Answer | Failure:
+        """The answer, with at most `max_bytes` of its decoded body; or why there is none within `timeout` seconds."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """The proxy of a request, through which the robots.txt of its origin is requested as well.
+
+    A robots.txt that is requested directly would tell the site who uses the proxy.
+    """
+
+    url: URL
+    """With credentials, where there are any."""
+    headers: CIMultiDict[str]
+    """For the proxy itself."""
+
+    @classmethod
+    def of(cls, request: ClientRequest) -> Proxy | None:
+        """The proxy of an aiohttp request; None for a direct one."""
+        return cls._of(request.proxy, request.proxy_auth, request.proxy_headers)
+
+    @classmethod
+    def given(cls, options: RequestOptions) -> Proxy | None:
+        """The proxy that the options of a request name; None where they name none."""
+        return cls._of(options.get("proxy"), options.get("proxy_auth"), options.get("proxy_headers"))
+
+    @classmethod
+    def _of(
+        cls, given: str | URL | None, auth: aiohttp.BasicAuth | None, headers: Mapping[str, str] | None
+    ) -> Proxy | None:
+        if given is None:
+            return None
+        url = URL(given)
+        if auth is not None:
+            url = url.with_user(auth.login).with_password(auth.password)
+        return cls(url, CIMultiDict(headers or ()))
+
+
+class AiohttpFetcher:
+    """The `Fetcher` of a gate.
+
+    Its requests carry none of the session's headers, credentials and cookies, and leave no cookies behind.
+
+    Args:
+        session: whose connector, default proxy and TLS settings are used, but none of its middlewares.
+        middlewares: used instead of the session's.
+    """
+
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        clock: Clock,
+        *,
+        middlewares: tuple[ClientMiddlewareType, ...] = (),
+    ) -> None:
+        self._session = session
+        self._clock = clock
+        self._middlewares = middlewares
+
+    async def fetch(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        max_bytes: int,
+        timeout: float,
+        proxy: Proxy | None = None,
+    ) -> Answer | Failure:
+        """As `Fetcher.fetch`, through a proxy."""
+        if self._session.closed:
+            return Failure("the session was closed")
+        wanted = ASKED_FOR | dict(headers)
+        has_begun = False
+        host: str | None = None
+        try:
+            host = URL(url).raw_host
+            async with self._session.get(
+                url,
+                headers=wanted,
+                allow_redirects=False,
+                raise_for_status=False,
+                auto_decompress=False,
+                proxy=None if proxy is None else proxy.url,
+                # A copy: aiohttp writes into it.
+                proxy_headers=None if proxy is None else proxy.headers.copy(),
+                middlewares=(*self._middlewares, _anonymous(wanted)),
+                timeout=aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_TIMEOUT),
+            ) as response:
+                has_begun = True
+                body = await _read(response, max_bytes) if 200 <= response.status <= 299 else b""
+                return answer_of(response.status, response.headers, body, now=self._clock.now())
+        except _AnotherAttemptError as error:
+            return Failure(str(error), is_stale=True)
+        except NonPublicAddressError as error:
+            return Failure(error.problem, is_non_public=True)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            # A host that has begun to answer can be reached, however the rest goes.
+            is_outage = not has_begun and outage_of(error, host=host) is not None
+            is_garbled = isinstance(error, aiohttp.ClientResponseError)
+            return Failure(cause_of(error, timeout), is_outage=is_outage, is_garbled=is_garbled)
+
+
+class _AnotherAttemptError(aiohttp.ClientConnectionError):
+    """aiohttp would send the request again, because a kept connection was closed. That takes another turn."""
+
+
+def _anonymous(wanted: Mapping[str, str]) -> ClientMiddlewareType:
+    """A middleware that removes what the session and a netrc file add to a request, and the cookies of its response."""
+    needed = NEEDED_HEADERS.union(map(str.lower, wanted))
+    is_sent = False
+
+    async def send(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
+        nonlocal is_sent
+        if is_sent:
+            raise _AnotherAttemptError("the server closed the connection before it answered")
+        is_sent = True
+        headers = request.headers
+        for name in [name for name in headers if name.lower() not in needed]:
+            headers.popall(name, None)
+        response = await handler(request)
+        if "Set-Cookie" in response.headers:
+            response.cookies = SimpleCookie()
+        return response
+
+    return send
+
+
+def cause_of(error: Exception, timeout: float) -> str:
+    """Why there is no answer, in words."""
+    if isinstance(error, TimeoutError):
+        return f"no connection within {CONNECT_TIMEOUT:.3g} s, or no answer within {timeout:.3g} s"
+    kind = "the body was cut off" if isinstance(error, aiohttp.ClientPayloadError) else type(error).__name__
+    return f"{kind}: {error}"[:MAX_CAUSE]
+
+
+async def _read(response: ClientResponse, max_bytes: int) -> bytes:
+    """The first bytes of a body, decoded.
+
+    Raises:
+        ValueError: it is not encoded as its headers say.
+        aiohttp.ClientError, TimeoutError: it was cut off.
+    """
+    headers, content = response.headers, response.content
+    if len(set(_lines(headers, "Content-Length"))) > 1:
+        raise ValueError("there are several Content-Lengths")
+    for coding in _lines(headers, "Transfer-Encoding"):
+        # We asked for none, and aiohttp decodes none (RFC 9110 §10.1.4).
+        if coding.strip().lower() != "chunked":
+            raise ValueError(f"the Transfer-Encoding {coding!r} was not asked for")
+    codings = _lines(headers, "Content-Encoding")
+    if not codings and content.is_eof() and content.total_bytes <= max_bytes:
+        # Most files arrive with their headers.
+        return content.read_nowait(-1)
+    body = BoundedBody(", ".join(codings), max_bytes=max_bytes)
+    while chunk := await _next_chunk(content):
+        body.feed(chunk)
+        if body.is_full:
+            # The rest may be endless, and a connection with unread bytes cannot be used again.
+            response.close()
+            break
+        if not content.at_eof():
+            # A body that arrives faster than it is decoded would let no other task run.
+            await asyncio.sleep(0)
+    return body.end()
+
+
+async def _next_chunk(content: aiohttp.StreamReader) -> bytes:
+    try:
+        return await content.read(CHUNK_BYTES)
+    except (RuntimeError, HttpProcessingError) as error:
+        # What aiohttp's two parsers raise for a broken chunk that comes after the headers.
+        raise aiohttp.ClientPayloadError(str(error)) from error
+
+
+class BoundedBody:
+    """The first bytes of a body, decoded (RFC 9110 §8.4) in bounded time and memory.
+
+    A gigabyte of one letter is a megabyte of gzip, and a megabyte of gzip can hold nothing: both the decoded bytes and
+    those that they are decoded from are bounded.
+
+    Args:
+        content_encoding: all lines of the header, joined with commas.
+        max_bytes: how many decoded bytes are kept.
+
+    Raises:
+        ValueError: a coding that was not asked for.
+    """
+
+    def __init__(self, content_encoding: str | None, *, max_bytes: int) -> None:
+        codings = [coding.strip().lower() for coding in (content_encoding or "").split(",")]
+        codings = [coding for coding in codings if coding not in ("", "identity")]
+        if len(codings) > MAX_CODINGS or not CODINGS.issuperset(codings):
+            raise ValueError(f"the Content-Encoding {content_encoding!r} was not asked for")
+        self._decoders = [_Decoder(coding) for coding in reversed(codings)]
+        """The last coding that was applied first."""
+        self._max_bytes = max_bytes
+        # Compression can make short files longer, by far less than this.
+        self._max_encoded_bytes = 2 * max_bytes + CHUNK_BYTES
+        self._body = bytearray()
+        self.is_full = False
+        """Whether the body is longer than `max_bytes`; nothing more need be fed."""
+
+    def feed(self, chunk: bytes) -> None:
+        """Take the next bytes of the encoded body.
+
+        Raises:
+            ValueError: they are not what Content-Encoding says, or decode to next to nothing.
+        """
+        if self.is_full:
+            return
+        room = self._max_bytes - len(self._body) + 1
+        if self._decoders:
+            for decoder in self._decoders[:-1]:
+                chunk = decoder.decode(chunk, self._max_encoded_bytes + 1)
+            self._body += self._decoders[-1].decode(chunk, room)
+        else:
+            self._body += chunk[:room]
+        self.is_full = len(self._body) > self._max_bytes
+        if not self.is_full and any(decoder.taken > self._max_encoded_bytes for decoder in self._decoders):
+            raise ValueError("the compressed body is longer than what it holds")
+
+    def end(self) -> bytes:
+        """The body, up to `max_bytes`.
+
+        Raises:
+            ValueError: it is not complete.
+        """
+        if not self.is_full and not all(decoder.is_complete for decoder in self._decoders):
+            raise ValueError("the compressed body breaks off")
+        return bytes(self._body[: self._max_bytes])
+
+
+class _Decoder:
+    """Undoes one content coding."""
+
+    __slots__ = ("_begin", "_inflater", "_members", "taken")
+
+    def __init__(self, coding: str) -> None:
+        self._inflater = None if coding == "deflate" else zlib.decompressobj(_GZIP_OR_ZLIB)
+        self._begin = b""
+        """Of a deflated body, until its format is known."""
+        self._members = 1
+        self.taken = 0
+        """Encoded bytes."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the coding may end here. A body without any bytes is complete in every coding."""
+        return not self.taken or (self._inflater is not None and self._inflater.eof)
+
+    def decode(self, encoded: bytes, room: int) -> bytes:
+        """The next decoded bytes, at most `room`. The rest of what was given is then lost.
+
+        Raises:
+            ValueError: the coding is broken.
+        """
+        self.taken += len(encoded)
+        if self._inflater is None:
+            encoded = self._begin = self._begin + encoded
+            if len(encoded) < 2:
+                return b""
+            # Many servers send "deflate" without its zlib header (RFC 9110 §8.4.1.2 notes it; RFC 1950 §2.2).
+            is_zlib = encoded[0] & 0x0F == zlib.DEFLATED and int.from_bytes(encoded[:2]) % 31 == 0
+            self._inflater = zlib.decompressobj(_GZIP_OR_ZLIB if is_zlib else _RAW_DEFLATE)
+        decoded = bytearray()
+        while encoded and len(decoded) < room:
+            if self._inflater.eof:
+                self._members += 1
+                if self._members > MAX_MEMBERS:
+                    raise ValueError(f"the compressed body has more than {MAX_MEMBERS} members")
+                self._inflater = zlib.decompressobj(_GZIP_OR_ZLIB)
+            try:
+                decoded += self._inflater.decompress(encoded, room - len(decoded))
+            except zlib.error as error:
+                raise ValueError(f"the body is not compressed as it says ({error})") from error
+            encoded = self._inflater.unused_data
+        return bytes(decoded)
+
+
+def answer_of(status: int, headers: Mapping[str, str], body: bytes, *, now: float) -> Answer | Failure:
+    """An answer, with the headers that matter.
+
+    Args:
+        headers: names in any case. All lines of a header count, so that a multidict is needed where a server may
+            repeat them.
+    """
+    locations = {location.strip() for location in _lines(headers, "Location")}
+    if status in REDIRECT_STATUSES and len(locations) > 1:
+        return Failure(f"HTTP status {status} redirects to {len(locations)} places")
+    return Answer(
+        status=status,
+        body=body,
+        location=next(iter(locations), None),
+        # RFC 9110 §5.3.
+        cache_control=", ".join(_lines(headers, "Cache-Control")) or None,
+        retry_after=retry_after_of(headers, now=now),
+        etag=_only(headers, "ETag"),
+        last_modified=_only(headers, "Last-Modified"),
+        expires=headers.get("Expires"),
+        date=headers.get("Date"),
+        age=headers.get("Age"),
+    )
+
+
+def _lines(headers: Mapping[str, str], name: str) -> list[str]:
+    """The values of all lines of a header."""
+    if isinstance(headers, MultiMapping):
+        return headers.getall(name, [])
+    value = headers.get(name)
+    return [] if value is None else [value]
+
+
+def _only(headers: Mapping[str, str], name: str) -> str | None:
+    """The value of a header; None when its lines differ."""
+    values = set(_lines(headers, name))
+    return values.pop() if len(values) == 1 else None

@@ -1,0 +1,158 @@
+"""What `gate.fetch` returns: a page read to its end, and how it came."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from multidict import CIMultiDict, CIMultiDictProxy
+
+from robotgate.rules.verdict import Verdict  # The docs resolve type hints by it.
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Final
+
+    from yarl import URL
+
+
+_CHARSET: Final = re.compile(r";\s*charset\s*=\s*\"?([A-Za-z0-9._:-]{1,40})", re.IGNORECASE)
+_NOT_FOR_PAGES: Final = frozenset(
+    {"unicode-escape", "raw-unicode-escape", "unicode_escape", "raw_unicode_escape"}
+)
+"""Codecs of Python source code, which warn of what is none."""
+
+
+class HasVerdict(Protocol):
+    """What works a verdict out when it is asked: a turn."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """One answer that redirected."""
+
+    url: str
+    status: int
+
+
+class Response:
+    """A page whose body has been read; its host's turn is over."""
+
+    __slots__ = ("_url", "_verdict", "body", "elapsed", "headers", "history", "status", "waited")
+
+    def __init__(
+        self,
+        *,
+        status: int,
+        headers: CIMultiDictProxy[str],
+        url: str | URL,
+        history: tuple[Hop, ...],
+        body: bytes,
+        waited: float,
+        elapsed: float,
+        verdict: Verdict | HasVerdict,
+    ) -> None:
+        self.status = status
+        self.headers = headers
+        self._url = url
+        self.history = history
+        """The answers that redirected here, first to last."""
+        self.body = body
+        """Decoded as Content-Encoding says."""
+        self.waited = waited
+        """Seconds spent waiting for the hosts' turns, over all hops."""
+        self.elapsed = elapsed
+        """Seconds from the moment the last hop was sent until its body was read."""
+        self._verdict = verdict
+
+    @property
+    def url(self) -> str:
+        """Where the page was read from in the end, after redirects."""
+        return str(self._url)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Why the last hop was allowed."""
+        # Worked out when it is read: few responses are asked for it.
+        if not isinstance(self._verdict, Verdict):
+            self._verdict = self._verdict.verdict
+        return self._verdict
+
+    def _values(self) -> tuple[object, ...]:
+        return (
+            self.status,
+            CIMultiDict(self.headers),
+            self.url,
+            self.history,
+            self.body,
+            self.waited,
+            self.elapsed,
+            self.verdict,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return self._values() == other._values() if isinstance(other, Response) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((self.status, self.url, self.body))
+
+    def __repr__(self) -> str:
+        return f"<Response {self.status} {self.url} {len(self.body)} bytes>"
+
+    def __reduce__(self) -> tuple[Callable[..., Response], tuple[object, ...]]:
+        return _restored, self._values()
+
+    @property
+    def encoding(self) -> str:
+        """The charset that Content-Type names, if Python knows it as one of text; else ``utf-8``."""
+        named = _CHARSET.search(self.headers.get("Content-Type", ""))
+        try:
+            charset = codecs.lookup(named[1] if named else "utf-8").name
+            # Only an attempt tells codecs of text from the others, and those that cannot replace.
+            b"\xff".decode(charset, errors="replace")
+        except (LookupError, ValueError):
+            return "utf-8"
+        return "utf-8" if charset in _NOT_FOR_PAGES else charset
+
+    @property
+    def text(self) -> str:
+        """The body as text; octets that do not fit the charset become U+FFFD."""
+        return self.body.decode(self.encoding, errors="replace")
+
+    def json(self) -> object:
+        """The body read as JSON.
+
+        Raises:
+            ValueError: it is not JSON.
+        """
+        return json.loads(self.body)
+
+
+def _restored(  # noqa: PLR0917  # In the order in which they are pickled.
+    status: int,
+    headers: CIMultiDict[str],
+    url: str,
+    history: tuple[Hop, ...],
+    body: bytes,
+    waited: float,
+    elapsed: float,
+    verdict: Verdict,
+) -> Response:
+    return Response(
+        status=status,
+        headers=CIMultiDictProxy(headers),
+        url=url,
+        history=history,
+        body=body,
+        waited=waited,
+        elapsed=elapsed,
+        verdict=verdict,
+    )

@@ -1,0 +1,417 @@
+"""From a URL to a turn: the site's rules first, then the host's turn."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import TYPE_CHECKING, Final
+
+from aiohttp import ClientError
+
+from robotgate.errors import (
+    DisallowedError,
+    HostUnavailableError,
+    NestedTurnError,
+    NonPublicAddressError,
+    StoreError,
+    TooSoonError,
+)
+from robotgate.events import TurnBegan, TurnEnded, TurnRefused, VerdictRefused
+from robotgate.pace.host import Turn as PacedTurn
+from robotgate.pace.host import TurnState
+from robotgate.pace.scheduler import STORE_TIMEOUT
+from robotgate.pace.state import BLOCKING_STATUSES, MIN_RETRY_AFTER, retry_after_of
+from robotgate.rules.normal import as_written, target_units
+from robotgate.urls import Origin, split_url
+from robotgate.web.outage import outage_of
+from robotgate.web.robots import ROBOTS_TIMEOUT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+    from typing import Self
+
+    from aiohttp import ClientResponse
+    from yarl import URL
+
+    from robotgate.errors import RobotGateError
+    from robotgate.events import Events
+    from robotgate.pace.scheduler import Scheduler
+    from robotgate.rules.verdict import Verdict
+    from robotgate.sites.site import Ruling, Site
+    from robotgate.web.cache import SiteCache
+    from robotgate.web.fetcher import Proxy
+
+REFUSALS: Final = (TooSoonError, HostUnavailableError, NonPublicAddressError, NestedTurnError, StoreError)
+"""Errors that are reported as `TurnRefused`."""
+
+
+class Turn(PacedTurn):
+    """One admitted request. It may be sent now; its host waits for the end.
+
+    ``async with turn:`` ends it with the block, as `RobotGate.turn` does; so does `end`. An error of aiohttp's that
+    leaves the block is reported, as by ``report(error=…)``; the origin of other errors is not known.
+    """
+
+    __slots__ = ("asked_at", "chain", "proxy", "ruling", "site", "target", "turns", "units", "waited")
+
+    turns: Turns
+    site: Site
+    target: str
+    """Path and query, as they are sent."""
+    units: str
+    """The same, as rules are matched with."""
+    asked_at: float
+    chain: tuple[str, ...]
+    """The URLs that redirected here, first to last."""
+    proxy: Proxy | None
+    ruling: Ruling | None
+    waited: float
+    """Seconds from asking for the turn until it began, robots.txt included."""
+
+    async def __aenter__(self) -> Self:
+        self.holder = asyncio.current_task()
+        return self
+
+    async def __aexit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            if isinstance(error, ClientError):
+                self.report(error=error)
+        finally:
+            self.end()
+
+    @property
+    def url(self) -> str:
+        """What may be fetched, without fragment and credentials."""
+        return f"{self.site.key}{self.target}"
+
+    @property
+    def verdict(self) -> Verdict:
+        """Why it may be fetched."""
+        if self.ruling is None:
+            raise RuntimeError("the turn has not begun")
+        return self.ruling.verdict(self.target, now=self.began_at)
+
+    def report(
+        self,
+        status: int | None = None,
+        headers: Mapping[str, str] | None = None,
+        bytes: int = 0,  # noqa: A002  # The name that a caller would write.
+        *,
+        error: BaseException | None = None,
+    ) -> None:
+        """Report what came of the request: 429 and 503 block the host, for as long as Retry-After says.
+
+        May be called as often as there is news, until the turn ends; later calls change nothing.
+
+        Args:
+            status: the HTTP status. The time until the first report counts as the host's response time.
+            headers: the response's; only Retry-After is read.
+            bytes: bytes of body read since the last report.
+            error: what the client raised instead of an answer; ignored after a status. Refused connections, names that
+                do not resolve and time-outs, as aiohttp and asyncio raise them, refuse all waiting turns of this
+                origin, until one request reaches it again; other errors do not. For other clients, use
+                `report_unreachable`.
+        """
+        if self.state is not TurnState.OPEN:
+            return
+        self.bytes_read += bytes
+        if status is not None:
+            retry_after = None
+            if status in BLOCKING_STATUSES and headers is not None:
+                retry_after = retry_after_of(headers, now=self.turns.now())
+            self.turns.scheduler.note_answer(self, status, retry_after)
+        if error is not None and self.status is None:
+            outage = outage_of(error, host=self.site.origin.host)
+            if outage is not None:
+                self.report_unreachable(outage)
+
+    def report_unreachable(self, cause: str) -> None:
+        """Report that the origin could not be reached: its waiting turns are refused. Ignored after a status.
+
+        Args:
+            cause: in words that follow the host's name, for their `HostUnavailableError`.
+        """
+        if self.state is TurnState.OPEN and self.status is None:
+            self.turns.scheduler.note_outage(self, cause)
+
+    async def again(self) -> None:
+        """End the turn and wait for another, to send the same request once more.
+
+        Raises:
+            RobotGateError: as `RobotGate.turn`; the rules may have changed meanwhile.
+        """
+        self.end()
+        await self.turns.begin_again(self)
+
+    def end(self) -> None:
+        """The response has been read, or will not be. Ending twice is ending once."""
+        if self.state is not TurnState.ENDED:
+            self.turns.end(self)
+
+    def finish(self, response: ClientResponse) -> None:
+        """End with the end of a response, and count its body."""
+        if self.state is TurnState.OPEN:
+            self.bytes_read += response.content.total_bytes
+            self.turns.end(self)
+
+
+class PendingTurn:
+    """What `RobotGate.turn` returns: ``async with`` waits for the turn, and ends it with the block."""
+
+    __slots__ = ("_is_entered", "_max_wait", "_priority", "_turn", "_turns", "_url")
+
+    def __init__(self, turns: Turns, url: str | URL, *, priority: int, max_wait: float | None) -> None:
+        self._turns = turns
+        self._url = url
+        self._priority = priority
+        self._max_wait = max_wait
+        self._turn: Turn | None = None
+        self._is_entered = False
+
+    async def __aenter__(self) -> Turn:
+        if self._is_entered:
+            raise RuntimeError("a turn is entered once: ask the gate for another")
+        self._is_entered = True
+        turn = self._turns.make(self._url, priority=self._priority, max_wait=self._max_wait)
+        await self._turns.begin(turn)
+        self._turn = turn
+        return turn
+
+    async def __aexit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._turn is not None:
+            await self._turn.__aexit__(error_type, error, traceback)
+
+
+class Turns:
+    """Judges URLs and begins turns."""
+
+    def __init__(
+        self,
+        *,
+        cache: SiteCache,
+        scheduler: Scheduler,
+        events: Events,
+        ticks: Callable[[], float],
+        epoch: float,
+        allow_private_addresses: bool,
+    ) -> None:
+        self._cache = cache
+        self._sites = cache.sites
+        self.scheduler = scheduler
+        self._events = events
+        self.now = scheduler.now
+        self._ticks = ticks
+        self._epoch = epoch
+        self._allow_private_addresses = allow_private_addresses
+
+    def locate(self, url: str | URL) -> tuple[Site, str, str]:
+        """Return the site of a URL, its path and query as they will be sent, and these as rules are matched with.
+
+        Raises:
+            InvalidURLError: not an absolute http or https URL.
+            NonPublicAddressError: an address that no public site has.
+        """
+        written = as_written(url if isinstance(url, str) else str(url))
+        if written is not None:
+            key, target = written.groups()
+            site = self._sites.get(key)
+            # A path that is sent as it is written is in its normal form already.
+            if site is not None and "/." not in target:
+                return site, target, target
+        origin, target = split_url(url)
+        if not (self._allow_private_addresses or origin.is_public):
+            raise NonPublicAddressError(str(url))
+        return self._cache.site(origin), target, target_units(target)
+
+    def make(
+        self,
+        url: str | URL,
+        *,
+        priority: int = 0,
+        max_wait: float | None = None,
+        chain: tuple[str, ...] = (),
+        proxy: Proxy | None = None,
+    ) -> Turn:
+        """Return a turn of a URL, which has yet to begin.
+
+        Args:
+            chain: the URLs that redirected here, first to last, for the error.
+            proxy: what robots.txt is requested through.
+
+        Raises:
+            InvalidURLError, NonPublicAddressError: as `locate`.
+        """
+        site, target, units = self.locate(url)
+        asked_at = self._ticks() + self._epoch
+        turn = Turn(
+            site, priority=priority, deadline_at=math.inf if max_wait is None else asked_at + max_wait
+        )
+        turn.turns = self
+        turn.site = site
+        turn.target = target
+        turn.units = units
+        turn.asked_at = asked_at
+        turn.chain = chain
+        turn.proxy = proxy
+        turn.ruling = None
+        turn.waited = 0.0
+        return turn
+
+    async def begin(self, turn: Turn) -> None:
+        """Judge a turn's URL, wait for its host, and begin it.
+
+        Raises:
+            DisallowedError: the site's rules refuse it.
+            HostUnavailableError: its robots.txt cannot be read, or the host asked us to stay away for too long.
+            TooSoonError: the turn comes later than its deadline.
+            NonPublicAddressError, NestedTurnError, GateClosedError, StoreError.
+        """
+        if turn.state is not TurnState.GRANTED:
+            await self.grant(turn)
+        while turn.state is not TurnState.OPEN and not self.scheduler.begin(turn):
+            await self.grant(turn)
+        turn.waited = turn.began_at - turn.asked_at
+        limiter = turn.site.host.limiter
+        if limiter is not None:
+            # Its token was there when the turn was granted, so this does not wait.
+            await limiter.acquire()
+        if self._events.is_heard(TurnBegan):
+            self._events.emit(TurnBegan(at=self.now(), url=turn.url, waited=turn.waited))
+
+    async def begin_again(self, turn: Turn) -> None:
+        """Begin a turn that has ended once more, at its place in the order of arrival."""
+        max_wait = turn.deadline_at - turn.asked_at
+        turn.asked_at = self.now()
+        turn.deadline_at = turn.asked_at + max_wait
+        turn.status = turn.latency = None
+        turn.bytes_read = 0
+        turn.state = TurnState.NEW
+        await self.begin(turn)
+
+    async def grant(  # noqa: C901  # One straight way, read in order.
+        self, turn: Turn, *, may_begin: bool = True
+    ) -> None:
+        """Judge a turn's URL and wait until it is granted, or has begun because nothing had to be waited for.
+
+        Args:
+            may_begin: whether it may begin at once.
+
+        Raises:
+            as `begin`.
+        """
+        cache, scheduler = self._cache, self.scheduler
+        try:
+            # Rules that were requested again on a turn's account serve it when it is granted, though they have
+            # expired by then: a delay can be longer than a file is fresh.
+            may_be_stale = False
+            while True:
+                site = self._sites.get(turn.site.key)
+                if site is None:
+                    # It was evicted since the turn was made.
+                    site = cache.site(turn.site.origin)
+                turn.site = turn.paced = site
+                ruling = site.ruling
+                if ruling is None or self._ticks() + self._epoch >= site.refresh_at:
+                    ruling = await self._known(turn, site)
+                    may_be_stale = may_be_stale or self.now() >= ruling.fresh_until_at
+                    if self._sites.get(site.key) is not site:
+                        continue
+                if not ruling.rules.allows_units(turn.units):
+                    raise self._refusal(turn, ruling)
+                turn.ruling = ruling
+                # Matching may have taken a while: read the clock after it.
+                if may_begin and scheduler.start_now(turn, self._ticks() + self._epoch):
+                    return
+                await scheduler.wait(turn)
+                current = cache.fresh(site)
+                if current is None:
+                    if may_be_stale:
+                        return
+                    may_be_stale = True
+                elif current is ruling or current.rules.allows_units(turn.units):
+                    turn.ruling = current
+                    return
+                scheduler.give_back(turn)
+        except REFUSALS as error:
+            if self._events.is_heard(TurnRefused):
+                self._events.emit(TurnRefused(at=self.now(), url=turn.url, error=error))
+            raise
+
+    async def _known(self, turn: Turn, site: Site) -> Ruling:
+        """Find out about a site within the turn's deadline; a request under way is not broken off for it."""
+        cache = self._cache
+        if turn.deadline_at == math.inf:
+            return await cache.known(site, turn.proxy)
+        ruling = cache.fresh(site)
+        if ruling is not None:
+            return ruling
+        left, wait = max(turn.deadline_at - self.now(), 0.0), self.scheduler.wait_time(site)
+        if wait > left:
+            raise TooSoonError(site.origin.host, wait)
+        for _ in range(3):
+            try:
+                async with asyncio.timeout(left):
+                    return await cache.known(site, turn.proxy)
+            except TimeoutError:
+                if cache.is_asking(site):
+                    left = ROBOTS_TIMEOUT
+                elif cache.is_at_store(site):
+                    left = STORE_TIMEOUT
+                else:
+                    break
+        lost = self.scheduler.store_error
+        if lost is not None and cache.is_at_store(site):
+            raise StoreError(str(lost))
+        raise TooSoonError(site.origin.host, max(self.scheduler.wait_time(site), MIN_RETRY_AFTER))
+
+    def _refusal(self, turn: Turn, ruling: Ruling) -> RobotGateError:
+        verdict = ruling.verdict(turn.target, now=self.now())
+        if ruling.is_non_public:
+            return NonPublicAddressError(verdict.url, verdict.cause)
+        if ruling.is_unreachable:
+            return refusal_of(verdict)
+        turn.site.refused += 1
+        if self._events.is_heard(VerdictRefused):
+            self._events.emit(VerdictRefused(at=self.now(), verdict=verdict))
+        return refusal_of(verdict, turn.chain)
+
+    # What came of a turn.
+
+    def end(self, turn: Turn) -> None:
+        """A turn is over."""
+        has_begun = turn.state is TurnState.OPEN
+        self.scheduler.end(turn)
+        if not has_begun:
+            return
+        if self._cache.counts_traffic:
+            self._cache.note_visit(turn.site, turn.bytes_read)
+        if self._events.is_heard(TurnEnded):
+            now = self.now()
+            self._events.emit(
+                TurnEnded(
+                    at=now,
+                    url=turn.url,
+                    status=turn.status,
+                    bytes_read=turn.bytes_read,
+                    elapsed=now - turn.began_at,
+                )
+            )
+
+
+def refusal_of(verdict: Verdict, chain: tuple[str, ...] = ()) -> DisallowedError | HostUnavailableError:
+    """What a verdict that refuses is raised as: final, or until robots.txt can be read."""
+    if verdict.retry_after is None:
+        return DisallowedError(verdict, chain)
+    cause = f"its robots.txt cannot be read ({verdict.cause})"
+    return HostUnavailableError(Origin.of(verdict.url).host, verdict.retry_after, cause, verdict)

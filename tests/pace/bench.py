@@ -1,0 +1,189 @@
+"""A scheduler on virtual time without a gate, and visitors whose starts are written down."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, TypeAlias, TypedDict, Unpack
+
+from robotgate.events import Events
+from robotgate.options import HostOptions, Rate, StatusPolicy
+from robotgate.pace.host import Host, PacedOrigin, Turn
+from robotgate.pace.limits import Permits, StartWindow
+from robotgate.pace.scheduler import Scheduler
+from robotgate.urls import Origin
+
+if TYPE_CHECKING:
+    from robotgate.pace.host import Lease
+    from robotgate.pace.spacing import Asked
+
+Visit: TypeAlias = "asyncio.Task[None]"
+
+HOST: Final = "a.example"
+DAY: Final = 24 * 3600.0
+OPTIONS: Final = HostOptions(
+    delay=1.0,
+    rate=None,
+    concurrency=1,
+    max_delay=60.0,
+    max_block=300.0,
+    latency_factor=0.0,
+    obey_crawl_delay=True,
+    obey_visit_time=True,
+    status_policy=StatusPolicy.DEFAULT,
+    ignore_robots=False,
+)
+
+
+class Given(TypedDict, total=False):
+    """Options of one origin."""
+
+    delay: float
+    rate: Rate | None
+    concurrency: int
+    max_block: float
+    latency_factor: float
+
+
+class OwnLease:
+    """A lease that ends when the test says so."""
+
+    def __init__(self) -> None:
+        self.valid = True
+
+    def is_valid(self) -> bool:
+        """Return whether it has not ended."""
+        return self.valid
+
+
+def now() -> float:
+    """The running loop's time."""
+    return asyncio.get_running_loop().time()
+
+
+async def settle() -> None:
+    """Let everything that can run now, run."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+class Bench:
+    """A scheduler, its hosts, and the starts of its visitors.
+
+    Args:
+        robots: permits for robots.txt; None: shared with pages.
+    """
+
+    def __init__(
+        self,
+        *,
+        concurrency: int = 256,
+        robots: int | None = 8,
+        total: Rate | None = None,
+        max_slots: int | None = None,
+        is_saved: bool = False,
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        self.pages = Permits(concurrency)
+        self.robots = self.pages if robots is None else Permits(robots)
+        self.scheduler = Scheduler(
+            ticks=(loop or asyncio.get_running_loop()).time,
+            epoch=0.0,
+            pages=self.pages,
+            robots=self.robots,
+            total=None if total is None else StartWindow([total]),
+            max_slots=max_slots,
+            events=Events(),
+            is_saved=is_saved,
+        )
+        self.starts: list[tuple[float, str]] = []
+
+    def origin(
+        self,
+        name: str = HOST,
+        *,
+        port: int = 80,
+        host: str = "",
+        lease: Lease | None = None,
+        asked: Asked | None = None,
+        **given: Unpack[Given],
+    ) -> PacedOrigin:
+        """An origin, paced with all others of the same host.
+
+        Args:
+            host: the pace key; by default the name.
+            lease: of a host that is new.
+        """
+        key = host or name
+        known = self.scheduler.hosts.get(key)
+        if known is None:
+            known = self.scheduler.hosts[key] = Host(key, lease=lease)
+        paced = PacedOrigin(Origin("http", name, port), known, replace(OPTIONS, **given))
+        if asked is not None:
+            paced.asked = asked
+        known.origins.append(paced)
+        self.scheduler.update_limits(known)
+        return paced
+
+    def change(self, paced: PacedOrigin, **given: Unpack[Given]) -> None:
+        """Other options from now on."""
+        paced.options = replace(paced.options, **given)
+        self.scheduler.update_limits(paced.host)
+
+    def ask(self, paced: PacedOrigin, asked: Asked) -> None:
+        """The origin's robots.txt asks for something else from now on."""
+        paced.asked = asked
+        self.scheduler.update_limits(paced.host)
+
+    async def begin(self, turn: Turn) -> None:
+        """Have a turn begin, as the gate does it: at once, or when it is granted."""
+        scheduler = self.scheduler
+        if not scheduler.start_now(turn, scheduler.now()):
+            await scheduler.wait(turn)
+            while not scheduler.begin(turn):
+                await scheduler.wait(turn)
+        limiter = turn.paced.host.limiter
+        if limiter is not None:
+            await limiter.acquire()
+
+    async def visit(
+        self,
+        name: str,
+        paced: PacedOrigin,
+        *,
+        takes: float = 0.0,
+        ahead: bool = False,
+        priority: int = 0,
+        max_wait: float | None = None,
+        status: int | None = None,
+        retry_after: float | None = None,
+        outage: str = "",
+    ) -> None:
+        """Wait for a turn, note its start, and hold it for so long; the answer comes at the end."""
+        turn = Turn(
+            paced,
+            ahead=ahead,
+            priority=priority,
+            deadline_at=float("inf") if max_wait is None else now() + max_wait,
+        )
+        await self.begin(turn)
+        self.starts.append((now(), name))
+        try:
+            await asyncio.sleep(takes)
+            if status is not None:
+                self.scheduler.note_answer(turn, status, retry_after)
+            if outage:
+                self.scheduler.note_outage(turn, outage)
+        finally:
+            self.scheduler.end(turn)
+
+    def visits(self, paced: PacedOrigin, *names: str, takes: float = 0.0) -> list[Visit]:
+        """A visitor for each name, in this order."""
+        return [asyncio.create_task(self.visit(name, paced, takes=takes), name=name) for name in names]
+
+    async def open(self, paced: PacedOrigin, *, ahead: bool = False) -> Turn:
+        """A turn that has begun, and ends when the test says so. Its task may ask for others."""
+        turn = Turn(paced, ahead=ahead)
+        await self.begin(turn)
+        turn.holder = None
+        return turn

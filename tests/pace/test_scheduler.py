@@ -1,0 +1,791 @@
+"""The scheduler on virtual time: which turn goes, and at which instant exactly."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.pace.bench import DAY, HOST, Bench, OwnLease, now, settle
+
+from robotgate.errors import (
+    GateClosedError,
+    HostUnavailableError,
+    NestedTurnError,
+    StoreError,
+    TooSoonError,
+)
+from robotgate.options import Rate
+from robotgate.pace.host import NOT_OWNED, Host, Turn, TurnState
+from robotgate.pace.scheduler import STORE_TIMEOUT
+from robotgate.pace.spacing import Asked
+from robotgate.rules.grammar import VisitTime
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+HOUR = 3600.0
+
+
+@pytest.mark.parametrize(
+    ("delay", "slots", "takes", "starts"),
+    [
+        # One at a time: the delay counts from the end of a response, however long that took.
+        (2.0, 1, 0.75, [0.0, 2.75, 5.5, 8.25]),
+        (1.0, 1, 30.0, [0.0, 31.0, 62.0, 93.0]),
+        (0.0, 1, 0.5, [0.0, 0.5, 1.0, 1.5]),
+        # Several: from start to start, and a slot has to be free.
+        (1.0, 4, 3.5, [0.0, 1.0, 2.0, 3.0]),
+        (1.0, 2, 5.0, [0.0, 1.0, 5.0, 6.0]),
+        (0.0, 3, 1.0, [0.0, 0.0, 0.0, 1.0]),
+    ],
+)
+async def test_instants_of_a_host(delay: float, slots: int, takes: float, starts: list[float]) -> None:
+    """Each turn starts at the instant that delay, slots and responses leave, and in the order of arrival."""
+    bench = Bench()
+    paced = bench.origin(delay=delay, concurrency=slots)
+    await asyncio.gather(*bench.visits(paced, "a", "b", "c", "d", takes=takes))
+    assert bench.starts == list(zip(starts, "abcd", strict=True))
+
+
+async def test_idle_time_counts() -> None:
+    """A turn that comes when the delay has passed goes at once; one that comes before waits for the rest of it."""
+    bench = Bench()
+    paced = bench.origin(delay=5.0)
+    await bench.visit("a", paced, takes=1.0)
+    await asyncio.sleep(2.0)
+    await bench.visit("b", paced)
+    await asyncio.sleep(60.0)
+    await bench.visit("c", paced)
+    assert bench.starts == [(0.0, "a"), (6.0, "b"), (66.0, "c")]
+
+
+# Order.
+
+
+async def test_robots_goes_ahead_of_waiting_pages() -> None:
+    """robots.txt passes every page that waits, whatever its priority and origin, and is paced like one."""
+    bench = Bench()
+    paced, other = bench.origin(), bench.origin(port=8080)
+    pages = bench.visits(paced, "a", "b")
+    urgent = asyncio.create_task(bench.visit("urgent", paced, priority=10**6))
+    await settle()
+    robots = asyncio.create_task(bench.visit("robots", other, ahead=True))
+    await asyncio.gather(*pages, urgent, robots)
+    assert bench.starts == [(0.0, "a"), (1.0, "robots"), (2.0, "urgent"), (3.0, "b")]
+
+
+async def test_priority_then_arrival() -> None:
+    """The higher priority goes first; within one, the earlier arrival, over all origins of the host."""
+    bench = Bench()
+    origins = [bench.origin(), bench.origin(port=8080)]
+    first = bench.visits(origins[0], "first")
+    await settle()
+    order = [("b0", 0), ("c-1", -1), ("a5", 5), ("b0'", 0), ("a5'", 5), ("c-1'", -1)]
+    rest = [
+        asyncio.create_task(bench.visit(name, origins[number % 2], priority=priority))
+        for number, (name, priority) in enumerate(order)
+    ]
+    await asyncio.gather(*first, *rest)
+    assert [name for _, name in bench.starts] == ["first", "a5", "a5'", "b0", "b0'", "c-1", "c-1'"]
+    assert [at for at, _ in bench.starts] == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+
+
+# Turns that leave.
+
+
+@pytest.mark.parametrize(
+    ("leaving", "names"), [("b", ["a", "c", "d"]), ("c", ["a", "b", "d"]), ("d", ["a", "b", "c"])]
+)
+async def test_cancelled_waiter_leaves_no_trace(leaving: str, names: list[str]) -> None:
+    """Head, middle or last: the others move up as if it had never come."""
+    bench = Bench()
+    tasks = bench.visits(bench.origin(), "a", "b", "c", "d")
+    await asyncio.sleep(0.5)
+    next(task for task in tasks if task.get_name() == leaving).cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert bench.starts == [(float(at), name) for at, name in enumerate(names)]
+
+
+async def test_waiter_cancelled_between_grant_and_start() -> None:
+    """A turn that is granted in the instant in which its task is cancelled goes to the next, then and there."""
+    bench = Bench()
+    first, head, after = bench.visits(bench.origin(), "a", "b", "c")
+    await settle()
+    asyncio.get_running_loop().call_at(1.0, head.cancel)
+    await asyncio.gather(first, head, after, return_exceptions=True)
+    assert head.cancelled()
+    assert bench.starts == [(0.0, "a"), (1.0, "c")]
+
+
+async def test_waiter_cancelled_as_the_slot_is_freed() -> None:
+    """Ending a turn grants the next one at once; cancelling its task before it runs passes the turn on."""
+    bench = Bench()
+    paced = bench.origin(delay=0.0)
+    held = await bench.open(paced)
+    head, after = bench.visits(paced, "b", "c")
+    await settle()
+    bench.scheduler.end(held)
+    head.cancel()
+    await asyncio.gather(head, after, return_exceptions=True)
+    assert head.cancelled()
+    assert bench.starts == [(0.0, "c")]
+    assert (paced.host.open, bench.pages.held) == ([], set())
+
+
+async def test_everybody_cancelled(pending_timers: Callable[[], int]) -> None:
+    """When all waiters leave, the host is free for the next, and no timer is left."""
+    bench = Bench()
+    paced = bench.origin()
+    tasks = bench.visits(paced, *map(str, range(1000)))
+    await asyncio.sleep(0.5)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert (paced.host.waiting, paced.host.open, bench.pages.held) == (0, [], set())
+    assert pending_timers() == 0
+    await bench.visit("next", paced)
+    assert bench.starts == [(0.0, "0"), (1.0, "next")]
+
+
+async def test_cancellation_storm_with_late_arrivals() -> None:
+    """Waiters that come and go at odd instants never squeeze two starts together."""
+    bench = Bench()
+    paced = bench.origin()
+    tasks = []
+    for step in range(200):
+        tasks += bench.visits(paced, f"{step}")
+        await asyncio.sleep(0.21)
+        if step % 3 != 0:
+            tasks[-1].cancel()
+            tasks[step // 2].cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    instants = [at for at, _ in bench.starts]
+    assert len(instants) > 40
+    assert min(later - sooner for sooner, later in pairwise(instants)) >= 1.0 - 1e-6
+    assert bench.pages.held == set()
+
+
+async def test_ending_twice_is_ending_once() -> None:
+    """Neither the slot nor the permit is given back twice."""
+    bench = Bench(concurrency=1)
+    paced = bench.origin()
+    turn = await bench.open(paced)
+    bench.scheduler.end(turn)
+    await asyncio.sleep(5.0)
+    bench.scheduler.end(turn)
+    assert bench.pages.held == set()
+    state = paced.host.snapshot()
+    assert (state.last_visit_at, state.visits) == (0.0, 1)
+
+
+async def test_granted_turn_that_ends_was_no_visit() -> None:
+    """Nothing was sent, so the next turn need not wait."""
+    bench = Bench()
+    paced = bench.origin()
+    turn = Turn(paced)
+    await bench.scheduler.wait(turn)
+    bench.scheduler.end(turn)
+    await bench.visit("next", paced)
+    assert bench.starts == [(0.0, "next")]
+    assert paced.host.visits == 1
+
+
+async def test_turn_given_back_is_in_the_queue_once() -> None:
+    """It waits again at its place, though a turn of higher priority came meanwhile; one block refuses it once."""
+    bench = Bench()
+    paced = bench.origin()
+    await bench.visit("first", paced)
+    turn = Turn(paced)
+    await bench.scheduler.wait(turn)
+    urgent = asyncio.create_task(bench.visit("urgent", paced, priority=1, status=429, retry_after=1000.0))
+    await settle()
+    bench.scheduler.give_back(turn)
+    again = asyncio.create_task(bench.scheduler.wait(turn))
+    outcomes = await asyncio.gather(urgent, again, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [type(None), HostUnavailableError]
+    assert paced.waiting == 0
+
+
+async def test_turn_given_back_counts_once_before_others() -> None:
+    """A wait that fits is not refused because the turn before it has been granted once already."""
+    bench = Bench()
+    paced = bench.origin()
+    await bench.visit("first", paced)
+    turn = Turn(paced)
+    await bench.scheduler.wait(turn)
+    urgent = asyncio.create_task(bench.visit("urgent", paced, priority=1))
+    await settle()
+    bench.scheduler.give_back(turn)
+    again = asyncio.create_task(bench.begin(turn))
+    await settle()
+    # The urgent one went at 1.0, the turn goes at 2.0 and ends at 2.5.
+    last = asyncio.create_task(bench.visit("last", paced, max_wait=2.5))
+    await asyncio.sleep(1.5)
+    bench.scheduler.end(turn)
+    await asyncio.gather(urgent, again, last)
+    assert bench.starts == [(0.0, "first"), (1.0, "urgent"), (3.5, "last")]
+
+
+async def test_turn_that_waits_again_is_not_counted_behind_those_that_came_later() -> None:
+    """Among hundreds of waiters, too: what keeps its place keeps its deadline."""
+    bench = Bench()
+    paced = bench.origin()
+    await bench.visit("first", paced)
+    turn = Turn(paced, deadline_at=10.0)
+    await bench.scheduler.wait(turn)
+    many = bench.visits(paced, *map(str, range(300)))
+    await settle()
+    bench.scheduler.give_back(turn)
+    # One of the others has it; this turn is the next.
+    await bench.begin(turn)
+    assert now() == 2.0
+    for task in many:
+        task.cancel()
+    bench.scheduler.end(turn)
+    await asyncio.gather(*many, return_exceptions=True)
+
+
+# Deadlines.
+
+
+async def test_deadline_refused_at_once() -> None:
+    """A wait that is known not to fit is refused without waiting, with the seconds it would take."""
+    bench = Bench()
+    paced = bench.origin(delay=10.0)
+    await bench.visit("a", paced)
+    await asyncio.sleep(2.0)
+    with pytest.raises(TooSoonError) as refusal:
+        await bench.visit("b", paced, max_wait=7.5)
+    assert now() == 2.0
+    assert (refusal.value.host, refusal.value.retry_after) == (HOST, 8.0)
+
+
+async def test_deadline_refused_at_its_end() -> None:
+    """A wait that might have fitted is refused when it is over, to the instant; the others lose nothing."""
+    bench = Bench()
+    paced = bench.origin()
+    tasks = bench.visits(paced, "a", "b", takes=5.0)
+    await settle()
+    with pytest.raises(TooSoonError):
+        await bench.visit("c", paced, max_wait=2.5)
+    assert now() == 2.5
+    await asyncio.gather(*tasks)
+    assert bench.starts == [(0.0, "a"), (6.0, "b")]
+
+
+async def test_deadline_that_just_fits() -> None:
+    """A turn that comes at the very end of the wait is not later than it."""
+    bench = Bench()
+    paced = bench.origin(delay=10.0)
+    await bench.visit("a", paced)
+    await bench.visit("b", paced, max_wait=10.0)
+    assert bench.starts == [(0.0, "a"), (10.0, "b")]
+
+
+async def test_deadline_of_now() -> None:
+    """LWP's `use_sleep=0`: now or not at all."""
+    bench = Bench()
+    paced = bench.origin()
+    await bench.visit("a", paced, max_wait=0.0)
+    with pytest.raises(TooSoonError) as refusal:
+        await bench.visit("b", paced, max_wait=0.0)
+    assert (now(), refusal.value.retry_after) == (0.0, 1.0)
+    await asyncio.sleep(1.0)
+    await bench.visit("c", paced, max_wait=0.0)
+    assert bench.starts == [(0.0, "a"), (1.0, "c")]
+
+
+async def test_deadline_counts_the_wait_for_a_permit() -> None:
+    """Refused at its end, a turn leaves the permit to the next."""
+    bench = Bench(concurrency=1)
+    held, paced = await bench.open(bench.origin("b.example")), bench.origin()
+    with pytest.raises(TooSoonError):
+        await bench.visit("hurried", paced, max_wait=3.0)
+    assert now() == 3.0
+    bench.scheduler.end(held)
+    await bench.visit("next", paced)
+    assert bench.starts == [(3.0, "next")]
+
+
+async def test_deadline_of_an_earlier_attempt_is_forgotten() -> None:
+    """A turn that asks for another attempt is held to the deadline of that attempt."""
+    bench = Bench()
+    other, paced = bench.origin("b.example", delay=100.0), bench.origin(delay=0.0)
+    # Another host's turn waits all the time.
+    tasks = bench.visits(other, "b0", "b1")
+    tasks += bench.visits(paced, "a0", takes=2.0)
+    await settle()
+    turn = Turn(paced, deadline_at=8.0)
+    await bench.begin(turn)
+    assert now() == 2.0
+    tasks += bench.visits(paced, "a1", takes=7.0)
+    await asyncio.sleep(1.0)
+    bench.scheduler.end(turn)
+    await settle()
+    turn.deadline_at = now() + 8.0
+    turn.state = TurnState.NEW
+    await bench.begin(turn)
+    assert now() == 10.0
+    bench.scheduler.end(turn)
+    await asyncio.gather(*tasks)
+
+
+async def test_deadline_is_checked_when_a_host_is_obtained() -> None:
+    """Until the store has told of a host a turn may wait a second; then it is refused if it comes too late."""
+    bench = Bench(is_saved=True)
+    paced = bench.origin(lease=NOT_OWNED)
+    late = asyncio.create_task(bench.visit("late", paced, max_wait=3.0))
+    early = asyncio.create_task(bench.visit("early", paced, max_wait=6.0))
+    await asyncio.sleep(0.5)
+    assert bench.scheduler.unowned == {paced.host}
+    bench.scheduler.unowned.clear()
+    paced.host.next_allowed_at = 5.0
+    paced.host.lease = OwnLease()
+    bench.scheduler.own(paced.host)
+    with pytest.raises(TooSoonError):
+        await late
+    assert now() == 0.5
+    await early
+    assert bench.starts == [(5.0, "early")]
+
+
+async def test_store_that_does_not_tell_refuses_after_a_second() -> None:
+    """A wait of nothing at all is given that long, for the store alone decides."""
+    bench = Bench(is_saved=True)
+    paced = bench.origin(lease=NOT_OWNED)
+    with pytest.raises(TooSoonError):
+        await bench.visit("a", paced, max_wait=0.0)
+    assert now() == STORE_TIMEOUT
+    bench.scheduler.store_error = StoreError("it is gone")
+    with pytest.raises(StoreError, match="it is gone"):
+        await bench.visit("a", paced, max_wait=0.0)
+
+
+# Blocks, hours and what is learnt meanwhile.
+
+
+async def test_block_is_waited_out() -> None:
+    """A block up to `max_block` holds all turns back to its end, to the instant."""
+    bench = Bench()
+    paced = bench.origin()
+    await bench.visit("a", paced, status=429, retry_after=300.0)
+    await asyncio.gather(*bench.visits(paced, "b", "c"))
+    assert bench.starts == [(0.0, "a"), (300.0, "b"), (301.0, "c")]
+
+
+async def test_block_too_long_refuses_all_turns() -> None:
+    """Those that wait at once, and those that come, until what is left of the block fits."""
+    bench = Bench()
+    paced = bench.origin()
+    first = asyncio.create_task(bench.visit("a", paced, takes=2.0, status=503, retry_after=1000.0))
+    outcomes = await asyncio.gather(first, *bench.visits(paced, "b", "c"), return_exceptions=True)
+    assert now() == 2.0
+    assert [type(outcome) for outcome in outcomes] == [type(None), HostUnavailableError, HostUnavailableError]
+    assert isinstance(outcomes[1], HostUnavailableError)
+    assert outcomes[1].retry_after == 1000.0
+    await asyncio.sleep(100.0)
+    with pytest.raises(HostUnavailableError) as refusal:
+        await bench.visit("d", paced)
+    assert refusal.value.retry_after == 900.0
+    await asyncio.sleep(600.0)
+    await bench.visit("e", paced)
+    assert bench.starts == [(0.0, "a"), (1002.0, "e")]
+
+
+async def test_block_that_comes_while_a_permit_is_awaited() -> None:
+    """It counts when the permit is free at last: the block is waited out."""
+    bench = Bench(concurrency=1)
+    paced = bench.origin(concurrency=2)
+    robots = await bench.open(paced, ahead=True)
+    held = await bench.open(bench.origin("b.example"))
+    waiting = bench.visits(paced, "b")
+    await asyncio.sleep(1.0)
+    bench.scheduler.note_answer(robots, 429, 100.0)
+    bench.scheduler.end(robots)
+    await asyncio.sleep(10.0)
+    bench.scheduler.end(held)
+    await asyncio.gather(*waiting)
+    assert bench.starts == [(101.0, "b")]
+    state = paced.host.snapshot()
+    assert (state.visits, state.blocked_until_at, state.failures) == (2, 101.0, 1)
+
+
+async def test_longer_delay_holds_for_those_that_wait_already() -> None:
+    """A Crawl-delay that is learnt while turns wait spaces them from then on; what was promised stays."""
+    bench = Bench()
+    paced = bench.origin()
+    tasks = bench.visits(paced, "a", "b", "c", "d")
+    await asyncio.sleep(1.5)
+    bench.ask(paced, Asked(crawl_delay=10.0))
+    await asyncio.gather(*tasks)
+    assert bench.starts == [(0.0, "a"), (1.0, "b"), (11.0, "c"), (21.0, "d")]
+
+
+async def test_longest_delay_of_several_origins_holds() -> None:
+    """The origins of one host share its pace: the longest delay that any asks for, and the operator's floor."""
+    bench = Bench()
+    paced = bench.origin(delay=2.0, asked=Asked(crawl_delay=0.5))
+    assert paced.host.delay == 2.0
+    bench.origin(port=443, delay=2.0, asked=Asked(crawl_delay=7.0))
+    bench.origin(port=8080, delay=2.0, asked=Asked(crawl_delay=3.0))
+    await asyncio.gather(*bench.visits(paced, "a", "b"))
+    assert bench.starts == [(0.0, "a"), (7.0, "b")]
+
+
+async def test_quota_is_not_taken_for_the_end_of_the_hours() -> None:
+    """Where a site names hours, and they are open, a page waits for the operator's quota as at any other site."""
+    bench = Bench()
+    hours = Asked(visit_times=(VisitTime(0, 1439),))
+    paced = bench.origin(delay=0.0, rate=Rate(1, HOUR), asked=hours)
+    await asyncio.gather(*bench.visits(paced, "a", "b"))
+    assert bench.starts == [(0.0, "a"), (HOUR, "b")]
+
+
+async def test_granted_turn_of_a_quota_refuses_none_that_fit() -> None:
+    """While a turn is granted and has not begun, the next start under a quota is still at a known instant."""
+    bench = Bench()
+    paced = bench.origin(delay=0.0, concurrency=2, rate=Rate(1, 10.0))
+    await bench.visit("first", paced)
+    turn = Turn(paced)
+    await bench.scheduler.wait(turn)
+    assert now() == 10.0
+    assert bench.scheduler.wait_time(paced) == 10.0
+    visit = asyncio.create_task(bench.visit("next", paced, max_wait=30.0))
+    await settle()
+    assert bench.scheduler.begin(turn)
+    bench.scheduler.end(turn)
+    await visit
+    assert bench.starts == [(0.0, "first"), (20.0, "next")]
+
+
+async def test_one_turn_tries_after_an_outage() -> None:
+    """The others wait for its outcome: an answer lets all of them go, another outage refuses them."""
+    bench = Bench()
+    paced = bench.origin(delay=0.0, concurrency=5)
+    await bench.visit("a", paced, outage="it refuses connections")
+    with pytest.raises(HostUnavailableError, match="refuses"):
+        await bench.visit("b", paced)
+    retry_at = paced.circuit.retry_at
+    await asyncio.sleep(retry_at - now())
+    first = asyncio.create_task(bench.visit("probe", paced, takes=3.0, outage="it refuses connections"))
+    await settle()
+    outcomes = await asyncio.gather(first, *bench.visits(paced, "c", "d"), return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [type(None), HostUnavailableError, HostUnavailableError]
+    await asyncio.sleep(paced.circuit.retry_at - now())
+    tried_at = now()
+    first = asyncio.create_task(bench.visit("probe", paced, takes=2.0, status=404))
+    await settle()
+    await asyncio.gather(first, *bench.visits(paced, "e", "f"))
+    assert bench.starts[-2:] == [(tried_at + 2.0, "e"), (tried_at + 2.0, "f")]
+
+
+# Permits and the total rate.
+
+
+async def test_permits_over_all_hosts() -> None:
+    """As many turns are open over all hosts as there are permits, in the order of arrival."""
+    bench = Bench(concurrency=2)
+    names = [f"{letter}.example" for letter in "abcdef"]
+    tasks = [bench.visits(bench.origin(name, delay=0.0), name[0], takes=1.0) for name in names]
+    await asyncio.gather(*(task for some in tasks for task in some))
+    assert bench.starts == [(0.0, "a"), (0.0, "b"), (1.0, "c"), (1.0, "d"), (2.0, "e"), (2.0, "f")]
+
+
+async def test_waiting_for_the_delay_takes_no_permit() -> None:
+    """A turn whose host is not due leaves the permits to others."""
+    bench = Bench(concurrency=1)
+    paced = bench.origin(delay=100.0)
+    await bench.visit("a", paced)
+    waiting = bench.visits(paced, "b")
+    await settle()
+    await bench.visit("other", bench.origin("b.example"))
+    await asyncio.gather(*waiting)
+    assert bench.starts == [(0.0, "a"), (0.0, "other"), (100.0, "b")]
+
+
+async def test_permit_goes_to_the_turn_that_waits_longest() -> None:
+    """A busy host does not keep the only permit to itself while another host's turn waits for it."""
+    bench = Bench(concurrency=1)
+    one, other = bench.origin("a.example", delay=0.0), bench.origin("b.example", delay=0.0)
+    held = await bench.open(one)
+    tasks = bench.visits(other, "b")
+    await settle()
+    tasks += bench.visits(one, "a1", "a2", takes=1.0)
+    await settle()
+    bench.scheduler.end(held)
+    await asyncio.gather(*tasks)
+    assert bench.starts == [(0.0, "b"), (0.0, "a1"), (1.0, "a2")]
+
+
+async def test_total_rate_goes_to_the_turn_that_waits_longest() -> None:
+    """Neither does it take start after start where all starts are metered."""
+    bench = Bench(total=Rate(1, 10.0))
+    one, other = bench.origin("a.example", delay=10.0), bench.origin("b.example", delay=0.0)
+    await bench.visit("a0", one)
+    tasks = bench.visits(other, "b")
+    await settle()
+    tasks += bench.visits(one, "a1", "a2", "a3")
+    await asyncio.gather(*tasks)
+    assert bench.starts == [(0.0, "a0"), (10.0, "b"), (20.0, "a1"), (30.0, "a2"), (40.0, "a3")]
+
+
+async def test_newcomer_does_not_overtake_at_the_instant_of_the_total_rate() -> None:
+    """Not even if it comes when the start is due and the timer has not fired."""
+    bench = Bench(total=Rate(1, 10.0))
+    await bench.visit("a", bench.origin("a.example"))
+    waiting = bench.visits(bench.origin("b.example"), "b")
+    await asyncio.sleep(10.0 - 4e-7)
+    assert bench.starts == [(0.0, "a")]
+    await bench.visit("c", bench.origin("c.example"))
+    await asyncio.gather(*waiting)
+    assert [name for _, name in bench.starts] == ["a", "b", "c"]
+
+
+async def test_pages_do_not_hold_back_robots() -> None:
+    """robots.txt has permits of its own, unless the connector serves both: a page's host may need another file."""
+    bench = Bench(concurrency=1, robots=1)
+    held = await bench.open(bench.origin("b.example"))
+    await bench.visit("robots", bench.origin(), ahead=True)
+    assert bench.starts == [(0.0, "robots")]
+    bench.scheduler.end(held)
+
+
+async def test_page_goes_on_when_the_robots_txt_before_it_is_cancelled() -> None:
+    """A robots.txt that waited for its own permit, and waits no longer, holds back no page."""
+    bench = Bench(robots=1)
+    held = await bench.open(bench.origin("b.example"), ahead=True)
+    paced = bench.origin()
+    robots = asyncio.create_task(bench.visit("robots", paced, ahead=True))
+    await settle()
+    pages = bench.visits(paced, "page")
+    await settle()
+    assert bench.starts == []
+    robots.cancel()
+    await asyncio.gather(*pages)
+    assert bench.starts == [(0.0, "page")]
+    bench.scheduler.end(held)
+
+
+# Turns within turns.
+
+
+async def test_nested_turn_is_an_error() -> None:
+    """A task that would wait for itself is told so, and its own turn goes on."""
+    bench = Bench()
+    paced = bench.origin()
+    turn = Turn(paced)
+    await bench.begin(turn)
+    with pytest.raises(NestedTurnError, match=r"a\.example"):
+        await bench.begin(Turn(paced))
+    bench.scheduler.end(turn)
+    await bench.visit("after", paced)
+    assert bench.starts == [(1.0, "after")]
+
+
+async def test_nested_turn_with_a_slot_to_spare() -> None:
+    """Where another slot is free, a second turn inside the first is no deadlock."""
+    bench = Bench()
+    paced = bench.origin(concurrency=2)
+    outer, inner = Turn(paced), Turn(paced)
+    await bench.begin(outer)
+    await bench.begin(inner)
+    assert now() == 1.0
+    bench.scheduler.end(inner)
+    bench.scheduler.end(outer)
+
+
+async def test_permit_that_only_this_task_could_free_is_not_waited_for() -> None:
+    """Turns of two hosts within each other, where one turn over all hosts is all there is: an error, no deadlock."""
+    bench = Bench(concurrency=1)
+    outer, inner = Turn(bench.origin()), Turn(bench.origin("b.example"))
+    await bench.begin(outer)
+    with pytest.raises(NestedTurnError, match="concurrency"):
+        await bench.begin(inner)
+    bench.scheduler.end(outer)
+    await bench.begin(inner)
+    bench.scheduler.end(inner)
+    assert bench.pages.held == set()
+
+
+# Hosts of other processes.
+
+
+async def test_host_is_handed_over_after_the_turn_under_way() -> None:
+    """Waiters here ask for it again; what waits meanwhile does not start."""
+    bench = Bench(is_saved=True)
+    paced = bench.origin(lease=OwnLease(), delay=0.0)
+    tasks = bench.visits(paced, "a", "b", takes=5.0)
+    await settle()
+    bench.scheduler.want(paced.host)
+    assert bench.scheduler.leaving == []
+    await asyncio.sleep(5.0)
+    await settle()
+    assert bench.scheduler.leaving == [paced.host]
+    assert bench.scheduler.unowned == {paced.host}
+    await asyncio.sleep(60.0)
+    assert bench.starts == [(0.0, "a")]
+    paced.host.lease = OwnLease()
+    bench.scheduler.own(paced.host)
+    await asyncio.gather(*tasks)
+    assert bench.starts == [(0.0, "a"), (65.0, "b")]
+
+
+async def test_host_that_no_turn_uses_is_handed_over_at_once() -> None:
+    """Nothing waits, nothing is open."""
+    bench = Bench(is_saved=True)
+    paced = bench.origin(lease=OwnLease())
+    await bench.visit("a", paced)
+    bench.scheduler.want(paced.host)
+    assert bench.scheduler.leaving == [paced.host]
+    assert bench.scheduler.unowned == set()
+
+
+@pytest.mark.parametrize("max_wait", [None, 8.0])
+async def test_host_that_is_wanted_is_handed_over_when_its_last_waiter_has_gone(
+    max_wait: float | None,
+) -> None:
+    """Another process does not wait for a turn that no task here waits for any more."""
+    bench = Bench(is_saved=True)
+    paced = bench.origin(lease=OwnLease())
+    paced.host.next_allowed_at = 5.0
+    waiting = asyncio.create_task(bench.visit("waiting", paced, max_wait=max_wait))
+    await settle()
+    bench.scheduler.want(paced.host)
+    assert bench.scheduler.leaving == []
+    paced.host.blocked_until_at = 10.0
+    if max_wait is None:
+        waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert bench.scheduler.leaving == [paced.host]
+
+
+async def test_lease_that_ends_between_grant_and_start() -> None:
+    """The turn does not begin; it is granted once the host is obtained again."""
+    bench = Bench(is_saved=True)
+    lease = OwnLease()
+    paced = bench.origin(lease=lease)
+    turn = Turn(paced)
+    await bench.scheduler.wait(turn)
+    lease.valid = False
+    assert not bench.scheduler.begin(turn)
+    waiting = asyncio.create_task(bench.scheduler.wait(turn))
+    await settle()
+    assert bench.scheduler.unowned == {paced.host}
+    paced.host.lease = OwnLease()
+    bench.scheduler.own(paced.host)
+    await waiting
+    assert bench.scheduler.begin(turn)
+    bench.scheduler.end(turn)
+
+
+async def test_states_that_cannot_be_saved_stop_all_turns() -> None:
+    """A crash would forget their visits; they go on when saving works again."""
+    bench = Bench(is_saved=True)
+    paced = bench.origin()
+    tasks = bench.visits(paced, "a", "b")
+    await settle()
+    bench.scheduler.fail(StoreError("the disk is full"))
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [type(None), StoreError]
+    await asyncio.sleep(60.0)
+    with pytest.raises(StoreError, match="the disk is full"):
+        await bench.visit("c", paced)
+    bench.scheduler.recover()
+    await bench.visit("d", paced)
+    assert bench.starts == [(0.0, "a"), (60.0, "d")]
+
+
+# What is left behind.
+
+
+async def test_close_refuses_all_waiters(pending_timers: Callable[[], int]) -> None:
+    """Closing ends every wait with GateClosedError and leaves neither timer nor task."""
+    bench = Bench()
+    paced = bench.origin(delay=10.0)
+    tasks = bench.visits(paced, "a", "b", "c")
+    await asyncio.sleep(1.0)
+    bench.scheduler.close()
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [type(None), GateClosedError, GateClosedError]
+    with pytest.raises(GateClosedError):
+        await bench.visit("d", paced)
+    assert pending_timers() == 0
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_one_timer_for_ten_thousand_waiters(pending_timers: Callable[[], int]) -> None:
+    """Ten thousand waiters are one timer, all served in order, none sooner than asked."""
+    bench = Bench()
+    paced = bench.origin()
+    tasks = bench.visits(paced, *map(str, range(10_000)))
+    await asyncio.sleep(0.5)
+    assert (paced.host.waiting, pending_timers()) == (9_999, 1)
+    await asyncio.gather(*tasks)
+    assert bench.starts == [(float(number), str(number)) for number in range(10_000)]
+    assert pending_timers() == 0
+
+
+async def test_timer_survives_a_day(pending_timers: Callable[[], int]) -> None:
+    """No loop has timers without end: a later instant is looked at again."""
+    bench = Bench()
+    paced = bench.origin(delay=3 * DAY)
+    await asyncio.gather(*bench.visits(paced, "a", "b"))
+    assert bench.starts == [(0.0, "a"), (3 * DAY, "b")]
+    assert pending_timers() == 0
+
+
+async def test_turns_that_are_over_are_not_kept() -> None:
+    """One patient waiter does not keep every later turn, with its origin, in memory."""
+    bench = Bench()
+    slow, paced = bench.origin("slow.example", delay=60.0), bench.origin(delay=0.01)
+    await bench.visit("s", slow)
+    patient = asyncio.create_task(bench.visit("patient", slow, max_wait=3000.0))
+    await settle()
+    for number in range(2000):
+        await bench.visit(str(number), paced, max_wait=3600.0)
+    gc.collect()
+    assert sum(type(thing) is Turn for thing in gc.get_objects()) < 200
+    patient.cancel()
+    await asyncio.gather(patient, return_exceptions=True)
+
+
+async def test_host_with_many_waiters_is_kept_in_order_once() -> None:
+    """Neither the order of hosts nor the queue for permits grows with the waiters of a host."""
+    bench = Bench(concurrency=1)
+    due, blocked = bench.origin("a.example"), bench.origin("b.example", delay=100.0)
+    await bench.visit("first", blocked)
+    held = await bench.open(bench.origin("c.example"))
+    tasks = [
+        task for number in range(500) for paced in (due, blocked) for task in bench.visits(paced, str(number))
+    ]
+    await settle()
+    gc.collect()
+    entries = [
+        thing
+        for thing in gc.get_objects()
+        if isinstance(thing, tuple) and thing and isinstance(thing[-1], Host)
+    ]
+    assert len(entries) < 20
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    bench.scheduler.end(held)
+
+
+async def test_wait_time_tells_the_next_start_at_the_earliest() -> None:
+    """It is what the next visitor gets, if no other comes before it."""
+    bench = Bench()
+    paced = bench.origin(delay=3.0)
+    assert bench.scheduler.wait_time(paced) == 0.0
+    turn = await bench.open(paced)
+    assert bench.scheduler.wait_time(paced) == 3.0
+    await asyncio.sleep(1.0)
+    bench.scheduler.end(turn)
+    assert bench.scheduler.wait_time(paced) == 3.0
+    await asyncio.sleep(1.0)
+    assert bench.scheduler.wait_time(paced) == 2.0
+    await bench.visit("b", paced)
+    assert bench.starts == [(4.0, "b")]

@@ -1,0 +1,858 @@
+"""Whatever happens, and in whatever order: no start comes too soon, and no turn that could start is left waiting.
+
+A state machine drives hosts and their scheduler on virtual time. Beside it stands the law: for each host the plain list
+of what happened, from which the instant of the next start is worked out anew for every question.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.outage_law import GRAIN, OutageLaw
+from tests.pace.bench import OPTIONS, Bench, OwnLease, settle
+
+from robotgate.errors import (
+    GateClosedError,
+    HostUnavailableError,
+    RobotGateError,
+    StoreError,
+    TooSoonError,
+)
+from robotgate.options import Rate
+from robotgate.pace.host import NOT_OWNED, PacedOrigin, Turn, TurnState
+from robotgate.pace.scheduler import STORE_TIMEOUT
+from robotgate.pace.spacing import NOTHING_ASKED, Asked
+from robotgate.rules.grammar import VisitTime
+from robotgate.testing import VirtualTimeLoop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from robotgate.options import HostOptions
+    from robotgate.pace.host import Host
+
+Item = TypeVar("Item")
+
+DAY: Final = 24 * 3600.0
+TARDINESS: Final = 0.001 + GRAIN
+"""Seconds by which a start may be late: no shorter timer is set twice in a row."""
+SAME: Final = 5e-7
+"""Seconds within which two instants surely are the same to the scheduler."""
+PORTS: Final = (80, 8080)
+
+delays = st.sampled_from([0.0, 0.0, 1.0, 7.5])
+rates = st.sampled_from([None, None, Rate(1, 4.0), Rate(2, 10.0), Rate(3, 60.0)])
+hours = st.sampled_from([(), (), (VisitTime(0, 1),), (VisitTime(2, 4),), (VisitTime(3, 1439),)])
+options = st.builds(
+    replace,
+    st.just(OPTIONS),
+    delay=delays,
+    rate=rates,
+    concurrency=st.sampled_from([1, 1, 1, 2, 3]),
+    max_block=st.sampled_from([0.0, 60.0, 300.0]),
+)
+asked = st.builds(Asked, crawl_delay=st.sampled_from([None, None, 0.5, 5.0]), visit_times=hours) | st.just(
+    NOTHING_ASKED
+)
+picks = st.integers(0, 2**16)
+pauses = st.sampled_from([0.0, 0.0005, 0.1, 0.7, 1.0, 4.0, 10.0, 61.0, 130.0, 400.0, 3600.0])
+statuses = st.sampled_from([200, 200, 404, 429, 503])
+retry_afters = st.sampled_from([None, 0.0, 5.0, 59.0, 400.0])
+patience = st.sampled_from([None, None, None, 0.0, 0.5, 5.0, 30.0])
+
+
+def has(*states: TurnState) -> Callable[[SchedulerMachine], bool]:
+    """Whether any turn is in one of these states."""
+    return lambda machine: any(visitor.turn.state in states for visitor in machine.visitors)
+
+
+def pick(items: Sequence[Item], number: int) -> Item:
+    """One of them."""
+    return items[number % len(items)]
+
+
+def quota_due_at(starts: Iterable[float], rate: Rate) -> float:
+    """When the next start keeps a quota."""
+    counted = list(starts)
+    return 0.0 if len(counted) < rate.requests else counted[-rate.requests] + rate.seconds
+
+
+def within(window: tuple[VisitTime, ...], at: float) -> float:
+    """The first instant from then on in the hours, which are one window at most."""
+    for hours in window:
+        second, opens, ends = at % DAY, hours.start_minute * 60, (hours.end_minute + 1) * 60
+        if second < opens:
+            return at - second + opens
+        if second >= ends:
+            return at - second + DAY + opens
+    return at
+
+
+@dataclass(eq=False, kw_only=True)
+class Visitor:
+    """A task that asks for one turn."""
+
+    number: int
+    law: HostLaw
+    turn: Turn
+    paced: PacedOrigin
+    asked_at: float
+    tries_now: bool
+    """Whether it asks for a start at once before it waits, as all do but `gate.ready`."""
+    dawdles: bool
+    """Whether it begins a turn that it was granted only when it is told to."""
+    gives_back: bool = False
+    asks_again: bool = False
+    go: asyncio.Event = field(default_factory=asyncio.Event)
+    leave: asyncio.Event = field(default_factory=asyncio.Event)
+    joined: int = 0
+    """The number of the event with which it began to wait: before that it was passed by nobody."""
+    began_at: float | None = None
+    task: asyncio.Task[None] | None = None
+    is_cancelled: bool = False
+
+    def ask_again(self, now: float) -> None:
+        """Another attempt: as patient as the first, and at its place."""
+        self.asks_again = False
+        self.leave.clear()
+        self.turn.state = TurnState.NEW
+        self.turn.status = None
+        self.turn.deadline_at = now + (self.turn.deadline_at - self.asked_at)
+        self.asked_at = now
+
+    @property
+    def rank(self) -> tuple[bool, int, int]:
+        """The least goes first."""
+        return not self.turn.ahead, -self.turn.priority, self.number
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for a turn."""
+        return self.turn.state is TurnState.WAITING and not self.is_cancelled
+
+
+@dataclass(eq=False)
+class HostLaw:
+    """What one host's visitors may do, and when."""
+
+    host: Host
+    max_slots: int | None
+    visitors: list[Visitor] = field(default_factory=list)
+    starts: list[float] = field(default_factory=list)
+    quotas: dict[Rate, int] = field(default_factory=dict)
+    """The quotas that hold, and how many starts came before each."""
+    last_visit_at: float = -math.inf
+    promised_at: float = 0.0
+    """The latest of the instants that past delays promised."""
+    blocked_until_at: float = 0.0
+    outages: OutageLaw = field(default_factory=OutageLaw)
+    has_failed: bool = False
+    """Whether the store could not tell of it."""
+
+    @property
+    def delay(self) -> float:
+        """The longest that holds for one of its origins."""
+        return max(max(paced.options.delay, paced.asked.delay) for paced in self.host.origins)
+
+    @property
+    def slots(self) -> int:
+        """Turns that may be open at once."""
+        return min([paced.options.concurrency for paced in self.host.origins] + [self.max_slots or 99])
+
+    @property
+    def waiting(self) -> list[Visitor]:
+        """Who waits."""
+        return [visitor for visitor in self.visitors if visitor.waits]
+
+    @property
+    def open(self) -> list[Visitor]:
+        """Whose request may be under way."""
+        return [visitor for visitor in self.visitors if visitor.turn.state is TurnState.OPEN]
+
+    @property
+    def granted(self) -> list[Visitor]:
+        """Who was granted a turn and has not begun."""
+        return [visitor for visitor in self.visitors if visitor.turn.state is TurnState.GRANTED]
+
+    def note_quotas(self) -> None:
+        """Other options hold."""
+        rates = {paced.options.rate for paced in self.host.origins if paced.options.rate is not None}
+        self.quotas = {rate: self.quotas.get(rate, len(self.starts)) for rate in rates}
+
+    def due_at(self, paced: PacedOrigin, *, ahead: bool, strictly: bool) -> float:
+        """Before this none of an origin's requests may start.
+
+        Args:
+            strictly: whether starts count against a quota that came before the quota did: they may count.
+        """
+        at = max(
+            self.last_visit_at + self.delay,
+            self.promised_at,
+            self.blocked_until_at,
+            paced.operator_until_at,
+            self.outages.retry_at(paced.origin.text),
+        )
+        for rate, before in self.quotas.items():
+            starts = self.starts if strictly else self.starts[before:]
+            at = max(at, quota_due_at(starts, rate))
+        return at if ahead else within(paced.asked.visit_times, at)
+
+    def is_barred(self, visitor: Visitor, now: float) -> bool:
+        """Whether its origin cannot be reached, and is not to be tried by it."""
+        return self.outages.bars(visitor.paced.origin.text, at=now)
+
+    def could_start(self, visitor: Visitor, now: float, *, since: float = 0.0) -> bool:
+        """Whether its host lets it start, slots aside, and has for so many seconds."""
+        due_at = self.due_at(visitor.paced, ahead=visitor.turn.ahead, strictly=True)
+        if not visitor.turn.ahead:
+            due_at = max(due_at, within(visitor.paced.asked.visit_times, now - since))
+        return due_at + since <= now + SAME and not self.is_barred(visitor, now)
+
+    def visited(self, now: float) -> None:
+        """A request started, or ended where one is open at a time."""
+        self.last_visit_at = max(self.last_visit_at, now)
+        self.promised_at = max(self.promised_at, now + self.delay)
+
+    def is_closed_to(self, paced: PacedOrigin, now: float) -> bool:
+        """Whether an origin's turns are refused, robots.txt included."""
+        longest = max(self.blocked_until_at, paced.operator_until_at) - now
+        return longest > paced.options.max_block or self.outages.is_closed(paced.origin.text, at=now)
+
+
+class SchedulerMachine(RuleBasedStateMachine):
+    """Visitors, operators, servers and stores, each doing what it likes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = VirtualTimeLoop()
+        self.laws: list[HostLaw] = []
+        self.stuck: list[Visitor] = []
+        """Those that could start but for a permit or the total rate, when all had last come to rest."""
+        self.obtaining: set[Host] = set()
+        self.total: Rate | None = None
+        self.starts: list[float] = []
+        self.came = 0
+        self.events = 0
+        self.errors: list[BaseException] = []
+        self.is_closed = False
+
+    # The world.
+
+    @property
+    def now(self) -> float:
+        """Seconds."""
+        return self.loop.time()
+
+    @property
+    def visitors(self) -> list[Visitor]:
+        """All that have not gone."""
+        return [visitor for law in self.laws for visitor in law.visitors]
+
+    def run(self, *events: Callable[[], object]) -> None:
+        """Have something happen within the loop, and let everything that can run now, run."""
+        self.events += 1
+
+        async def run() -> None:
+            for event in events:
+                event()
+            await settle()
+
+        self.loop.run_until_complete(run())
+        if self.errors:
+            raise self.errors[0]
+
+    @initialize(
+        concurrency=st.sampled_from([1, 1, 2, 3, 9]),
+        robots=st.sampled_from([None, 1, 2]),
+        total=st.sampled_from([None, None, Rate(1, 3.0), Rate(2, 5.0)]),
+        max_slots=st.sampled_from([None, None, 2]),
+        hosts=st.lists(
+            st.tuples(
+                st.sampled_from(["alone", "owned", "unowned"]), st.lists(options, min_size=1, max_size=2)
+            ),
+            min_size=1,
+            max_size=2,
+        ),
+    )
+    def open(
+        self,
+        concurrency: int,
+        robots: int | None,
+        total: Rate | None,
+        max_slots: int | None,
+        hosts: list[tuple[str, list[HostOptions]]],
+    ) -> None:
+        """Make the hosts."""
+        self.bench = Bench(
+            concurrency=concurrency,
+            robots=robots,
+            total=total,
+            max_slots=max_slots,
+            is_saved=True,
+            loop=self.loop,
+        )
+        self.scheduler = self.bench.scheduler
+        self.total = total
+        for name, (kind, origins) in zip("ab", hosts, strict=False):
+            lease = {"alone": None, "owned": OwnLease(), "unowned": NOT_OWNED}[kind]
+            key = f"{name}.example"
+            for port, given in zip(PORTS, origins, strict=False):
+                self.bench.origin(key, port=port, lease=lease).options = given
+            host = self.scheduler.hosts[key]
+            self.run(partial(self.scheduler.update_limits, host))
+            law = HostLaw(host, max_slots)
+            law.note_quotas()
+            self.laws.append(law)
+        # A host that was never visited has been due for a while.
+        self.wait(1.0)
+
+    async def visit(self, visitor: Visitor) -> None:
+        """What a visitor does, as the gate's turns do it."""
+        try:
+            while True:
+                await self.begin(visitor)
+                try:
+                    await visitor.leave.wait()
+                finally:
+                    self.end_turn(visitor)
+                if not visitor.asks_again:
+                    return
+                visitor.ask_again(self.now)
+        except RobotGateError as error:
+            self.note_refusal(visitor, error)
+        finally:
+            visitor.law.visitors.remove(visitor)
+
+    def end_turn(self, visitor: Visitor) -> None:
+        """A visitor's turn is over, if it is not already."""
+        if visitor.turn.state is TurnState.OPEN:
+            self.scheduler.end(visitor.turn)
+            visitor.law.outages.ends(visitor.number)
+            if visitor.law.slots == 1:
+                visitor.law.visited(self.now)
+
+    async def begin(self, visitor: Visitor) -> None:
+        """Have a turn begin: at once, or when it is granted."""
+        scheduler, turn = self.scheduler, visitor.turn
+        is_straight = visitor.tries_now and scheduler.start_now(turn, scheduler.now())
+        if is_straight:
+            self.check_order(visitor)
+        while not is_straight:
+            visitor.joined = self.events
+            await scheduler.wait(turn)
+            self.check_order(visitor)
+            if visitor.dawdles:
+                try:
+                    await visitor.go.wait()
+                except asyncio.CancelledError:
+                    scheduler.end(turn)
+                    raise
+                visitor.go.clear()
+                if visitor.gives_back:
+                    visitor.gives_back = False
+                    scheduler.give_back(turn)
+                    continue
+            if scheduler.begin(turn):
+                break
+        self.note_start(visitor)
+        limiter = visitor.paced.host.limiter
+        if limiter is not None:
+            await limiter.acquire()
+            assert self.now == visitor.began_at, "the limiter held back a turn that had begun"
+
+    def heed(self, task: asyncio.Task[None]) -> None:
+        """A visitor has gone: what it found wrong fails the test."""
+        if not task.cancelled() and task.exception() is not None:
+            self.errors.append(task.exception() or AssertionError())
+
+    # What must hold when something happens.
+
+    def check_order(self, visitor: Visitor) -> None:
+        """Hold a grant, or a start at once, against the order of the waiters."""
+        law, now = visitor.law, self.now
+        passed = [
+            other.number
+            for other in law.waiting
+            if other.rank < visitor.rank and other.joined < self.events and law.could_start(other, now)
+        ]
+        assert not passed, f"{visitor.number} was granted before {passed}"
+        passed = [
+            other.number
+            for other in self.stuck
+            if other.waits
+            and other.law is not law
+            and other.number < visitor.number
+            and (other.turn.ahead == visitor.turn.ahead or self.bench.pages is self.bench.robots)
+            and len(other.law.open) + len(other.law.granted) < other.law.slots
+            and other.law.host.is_mine()
+            and other is min(other.law.waiting, key=lambda waiter: waiter.rank)
+            and other.law.could_start(other, self.now)
+        ]
+        assert not passed, f"{visitor.number} has the permit for which {passed} waited"
+
+    def note_start(self, visitor: Visitor) -> None:
+        """Hold a start against the law."""
+        law, now = visitor.law, self.now
+        due_at = law.due_at(visitor.paced, ahead=visitor.turn.ahead, strictly=False)
+        assert now >= due_at - GRAIN, f"{visitor.number} started at {now}, before {due_at}"
+        if not visitor.turn.ahead:
+            hours = visitor.paced.asked.visit_times
+            assert within(hours, now + GRAIN) <= now + GRAIN, f"{visitor.number} started outside {hours}"
+        assert not law.is_barred(visitor, now), f"{visitor.number} started though its origin is barred"
+        assert len(law.open) <= law.slots or len(law.open) == 1, f"{len(law.open)} are open of {law.slots}"
+        host = law.host
+        assert host.lease is None or host.lease.is_valid(), (
+            f"{visitor.number} started at another process's host"
+        )
+        assert not host.is_wanted or host.visits == host.owned_visits + 1, (
+            "a host that is wanted has a second turn"
+        )
+        if self.total is not None:
+            assert now >= quota_due_at(self.starts, self.total) - GRAIN, "the total rate is exceeded"
+        visitor.began_at = now
+        law.outages.starts(visitor.number, visitor.paced.origin.text)
+        law.visited(now)
+        law.starts.append(now)
+        self.starts.append(now)
+
+    def note_refusal(self, visitor: Visitor, error: RobotGateError) -> None:
+        """Hold a refusal against its cause."""
+        law, paced, now = visitor.law, visitor.paced, self.now
+        if isinstance(error, GateClosedError):
+            assert self.is_closed
+        elif isinstance(error, StoreError):
+            assert law.has_failed
+        elif isinstance(error, HostUnavailableError):
+            due_at = self.soonest_at(visitor)
+            opens_at = due_at if visitor.turn.ahead else within(paced.asked.visit_times, due_at)
+            is_over = due_at < opens_at and opens_at > now + paced.options.max_block - GRAIN
+            assert is_over or law.is_closed_to(paced, now), f"{visitor.number} was refused at {now}: {error}"
+        else:
+            assert isinstance(error, TooSoonError), error
+            soonest_at = self.soonest_behind(visitor)
+            assert max(soonest_at, now) >= visitor.turn.deadline_at - GRAIN, (
+                f"{visitor.number} was refused at {now}, though it could start at {soonest_at}"
+            )
+
+    def soonest_at(self, visitor: Visitor) -> float:
+        """When a visitor that has been refused would have started, all others, slots and hours aside."""
+        law, now = visitor.law, self.now
+        at = max(now, law.due_at(visitor.paced, ahead=True, strictly=True))
+        return max(
+            at, *(quota_due_at([*law.starts, *[now for _ in law.granted]], rate) for rate in law.quotas), 0.0
+        )
+
+    def soonest_behind(self, visitor: Visitor) -> float:
+        """When it would have started if all others were as quick as they may."""
+        law, at = visitor.law, self.soonest_at(visitor)
+        if law.granted or (law.slots == 1 and law.open):
+            at = max(at, self.now + law.delay)
+        if not visitor.turn.ahead:
+            at = within(visitor.paced.asked.visit_times, at)
+        return at + law.delay * sum(other.rank < visitor.rank for other in law.waiting)
+
+    # What must hold when all have come to rest.
+
+    @invariant()
+    def all_is_well(self) -> None:
+        """Everything that is claimed of the moments between events."""
+        if self.laws:
+            self.permits_and_slots_belong_to_turns()
+            self.nobody_waits_without_cause()
+            self.hosts_are_handed_on_without_turns()
+            self.states_are_told()
+
+    def permits_and_slots_belong_to_turns(self) -> None:
+        """Nothing is left behind, and nothing is given twice."""
+        held = {True: set[Turn](), False: set[Turn]()}
+        for law in self.laws:
+            mine = {visitor.turn for visitor in law.open + law.granted}
+            assert set(law.host.open) == mine
+            assert len(law.host.open) == len(mine)
+            starting = [] if law.host.starting is None else [law.host.starting]
+            assert starting == [visitor.turn for visitor in law.granted]
+            waiting = Counter(visitor.paced for visitor in law.waiting)
+            assert all(paced.waiting == waiting[paced] for paced in law.host.origins)
+            for turn in mine:
+                held[turn.ahead].add(turn)
+        pages, robots = self.bench.pages, self.bench.robots
+        if pages is robots:
+            held[False] |= held[True]
+        assert held[False] == pages.held
+        assert len(held[False]) <= pages.total
+        if pages is not robots:
+            assert held[True] == robots.held
+            assert len(held[True]) <= robots.total
+
+    def nobody_waits_without_cause(self) -> None:
+        """Whoever could start has started; whoever is to be refused has been."""
+        now, self.stuck = self.now, []
+        for law in self.laws:
+            for visitor in law.waiting:
+                late_at = max(visitor.turn.deadline_at, visitor.asked_at if law.host.is_mine() else now)
+                assert now <= late_at + STORE_TIMEOUT + TARDINESS
+                if law.host.lease is None:
+                    assert now <= visitor.turn.deadline_at + TARDINESS, f"{visitor.number} waits too long"
+                assert not law.is_closed_to(visitor.paced, now), f"{visitor.number} is left to wait in vain"
+            if law.granted or len(law.open) >= law.slots:
+                continue
+            free = [visitor for visitor in law.waiting if law.could_start(visitor, now, since=TARDINESS)]
+            if free:
+                self.check_first(law, min(free, key=lambda visitor: visitor.rank))
+
+    def check_first(self, law: HostLaw, visitor: Visitor) -> None:
+        """Only another process, a permit or the total rate may hold back the first of a host's waiters."""
+        host = law.host
+        permits = self.bench.robots if visitor.turn.ahead else self.bench.pages
+        is_metered = self.total is not None and (
+            quota_due_at(self.starts, self.total) > self.now - TARDINESS
+            or any(other.granted for other in self.laws)
+        )
+        if is_metered or len(permits.held) >= permits.total:
+            self.stuck.append(visitor)
+        elif not host.is_mine():
+            is_asked_for = host in self.scheduler.unowned or host in self.obtaining
+            assert is_asked_for or (host.is_wanted and law.open), f"{visitor.number} waits for nobody"
+        else:
+            raise AssertionError(f"{visitor.number} could start, and waits")
+
+    def hosts_are_handed_on_without_turns(self) -> None:
+        """A host that another process asks for leaves after a turn, or at once if no turn can use it."""
+        for host in self.scheduler.leaving:
+            assert host.open == []
+        self.scheduler.leaving.clear()
+        for law in self.laws:
+            host = law.host
+            if host.is_wanted and not host.open:
+                assert law.waiting, "no turn needs the host, and another process does"
+                assert host.visits == host.owned_visits, "a host is kept after a turn"
+
+    def states_are_told(self) -> None:
+        """What is handed to a store is what happened."""
+        for law in self.laws:
+            state = law.host.snapshot()
+            assert state.visits == len(law.starts)
+            assert (-math.inf if state.last_visit_at is None else state.last_visit_at) == law.last_visit_at
+            assert not law.open or law.host in self.scheduler.changed
+
+    # What may happen.
+
+    def pick_visitor(self, number: int, *states: TurnState) -> Visitor | None:
+        """A visitor whose turn is in one of these states."""
+        known = [visitor for visitor in self.visitors if visitor.turn.state in states]
+        return pick(known, number) if known else None
+
+    def pick_origin(self, number: int) -> PacedOrigin:
+        """Any origin."""
+        return pick([paced for law in self.laws for paced in law.host.origins], number)
+
+    def law_of(self, paced: PacedOrigin) -> HostLaw:
+        """The law of its host."""
+        return next(law for law in self.laws if law.host is paced.host)
+
+    @rule(
+        where=picks,
+        count=st.sampled_from([1, 1, 2, 4]),
+        ahead=st.sampled_from([False, False, False, True]),
+        priority=st.sampled_from([0, 0, 0, 1, -1]),
+        max_wait=patience,
+        tries_now=st.booleans(),
+        dawdles=st.sampled_from([False, False, True]),
+    )
+    def arrive(
+        self,
+        *,
+        where: int,
+        count: int,
+        ahead: bool,
+        priority: int,
+        max_wait: float | None,
+        tries_now: bool,
+        dawdles: bool,
+    ) -> None:
+        """Somebody asks for a turn."""
+        paced = self.pick_origin(where)
+        for _ in range(count):
+            law = self.law_of(paced)
+            self.came += 1
+            turn = Turn(
+                paced,
+                ahead=ahead,
+                priority=0 if ahead else priority,
+                deadline_at=math.inf if max_wait is None or ahead else self.now + max_wait,
+            )
+            visitor = Visitor(
+                number=self.came,
+                law=law,
+                turn=turn,
+                paced=paced,
+                asked_at=self.now,
+                tries_now=tries_now,
+                dawdles=dawdles,
+            )
+            law.visitors.append(visitor)
+            visitor.task = self.loop.create_task(self.visit(visitor))
+            visitor.task.add_done_callback(self.heed)
+            self.run()
+
+    @precondition(has(TurnState.OPEN))
+    @rule(who=picks, status=statuses, retry_after=retry_afters, ends=st.booleans())
+    def answer(self, who: int, status: int, retry_after: float | None, *, ends: bool) -> None:
+        """A server answers; the response is read at once, or is not."""
+        visitor = self.pick_visitor(who, TurnState.OPEN)
+        if visitor is not None:
+            self.run(partial(self.note_answer, visitor, status, retry_after, ends=ends))
+
+    def note_answer(self, visitor: Visitor, status: int, retry_after: float | None, *, ends: bool) -> None:
+        """Report an answer, and hold what comes of it against what was asked."""
+        law, now = visitor.law, self.now
+        before = max(law.host.blocked_until_at, now)
+        # The law hears first: a block's end, or a turn, may follow at once.
+        law.outages.answers(visitor.paced.origin.text)
+        self.scheduler.note_answer(visitor.turn, status, retry_after)
+        law.blocked_until_at = law.host.blocked_until_at
+        after = max(law.blocked_until_at, now)
+        assert after >= before
+        if status not in {429, 503}:
+            assert after == before
+        elif retry_after is not None:
+            assert after >= now + retry_after - GRAIN
+        if ends:
+            visitor.leave.set()
+
+    @precondition(has(TurnState.OPEN))
+    @rule(who=picks)
+    def fail(self, who: int) -> None:
+        """No server answers."""
+        visitor = self.pick_visitor(who, TurnState.OPEN)
+        if visitor is not None and visitor.turn.status is None:
+            self.run(partial(self.note_outage, visitor))
+
+    def note_outage(self, visitor: Visitor) -> None:
+        """Report an outage, and hold what comes of it against the law."""
+        assert visitor.began_at is not None
+        self.scheduler.note_outage(visitor.turn, "it cannot be reached")
+        wrong = visitor.law.outages.fails(
+            visitor.paced.origin.text,
+            began_at=visitor.began_at,
+            at=self.now,
+            retry_at=visitor.paced.circuit.retry_at,
+        )
+        assert wrong is None, wrong
+        visitor.leave.set()
+
+    @precondition(has(TurnState.OPEN))
+    @rule(who=picks, again=st.booleans())
+    def end(self, who: int, *, again: bool) -> None:
+        """A response has been read, or is abandoned; its visitor may ask again."""
+        visitor = self.pick_visitor(who, TurnState.OPEN)
+        if visitor is not None:
+            visitor.asks_again = again
+            visitor.leave.set()
+            self.run()
+
+    @precondition(has(TurnState.GRANTED))
+    @rule(who=picks, gives_back=st.booleans())
+    def go_on(self, who: int, *, gives_back: bool) -> None:
+        """A granted turn begins, or is given back and waited for again."""
+        visitor = self.pick_visitor(who, TurnState.GRANTED)
+        if visitor is not None:
+            visitor.gives_back = gives_back
+            visitor.go.set()
+            self.run()
+
+    def cancel_one(self, who: int, *states: TurnState) -> None:
+        """Cancel somebody."""
+        visitor = self.pick_visitor(who, *states)
+        if visitor is not None and visitor.task is not None:
+            visitor.is_cancelled = visitor.turn.state is TurnState.WAITING
+            visitor.task.cancel()
+
+    @precondition(has(TurnState.WAITING, TurnState.GRANTED, TurnState.OPEN))
+    @rule(who=picks)
+    def cancel(self, who: int) -> None:
+        """Somebody is cancelled."""
+        self.cancel_one(who, TurnState.WAITING, TurnState.GRANTED, TurnState.OPEN)
+        self.run()
+
+    @precondition(has(TurnState.OPEN))
+    @rule(first=picks, second=picks)
+    def cancel_as_a_turn_ends(self, first: int, second: int) -> None:
+        """A turn ends, and in the same instant those that were granted theirs by it are cancelled."""
+        visitor = self.pick_visitor(first, TurnState.OPEN)
+        if visitor is not None:
+            self.run(
+                partial(self.end_turn, visitor),
+                visitor.leave.set,
+                partial(self.cancel_one, second, TurnState.GRANTED),
+            )
+
+    @rule(pause=pauses)
+    def wait(self, pause: float) -> None:
+        """Time passes."""
+        self.loop.run_until_complete(asyncio.sleep(pause))
+        self.run()
+
+    @precondition(lambda self: any(law.waiting for law in self.laws))
+    @rule(who=picks, late=st.sampled_from([-2e-3, -4e-7, 0.0, 0.0, 0.01]))
+    def wait_until_due(self, who: int, late: float) -> None:
+        """Time passes until somebody is due, or nearly."""
+        visitor = pick([visitor for law in self.laws for visitor in law.waiting], who)
+        at = visitor.law.due_at(visitor.paced, ahead=visitor.turn.ahead, strictly=True)
+        if self.now < at + late < self.now + 2 * DAY:
+            self.loop.run_until_complete(asyncio.sleep(at + late - self.now))
+        self.run()
+
+    @precondition(lambda self: self.total is not None and bool(self.starts))
+    @rule(late=st.sampled_from([-4e-7, 0.0]))
+    def wait_until_total_due(self, late: float) -> None:
+        """Time passes until the total rate permits a start, or nearly."""
+        at = 0.0 if self.total is None else quota_due_at(self.starts, self.total) + late
+        if self.now < at:
+            self.loop.run_until_complete(asyncio.sleep(at - self.now))
+        self.run()
+
+    @precondition(lambda self: any(law.outages.known for law in self.laws))
+    @rule(where=picks)
+    def wait_until_tried_again(self, where: int) -> None:
+        """Time passes until an origin that could not be reached may be tried."""
+        at = pick([law.outages.retry_at(origin) for law in self.laws for origin in law.outages.known], where)
+        if self.now < at:
+            self.loop.run_until_complete(asyncio.sleep(at - self.now))
+        self.run()
+
+    @rule(where=picks, given=options, keeps=st.booleans())
+    def change_options(self, where: int, given: HostOptions, *, keeps: bool) -> None:
+        """The operator wants other options."""
+        paced = self.pick_origin(where)
+        paced.options = replace(given, rate=paced.options.rate) if keeps else given
+        self.law_of(paced).note_quotas()
+        self.run(partial(self.scheduler.update_limits, paced.host))
+
+    @rule(where=picks, asks=asked)
+    def learn(self, where: int, asks: Asked) -> None:
+        """A robots.txt asks for something else."""
+        paced = self.pick_origin(where)
+        paced.asked = asks
+        self.run(partial(self.scheduler.update_limits, paced.host))
+
+    @rule(where=picks, seconds=st.sampled_from([0.0, 0.0, 3.0, 200.0, math.inf]))
+    def leave_alone(self, where: int, seconds: float) -> None:
+        """The operator wants an origin left alone, or not any more."""
+        paced = self.pick_origin(where)
+        paced.operator_until_at = self.now + seconds if seconds else 0.0
+        self.run(partial(self.scheduler.reconsider, paced.host))
+
+    @rule(where=picks, late=st.booleans())
+    def want(self, where: int, *, late: bool) -> None:
+        """Another process asks for a host, or has it already because a lease has ended."""
+        host = pick(self.laws, where).host
+        if host.lease is None or host.lease is NOT_OWNED:
+            return
+        if late and isinstance(host.lease, OwnLease):
+            host.lease.valid = False
+        else:
+            self.run(partial(self.scheduler.want, host))
+
+    @precondition(lambda self: self.scheduler.unowned)
+    @rule()
+    def take_unowned(self) -> None:
+        """The store is asked for the hosts that are to be obtained."""
+        for host in self.scheduler.unowned:
+            if not host.is_mine():
+                host.lease = NOT_OWNED
+                self.obtaining.add(host)
+        self.scheduler.unowned.clear()
+
+    @precondition(lambda self: self.obtaining)
+    @rule(
+        where=picks,
+        not_before=st.sampled_from([0.0, 0.0, 2.0, 20.0]),
+        fails=st.sampled_from([False] * 4 + [True]),
+        is_wanted=st.booleans(),
+    )
+    def obtain(self, where: int, not_before: float, *, fails: bool, is_wanted: bool) -> None:
+        """The store hands a host over, or cannot."""
+        host = pick(sorted(self.obtaining, key=lambda host: host.key), where)
+        self.obtaining.discard(host)
+        self.scheduler.unowned.discard(host)
+        law = next(law for law in self.laws if law.host is host)
+        if fails:
+            law.has_failed = True
+            self.run(partial(self.scheduler.refuse_host, host, StoreError("it is gone")))
+            law.has_failed = False
+            return
+        law.promised_at = max(law.promised_at, self.now + not_before)
+        host.next_allowed_at = max(host.next_allowed_at, self.now + not_before)
+        host.lease = OwnLease()
+        wants = [partial(self.scheduler.want, host)] if is_wanted else []
+        self.run(partial(self.scheduler.own, host), *wants)
+
+    # The end.
+
+    def teardown(self) -> None:
+        """Everybody goes; then every host can be visited again, by as many at once as ever."""
+        try:
+            if self.laws and not self.errors:
+                self.come_to_an_end()
+        finally:
+            tasks = [visitor.task for visitor in self.visitors if visitor.task is not None]
+            for task in tasks:
+                task.cancel()
+            with suppress(Exception):
+                self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+            self.loop.close()
+
+    def come_to_an_end(self) -> None:
+        """Everybody goes; who comes then is served; closing refuses the rest."""
+        for visitor in self.visitors:
+            if visitor.task is not None:
+                visitor.is_cancelled = True
+                visitor.task.cancel()
+        self.run()
+        assert self.visitors == []
+        self.permits_and_slots_belong_to_turns()
+        for law in self.laws:
+            law.host.lease = None
+            law.host.is_wanted = False
+            for paced in law.host.origins:
+                paced.operator_until_at = 0.0
+                paced.options = replace(OPTIONS, delay=paced.options.delay, concurrency=9)
+            law.note_quotas()
+            self.run(partial(self.scheduler.update_limits, law.host))
+        self.wait(2 * DAY)
+        for number in range(sum(len(law.host.origins) for law in self.laws)):
+            self.arrive(
+                where=number, count=1, ahead=True, priority=0, max_wait=None, tries_now=False, dawdles=False
+            )
+            self.wait(60.0)
+            assert len(self.visitors) == 1
+            self.end(0, again=False)
+        self.arrive(where=0, count=6, ahead=True, priority=0, max_wait=None, tries_now=False, dawdles=True)
+        self.is_closed = True
+        self.scheduler.close()
+        for visitor in self.visitors:
+            visitor.go.set()
+        self.run()
+        assert all(visitor.turn.state is TurnState.OPEN for visitor in self.visitors)
+        for visitor in self.visitors:
+            visitor.leave.set()
+        self.run()
+        self.permits_and_slots_belong_to_turns()
+        assert not self.bench.pages.held
+        assert not self.bench.robots.held
+
+
+TestScheduler = SchedulerMachine.TestCase
+TestScheduler.settings = settings(
+    max_examples=300, stateful_step_count=100, deadline=None, suppress_health_check=list(HealthCheck)
+)
