@@ -1,4 +1,4 @@
-"""Keeps what URLs answer as WARC files in a folder; run again, only what has changed, and killed, it goes on.
+"""Stores the answers of URLs as WARC files. A later run fetches only what has changed; a killed run continues.
 
 python examples/archive.py --contact you@example.org archive < urls.txt
 """
@@ -20,7 +20,7 @@ from robotgate import ResponseTooLargeError, RobotGate
 
 
 def headers_for(files: Path) -> dict[str, str]:
-    """What asks for a page as it is, and only if it is another than in the newest of its files."""
+    """Headers for an unencoded page, and only if it differs from the newest of its files."""
     headers = {"Accept-Encoding": "identity"}
     for newest in sorted(files.glob("*.warc.gz"))[-1:]:
         with newest.open("rb") as file:
@@ -31,7 +31,7 @@ def headers_for(files: Path) -> dict[str, str]:
 
 
 async def archive(gate: RobotGate, url: str, folder: Path, max_bytes: int) -> str:
-    """Keep an answer in a file that is there as a whole or not at all; what became of it."""
+    """Store an answer in a file that is complete or absent, and return what happened."""
     files = folder / hashlib.sha256(url.encode()).hexdigest()[:16]
     files.mkdir(exist_ok=True)
     with tempfile.TemporaryFile(dir=folder) as body:
@@ -54,7 +54,7 @@ async def archive(gate: RobotGate, url: str, folder: Path, max_bytes: int) -> st
 
 
 async def main(contact: str, folder: Path, max_bytes: int) -> None:
-    """Archive the URLs that no run has dealt with since the last that came to its end."""
+    """Archive the URLs that were not archived since the last complete run."""
     with (folder / "done.txt").open("a+") as journal:
         journal.seek(0)
         urls = set(sys.stdin.read().split()) - set(journal.read().split())

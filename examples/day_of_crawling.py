@@ -23,7 +23,7 @@ ROBOTS_LATENCY: Final = 0.2
 
 @dataclass
 class Host:
-    """What one site is like, and when we were done with it."""
+    """One site, and when all its pages were visited."""
 
     url: str
     found_at: float
@@ -32,12 +32,12 @@ class Host:
     done_at: float = 0.0
 
     def ideal(self) -> float:
-        """When it would be done if nothing but its own delay were waited for."""
+        """When its pages would be visited if only its own delay counted."""
         return self.found_at + ROBOTS_LATENCY + sum(max(DELAY, self.asked) + each for each in self.latencies)
 
 
 async def visit(gate: RobotGate, host: Host, page: int) -> None:
-    """One page, in its turn."""
+    """Visit one page."""
     async with gate.turn(f"{host.url}/{page}"):
         await asyncio.sleep(host.latencies[page])
         host.done_at = asyncio.get_running_loop().time()
@@ -57,7 +57,7 @@ async def crawl(hosts: list[Host]) -> None:
 
 
 def main(count: int) -> None:
-    """Print how long the visits of each kind of host took, beside how long they had to."""
+    """Print how long the visits of each kind of host took, and how long they had to take."""
     chance = random.Random(count)
     hosts = [Host(f"https://{n}.site.example", n * DAY / count, chance.choice(ASKED)) for n in range(count)]
     for host in hosts:

@@ -1,4 +1,4 @@
-"""A worker of a fleet; start as many as you like. On SIGTERM it ends what it has begun, and others have the rest.
+"""A worker of a fleet; start as many as you like. On SIGTERM it finishes open requests and leaves the rest to others.
 
 python examples/fleet_worker.py --contact you@example.org redis://localhost:6379/0 < urls.txt
 """
@@ -16,14 +16,14 @@ from redis.asyncio import Redis
 from robotgate import PublicConnector, RobotGate
 from robotgate.stores.redis import RedisStore
 
-QUEUE = "example:urls"  # each URL with the instant until which somebody has it
+QUEUE = "example:urls"  # each URL with the instant until which a worker has it
 TAKE = """local urls = redis.call('ZRANGEBYSCORE', KEYS[1], 0, ARGV[1], 'LIMIT', 0, ARGV[2])
 for _, url in ipairs(urls) do redis.call('ZADD', KEYS[1], ARGV[3], url) end
 return urls"""
 
 
 class Worker(asyncio.TaskGroup):
-    """Takes URLs from the queue, and says again and again that it has them."""
+    """Takes URLs from the queue, and renews its lease of them."""
 
     def __init__(self, gate: RobotGate, session: ClientSession, queue: Redis, lease: float) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class Worker(asyncio.TaskGroup):
         self._waiting: dict[str, asyncio.Task[None]] = {}
 
     async def work(self) -> None:
-        """Until it is cancelled: then give back what has not begun."""
+        """Work until cancelled; then give back the URLs without a turn."""
         try:
             while True:
                 now, until = time.time(), time.time() + self._lease
@@ -52,7 +52,7 @@ class Worker(asyncio.TaskGroup):
                 del self._waiting[url]
                 async with self._session.get(turn.url, allow_redirects=False) as response:
                     turn.report(response.status, response.headers)
-                    print(response.status, url)  # and whatever is to be done with it
+                    print(response.status, url)  # your own processing goes here
         except (ClientError, TimeoutError) as error:
             print(type(error).__name__, url)
         self._waiting.pop(url, None)
@@ -60,7 +60,7 @@ class Worker(asyncio.TaskGroup):
 
 
 async def main(redis: str, contact: str, lease: float) -> None:
-    """Add to the queue what is to be read, and work."""
+    """Add the URLs of the input to the queue, and work."""
     queue, store = Redis.from_url(redis, decode_responses=True), RedisStore(redis, lease=lease)
     gate, timeout = RobotGate("ExampleWorker/1.0", contact=contact, store=store), ClientTimeout(lease / 2)
     session = ClientSession(connector=PublicConnector(), headers=gate.headers, timeout=timeout)

@@ -1,4 +1,4 @@
-"""Checks the links of a site, its own and those to others: tells what is amiss on which page, and exits with 1.
+"""Checks the links of a site, to itself and to others: prints the broken ones by page, and exits with 1.
 
 python examples/link_checker.py --contact you@example.org https://example.org/
 """
@@ -20,16 +20,16 @@ LINK = re.compile(rb"""<\w+\s(?:[^<>]*?\s)?(?:href|src)\s*=\s*["']([^"'<>]+)["']
 
 
 class LinkChecker(asyncio.TaskGroup):
-    """A task for each URL, however many pages it stands on: the gate sees to their order and pace."""
+    """One task for each URL, on however many pages it stands; the gate orders and paces them."""
 
     def __init__(self, gate: RobotGate, start: str, limit: int) -> None:
         super().__init__()
         self._gate, self._site, self._limit = gate, urlsplit(start).netloc, limit
         self.pages: dict[str, set[str]] = {}  # on which a URL stands
-        self.fates: dict[str, str] = {}  # of the URLs with which something is amiss
+        self.fates: dict[str, str] = {}  # of URLs with a problem
 
     def add(self, link: str, page: str) -> None:
-        """Have a link of a page checked, if it is new."""
+        """Check a link of a page, if it is new."""
         try:
             link = urldefrag(urljoin(page, html.unescape(link).strip())).url
             if link.startswith("http") and link not in self.pages and len(self.pages) < self._limit:
@@ -41,7 +41,7 @@ class LinkChecker(asyncio.TaskGroup):
     async def _check(self, url: str) -> None:
         try:
             if urlsplit(url).netloc == self._site or await self._ask(url, "HEAD") in {400, 403, 405, 501}:
-                await self._ask(url, "GET")  # There are servers that know no HEAD.
+                await self._ask(url, "GET")  # Some servers do not support HEAD.
         except (ClientError, TimeoutError) as error:
             is_refused = isinstance(error, DisallowedError)
             self.fates[url] = "disallowed" if is_refused else f"unreachable, {type(error).__name__}"
@@ -61,7 +61,7 @@ class LinkChecker(asyncio.TaskGroup):
 
 
 async def main(options: argparse.Namespace) -> bool:
-    """Check, and report; whether a link is broken or unreachable."""
+    """Check and report; return whether a link is broken or unreachable."""
     gate = RobotGate("ExampleLinkChecker/1.0", contact=options.contact)
     async with gate, LinkChecker(gate, options.url, options.limit) as checker:
         checker.add(options.url, "the command line")

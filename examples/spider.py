@@ -1,4 +1,4 @@
-"""Follows the links of a site, or of several, politely: no page twice, and no host but those it was started on.
+"""Follows the links of one or several sites: no page twice, and no host but those of the first URLs.
 
 python examples/spider.py --contact you@example.org --limit 50 https://example.org/ https://www.example.org/
 """
@@ -20,7 +20,7 @@ LINK: Final = re.compile(r"""<a\s(?:[^<>]*?\s)?href\s*=\s*["']([^"'<>]+)["']""",
 
 
 class Spider:
-    """Visits what it finds on the hosts of its first URLs, a task for each: the gate sees to their order."""
+    """Visits the links on the hosts of its first URLs, one task for each; the gate orders them."""
 
     def __init__(self, gate: RobotGate, starts: list[str], limit: int) -> None:
         self._gate, self._starts, self._limit = gate, starts, limit
@@ -29,7 +29,7 @@ class Spider:
         self._visits = asyncio.TaskGroup()
 
     async def run(self) -> None:
-        """Return when all has been dealt with."""
+        """Visit all, and return."""
         async with self._visits:
             self._add("", self._starts)
 
@@ -57,7 +57,7 @@ class Spider:
 
 
 def links_of(response: Response) -> list[str]:
-    """What a page links to, or redirects to: that is a link like any other, so nothing leads in a circle."""
+    """The links of a page. A redirect is a link too, so that no page is visited twice."""
     if "Location" in response.headers:
         return [response.headers["Location"]]
     is_page = response.status == 200 and "html" in response.headers.get("Content-Type", "")

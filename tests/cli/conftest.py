@@ -1,4 +1,4 @@
-"""What the tests of the command line share: the program in a process of its own, and a site for it to visit."""
+"""What the tests of the command line share: the program, in this process or in its own, and a site for it to visit."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ import asyncio
 import json
 import os
 import sys
+import threading
 import time
 from collections import Counter
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 import pytest
 from aiohttp import web
+from click.testing import CliRunner
 from platformdirs import user_cache_path
 
+from robotgate.cli.app import robotgate
+
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import Iterator
     from pathlib import Path
 
 CONTACT: Final = "bot@example.org"
@@ -38,8 +41,15 @@ class Result:
         return [json.loads(line) for line in self.out.splitlines()]
 
 
+def run(*arguments: str, stdin: bytes = b"") -> Result:
+    """Run a command in this process. What reads URLs or lines from standard input needs `Program`."""
+    ended = CliRunner(env={"ROBOTGATE_CONTACT": None}).invoke(robotgate, arguments, input=stdin)
+    assert ended.exception is None or isinstance(ended.exception, SystemExit), ended.exception
+    return Result(ended.exit_code, ended.stdout, ended.stderr)
+
+
 class Program(Protocol):
-    """Runs ``python -m robotgate.cli``."""
+    """Runs ``python -m robotgate.cli`` in a process of its own."""
 
     async def __call__(self, *arguments: str, stdin: bytes = b"") -> Result:
         """Run it to its end."""
@@ -54,7 +64,7 @@ class Program(Protocol):
 
 @dataclass(slots=True)
 class LocalSite:
-    """A site on 127.0.0.1 whose ``/hang`` never answers."""
+    """A site on 127.0.0.1, in a thread of its own. Its ``/hang`` never answers."""
 
     base: str = ""
     asked: Counter[str] = field(default_factory=Counter)
@@ -105,7 +115,7 @@ class _Module:
 
 @pytest.fixture(autouse=True)
 def cache_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the commands take the user's cache directory to be: never the real one, here or in another process."""
+    """The user's cache directory as the commands see it, in this process and in others: never the real one."""
     directory = tmp_path / "user-cache"
     for name in ("XDG_CACHE_HOME", "HOME", "LOCALAPPDATA"):
         monkeypatch.setenv(name, str(directory))
@@ -121,13 +131,29 @@ def program() -> Program:
 
 
 @pytest.fixture
-async def site() -> AsyncIterator[LocalSite]:
+def site() -> Iterator[LocalSite]:
     """A site that forbids ``/private/``."""
     local = LocalSite()
-    async with AsyncExitStack() as stack:
+    ready = threading.Event()
+    loop = asyncio.new_event_loop()
+    end = asyncio.Event()
+
+    async def serve() -> None:
         server = web.Server(local.answer)
-        listener = await asyncio.get_running_loop().create_server(server, "127.0.0.1", 0)
-        stack.push_async_callback(server.shutdown, 0.1)
-        stack.callback(listener.close)
+        listener = await loop.create_server(server, "127.0.0.1", 0)
         local.base = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
-        yield local
+        ready.set()
+        await end.wait()
+        listener.close()
+        await server.shutdown(0.1)
+
+    def serve_in_thread() -> None:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(serve())
+
+    thread = threading.Thread(target=serve_in_thread)
+    thread.start()
+    ready.wait()
+    yield local
+    loop.call_soon_threadsafe(end.set)
+    thread.join()

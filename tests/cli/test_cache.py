@@ -1,4 +1,4 @@
-"""``robotgate cache``: what is kept is shown, asked for again, and let go of."""
+"""``robotgate cache`` over a file: what is stored is listed, shown, refreshed and removed."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from click.testing import CliRunner
-from tests.cli.conftest import CONTACT
+from tests.cli.conftest import CONTACT, run
 
-from robotgate import HostState, Origin, Outcome, RobotsRecord, SQLiteStore
-from robotgate.cli._commands import robotgate
+from robotgate import HostState, InvalidURLError, Origin, Outcome, RobotsRecord, SQLiteStore
+from robotgate.cli.cache import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from tests.cli.conftest import LocalSite, Program
+    from tests.cli.conftest import LocalSite
 
 BODY: Final = b"User-agent: *\nDisallow: /private\nCrawl-delay: 5\nSitemap: https://a.example/map.xml\n"
 COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
@@ -48,15 +47,13 @@ def record(origin: str, **changes: object) -> RobotsRecord:
 
 
 def keep(path: Path, records: Iterable[RobotsRecord] = (), **hosts: HostState) -> None:
-    """Put this into a store; of hosts, ``_`` in a name stands for a dot."""
+    """Put this into a store; ``_`` in the name of a host stands for a dot."""
 
     async def save() -> None:
-        store = SQLiteStore(path)
-        for one in records:
-            await store.save_record(one)
-        for name, state in hosts.items():
-            store.remember_host(name.replace("_", "."), state)
-        await store.aclose()
+        async with SQLiteStore(path) as store:
+            for one in records:
+                await store.save_record(one)
+            await store.save_hosts({name.replace("_", "."): state for name, state in hosts.items()})
 
     asyncio.run(save())
 
@@ -68,7 +65,9 @@ from robotgate import HostState, SQLiteStore
 async def main():
     store = SQLiteStore(sys.argv[1])
     await store.open()
-    store.remember_host("a.example", HostState(last_visit_at=1.0, next_allowed_at=2.0, visits=7))
+    session = await store.session()
+    await session.obtain("a.example")
+    await store.save_hosts({"a.example": HostState(last_visit_at=1.0, next_allowed_at=2.0, visits=7)})
     async for _ in store.hosts():
         os._exit(9)
 
@@ -77,29 +76,28 @@ asyncio.run(main())
 
 
 def crash(path: Path) -> float:
-    """Have a process that uses the store end at once, when it has written of ``a.example``. Returns when that was."""
+    """Kill a process that has a grant of ``a.example``, after it has saved the host. Returns when that was."""
     ended = subprocess.run([sys.executable, "-c", CRASH, str(path)], check=False)
     assert ended.returncode == 9
     return time.time()
 
 
-def run(path: Path, command: str, *arguments: str) -> tuple[int, str]:
-    """Run a command on a store; its status, and what it says."""
-    ended = CliRunner().invoke(robotgate, ["cache", command, *arguments, "--store", str(path)])
-    assert ended.exception is None or isinstance(ended.exception, SystemExit)
-    return ended.exit_code, ended.output
+def cache(path: Path | str, command: str, *arguments: str) -> tuple[int, str]:
+    """Run a command on a store. Returns its status and everything it printed."""
+    ended = run("cache", command, *arguments, "--store", str(path))
+    return ended.status, ended.out + ended.err
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where there is no store yet."""
+    """The path of a store that does not exist yet."""
     return tmp_path / "cache.db"
 
 
 @pytest.mark.parametrize("command", ["ls", "show", "forget", "prune", "export"])
-def test_looking_for_a_store_makes_none(path: Path, command: str) -> None:
-    """Where there is none, that is said, and how one comes to be; and there is still none."""
-    status, out = run(path, command, *(["a.example"] if command in {"show", "forget"} else []))
+def test_looking_for_a_store_creates_none(path: Path, command: str) -> None:
+    """It says so, and which commands create one."""
+    status, out = cache(path, command, *(["a.example"] if command in {"show", "forget"} else []))
 
     assert status == 2
     assert NOTHING_KEPT in out
@@ -109,20 +107,20 @@ def test_looking_for_a_store_makes_none(path: Path, command: str) -> None:
 
 
 def test_the_default_store_is_looked_for_in_the_cache_directory(cache_directory: Path) -> None:
-    """And not made there by looking, either."""
-    ended = CliRunner().invoke(robotgate, ["cache", "ls"])
+    """And is not created there by looking, either."""
+    ended = run("cache", "ls")
 
-    assert ended.exit_code == 2
-    assert str(cache_directory / "cache.db") in ended.output
+    assert ended.status == 2
+    assert str(cache_directory / "cache.db") in ended.err
     assert not cache_directory.exists()
 
 
 @pytest.mark.parametrize("command", ["ls", "prune", "export", "import"])
 def test_a_file_that_is_no_store_is_an_error(path: Path, command: str) -> None:
-    """Status 2, and the file's name; the file is as it was."""
+    """Status 2, and the file's name; the file is unchanged."""
     path.write_bytes(b"these are my notes" * 100)
 
-    status, out = run(path, command)
+    status, out = cache(path, command)
 
     assert status == 2
     assert str(path) in out
@@ -131,8 +129,8 @@ def test_a_file_that_is_no_store_is_an_error(path: Path, command: str) -> None:
 
 @pytest.mark.parametrize("command", ["show", "forget", "refresh"])
 def test_what_is_no_host_is_wrong_usage(path: Path, command: str) -> None:
-    """Status 2, and nothing that could steer a terminal."""
-    status, out = run(
+    """Status 2, and nothing that could control a terminal."""
+    status, out = cache(
         path, command, "a\x1b[2J.example", *(["--contact", CONTACT] if command == "refresh" else [])
     )
 
@@ -142,33 +140,25 @@ def test_what_is_no_host_is_wrong_usage(path: Path, command: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["show", "forget"])
-def test_an_unknown_host_is_said_to_be_unknown(path: Path, command: str) -> None:
+def test_an_unknown_host_has_its_own_status(path: Path, command: str) -> None:
     """Status 1: a script can tell."""
     keep(path, [record("https://a.example")])
 
-    status, out = run(path, command, "b.example")
+    status, out = cache(path, command, "b.example")
 
-    assert (status, out.strip()) == (1, "nothing is remembered of b.example")
+    assert (status, out.strip()) == (1, "nothing is stored about b.example")
 
 
-@pytest.mark.parametrize("command", ["show", "forget"])
-def test_a_crash_makes_no_host_known(path: Path, command: str) -> None:
-    """Every host is taken to have been visited then; of those that nobody met, nothing is remembered all the same."""
+def test_after_a_crash_the_hosts_of_the_process_count_as_visited(path: Path) -> None:
+    """At the moment at which the crash is found; no host is invented for it."""
     crash(path)
 
-    status, out = run(path, command, "b.example")
-
-    assert (status, out.strip()) == (1, "nothing is remembered of b.example")
-
-
-def test_what_is_shown_is_what_is_written(path: Path) -> None:
-    """Not when the host is taken to have been visited, since a crash may have lost it."""
-    crash(path)
-
-    status, out = run(path, "show", "a.example")
-
+    for command in ("show", "forget"):
+        assert cache(path, command, "b.example") == (1, "nothing is stored about b.example\n")
+    status, out = cache(path, "show", "a.example")
     assert status == 0
-    assert "1970-01-01 00:00:01 UTC" in out
+    assert "7, 0 bytes" in out
+    assert "1970" not in out
     assert out.count("pace of") == 1
 
 
@@ -189,7 +179,7 @@ def test_the_list_has_every_origin_and_every_host(path: Path) -> None:
         e_example=HostState(visits=1),
     )
 
-    status, out = run(path, "ls")
+    status, out = cache(path, "ls")
 
     head, *lines = [line.split("\t") for line in out.splitlines()]
     assert head == ["ORIGIN", "ACCESS", "CHECKED", "FRESH FOR", "VISITS", "NEXT"]
@@ -204,13 +194,15 @@ def test_the_list_has_every_origin_and_every_host(path: Path) -> None:
     ]
 
 
-def test_the_list_is_of_whoever_asks(path: Path) -> None:
-    """What a file leaves open depends on the crawler's name."""
+def test_the_list_is_for_one_crawler(path: Path) -> None:
+    """What a file allows depends on the crawler's name."""
     keep(path, [record("https://a.example", body=b"User-agent: ExampleBot\nDisallow: /\n")])
 
-    assert "\topen\t" in run(path, "ls")[1]
-    assert "\texcluded\t" in run(path, "ls", "--agent", "ExampleBot/1.0")[1]
-    assert "\texcluded\t" in run(path, "ls", "--agent", "Mozilla/5.0 ExampleBot", "--token", "ExampleBot")[1]
+    assert "\topen\t" in cache(path, "ls")[1]
+    assert "\texcluded\t" in cache(path, "ls", "--agent", "ExampleBot/1.0")[1]
+    assert (
+        "\texcluded\t" in cache(path, "ls", "--agent", "Mozilla/5.0 ExampleBot", "--token", "ExampleBot")[1]
+    )
 
 
 def test_the_list_as_json(path: Path) -> None:
@@ -218,7 +210,7 @@ def test_the_list_as_json(path: Path) -> None:
     kept = record("https://a.example")
     keep(path, [kept], b_example=HostState(last_visit_at=1.5, visits=1))
 
-    status, out = run(path, "ls", "--json")
+    status, out = cache(path, "ls", "--json")
 
     one, other = [json.loads(line) for line in out.splitlines()]
     assert status == 0
@@ -228,7 +220,7 @@ def test_the_list_as_json(path: Path) -> None:
     assert other["last_visit_at"] == 1.5
 
 
-def test_nothing_that_is_kept_steers_the_terminal(path: Path) -> None:
+def test_nothing_that_is_stored_controls_the_terminal(path: Path) -> None:
     """Names, causes, URLs and headers may come from sites, or from an import."""
     hostile = "\x1b[2J\r\n\u202e"
     keep(
@@ -246,13 +238,13 @@ def test_nothing_that_is_kept_steers_the_terminal(path: Path) -> None:
         **{f"b{hostile}": HostState(visits=1)},
     )
 
-    for out in (run(path, "ls")[1], run(path, "show", "a.example")[1]):
+    for out in (cache(path, "ls")[1], cache(path, "show", "a.example")[1]):
         assert all(letter.isprintable() or letter in "\n\t" for letter in out)
         assert "\\u001b[2J" in out
 
 
 def test_a_host_is_shown_whole(path: Path) -> None:
-    """Every origin of it, and its pace: what is known, and what it means."""
+    """Every origin of it, and its pace: what is stored, and what it means."""
     now = time.time()
     keep(
         path,
@@ -281,13 +273,13 @@ def test_a_host_is_shown_whole(path: Path) -> None:
         ),
     )
 
-    status, out = run(path, "show", "a.example")
+    status, out = cache(path, "show", "a.example")
 
     assert status == 0
     for told in (
         "https://a.example  controlled",
         "https://a.example/robots.txt, status 200",
-        f"{len(BODY)} octets",
+        f"{len(BODY)} bytes",
         "1 for robotgate in the group of *; 1 group in all",
         "5 s",
         "https://a.example/map.xml",
@@ -297,10 +289,10 @@ def test_a_host_is_shown_whole(path: Path) -> None:
         "3 times in a row, since ",
         "2h ago",
         ", stale",
-        "expired; asked again when it is needed next",
+        "expired; fetched again when it is needed",
         "pace of a.example",
-        "1,234, 56,789 octets",
-        "1h, until ",
+        "1,234, 56,789 bytes",
+        "1h, not before ",
         "2 in a row, the last since ",
         "0.250 s",
     ):
@@ -312,66 +304,48 @@ def test_one_origin_is_shown_alone(path: Path) -> None:
     """Where a scheme or a port picks it; however its host is written."""
     keep(path, [record("https://xn--bcher-kva.example"), record("http://[2001:db8::1]:8080")])
 
-    assert "https://xn--bcher-kva.example  controlled" in run(path, "show", "https://Bücher.example")[1]
-    assert run(path, "show", "http://bücher.example")[0] == 1
-    assert "http://[2001:db8::1]:8080  controlled" in run(path, "show", "2001:db8::1")[1]
-    assert run(path, "show", "[2001:db8::1]:8081")[0] == 1
+    assert "https://xn--bcher-kva.example  controlled" in cache(path, "show", "https://Bücher.example")[1]
+    assert cache(path, "show", "http://bücher.example")[0] == 1
+    assert "http://[2001:db8::1]:8080  controlled" in cache(path, "show", "2001:db8::1")[1]
+    assert cache(path, "show", "[2001:db8::1]:8081")[0] == 1
 
 
 def test_a_pace_of_an_origin_is_shown_too(path: Path) -> None:
     """A gate may have paced by origin."""
     keep(path, [record("https://a.example")], **{"https://a_example": HostState(visits=1)})
 
-    assert "pace of https://a.example" in run(path, "show", "a.example")[1]
+    assert "pace of https://a.example" in cache(path, "show", "a.example")[1]
 
 
-def test_forgetting_lets_go_of_all_origins(path: Path) -> None:
-    """And of the host's pace, where its wait is served."""
+def test_forgetting_removes_all_origins(path: Path) -> None:
+    """And the host's pace, if its wait is over. Whoever forgets is told what a running crawler does."""
     keep(
         path,
         [record("https://a.example"), record("http://a.example:8080"), record("https://b.example")],
         a_example=HostState(last_visit_at=1.0, next_allowed_at=2.0, visits=1),
     )
 
-    status, out = run(path, "forget", "a.example")
+    ended = run("cache", "forget", "a.example", "--store", str(path))
 
-    assert status == 0
-    assert out.splitlines() == [
-        "forgot the robots.txt of https://a.example",
-        "forgot the robots.txt of http://a.example:8080",
-        "forgot the pace of a.example",
+    assert ended.status == 0
+    assert ended.out.splitlines() == [
+        "removed the robots.txt of https://a.example",
+        "removed the robots.txt of http://a.example:8080",
+        "removed the pace of a.example",
     ]
-    assert run(path, "show", "a.example")[0] == 1
-    assert run(path, "show", "b.example")[0] == 0
-
-
-async def test_forgetting_beside_a_crawler_tells_of_it(program: Program, path: Path) -> None:
-    """It goes by what it has in memory; who is alone is told nothing."""
-    await asyncio.to_thread(keep, path, [record("https://a.example"), record("https://b.example")])
-    crawler = SQLiteStore(path)
-    await crawler.open()
-
-    beside = await program("cache", "forget", "a.example", "--store", str(path))
-    await crawler.aclose()
-    alone = await program("cache", "forget", "b.example", "--store", str(path))
-
-    assert (beside.status, beside.out) == (0, "forgot the robots.txt of https://a.example\n")
-    assert beside.err == (
-        "another process uses this store: what it has in memory it goes by, and may write again\n"
-    )
-    assert (alone.status, alone.out, alone.err) == (0, "forgot the robots.txt of https://b.example\n", "")
+    assert "a crawler that uses this store" in ended.err
+    assert cache(path, "show", "a.example")[0] == 1
+    assert cache(path, "show", "b.example")[0] == 0
 
 
 def test_the_age_that_prunes_is_told_in_days() -> None:
     """Nobody reads millions of seconds."""
-    ended = CliRunner().invoke(robotgate, ["cache", "prune", "--help"])
-
-    assert "(90 days)" in " ".join(ended.output.split())
+    assert "(90 days)" in " ".join(run("cache", "prune", "--help").out.split())
 
 
 @pytest.mark.parametrize("wait", ["next_allowed_at", "blocked_until_at"])
 def test_forgetting_keeps_an_unserved_wait(path: Path, wait: str) -> None:
-    """Forgetting a host must not let it be visited sooner; unless that is what is asked for."""
+    """Forgetting a host must not let it be visited earlier, unless that is asked for."""
     later = time.time() + 1000
     state = HostState(
         last_visit_at=1.0,
@@ -380,16 +354,16 @@ def test_forgetting_keeps_an_unserved_wait(path: Path, wait: str) -> None:
     )
     keep(path, [record("https://a.example")], a_example=state)
 
-    status, out = run(path, "forget", "a.example")
+    status, out = cache(path, "forget", "a.example")
 
     assert status == 0
-    assert "forgot the robots.txt of https://a.example" in out
+    assert "removed the robots.txt of https://a.example" in out
     assert "kept the pace of a.example: it may not be visited before" in out
     assert "--pace" in out
-    assert "pace of a.example" in run(path, "show", "a.example")[1]
+    assert "pace of a.example" in cache(path, "show", "a.example")[1]
 
-    assert run(path, "forget", "a.example", "--pace") == (0, "forgot the pace of a.example\n")
-    assert run(path, "show", "a.example")[0] == 1
+    assert "removed the pace of a.example" in cache(path, "forget", "a.example", "--pace")[1]
+    assert cache(path, "show", "a.example")[0] == 1
 
 
 def test_forgetting_one_origin_leaves_the_others(path: Path) -> None:
@@ -400,15 +374,18 @@ def test_forgetting_one_origin_leaves_the_others(path: Path) -> None:
         a_example=HostState(last_visit_at=1.0, visits=1),
     )
 
-    assert run(path, "forget", "https://a.example") == (0, "forgot the robots.txt of https://a.example\n")
-    out = run(path, "show", "a.example")[1]
+    status, out = cache(path, "forget", "https://a.example")
+    assert status == 0
+    assert "removed the robots.txt of https://a.example" in out
+    assert "pace of" not in out
+    out = cache(path, "show", "a.example")[1]
     assert "http://a.example  controlled" in out
     assert "https://a.example  controlled" not in out
     assert "pace of a.example" in out
 
 
 def test_pruning_says_what_went(path: Path) -> None:
-    """What is older than the bound; no host whose wait is unserved."""
+    """What is older than the bound; no host whose wait is not over."""
     keep(
         path,
         [record("https://a.example")],
@@ -416,91 +393,136 @@ def test_pruning_says_what_went(path: Path) -> None:
         b_example=HostState(next_allowed_at=time.time() + 1000),
     )
 
-    assert run(path, "prune") == (0, "let go of 0 robots.txt and the pace of 0 hosts\n")
-    assert run(path, "prune", "--max-age", "0") == (0, "let go of 1 robots.txt and the pace of 1 host\n")
-    assert "b.example" in run(path, "ls")[1]
-    status, out = run(path, "prune", "--max-age", "-1")
+    assert cache(path, "prune") == (0, "removed 0 robots.txt and the pace of 0 hosts\n")
+    assert cache(path, "prune", "--max-age", "0") == (0, "removed 1 robots.txt and the pace of 1 host\n")
+    assert "b.example" in cache(path, "ls")[1]
+    status, out = cache(path, "prune", "--max-age", "-1")
     assert status == 2
     assert "max_age" in out
 
 
-REFRESH: Final = ("cache", "refresh", "--contact", CONTACT, "--allow-private-addresses")
+REFRESH: Final = ("--contact", CONTACT, "--allow-private-addresses")
 
 
-async def test_refreshing_asks_now(program: Program, site: LocalSite, path: Path) -> None:
-    """Though the copy is fresh; and says whether it is another one."""
-    store = ("--store", str(path))
-    check = ("check", "--contact", CONTACT, "--allow-private-addresses", *store, f"{site.base}/private/1")
-    assert (await program(*check)).status == 1
+def test_refreshing_fetches_now_and_keeps_the_pace(site: LocalSite, path: Path) -> None:
+    """Though the copy is fresh, but in the host's turn; and it says whether the file has changed."""
     host = site.base.removeprefix("http://")
-
-    again = await program(*REFRESH, *store, "127.0.0.1")
+    first = cache(path, "refresh", site.base, *REFRESH)
+    again = cache(path, "refresh", "127.0.0.1", *REFRESH)
     site.robots = "User-agent: *\nAllow: /\n"
-    changed = await program(*REFRESH, *store, host)
-    checked = await program(*check)
+    changed = cache(path, "refresh", host, *REFRESH)
 
-    assert (again.status, again.out) == (0, f"{site.base}  unchanged, status 200\n")
-    assert (changed.status, changed.out) == (0, f"{site.base}  changed, status 200\n")
-    assert checked.status == 0
+    assert first == (0, f"{site.base}  read, status 200\n")
+    assert again == (0, f"{site.base}  unchanged, status 200\n")
+    assert changed == (0, f"{site.base}  changed, status 200\n")
+    assert run("check", *REFRESH, "--store", str(path), f"{site.base}/private/1").status == 0
     assert site.asked == {"/robots.txt": 3}
+    one, two, three = site.asked_at
+    assert min(two - one, three - two) >= 1.0
 
 
-async def test_refreshing_keeps_the_pace(program: Program, site: LocalSite, path: Path) -> None:
-    """A refresh waits the host's turn, as every request does."""
-    store = ("--store", str(path))
-    for _ in range(3):
-        assert (await program(*REFRESH, *store, site.base)).status == 0
+def test_refreshing_what_fails_says_so(path: Path) -> None:
+    """Nothing listens at port 1: status 1, and why; what is stored is that it failed."""
+    status, out = cache(path, "refresh", "http://127.0.0.1:1", *REFRESH)
 
-    assert [
-        later - earlier >= 1.0 for earlier, later in zip(site.asked_at, site.asked_at[1:], strict=False)
-    ] == [
-        True,
-        True,
-    ]
+    assert status == 1
+    assert out.startswith("http://127.0.0.1:1  failed: ")
+    assert "http://127.0.0.1:1  excluded" in cache(path, "show", "127.0.0.1")[1]
 
 
-async def test_refreshing_what_fails_says_so(program: Program, path: Path) -> None:
-    """Nobody listens at port 1: status 1, and why; what is known is that it failed."""
-    store = ("--store", str(path))
-
-    ended = await program(*REFRESH, *store, "http://127.0.0.1:1")
-
-    assert ended.status == 1
-    assert ended.out.startswith("http://127.0.0.1:1  failed: ")
-    shown = await program("cache", "show", *store, "127.0.0.1")
-    assert "http://127.0.0.1:1  excluded" in shown.out
-
-
-async def test_refreshing_makes_a_good_copy_no_worse(program: Program, site: LocalSite, path: Path) -> None:
-    """A server that fails just then is told of; the copy is as fresh as it was, and still the rules."""
-    store = ("--store", str(path))
-    assert (await program(*REFRESH, *store, site.base)).status == 0
-    (before,) = (await program("cache", "ls", "--json", *store)).rows
+def test_refreshing_makes_a_good_copy_no_worse(site: LocalSite, path: Path) -> None:
+    """If the server fails just then, that is told; the copy is as fresh as it was, and its rules still hold."""
+    kept = record(site.base)
+    keep(path, [kept])
     site.robots_status = 500
 
-    ended = await program(*REFRESH, *store, site.base)
+    assert cache(path, "refresh", site.base, *REFRESH) == (
+        1,
+        f"{site.base}  failed: HTTP status 500; the stored copy stays valid\n",
+    )
 
-    assert ended.status == 1
-    assert ended.out == f"{site.base}  failed: HTTP status 500; what was known still holds\n"
-    (after,) = (await program("cache", "ls", "--json", *store)).rows
-    assert (after["outcome"], after["fresh_until_at"]) == ("success", before["fresh_until_at"])
-    checked = await program("check", *REFRESH[2:], *store, f"{site.base}/private/1")
+    row = json.loads(cache(path, "ls", "--json")[1])
+    assert (row["outcome"], row["fresh_until_at"]) == ("success", kept.fresh_until_at)
+    checked = run("check", *REFRESH, "--store", str(path), f"{site.base}/private/1")
     assert (checked.status, "stale" in checked.out) == (1, False)
-    assert site.asked == {"/robots.txt": 2}
+    assert site.asked == {"/robots.txt": 1}
 
 
-async def test_a_refresh_that_may_not_be_leaves_all_as_it_was(program: Program, path: Path) -> None:
+def test_a_refresh_that_is_not_permitted_changes_nothing(path: Path) -> None:
     """Here, because the address is private: the copy is as fresh as before."""
     kept = record("http://127.0.0.1:1")
-    await asyncio.to_thread(keep, path, [kept])
-    store = ("--store", str(path))
+    keep(path, [kept])
 
-    ended = await program("cache", "refresh", "--contact", CONTACT, *store, "127.0.0.1:1")
+    status, out = cache(path, "refresh", "127.0.0.1:1", "--contact", CONTACT)
 
-    assert ended.status == 1
-    assert "--allow-private-addresses permits it" in ended.out
-    listed = await program("cache", "ls", "--json", *store)
-    assert listed.rows[0]["fresh_until_at"] == kept.fresh_until_at
+    assert status == 1
+    assert "--allow-private-addresses permits it" in out
+    assert json.loads(cache(path, "ls", "--json")[1])["fresh_until_at"] == kept.fresh_until_at
+
+
+HTTP: Final = Origin("http", "a.example", 80)
+HTTPS: Final = Origin("https", "a.example", 443)
+OTHER: Final = Origin("http", "a.example", 8080)
+
+
+@pytest.mark.parametrize(
+    ("text", "selection"),
+    [
+        ("a.example", Selection("a.example")),
+        ("A.Example.", Selection("a.example")),
+        ("a.example:8080", Selection("a.example", 8080)),
+        ("https://a.example", Selection("a.example", 443, "https")),
+        ("http://a.example:8080/page?q", Selection("a.example", 8080, "http")),
+        ("bücher.example", Selection("xn--bcher-kva.example")),
+        ("https://bücher.example", Selection("xn--bcher-kva.example", 443, "https")),
+        ("192.0.2.1:8080", Selection("192.0.2.1", 8080)),
+        ("::1", Selection("::1")),
+        ("2001:DB8:0::1", Selection("2001:db8::1")),
+        ("[2001:db8::1]:8080", Selection("2001:db8::1", 8080)),
+        ("http://[2001:db8::1]", Selection("2001:db8::1", 80, "http")),
+    ],
+)
+def test_a_host_is_written_in_many_ways(text: str, selection: Selection) -> None:
+    """As in a URL, or as people write it."""
+    assert Selection.parse(text) == selection
+
+
+def test_what_is_no_host_is_refused() -> None:
+    """With the error for URLs."""
+    for text in (
+        "",
+        " ",
+        "ftp://a.example",
+        "a b",
+        "a.example:0",
+        "a.example:x",
+        "[::1",
+        "a\x1b.example",
+        "://",
+        "1.2.3",
+    ):
+        with pytest.raises(InvalidURLError):
+            Selection.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "selected", "first"),
+    [
+        ("a.example", [HTTP, HTTPS, OTHER], HTTPS),
+        ("a.example:8080", [OTHER], Origin("https", "a.example", 8080)),
+        ("a.example:80", [HTTP], HTTP),
+        ("https://a.example", [HTTPS], HTTPS),
+        ("http://a.example:8080", [OTHER], OTHER),
+        ("https://a.example:8080", [], Origin("https", "a.example", 8080)),
+        ("b.example", [], Origin("https", "b.example", 443)),
+    ],
+)
+def test_a_host_is_all_its_origins(text: str, selected: list[Origin], first: Origin) -> None:
+    """Unless a port or a scheme selects some. If none is known, HTTPS is visited unless something says otherwise."""
+    selection = Selection.parse(text)
+
+    assert [origin for origin in (HTTP, HTTPS, OTHER) if selection.matches(origin)] == selected
+    assert selection.first_origin == first
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
@@ -513,7 +535,7 @@ def test_the_list_fits_its_terminal(path: Path, columns: int, monkeypatch: pytes
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
 
-    lines = COLOURS.sub("", run(path, "ls")[1]).splitlines()
+    lines = COLOURS.sub("", cache(path, "ls")[1]).splitlines()
 
     assert len(lines) == 3
     assert all(len(line) <= columns for line in lines)

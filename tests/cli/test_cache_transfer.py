@@ -1,4 +1,4 @@
-"""``robotgate cache export`` and ``import``: all that is known, from one store to another, and no line on trust."""
+"""``robotgate cache export`` and ``import``: everything goes from one store to another, and no line is trusted."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.cli.test_cache import crash, keep, record, run
+from tests.cli.conftest import run
+from tests.cli.test_cache import cache, crash, keep, record
 
 from robotgate import HostState, Origin, Outcome, RobotsRecord, SQLiteStore
-from robotgate._jsonl import HostEntry, host_line, record_line
-from robotgate._jsonl_fields import MAX_LINE_BYTES
-from robotgate._status import MAX_SKEW
-from robotgate.cli._cache_transfer import BATCH
+from robotgate.sites.status import MAX_SKEW
+from robotgate.stores.codec import MAX_LINE_BYTES, HostEntry, host_line, record_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,10 +32,8 @@ def load(path: Path) -> tuple[RobotsRecord | None, HostState | None]:
     """What a store knows of the one origin and its host."""
 
     async def ask() -> tuple[RobotsRecord | None, HostState | None]:
-        store = SQLiteStore(path)
-        known = await store.load_record(ORIGIN), await store.load_host(HOST)
-        await store.aclose()
-        return known
+        async with SQLiteStore(path) as store:
+            return await store.load_record(ORIGIN), await store.load_host(HOST)
 
     return asyncio.run(ask())
 
@@ -50,12 +47,12 @@ def write(tmp_path: Path, *lines: bytes | str) -> str:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where there is no store yet."""
+    """The path of a store that does not exist yet."""
     return tmp_path / "cache.db"
 
 
-async def test_a_line_that_is_refused_changes_nothing(program: Program, path: Path, tmp_path: Path) -> None:
-    """Each is told of by its number and its reason, without its controls; the others are taken in; status 1."""
+def test_a_line_that_is_refused_changes_nothing(path: Path, tmp_path: Path) -> None:
+    """Its number and the reason are told, safe for a terminal; the other lines are imported; status 1."""
     good, host = record_line(record(f"https://{HOST}")), host_line(HostEntry(HOST, HostState(visits=3)))
     # A gate believes no record that is dated further ahead.
     future = time.time() + MAX_SKEW + 60
@@ -75,7 +72,7 @@ async def test_a_line_that_is_refused_changes_nothing(program: Program, path: Pa
         "{",
     )
 
-    ended = await program("cache", "import", source, "--store", str(path))
+    ended = run("cache", "import", source, "--store", str(path))
 
     assert ended.status == 1
     assert ended.out == ""
@@ -83,29 +80,29 @@ async def test_a_line_that_is_refused_changes_nothing(program: Program, path: Pa
         "line 1: not JSON (Expecting value, column 1)",
         "line 2, 'status': '\\x1b[2J' is no whole number from 0 to 999",
         "line 3: not UTF-8",
-        f"line 5: longer than {MAX_LINE_BYTES} octets",
+        f"line 5: longer than {MAX_LINE_BYTES} bytes",
         "line 6, 'visits': nan is no whole number from 0 to 9223372036854775807",
         "line 7, 'version': not 1, the only one known here",
         "line 8, 'checked_at': in the future: one of two clocks is wrong",
         "line 9, 'last_visit_at': in the future: one of two clocks is wrong",
         "line 12: not JSON (Expecting property name enclosed in double quotes, column 2)",
-        "took in 1 robots.txt and the pace of 1 host; 0 known as new or newer, 9 lines refused",
+        "imported 1 robots.txt and the pace of 1 host; 0 known as new or newer, 9 lines refused",
     ]
-    listed = await program("cache", "ls", "--json", "--store", str(path))
-    assert [(row["name"], row["visits"]) for row in listed.rows] == [(f"https://{HOST}", 3)]
+    row = json.loads(cache(path, "ls", "--json")[1])
+    assert (row["name"], row["visits"]) == (f"https://{HOST}", 3)
 
 
 def test_many_refused_lines_are_counted(path: Path, tmp_path: Path) -> None:
-    """A file of anything else does not flood the screen."""
-    status, out = run(path, "import", write(tmp_path, *["nonsense"] * 5000))
+    """The wrong kind of file does not flood the screen."""
+    status, out = cache(path, "import", write(tmp_path, *["nonsense"] * 5000))
 
     assert status == 1
     assert len(out.splitlines()) == 101
     assert out.endswith("5,000 lines refused\n")
 
 
-def test_all_that_is_known_comes_back(path: Path, tmp_path: Path) -> None:
-    """Whatever the record or the state: exported, imported into another store, exported again, it is the same."""
+def test_everything_comes_back(path: Path, tmp_path: Path) -> None:
+    """Any record and any state: exported, imported into another store and exported again, it is the same."""
     keep(
         path,
         [
@@ -135,20 +132,20 @@ def test_all_that_is_known_comes_back(path: Path, tmp_path: Path) -> None:
     )
     one, other = tmp_path / "one.jsonl", tmp_path / "other.jsonl"
 
-    assert run(path, "export", str(one)) == (0, "")
-    status, out = run(tmp_path / "second.db", "import", str(one))
-    assert run(tmp_path / "second.db", "export", str(other)) == (0, "")
+    assert cache(path, "export", str(one)) == (0, "")
+    status, out = cache(tmp_path / "second.db", "import", str(one))
+    assert cache(tmp_path / "second.db", "export", str(other)) == (0, "")
 
     assert (status, out) == (
         0,
-        "took in 3 robots.txt and the pace of 3 hosts; 0 known as new or newer, 0 lines refused\n",
+        "imported 3 robots.txt and the pace of 3 hosts; 0 known as new or newer, 0 lines refused\n",
     )
     assert one.read_bytes() == other.read_bytes()
     assert len(one.read_bytes().splitlines()) == 6
 
 
 async def test_from_one_program_to_another(program: Program, path: Path, tmp_path: Path) -> None:
-    """Through a pipe, without a file in between."""
+    """Through a pipe, without a file."""
     await asyncio.to_thread(keep, path, [record(f"https://{HOST}")])
 
     exported = await program("cache", "export", "--store", str(path))
@@ -164,12 +161,12 @@ async def test_from_one_program_to_another(program: Program, path: Path, tmp_pat
 
 @pytest.mark.parametrize("is_newer", [True, False])
 def test_the_newer_record_counts(path: Path, tmp_path: Path, is_newer: bool) -> None:  # noqa: FBT001
-    """Whichever side it is on."""
+    """Whether it is stored or imported."""
     ours, theirs = record(f"https://{HOST}"), record(f"https://{HOST}", body=b"")
     theirs = replace(theirs, checked_at=ours.checked_at + (10 if is_newer else -10))
     keep(path, [ours])
 
-    status, out = run(path, "import", write(tmp_path, record_line(theirs)))
+    status, out = cache(path, "import", write(tmp_path, record_line(theirs)))
 
     assert status == 0
     assert ("1 known as new or newer" in out) == (not is_newer)
@@ -185,7 +182,7 @@ def test_no_wait_gets_shorter(path: Path, tmp_path: Path, is_first: bool) -> Non
     ours, theirs = (one, other) if is_first else (other, one)
     keep(path, a_example=ours)
 
-    assert run(path, "import", write(tmp_path, host_line(HostEntry(HOST, theirs))))[0] == 0
+    assert cache(path, "import", write(tmp_path, host_line(HostEntry(HOST, theirs))))[0] == 0
 
     state = load(path)[1]
     assert state is not None
@@ -194,22 +191,24 @@ def test_no_wait_gets_shorter(path: Path, tmp_path: Path, is_first: bool) -> Non
     assert (state.last_visit_at, state.visits) == (now - 1, 8)
 
 
-def test_an_import_writes_no_crash_of_ours_down(path: Path, tmp_path: Path) -> None:
-    """What comes in is kept as it came; that a crash here may have lost a visit is another thing."""
-    crash(path)
-
-    line = host_line(HostEntry("b.example", HostState(last_visit_at=5.0, visits=2)))
-    assert run(path, "import", write(tmp_path, line))[0] == 0
-
-    rows = [json.loads(row) for row in run(path, "ls", "--json")[1].splitlines()]
-    assert [(row["name"], row["last_visit_at"]) for row in rows] == [("a.example", 1.0), ("b.example", 5.0)]
-
-
-def test_an_export_tells_of_a_crash(path: Path, tmp_path: Path) -> None:
-    """Of every host in it: elsewhere it is due no sooner than here."""
+def test_an_import_saves_no_assumed_visit(path: Path, tmp_path: Path) -> None:
+    """States are saved as they are imported; only hosts of the process that crashed count as visited then."""
     crashed_at = crash(path)
 
-    run(path, "export", str(tmp_path / "lines.jsonl"))
+    line = host_line(HostEntry("b.example", HostState(last_visit_at=5.0, visits=2)))
+    assert cache(path, "import", write(tmp_path, line))[0] == 0
+
+    rows = [json.loads(row) for row in cache(path, "ls", "--json")[1].splitlines()]
+    assert [row["name"] for row in rows] == ["a.example", "b.example"]
+    assert rows[0]["last_visit_at"] >= crashed_at
+    assert rows[1]["last_visit_at"] == 5.0
+
+
+def test_an_export_has_the_assumed_visit(path: Path, tmp_path: Path) -> None:
+    """After a crash here, a host may be visited no earlier elsewhere than here."""
+    crashed_at = crash(path)
+
+    cache(path, "export", str(tmp_path / "lines.jsonl"))
 
     told = json.loads((tmp_path / "lines.jsonl").read_text(encoding="ascii"))
     assert (told["pace_key"], told["visits"]) == ("a.example", 7)
@@ -217,55 +216,55 @@ def test_an_export_tells_of_a_crash(path: Path, tmp_path: Path) -> None:
 
 
 def test_a_file_may_tell_of_one_thing_twice(path: Path, tmp_path: Path) -> None:
-    """The newest record and the longest wait count, in whatever order they come."""
+    """The newest record and the longest wait count, in any order."""
     old, new = record(f"https://{HOST}", checked_at=5.0), record(f"https://{HOST}", checked_at=9.0, body=b"")
     short, long = (HostEntry(HOST, HostState(next_allowed_at=at, visits=1)) for at in (50.0, 90.0))
     lines = [record_line(one) for one in (old, new, old)] + [host_line(one) for one in (short, long, short)]
 
-    status, out = run(path, "import", write(tmp_path, *lines))
+    status, out = cache(path, "import", write(tmp_path, *lines))
 
     assert (status, out) == (
         0,
-        "took in 1 robots.txt and the pace of 1 host; 2 known as new or newer, 0 lines refused\n",
+        "imported 1 robots.txt and the pace of 1 host; 2 known as new or newer, 0 lines refused\n",
     )
     assert load(path) == (new, long.state)
 
 
-def test_an_import_into_nothing_makes_a_store(path: Path, tmp_path: Path) -> None:
-    """An empty file does, too."""
-    assert run(path, "import", write(tmp_path))[0] == 0
-    assert run(path, "ls")[0] == 0
+def test_an_import_creates_a_store(path: Path, tmp_path: Path) -> None:
+    """Also if the file is empty."""
+    assert cache(path, "import", write(tmp_path))[0] == 0
+    assert cache(path, "ls")[0] == 0
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX's")
 def test_an_export_is_for_its_owner_alone(path: Path, tmp_path: Path) -> None:
-    """Where one has been is nobody else's business."""
+    """It tells which sites were visited."""
     keep(path, [record(f"https://{HOST}")])
     target = tmp_path / "lines.jsonl"
 
-    run(path, "export", str(target))
+    cache(path, "export", str(target))
 
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
     assert json.loads(target.read_text(encoding="ascii"))["origin"] == f"https://{HOST}"
 
 
 def test_an_export_that_fails_leaves_the_last_one(path: Path, tmp_path: Path) -> None:
-    """A file takes its name when it is complete."""
+    """A file takes its name when it is complete, and an incomplete one is removed."""
     target = tmp_path / "lines.jsonl"
     target.write_text("the last one", encoding="ascii")
     path.write_bytes(b"no store" * 1000)
 
-    assert run(path, "export", str(target))[0] == 2
+    assert cache(path, "export", str(target))[0] == 2
 
     assert target.read_text(encoding="ascii") == "the last one"
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["cache.db", "lines.jsonl"]
 
 
 def test_an_export_to_nowhere_is_an_error(path: Path, tmp_path: Path) -> None:
-    """Naming the file."""
+    """It names the file."""
     keep(path, [record(f"https://{HOST}")])
 
-    status, out = run(path, "export", str(tmp_path / "no" / "lines.jsonl"))
+    status, out = cache(path, "export", str(tmp_path / "no" / "lines.jsonl"))
 
     assert status == 2
     assert "lines.jsonl: No such file or directory" in out
@@ -273,13 +272,12 @@ def test_an_export_to_nowhere_is_an_error(path: Path, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGINT cannot be sent to another process there")
 async def test_ctrl_c_while_waiting_for_lines(program: Program, path: Path) -> None:
-    """What was taken in stays; the status is a shell's 130, and there is no traceback."""
+    """What was imported stays; the status is a shell's 130, and there is no traceback."""
     process = await program.start("cache", "import", "--store", str(path))
     assert process.stdin is not None
     assert process.stderr is not None
-    lines = "nonsense\n" + f"{record_line(record(f'https://{HOST}'))}\n" * BATCH
-    process.stdin.write(lines.encode())
-    # What is wrong with a batch is told when it has been taken in.
+    process.stdin.write(f"nonsense\n{record_line(record(f'https://{HOST}'))}\n".encode())
+    # A wrong line is reported when the lines that came with it have been imported.
     assert (await process.stderr.readline()).startswith(b"line 1: ")
 
     process.send_signal(signal.SIGINT)

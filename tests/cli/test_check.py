@@ -6,13 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from click.testing import CliRunner
-from tests.cli.conftest import CONTACT
-
-from robotgate.cli._check_command import check
+from tests.cli.conftest import CONTACT, run
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import LocalSite, Program
+    from tests.cli.conftest import LocalSite
 
 ROBOTS: Final = b"""\
 # rules of a.example
@@ -38,8 +35,8 @@ def robots(tmp_path: Path) -> Path:
 
 
 def _check(robots: Path, *arguments: str) -> tuple[int, list[str]]:
-    ended = CliRunner().invoke(check, ["--robots", str(robots), *arguments])
-    return ended.exit_code, ended.output.splitlines()
+    ended = run("check", "--robots", str(robots), *arguments)
+    return ended.status, ended.out.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -89,39 +86,44 @@ def test_an_endless_file_is_not_read_to_its_end() -> None:
     assert _check(Path("/dev/zero"), "/")[0] == 0
 
 
-def test_a_file_cannot_steer_the_terminal(tmp_path: Path) -> None:
-    """Escape sequences in a robots.txt are spelt out."""
+def test_a_file_cannot_control_the_terminal(tmp_path: Path) -> None:
+    """Escape sequences in a robots.txt are shown as text: in a rule, and in the name of a group."""
     path = tmp_path / "robots.txt"
-    path.write_bytes(b"User-agent: *\nDisallow: /x # \x1b[2J\x9b31m \xe2\x80\xae\n")
+    path.write_bytes(b"User-agent: ExampleBot\x1b[2J\nDisallow: /x # \x1b[2J\x9b31m \xe2\x80\xae\n")
 
-    _, lines = _check(path, "/x")
+    _, lines = _check(path, "--agent", "ExampleBot/1.0", "/x")
 
+    assert lines[1].endswith("in the group of ExampleBot\\u001b[2J")
     assert lines[-1].endswith("Disallow: /x # \\u001b[2J\\x9b31m \\u202e")
 
 
-async def test_a_site_is_asked_for_its_rules(program: Program, site: LocalSite) -> None:
-    """Online, the rules come from the site, once, and the file is shown all the same."""
-    ended = await program(
-        *("check", "--contact", CONTACT, "--allow-private-addresses"),
-        *(f"{site.base}/private/1", f"{site.base}/open"),
-    )
+ONLINE: Final = ("check", "--contact", CONTACT, "--allow-private-addresses")
+
+
+def test_a_site_is_asked_for_its_rules(site: LocalSite) -> None:
+    """Online, the rules come from the site, once, and the file is shown as well."""
+    ended = run(*ONLINE, f"{site.base}/private/1", f"{site.base}/open")
 
     assert ended.status == 1
     assert "  >     2  Disallow: /private/" in ended.out.splitlines()
     assert site.asked == {"/robots.txt": 1}
 
 
-async def test_an_unreachable_robots_txt_is_no_answer(program: Program) -> None:
-    """Nobody listens at port 1: status 2, and why."""
-    ended = await program("check", "--contact", CONTACT, "--allow-private-addresses", "http://127.0.0.1:1/")
+def test_an_unreachable_robots_txt_is_no_answer() -> None:
+    """Nothing listens at port 1: status 2, the cause, and when it is tried again."""
+    ended = run(*ONLINE, "http://127.0.0.1:1/")
 
     assert ended.status == 2
-    assert "robots.txt could not be read" in ended.out
+    assert ended.out.startswith("no answer  http://127.0.0.1:1/\n  robots.txt could not be read: ")
+    assert "  next attempt in " in ended.out
 
 
-async def test_a_private_address_is_named_as_such(program: Program) -> None:
-    """The option that would permit it is the command line's, not the library's."""
-    ended = await program("check", "--contact", CONTACT, "http://127.0.0.1/")
+def test_a_delay_and_a_warning_are_told(site: LocalSite) -> None:
+    """A rule can be obeyed only by a crawler that knows what else the file asks."""
+    site.robots = "User-agent: *\nCrawl-delay: 5\nDisallow: /private/\nAllow: /private/open\n"
 
-    assert ended.status == 2
-    assert "--allow-private-addresses" in ended.out
+    ended = run(*ONLINE, f"{site.base}/private/open")
+
+    assert ended.status == 0
+    assert "  Crawl-delay: 5 s" in ended.out.splitlines()
+    assert "  against line 3: Disallow: /private/" in ended.out.splitlines()

@@ -1,4 +1,4 @@
-"""``robotgate fetch``, against a site of its own."""
+"""``robotgate fetch``."""
 
 from __future__ import annotations
 
@@ -7,24 +7,26 @@ import json
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from tests.cli.conftest import CONTACT
+from tests.cli.conftest import CONTACT, run
+
+from robotgate import HostUnavailableError
+from robotgate.cli.fetch import HostQueues, refused
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.cli.conftest import LocalSite, Program
 
-POLITE: Final = ("fetch", "--contact", CONTACT, "--allow-private-addresses", "--delay", "0")
+POLITE: Final = ("fetch", "--contact", CONTACT, "--allow-private-addresses", "--no-store", "--delay", "0")
 COLUMNS: Final = ("url", "outcome", "status", "final_url", "bytes", "waited", "elapsed")
 
 
-async def test_each_url_gets_one_row(program: Program, site: LocalSite) -> None:
+def test_each_url_gets_one_row(site: LocalSite) -> None:
     """Fetched with a status, blocked with the line that says so, and what cannot be fetched with a reason."""
     paths = ("/a", "/gone", "/private/b", "/trap")
-    ended = await program(*POLITE, *(site.base + path for path in paths), "nonsense", "http://127.0.0.1:1/")
+    ended = run(*POLITE, *(site.base + path for path in paths), "nonsense", "http://127.0.0.1:1/")
 
     rows = {str(row["url"]).removeprefix(site.base): row for row in ended.rows}
     assert {url: row["outcome"] for url, row in rows.items()} == {
@@ -40,16 +42,29 @@ async def test_each_url_gets_one_row(program: Program, site: LocalSite) -> None:
     assert rows["/trap"]["final_url"] == f"{site.base}/private/trap"
     assert (rows["/private/b"]["rule"], rows["/private/b"]["line"]) == ("Disallow: /private/", 2)
     assert rows["/private/b"]["robots_url"] == f"{site.base}/robots.txt"
+    assert (rows["nonsense"]["error"], rows["nonsense"]["message"] != "") == ("InvalidURLError", True)
+    unavailable = rows["http://127.0.0.1:1/"]
+    assert unavailable["reason"] == "robots.txt could not be read"
+    assert isinstance(unavailable["retry_after"], float)
     assert ended.status == 1
     assert site.asked == {"/robots.txt": 1, "/a": 1, "/gone": 1, "/trap": 1}
 
 
-async def test_a_list_comes_from_a_file(program: Program, site: LocalSite, tmp_path: Path) -> None:
-    """Blank lines and comments are passed over; rows go to a file; blocked pages are no failure."""
+def test_a_request_that_takes_too_long_is_a_row(site: LocalSite) -> None:
+    """Status 1: the URL was not fetched."""
+    ended = run(*POLITE, "-q", "--timeout", "0.2", f"{site.base}/hang")
+
+    (row,) = ended.rows
+    assert (row["outcome"], row["error"]) == ("failed", "TimeoutError")
+    assert ended.status == 1
+
+
+def test_a_list_comes_from_a_file(site: LocalSite, tmp_path: Path) -> None:
+    """Blank lines and comments are skipped; rows go to a file; blocked pages do not fail the run."""
     urls, rows = tmp_path / "urls.txt", tmp_path / "rows.jsonl"
     urls.write_text(f"# pages\n\n{site.base}/1\r\n  {site.base}/2\n{site.base}/private/3", encoding="utf-8")
 
-    ended = await program(*POLITE, "-i", str(urls), "-o", str(rows))
+    ended = run(*POLITE, "-i", str(urls), "-o", str(rows))
 
     done = [json.loads(line) for line in rows.read_text(encoding="utf-8").splitlines()]
     assert sorted(row["url"] for row in done) == [
@@ -71,7 +86,7 @@ async def test_a_list_comes_from_standard_input(program: Program, site: LocalSit
 
 
 async def test_urls_are_fetched_while_standard_input_is_open(program: Program, site: LocalSite) -> None:
-    """A row comes as soon as its page is there, not when the list ends."""
+    """A row comes as soon as its page is done, not when the list ends."""
     process = await program.start(*POLITE, "-i", "-")
     assert process.stdin is not None
     assert process.stdout is not None
@@ -86,14 +101,17 @@ async def test_urls_are_fetched_while_standard_input_is_open(program: Program, s
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGINT cannot be sent to another process there")
-async def test_ctrl_c_ends_it_cleanly(program: Program, site: LocalSite, tmp_path: Path) -> None:
+@pytest.mark.parametrize("source", ["file", "pipe"])
+async def test_ctrl_c_ends_it_cleanly(program: Program, site: LocalSite, tmp_path: Path, source: str) -> None:
     """What is done is written, what is not is counted, and the exit status is a shell's 130."""
     urls = tmp_path / "urls.txt"
-    urls.write_text(
-        "\n".join(f"{site.base}{path}" for path in ("/1", "/2", "/hang", "/4", "/5")), encoding="utf-8"
-    )
-    process = await program.start(*POLITE, "-i", str(urls))
+    lines = "".join(f"{site.base}{path}\n" for path in ("/1", "/2", "/hang", "/4", "/5"))
+    urls.write_text(lines, encoding="utf-8")
+    process = await program.start(*POLITE, "-i", str(urls) if source == "file" else "-")
+    assert process.stdin is not None
     assert process.stdout is not None
+    if source == "pipe":
+        process.stdin.write(lines.encode())
     rows = [await process.stdout.readline() for _ in range(2)]
 
     process.send_signal(signal.SIGINT)
@@ -103,7 +121,8 @@ async def test_ctrl_c_ends_it_cleanly(program: Program, site: LocalSite, tmp_pat
     assert [json.loads(row)["outcome"] for row in rows] == ["fetched", "fetched"]
     assert out == b""
     assert err.decode().startswith("interrupted: 2 fetched, 0 blocked, 0 failed in ")
-    assert err.decode().endswith("; 3 URLs not done\n")
+    rest = " and what was left to read" if source == "pipe" else ""
+    assert err.decode().endswith(f"; 3 URLs{rest} not done\n")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a closed pipe is another error there")
@@ -122,33 +141,81 @@ async def test_a_closed_pipe_ends_it_quietly(program: Program, site: LocalSite) 
     assert (process.returncode, err) == (141, b"")
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")  # noqa: PTH110
-async def test_the_list_of_urls_is_not_overwritten(program: Program, tmp_path: Path) -> None:
-    """Rows over the URLs they are about would lose them."""
+def test_the_list_of_urls_is_not_overwritten(tmp_path: Path) -> None:
+    """Rows in place of the URLs they are about would lose these."""
     urls = tmp_path / "urls.txt"
     urls.write_text("https://a.example/\n")
 
-    ended = await program(*POLITE, "-i", str(urls), "-o", str(urls))
+    ended = run(*POLITE, "-i", str(urls), "-o", str(urls))
 
     assert ended.status == 2
     assert "overwrite" in ended.err
     assert urls.read_text() == "https://a.example/\n"
 
 
-async def test_a_full_disk_is_told_in_words(program: Program, site: LocalSite) -> None:
-    """A row that cannot be written ends the run."""
-    ended = await program(*POLITE, "-o", "/dev/full", f"{site.base}/")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_full_disk_is_one_line(site: LocalSite) -> None:
+    """A row that cannot be written ends the run with status 1."""
+    ended = run(*POLITE, "-q", "-o", "/dev/full", f"{site.base}/")
 
-    assert ended.status == 1
-    assert "cannot write: No space left on device" in ended.err
-    assert "Traceback" not in ended.err
+    assert (ended.status, ended.err) == (1, "Error: cannot write: No space left on device\n")
 
 
-async def test_a_wait_that_is_too_long_is_a_row_of_its_own(program: Program, site: LocalSite) -> None:
+def test_a_wait_that_is_too_long_is_a_row_of_its_own(site: LocalSite) -> None:
     """``--max-wait`` gives up on a URL instead of waiting for its host."""
-    options = (*POLITE[:-1], "30", "--max-wait", "0.2")
+    ended = run(*POLITE[:-1], "30", "--max-wait", "0.2", f"{site.base}/1")
 
-    ended = await program(*options, f"{site.base}/1")
-
-    assert [row["outcome"] for row in ended.rows] == ["too_soon"]
+    (row,) = ended.rows
+    assert row["outcome"] == "too_soon"
+    assert isinstance(row["retry_after"], float)
     assert ended.status == 1
+
+
+def test_a_private_address_behind_a_redirect_is_named_by_the_option() -> None:
+    """The host is unavailable because of it; the option that permits it is the command line's."""
+    error = HostUnavailableError(
+        "site.example", 60.0, "it resolves so (allow_private_addresses=True permits it)"
+    )
+
+    assert refused("http://site.example/", error)["message"] == (
+        "it resolves so (--allow-private-addresses permits it)"
+    )
+
+
+async def test_a_list_sorted_by_host_keeps_many_hosts_busy() -> None:
+    """Each host goes to one worker; the next worker gets the next host."""
+    queues = HostQueues(100)
+    for host in ("a", "b", "c"):
+        for number in range(3):
+            await queues.add(host, f"{host}{number}")
+
+    assert [await queues.take() for _ in range(3)] == [("a", "a0"), ("b", "b0"), ("c", "c0")]
+    queues.give_back("b")
+    assert await queues.take() == ("b", "b1")
+
+
+async def test_no_more_urls_are_taken_than_there_is_room_for() -> None:
+    """A long list waits on disk until a URL is done."""
+    queues = HostQueues(2)
+    await queues.add("a", "a0")
+    await queues.add("a", "a1")
+
+    third = asyncio.ensure_future(queues.add("b", "b0"))
+    await queues.take()
+    assert not third.done()
+    queues.give_back("a")
+    await third
+
+
+async def test_a_run_is_done_when_no_url_is_left() -> None:
+    """Also when there never was one; a host with URLs left counts."""
+    queues = HostQueues(10)
+    await queues.all_done()
+    for number in range(2):
+        await queues.add("a", f"a{number}")
+    done = asyncio.ensure_future(queues.all_done())
+    for _ in range(2):
+        assert not done.done()
+        await queues.take()
+        queues.give_back("a")
+    await done

@@ -1,4 +1,4 @@
-"""The entry point."""
+"""The entry point, and what is the same for all commands."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from click.testing import CliRunner
-
-from robotgate.cli._commands import robotgate
+from tests.cli.conftest import CONTACT, run
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Program
@@ -36,46 +34,58 @@ async def test_it_runs_as_a_module(program: Program) -> None:
     assert ended.out.startswith("robotgate, version ")
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        *("fetch", "check", "lint", "demo"),
-        *(
-            "cache ls",
-            "cache show",
-            "cache refresh",
-            "cache forget",
-            "cache prune",
-            "cache export",
-            "cache import",
-        ),
-    ],
-)
-def test_every_command_tells_its_exit_status(command: str) -> None:
-    """A script that calls it needs to know."""
-    ended = CliRunner().invoke(robotgate, [*command.split(), "--help"])
+def test_every_command_tells_its_exit_status() -> None:
+    """Scripts need to know; and no line of help is wider than 80 columns."""
+    in_cache = ("ls", "show", "refresh", "forget", "prune", "export", "import")
+    commands = [("fetch",), ("check",), ("lint",), ("demo",), *(("cache", name) for name in in_cache)]
 
-    assert ended.exit_code == 0
-    assert "Exit status: 0" in ended.output
+    for command in commands:
+        ended = run(*command, "--help")
+        assert ended.status == 0
+        assert "Exit status: 0" in ended.out
+        assert all(len(line) <= 80 for line in ended.out.splitlines())
 
 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("fetch", "--contact", "bot@example.org"), "Give URLs"),
+        (("fetch", "--contact", CONTACT), "Give URLs"),
         (("fetch", "http://a.example/"), "--contact"),
         (("fetch", "--contact", "nobody", "http://a.example/"), "contact='nobody'"),
-        (("fetch", "--contact", "bot@example.org", "--delay", "-1", "http://a.example/"), "delay=-1.0"),
-        (("fetch", "--contact", "bot@example.org", "-i", "/no/such/file"), "does not exist"),
+        (("fetch", "--contact", CONTACT, "--delay", "-1", "http://a.example/"), "delay=-1.0"),
+        (("fetch", "--contact", CONTACT, "-i", "/no/such/file"), "does not exist"),
         (("check", "http://a.example/"), "--contact"),
         (("check", "--robots", "/no/such/file", "/"), "No such file"),
-        (("check", "--contact", "bot@example.org", "--agent", "Mozilla/5.0", "http://a.example/"), "Mozilla"),
+        (("check", "--contact", CONTACT, "--agent", "Mozilla/5.0", "http://a.example/"), "Mozilla"),
+        (("lint", "http://a.example/"), "--contact"),
         (("demo", "--pages", "0"), "pages"),
     ],
 )
-def test_wrong_usage_is_told_in_words(arguments: tuple[str, ...], complaint: str) -> None:
-    """Status 2 and the option's name."""
-    ended = CliRunner(env={"ROBOTGATE_CONTACT": None}).invoke(robotgate, arguments)
+def test_wrong_usage_is_explained(arguments: tuple[str, ...], complaint: str) -> None:
+    """Status 2, the usage of the command, and the option by its name."""
+    ended = run(*arguments)
 
-    assert ended.exit_code == 2
-    assert complaint in ended.output
+    assert ended.status == 2
+    assert ended.err.startswith(f"Usage: robotgate {arguments[0]} ")
+    assert complaint in ended.err
+
+
+def test_a_warning_is_one_line() -> None:
+    """A name that some sites cannot read is reported without Python's file and line."""
+    name = ("--agent", "ExampleBot2/1.0")
+
+    ended = run("check", "--contact", CONTACT, "--no-store", *name, "http://127.0.0.1/")
+
+    (line,) = ended.err.splitlines()
+    assert line.startswith("robotgate: ")
+    assert "ExampleBot2" in line
+
+
+@pytest.mark.parametrize("command", [("check",), ("lint",), ("fetch", "-q"), ("cache", "refresh")])
+def test_a_private_address_is_refused_by_the_options_name(command: tuple[str, ...]) -> None:
+    """The option that permits it is named as the command line has it, not as the library."""
+    ended = run(*command, "--contact", CONTACT, "http://127.0.0.1/")
+
+    assert ended.status != 0
+    assert "--allow-private-addresses" in ended.out
+    assert "allow_private_addresses" not in ended.out

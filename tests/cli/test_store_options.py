@@ -1,18 +1,16 @@
-"""Where ``fetch``, ``check`` and ``lint`` remember, and that a second run knows what the first one learnt."""
+"""Where ``fetch``, ``check`` and ``lint`` store what they learn, and that the next run knows it."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 import stat
 import sys
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from click.testing import CliRunner
-from tests.cli.conftest import CONTACT
+from tests.cli.conftest import CONTACT, run
 from tests.redis_server import RedisServer
-
-from robotgate.cli._commands import robotgate
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,14 +18,14 @@ if TYPE_CHECKING:
     from tests.cli.conftest import LocalSite, Program
 
 POLITE: Final = ("--contact", CONTACT, "--allow-private-addresses")
-COMMANDS: Final = ("fetch", "check", "lint")
+COMMANDS: Final = (("fetch", "-q"), ("check",), ("lint",))
 MOMENT: Final = re.compile(r"[0-9-]{10} [0-9:]{8} UTC")
 
 
-async def test_a_second_check_asks_nobody(program: Program, site: LocalSite, cache_directory: Path) -> None:
-    """It says since when its copy is kept, which is when the first one read it."""
-    first = await program("check", *POLITE, f"{site.base}/private/1")
-    second = await program("check", *POLITE, f"{site.base}/private/1")
+def test_a_second_check_asks_nobody(site: LocalSite, cache_directory: Path) -> None:
+    """It tells since when its copy is kept, which is when the first one read it."""
+    first = run("check", *POLITE, f"{site.base}/private/1")
+    second = run("check", *POLITE, f"{site.base}/private/1")
 
     assert (first.status, second.status) == (1, 1)
     assert site.asked == {"/robots.txt": 1}
@@ -38,26 +36,24 @@ async def test_a_second_check_asks_nobody(program: Program, site: LocalSite, cac
     assert _mode(cache_directory) in {0o700, None}
 
 
-async def test_a_missing_robots_txt_is_kept_too(program: Program, site: LocalSite) -> None:
-    """And its age told as well."""
+def test_a_missing_robots_txt_is_stored_too(site: LocalSite) -> None:
+    """And its age is told."""
     site.robots_status = 404
-    await program("check", *POLITE, f"{site.base}/")
-    second = await program("check", *POLITE, f"{site.base}/")
+    run("check", *POLITE, f"{site.base}/")
+    second = run("check", *POLITE, f"{site.base}/")
 
     assert second.status == 0
     assert "/robots.txt, status 404, kept since " in second.out
     assert site.asked == {"/robots.txt": 1}
 
 
-async def test_the_commands_know_what_each_other_learnt(
-    program: Program, site: LocalSite, tmp_path: Path
-) -> None:
-    """One robots.txt for all of them; and the pace goes on where the last run left it."""
+def test_the_commands_share_what_they_learn(site: LocalSite, tmp_path: Path) -> None:
+    """One robots.txt serves all of them, and the pace goes on from the last run."""
     store = ("--store", str(tmp_path / "mine.db"))
-    await program("lint", *POLITE, *store, f"{site.base}/")
-    await program("check", *POLITE, *store, f"{site.base}/")
-    await program("fetch", *POLITE, *store, "-q", f"{site.base}/1")
-    await program("fetch", *POLITE, *store, "-q", f"{site.base}/2")
+    run("lint", *POLITE, *store, f"{site.base}/")
+    run("check", *POLITE, *store, f"{site.base}/")
+    run("fetch", "-q", *POLITE, *store, f"{site.base}/1")
+    run("fetch", "-q", *POLITE, *store, f"{site.base}/2")
 
     assert site.asked == {"/robots.txt": 1, "/1": 1, "/2": 1}
     robots, one, two = site.asked_at
@@ -65,40 +61,39 @@ async def test_the_commands_know_what_each_other_learnt(
     assert two - one >= 1.0
 
 
-async def test_a_server_is_a_store_too(program: Program, site: LocalSite, tmp_path: Path) -> None:
-    """What one command has learnt, the others know; and one that is away is told of as a file is."""
+def test_a_server_is_a_store_too(site: LocalSite, tmp_path: Path) -> None:
+    """What one command learns, the others know; a server that fails ends a command as a file does."""
     with RedisServer(tmp_path) as server:
+        server.settle()
         store = ("--store", server.url)
-        await program("check", *POLITE, *store, f"{site.base}/")
-        await program("fetch", *POLITE, *store, "-q", f"{site.base}/1")
+        run("check", *POLITE, *store, f"{site.base}/")
+        run("fetch", "-q", *POLITE, *store, f"{site.base}/1")
         assert site.asked == {"/robots.txt": 1, "/1": 1}
-        shown = await program("cache", "ls", *store)
+        shown = run("cache", "ls", *store)
         assert (shown.status, site.base in shown.out) == (0, True)
-        wrong = await program("check", *POLITE, "--store", f"{server.url}99", f"{site.base}/")
+        wrong = run("check", *POLITE, "--store", f"{server.url}99", f"{site.base}/")
     assert (wrong.status, wrong.out) == (2, "")
     assert wrong.err.startswith(f"Error: redis 127.0.0.1:{server.port}/99: it has no database of that number")
 
 
-async def test_without_a_store_nothing_is_left(
-    program: Program, site: LocalSite, cache_directory: Path
-) -> None:
-    """Each run asks anew, and no file is made."""
+def test_without_a_store_nothing_is_left(site: LocalSite, cache_directory: Path) -> None:
+    """Each run asks again, and no file is created."""
     for _ in range(2):
-        assert (await program("check", *POLITE, "--no-store", f"{site.base}/")).status == 0
+        assert run("check", *POLITE, "--no-store", f"{site.base}/").status == 0
 
     assert site.asked == {"/robots.txt": 2}
     assert not cache_directory.parent.exists()
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-async def test_a_store_that_was_asked_for_has_to_work(
-    program: Program, site: LocalSite, tmp_path: Path, command: str
+def test_a_store_that_was_asked_for_has_to_work(
+    site: LocalSite, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
-    """Status 2, one line with the file's name, and nobody is asked."""
+    """Status 2, one line with the file's name, and no request."""
     notes = tmp_path / "notes.txt"
     notes.write_bytes(b"my notes" * 500)
 
-    ended = await program(command, *POLITE, "--store", str(notes), f"{site.base}/")
+    ended = run(*command, *POLITE, "--store", str(notes), f"{site.base}/")
 
     assert (ended.status, ended.out) == (2, "")
     (line,) = ended.err.splitlines()
@@ -107,19 +102,18 @@ async def test_a_store_that_was_asked_for_has_to_work(
     assert _read(notes) == b"my notes" * 500
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-async def test_the_users_own_store_may_fail(
-    program: Program, site: LocalSite, cache_directory: Path, command: str
-) -> None:
-    """Nobody asked for it: one line says so, and memory has to do."""
+async def test_the_default_store_may_fail(program: Program, site: LocalSite, cache_directory: Path) -> None:
+    """It was not asked for: lines with its name tell of it, and the command goes on with memory."""
     _put_a_file_in_place_of(cache_directory)
 
-    ended = await program(command, *POLITE, f"{site.base}/", *(["-q"] if command == "fetch" else []))
+    ended = await asyncio.gather(*(program(*command, *POLITE, f"{site.base}/") for command in COMMANDS))
 
-    assert ended.status == 0
-    assert site.asked["/robots.txt"] == 1
-    (line,) = ended.err.splitlines()
-    assert str(cache_directory / "cache.db") in line
+    for one in ended:
+        assert one.status == 0
+        lines = one.err.splitlines()
+        assert 1 <= len(lines) <= 2
+        assert all(str(cache_directory / "cache.db") in line for line in lines)
+    assert site.asked["/robots.txt"] == len(COMMANDS)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -131,29 +125,27 @@ async def test_the_users_own_store_may_fail(
         (("--store", "redis://localhost:port"), "port is no number"),
     ],
 )
-def test_wrong_usage(command: str, arguments: tuple[str, ...], complaint: str) -> None:
+def test_wrong_usage(command: tuple[str, ...], arguments: tuple[str, ...], complaint: str) -> None:
     """Status 2, and what to give instead."""
-    ended = CliRunner().invoke(robotgate, [command, "--contact", CONTACT, *arguments, "http://a.example/"])
+    ended = run(*command, "--contact", CONTACT, *arguments, "http://a.example/")
 
-    assert ended.exit_code == 2
-    assert complaint in ended.output
+    assert ended.status == 2
+    assert complaint in ended.err
 
 
-async def test_a_file_is_checked_without_a_store(
-    program: Program, tmp_path: Path, cache_directory: Path
-) -> None:
-    """What asks no site remembers nothing."""
+def test_a_file_is_checked_without_a_store(tmp_path: Path, cache_directory: Path) -> None:
+    """A command that visits no site stores nothing."""
     robots = tmp_path / "robots.txt"
     robots.write_bytes(b"User-agent: *\nDisallow: /x\n")
 
-    assert (await program("check", "--robots", str(robots), "/x")).status == 1
-    assert (await program("lint", str(robots))).status == 0
+    assert run("check", "--robots", str(robots), "/x").status == 1
+    assert run("lint", str(robots)).status == 0
 
     assert not cache_directory.parent.exists()
 
 
-async def test_what_is_kept_cannot_steer_the_terminal(program: Program, tmp_path: Path) -> None:
-    """Not even where it was brought from elsewhere."""
+def test_what_is_stored_cannot_control_the_terminal(tmp_path: Path) -> None:
+    """Not even if it was imported."""
     store = ("--store", str(tmp_path / "cache.db"))
     line = (
         '{"version": 1, "kind": "record", "origin": "http://a.example", "outcome": "failure", "status": null,'
@@ -161,10 +153,12 @@ async def test_what_is_kept_cannot_steer_the_terminal(program: Program, tmp_path
         ' "failing_since_at": 1, "body": "", "fetched_at": null, "robots_url": "\\u001b[2J", "redirects":'
         ' ["\\u001b[2J"], "etag": null, "last_modified": null}'
     )
-    assert (await program("cache", "import", *store, stdin=line.encode())).status == 0
+    lines = tmp_path / "lines.jsonl"
+    lines.write_text(line)
+    assert run("cache", "import", str(lines), *store).status == 0
 
     for command in COMMANDS:
-        ended = await program(command, "--contact", CONTACT, *store, "http://a.example/", stdin=b"")
+        ended = run(*command, "--contact", CONTACT, *store, "http://a.example/")
         assert "\x1b" not in ended.out + ended.err
 
 

@@ -38,20 +38,20 @@ async def test_worker_as_its_docstring_says(run: Program, internet: Web, server:
     internet.redirect(f"{OTHER}/circle", "/circle")
     internet.serve(f"{OTHER}/robots.txt", "User-agent: *\nDisallow: /private")
     killed = await run.start(command, stdin=f"{HOME}/slow {HOME}/z-broken")
-    await asyncio.wait_for(slow_begun.wait(), 20)
+    await asyncio.wait_for(slow_begun.wait(), 60)
     killed.kill()
     await killed.wait()
     ended = await run.start(
         command, stdin=f"{OTHER}/a-held {OTHER}/private {OTHER}/circle https://nobody.invalid/"
     )
-    await asyncio.wait_for(held_begun.wait(), 20)
+    await asyncio.wait_for(held_begun.wait(), 60)
     ended.send_signal(signal.SIGTERM)
     go_on.set()
     first = await run.end(ended)
     assert first.status == 0, first.err
     assert f"200 {OTHER}/a-held" in first.lines
     workers = [await run.start(command, stdin="https://example.net/"), await run.start(command)]
-    async with Redis.from_url(server.url) as redis, asyncio.timeout(20):
+    async with Redis.from_url(server.url) as redis, asyncio.timeout(60):
         while "https://example.net/" not in internet.urls or await redis.zcard("example:urls"):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     for worker in workers:

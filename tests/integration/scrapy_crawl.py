@@ -1,8 +1,8 @@
-"""One crawl of the real Scrapy, in a process of its own: its reactor starts only once.
+"""One crawl of the real Scrapy, in a process of its own, because its reactor starts only once.
 
-Reads what to crawl from standard input, as JSON: ``settings``, and ``requests`` as keyword arguments of
-`scrapy.Request`. Writes what came of it to standard output, as JSON: ``seen``, ``refused``, ``failed`` and ``stats``.
-Scrapy's log goes to standard error. Every name is this machine.
+It reads JSON from standard input: ``settings``, and ``requests`` as keyword arguments of `scrapy.Request`. It writes
+JSON to standard output: ``seen``, ``refused``, ``failed`` and ``stats``. Scrapy's log goes to standard error. Every
+name but one resolves to this machine.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NOWHERE: Final = "nowhere.test"
 
 
 class LoopbackResolver(CachingThreadedResolver):
-    """Every name but one is this machine."""
+    """Resolves every name but one to this machine."""
 
     def getHostByName(self, name: str, timeout: Sequence[int] = ()) -> Deferred[str]:  # noqa: N802  # Twisted's name.
         """The loopback address."""
@@ -46,45 +46,45 @@ class OldHandler:
     lazy = False
 
     def download_request(self, request: Request, spider: Spider) -> Deferred[Response]:
-        """A page, or a robots.txt, of its own."""
+        """Answer with a page, or with a robots.txt."""
         return succeed(TextResponse(request.url, body=f"Disallow: /{spider.name}".encode()))
 
 
 class ByProxy:
-    """Sends every request by a proxy, as a project's own middleware may."""
+    """A project's own middleware, which sends every request through a proxy."""
 
     def __init__(self, proxy: str) -> None:
         self._proxy = proxy
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> ByProxy:
-        """By the setting PROXY."""
+        """The proxy is the setting PROXY."""
         return cls(crawler.settings["PROXY"])
 
     def process_request(self, request: Request, spider: Spider | None = None) -> None:
-        """Whatever it is for."""
+        """Set the proxy of a page or of a robots.txt."""
         request.meta["proxy"] = self._proxy
 
 
 class OneByOne(Spider):
-    """Asks for each URL once, follows links, and notes what comes of it."""
+    """Requests each URL once, follows links, and notes the results."""
 
     name = "one-by-one"
 
     async def start(self) -> AsyncIterator[Request]:
-        """All at once."""
+        """Start all requests at once."""
         for request in SPEC["requests"]:
             yield Request(**request, errback=partial(self.note, request["url"]), dont_filter=True)
 
     def parse(self, response: Response) -> Iterator[Request]:
-        """A page came; its links follow."""
+        """Note a page, and follow its links."""
         SEEN.append([response.status, response.url])
         if isinstance(response, HtmlResponse):
             for link in response.css("a::attr(href)").getall():
                 yield response.follow(link)
 
     def note(self, url: str, failure: Failure) -> None:
-        """None came."""
+        """Note a failure."""
         error = failure.value
         if isinstance(error, RefusedRequest):
             REFUSED.append([url, type(error.error).__name__, str(error)])
@@ -96,7 +96,7 @@ def crawl(settings: Mapping[str, object]) -> Crawler:
     """Crawl to the end.
 
     Raises:
-        whatever keeps the crawl from starting.
+        Exception: the crawl could not start.
     """
     # Scrapy 2.19 warns of the old name.
     resolver = "TWISTED_DNS_RESOLVER" if hasattr(default_settings, "TWISTED_DNS_RESOLVER") else "DNS_RESOLVER"

@@ -1,4 +1,4 @@
-"""What the integrations offer; and without its extra, each says what to install."""
+"""The public names of the integrations, and their errors where an extra is missing."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ try:
 except ImportError as error:
     print(type(error).__name__, error.name, error, sep="; ")
 """
-"""A module that is None in `sys.modules` cannot be imported, as if it were not installed."""
+"""A module that is None in `sys.modules` cannot be imported."""
 
 
 def test_exports_are_these() -> None:
-    """Nothing becomes public, or stops being so, by accident."""
+    """The public names are these."""
     assert httpx.__all__ == ["GateTransport", "HttpxFetcher", "TurnOptions"]
     assert scrapy.__all__ == ["Addon", "RefusedRequest", "RobotParser"]
 
 
 @pytest.mark.parametrize("extra", ["httpx", "scrapy"])
 def test_missing_library_is_told_of(extra: str) -> None:
-    """It remains the error that whoever tries for an optional library catches."""
+    """Without its library, an integration raises `ModuleNotFoundError` with what to install."""
     ran = subprocess.run(
         [sys.executable, "-c", WITHOUT, extra], capture_output=True, text=True, check=True, timeout=60
     )

@@ -1,4 +1,4 @@
-"""docs/httpx.md keeps its word: its programs run, and what it says of httpx and of httpx2 is so."""
+"""The programs of docs/httpx.md run, and what the page says of httpx and of httpx2 is true."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ sys.exit(pytest.main(sys.argv[1:]))
 
 
 def names() -> dict[str, object]:
-    """What the page defines."""
+    """The names that the programs of the page define."""
     defined: dict[str, object] = {"__name__": "httpx_page"}
     for program in (PROGRAM, *CONTINUED):
         exec(compile(program, "<docs/httpx.md>", "exec"), defined)
@@ -52,7 +52,7 @@ async def answer(request: web.Request) -> web.Response:
 
 
 async def forward(request: web.BaseRequest) -> web.Response:
-    """A proxy, which gets the whole URL as the target."""
+    """Answer as a proxy, which gets a whole URL as the target."""
     async with ClientSession() as session, session.get(request.raw_path, allow_redirects=False) as answered:
         return web.Response(status=answered.status, body=await answered.read(), headers={"Via": "1.1 test"})
 
@@ -69,7 +69,7 @@ async def site() -> AsyncIterator[TestServer]:
 
 @pytest.fixture
 async def gate() -> AsyncIterator[RobotGate]:
-    """A gate without delay that may go to loopback."""
+    """A gate without delay that allows loopback."""
     async with RobotGate(
         "ExampleBot/1.0", contact="bot@example.org", delay=0, allow_private_addresses=True
     ) as gate:
@@ -77,7 +77,7 @@ async def gate() -> AsyncIterator[RobotGate]:
 
 
 async def test_crawler_crawls(site: TestServer, capsys: pytest.CaptureFixture[str]) -> None:
-    """The whole program visits what it may, follows a redirect, and tells apart what it may not."""
+    """The first program visits what it may, follows a redirect, and prints each failure with its kind."""
     crawl = cast("Crawl", names()["crawl"])
     page, moved, private = (str(site.make_url(path)) for path in ("/page", "/moved", "/private/1"))
     await crawl([page, moved, private, "nonsense"], delay=0.01, allow_private_addresses=True)
@@ -89,7 +89,7 @@ async def test_crawler_crawls(site: TestServer, capsys: pytest.CaptureFixture[st
 
 
 async def test_refusals_are_responses_on_request(site: TestServer, gate: RobotGate) -> None:
-    """As the second program of the page has it."""
+    """The second program of the page gets refusals as responses."""
     status = cast("Status", names()["status"])
     assert await status(gate, str(site.make_url("/page"))) == (200, None)
     code, refusal = await status(gate, str(site.make_url("/private")))
@@ -98,7 +98,7 @@ async def test_refusals_are_responses_on_request(site: TestServer, gate: RobotGa
 
 
 async def test_proxy_serves_robots_txt_too(site: TestServer) -> None:
-    """As the third program of the page has it: nothing goes past the proxy."""
+    """The third program of the page sends robots.txt and the page through its proxy, and nothing else."""
     through = cast("Through", names()["through"])
     asked: list[str] = []
 
@@ -121,7 +121,7 @@ async def test_proxy_serves_robots_txt_too(site: TestServer) -> None:
 
 @pytest.mark.parametrize("way", ["proxy", "mounts"])
 async def test_what_the_page_warns_of_goes_past_the_gate(site: TestServer, gate: RobotGate, way: str) -> None:
-    """If httpx ever stops doing so, the warning can go."""
+    """An httpx client sends past the gate by `proxy=` and `mounts=`, as the page warns."""
     private = str(site.make_url("/private"))
     transport = GateTransport(gate)
     proxy = httpx.Proxy(f"http://{site.host}:{site.port}")
@@ -136,9 +136,9 @@ async def test_what_the_page_warns_of_goes_past_the_gate(site: TestServer, gate:
 
 
 def test_successor_of_httpx_takes_its_place() -> None:
-    """`httpx2.alias_httpx()`: tests of the transport pass with httpx2 under httpx's name."""
-    chosen = "both_libraries or identity or stream or refused_connection or bounded"
-    command = [sys.executable, "-c", ALIASED, "-q", "-p", "no:cacheprovider", "-k", chosen]
+    """Tests of the transport pass with httpx2 in place of httpx, by `httpx2.alias_httpx()`."""
+    chosen = "identity or large_stream or refused_connection or disallowed or bounded"
+    command = [sys.executable, "-c", ALIASED, "-q", "-n0", "-p", "no:cacheprovider", "-k", chosen]
     ignoring = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
     paths = [f"tests/integration/{name}.py" for name in ("test_httpx", "test_httpx_robots")]
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""HTTP/2, where many requests share a connection, is paced like any other."""
+"""HTTP/2, where many requests share a connection, is paced like HTTP/1.1."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ TAKES: Final = 0.02
 
 
 class Http2Site:
-    """A server that speaks nothing but HTTP/2, and has a page for every path."""
+    """A server that speaks only HTTP/2, and has a page for every path."""
 
     def __init__(self) -> None:
         self.visits: list[tuple[str, float, float]] = []
-        """The path, when it was asked for and when its answer was written."""
+        """The path, the instant of the request, and the instant at which the response was written."""
         self.connections = 0
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[str]:
-        """Its address."""
+        """Listen, and give the address."""
         async with await asyncio.start_server(self._speak, LOOPBACK, 0) as server:
             yield f"http://{LOOPBACK}:{server.sockets[0].getsockname()[1]}"
 
@@ -44,8 +44,8 @@ class Http2Site:
         connection = H2Connection(H2Configuration(client_side=False))
         connection.initiate_connection()
         async with asyncio.TaskGroup() as answering:
-            while octets := await reader.read(65536):
-                for event in connection.receive_data(octets):
+            while received := await reader.read(65536):
+                for event in connection.receive_data(received):
                     if isinstance(event, RequestReceived):
                         answering.create_task(self._answer(event, connection, writer))
                 writer.write(connection.data_to_send())
@@ -65,7 +65,7 @@ class Http2Site:
 
 
 async def test_requests_over_one_connection_are_paced() -> None:
-    """From the end of one answer to the next request; robots.txt goes the same way."""
+    """The delay holds between requests that share one HTTP/2 connection, robots.txt included."""
     site = Http2Site()
     transport = httpx.AsyncHTTPTransport(http1=False, http2=True)
     async with (

@@ -1,4 +1,4 @@
-"""`HttpxFetcher`: robots.txt by the way that pages go, held to what a `Fetcher` owes. Measured at the servers."""
+"""`HttpxFetcher` fetches robots.txt through the transport of the pages. What counts is what the servers saw."""
 
 from __future__ import annotations
 
@@ -25,64 +25,60 @@ if TYPE_CHECKING:
 RULES: Final = b"User-agent: *\nDisallow: /private"
 MAX_BYTES: Final = 1000
 TIMER: Final = 0.001
-"""Seconds by which a timer of asyncio's may be early: its clock's resolution, rounded up."""
+"""Seconds by which a timer of asyncio may be early: the resolution of its clock, rounded up."""
 
 
 @pytest.fixture
 async def transport() -> AsyncIterator[httpx.AsyncHTTPTransport]:
-    """A transport of httpx; closed behind the test, with a warning for every connection that was not let go of."""
+    """A transport of httpx. Closing it warns of every connection that is still open."""
     async with httpx.AsyncHTTPTransport() as transport:
         yield transport
 
 
 @pytest.fixture
 def robots(web: Web) -> str:
-    """Where the only site keeps its rules."""
+    """The robots.txt of the only site."""
     return f"http://{LOOPBACK}:{web.port}/robots.txt"
 
 
 async def fetch(transport: httpx.AsyncBaseTransport, url: str, *, timeout: float = 5) -> Answer | Failure:
-    """What comes of asking for a robots.txt."""
+    """Fetch a robots.txt."""
     headers = {"User-Agent": "ExampleBot/1.0"}
     return await HttpxFetcher(transport).fetch(url, headers=headers, max_bytes=MAX_BYTES, timeout=timeout)
 
 
 async def answer(transport: httpx.AsyncBaseTransport, url: str) -> Answer:
-    """The answer, which has to be there."""
+    """Fetch a robots.txt that has an answer."""
     given = await fetch(transport, url)
     assert isinstance(given, Answer), given
     return given
 
 
 async def failure(transport: httpx.AsyncBaseTransport, url: str, *, timeout: float = 5) -> Failure:
-    """Why there is none."""
+    """Fetch a robots.txt that has no answer."""
     given = await fetch(transport, url, timeout=timeout)
     assert isinstance(given, Failure), given
     return given
 
 
 def raw_deflate(body: bytes) -> bytes:
-    """As servers send it that know no better."""
+    """Deflate without the zlib header, as some servers send it."""
     packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
     return packer.compress(body) + packer.flush()
 
 
 def test_fetcher_is_one(transport: httpx.AsyncHTTPTransport) -> None:
-    """The gate takes it; what is no transport is refused when it is made."""
+    """An `HttpxFetcher` is a `Fetcher`, and takes a transport that is not a `GateTransport`."""
     assert isinstance(HttpxFetcher(transport), Fetcher)
     with pytest.raises(OptionError, match=r"^transport="):
         HttpxFetcher("http://proxy.example")  # type: ignore[arg-type]
-
-
-def test_fetcher_goes_by_no_gate() -> None:
-    """Its turn would wait for the very rules that are asked for."""
     gate = RobotGate("ExampleBot/1.0", contact="bot@example.org")
     with pytest.raises(OptionError, match=r"^transport=.*not a GateTransport"):
         HttpxFetcher(GateTransport(gate))
 
 
 async def test_answer_has_what_matters(web: Web, transport: httpx.AsyncHTTPTransport, robots: str) -> None:
-    """Body, validators and lifetimes; asked for as ours, and by nobody else's headers."""
+    """The answer has the body, the validators and the lifetimes. The request has only the headers it needs."""
     headers = {
         "ETag": '"1"',
         "Cache-Control": "max-age=600",
@@ -109,7 +105,7 @@ async def test_answer_has_what_matters(web: Web, transport: httpx.AsyncHTTPTrans
 
 
 async def test_redirect_is_not_followed(web: Web, transport: httpx.AsyncHTTPTransport, robots: str) -> None:
-    """The gate does, and judges where it leads."""
+    """A redirect is an answer: the gate follows it, and judges where it leads."""
     web.redirect(robots, "/elsewhere")
     given = await answer(transport, robots)
     assert (given.status, given.location, given.body) == (302, "/elsewhere", b"")
@@ -117,7 +113,7 @@ async def test_redirect_is_not_followed(web: Web, transport: httpx.AsyncHTTPTran
 
 
 async def test_retry_after_is_read(web: Web, transport: httpx.AsyncHTTPTransport, robots: str) -> None:
-    """Of a site that is not there now."""
+    """Retry-After of an unavailable site is part of the answer."""
     web.serve(robots, status=503, headers={"Retry-After": "120"})
     given = await answer(transport, robots)
     assert (given.status, given.retry_after) == (503, 120)
@@ -131,7 +127,7 @@ async def test_retry_after_is_read(web: Web, transport: httpx.AsyncHTTPTransport
 async def test_body_is_decoded(
     web: Web, transport: httpx.AsyncHTTPTransport, robots: str, coding: str, pack: object
 ) -> None:
-    """As its Content-Encoding says."""
+    """A body is decoded as its Content-Encoding says."""
     assert callable(pack)
     web.serve(robots, pack(RULES), headers={"Content-Encoding": coding})
     assert (await answer(transport, robots)).body == RULES
@@ -148,7 +144,7 @@ async def test_body_is_decoded(
 async def test_body_is_bounded(
     web: Web, transport: httpx.AsyncHTTPTransport, robots: str, handler: Handler
 ) -> None:
-    """What is beyond the bound is neither read nor unfolded, and its connection is closed."""
+    """A body is read and decompressed up to the limit only, and its connection is closed."""
     web.handle(robots, handler)
     assert (await answer(transport, robots)).body == b"#" * MAX_BYTES
 
@@ -157,10 +153,10 @@ async def test_body_is_bounded(
 async def test_time_out_is_kept(
     web: Web, transport: httpx.AsyncHTTPTransport, robots: str, handler: Handler
 ) -> None:
-    """Over all: a body that goes on and on has no more time than one that never begins."""
+    """The timeout bounds the whole request: a body without end has no more time than a missing one."""
     web.handle(robots, handler)
     began_at = time.monotonic()
-    # No measure, but an end: time that begins anew with each octet has none.
+    # A timeout that starts again with each byte would never end.
     async with asyncio.timeout(30):
         assert "within 0.2 s" in (await failure(transport, robots, timeout=0.2)).cause
     assert time.monotonic() - began_at >= 0.2 - TIMER
@@ -170,8 +166,8 @@ async def test_time_out_is_kept(
     ("handler", "timeout", "is_outage"),
     [
         (silent(), 0.2, True),
-        # Time for the first octet, and for no last one.
-        (dripping(), 1, False),
+        # Enough time for the first byte.
+        (dripping(), 0.5, False),
         (hang_up(), 30, False),
         (cut_off(b"User-agent: *\n", length=500), 30, False),
         (cut_off(b"", length=500, headers={"Content-Encoding": "zstd"}), 30, False),
@@ -187,20 +183,20 @@ async def test_host_that_begins_to_answer_is_there(
     timeout: float,
     is_outage: bool,
 ) -> None:
-    """However the rest goes."""
+    """A failure after the first byte is no outage of the host."""
     web.handle(robots, handler)
     assert (await failure(transport, robots, timeout=timeout)).is_outage is is_outage
 
 
 async def test_refused_connection_is_an_outage(transport: httpx.AsyncHTTPTransport) -> None:
-    """Nobody is there."""
+    """A refused connection is an outage of the host."""
     given = await failure(transport, f"http://{LOOPBACK}:{free_port()}/robots.txt")
     assert given.is_outage
     assert given.cause.startswith("ConnectError: ")
 
 
 async def test_dead_proxy_is_no_outage() -> None:
-    """The host was not asked."""
+    """A proxy that refuses connections is no outage of the host."""
     async with httpx.AsyncHTTPTransport(proxy=f"http://{LOOPBACK}:{free_port()}") as proxied:
         assert not (await failure(proxied, "http://site.example/robots.txt")).is_outage
 
@@ -208,12 +204,12 @@ async def test_dead_proxy_is_no_outage() -> None:
 async def test_rules_and_pages_go_one_way(
     web: Web, open_gate: OpenGate, transport: httpx.AsyncHTTPTransport, robots: str
 ) -> None:
-    """Both are asked for by the one transport, none by the gate's own session."""
+    """robots.txt and pages are sent by the one transport, and nothing by the gate's own session."""
     web.serve(robots, RULES)
     seen: list[str] = []
 
     class Noting(httpx.AsyncBaseTransport):
-        """Notes what passes by."""
+        """Notes the URLs that it sends."""
 
         async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
             seen.append(str(request.url))
@@ -230,7 +226,7 @@ async def test_rules_and_pages_go_one_way(
 
 
 def free_port() -> int:
-    """A port of loopback at which nobody listens."""
+    """A port of loopback without a listener."""
     with socket.socket() as taken:
         taken.bind((LOOPBACK, 0))
         return int(taken.getsockname()[1])

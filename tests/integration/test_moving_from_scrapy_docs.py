@@ -1,4 +1,4 @@
-"""docs/moving-from-scrapy.md keeps its word: its settings are Scrapy's, and become what it says."""
+"""The settings that docs/moving-from-scrapy.md names exist, and become what the page says."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ VALUES: Final[dict[str, object]] = {
 
 
 def test_settings_are_scrapys() -> None:
-    """Each is one that Scrapy has."""
+    """Each setting of the table is one of Scrapy."""
     assert len(ROWS) == 20
     assert [name for name in ROWS if not hasattr(default_settings, name)] == []
 
 
 def test_options_are_the_gates() -> None:
-    """What a row names among the options can be given there."""
+    """The options that the table names can be given."""
     named = {name for becomes in ROWS.values() for name in OPTION.findall(becomes)}
     assert named == set(VALUES)
     configured(**WHO, ROBOTGATE_OPTIONS=VALUES)
 
 
 def test_settings_that_stay_stay() -> None:
-    """Of the rows that say so, the add-on changes nothing; and a value that was chosen is never changed."""
+    """The add-on changes no setting whose row says so, and no value that was chosen."""
     before, (_, after) = Settings(), configured(**WHO)
     same = [name for name, becomes in ROWS.items() if becomes.startswith(("as it was", "leave it out"))]
     assert len(same) == 11
@@ -53,7 +53,7 @@ def test_settings_that_stay_stay() -> None:
 
 
 def test_settings_that_change() -> None:
-    """To what the rows say."""
+    """The add-on changes settings to what their rows say."""
     _, settings = configured(**WHO)
     assert settings["CONCURRENT_REQUESTS"] == 256
     assert settings["CONCURRENT_REQUESTS_PER_DOMAIN"] == 1
@@ -63,7 +63,7 @@ def test_settings_that_change() -> None:
 
 
 def test_spider_of_before_is_one() -> None:
-    """The page's old spider is made by Scrapy as it stands."""
+    """The old spider of the page is a spider of Scrapy."""
     names: dict[str, object] = {"__name__": "tea"}
     exec(blocks(PAGE, "python")[0], names)
     spider = names["TeaSpider"]
@@ -72,7 +72,7 @@ def test_spider_of_before_is_one() -> None:
 
 
 def test_settings_of_the_other_page_are_taken() -> None:
-    """Those that docs/scrapy.md shows by themselves: of the add-on, and of the parser alone."""
+    """The settings that docs/scrapy.md shows alone, for the add-on and for the parser, are accepted."""
     addon, parser, *_ = (
         block
         for block in blocks((ROOT / "docs" / "scrapy.md").read_text(encoding="utf-8"), "python")

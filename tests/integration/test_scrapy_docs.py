@@ -1,4 +1,4 @@
-"""docs/scrapy.md keeps its word: its program runs, and its tables name what there is."""
+"""The program of docs/scrapy.md runs, and its tables name the statistics and options that exist."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from tests.test_readme import ROOT, blocks
 
-from robotgate.integrations import _scrapy_gate, _scrapy_settings, scrapy
+from robotgate import RobotGate
+from robotgate.integrations.scrapy import addon
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 PAGE: Final = (ROOT / "docs" / "scrapy.md").read_text(encoding="utf-8")
 (PROGRAM,) = (program for program in blocks(PAGE, "python") if "__main__" in program)
 OPTIONS: Final = '"ROBOTGATE_OPTIONS": {"delay": 1, '
+TO_LOOPBACK: Final = '"ROBOTGATE_OPTIONS": {"delay": 0.1, "allow_private_addresses": True, '
 
 
 async def answer(request: web.Request) -> web.Response:
@@ -34,12 +36,10 @@ async def answer(request: web.Request) -> web.Response:
 
 
 async def test_program_crawls(tmp_path: Path) -> None:
-    """It visits what it may of one site, and says which line forbids the rest. All we change is to allow loopback."""
+    """The program visits what it may of a site, and prints which line forbids the rest. Only options differ."""
     assert PROGRAM.count(OPTIONS) == 1
     program = tmp_path / "links.py"
-    program.write_text(
-        PROGRAM.replace(OPTIONS, f'{OPTIONS}"allow_private_addresses": True, '), encoding="utf-8"
-    )
+    program.write_text(PROGRAM.replace(OPTIONS, TO_LOOPBACK), encoding="utf-8")
     app = web.Application()
     app.router.add_get("/{path:.*}", answer)
     async with TestServer(app) as site, asyncio.timeout(60):
@@ -58,16 +58,14 @@ async def test_program_crawls(tmp_path: Path) -> None:
 
 
 def test_statistics_are_these() -> None:
-    """The page counts what the add-on counts."""
-    counted = set(
-        re.findall(r'"(robotgate/\w+)"', inspect.getsource(scrapy) + inspect.getsource(_scrapy_gate))
-    )
+    """The page names exactly the statistics that the add-on counts."""
+    counted = set(re.findall(r'"(robotgate/\w+)"', inspect.getsource(addon)))
     assert counted == set(re.findall(r"`(robotgate/\w+)`", PAGE))
 
 
 def test_options_that_the_page_names_can_be_given() -> None:
-    """Those of the table are options of the gate that the setting takes."""
+    """The options that the page names are options of `RobotGate`."""
     (row,) = (line for line in PAGE.splitlines() if line.startswith("| `ROBOTGATE_OPTIONS`"))
     named = set(re.findall(r"`([a-z_]+)`", row))
     assert len(named) > 5
-    assert named <= _scrapy_settings.OPTIONS
+    assert named <= inspect.signature(RobotGate).parameters.keys()

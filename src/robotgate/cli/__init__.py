@@ -21,6 +21,6 @@ def main() -> None:
         )
         raise SystemExit(2)
     # Not at the top: without click this module could not say so.
-    from robotgate.cli._commands import robotgate
+    from robotgate.cli.app import robotgate
 
     robotgate(prog_name="robotgate")

@@ -1,83 +1,90 @@
-"""The gate in an `httpx.AsyncClient`: a transport around another transport.
+"""The gate in an `httpx.AsyncClient`: a transport that wraps another transport.
 
-httpx calls its transport once for each hop of a redirect and once for each round of an authentication, and has no total
-time-out that could run while a turn is waited for: all that is on the wire is judged and paced here.
+httpx calls its transport once for each hop of a redirect and once for each round of an authentication. It has no total
+timeout that could expire while a request waits for its turn. So the transport sees every request that is sent, and can
+judge and pace it.
 
-Refusals are robotgate's own errors, and `httpx.RequestError` as well; not `httpx.TransportError`, which programs
-take for an accident and send again.
+Every refusal is an error of robotgate and an `httpx.RequestError`, so handlers of either library catch it. It is not
+an `httpx.TransportError`: programs take those for network failures and send the request again.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
+import ssl
 from contextlib import AsyncExitStack, aclosing
-from typing import TYPE_CHECKING, Final, TypedDict, cast
+from typing import TYPE_CHECKING, Final, NoReturn, TypedDict, cast
 
+from multidict import CIMultiDict
 from yarl import URL
 
-from robotgate._access import Answer, Failure
-from robotgate._checks import check_flag, check_names, check_part
-from robotgate._clock import SystemClock
-from robotgate._decode import BoundedBody
-from robotgate._errors import (
+from robotgate.clock import SystemClock
+from robotgate.errors import (
     DisallowedError,
+    GateClosedError,
     HostUnavailableError,
     InvalidURLError,
+    NestedTurnError,
+    NonPublicAddressError,
     OptionError,
     RobotGateError,
+    StoreError,
     TooSoonError,
 )
-from robotgate._fetch import ASKED_FOR, CONNECT_TIMEOUT, answer_of, cause_of
-from robotgate._gate import RobotGate
-from robotgate._holds import MAX_HOLD
-from robotgate.integrations._dot_segments import check_no_dot_segment
-from robotgate.integrations._extra import missing_extra
+from robotgate.gate import RobotGate
+from robotgate.integrations import check_no_dot_segment, missing_extra
+from robotgate.options import check_flag, check_names, check_part
+from robotgate.sites.record import Answer, Failure
+from robotgate.web.fetcher import ASKED_FOR, CONNECT_TIMEOUT, BoundedBody, answer_of, cause_of
+from robotgate.web.outage import outage_of
 
 try:
     import httpx
 except ModuleNotFoundError as error:
     raise missing_extra("httpx", error) from error
 
-from robotgate.integrations._httpx_dialled import Dialled
-from robotgate.integrations._httpx_refusals import as_response, raise_as_httpx
-
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
-    from robotgate._turn import Turn
+    from robotgate.web.turns import Turn
+
+    Trace = Callable[[str, Mapping[str, object]], Awaitable[None]]
 
 __all__ = ["GateTransport", "HttpxFetcher", "TurnOptions"]
 
+MAX_IDLE_READ: Final = 60.0
+"""Seconds without a byte of the body after which a turn ends although its response is still open."""
 _HTTPX_OWN: Final = f"python-{httpx.__name__}/{httpx.__version__}"
-"""The User-Agent of a client that was given none: it says nothing of who crawls."""
+"""The User-Agent of a client that was given none. It is replaced: it does not say who crawls."""
 _IDLE_CONNECTIONS: Final = 100
-"""Kept open for a next request; each takes a descriptor."""
+"""Connections kept open for a next request. Each takes a file descriptor."""
 
 
 class TurnOptions(TypedDict, total=False):
-    """What ``extensions={"robotgate": {...}}`` of a request may say, as `RobotGate.turn` has it."""
+    """The options that ``extensions={"robotgate": {...}}`` of a request may have, as in `RobotGate.turn`."""
 
     priority: int
     max_wait: float | None
 
 
 class GateTransport(httpx.AsyncBaseTransport):
-    """Judges and paces every request of a client, each hop and each attempt as a request of its own.
+    """Judges and paces every request of a client. Each redirect hop and each attempt is a request of its own.
 
-    The turn of a response ends when it has been read to the end or closed; also if it brings no octet for a minute, for
-    whoever holds it may be waiting for the very next turn.
+    The turn of a response ends when its body has been read to the end or closed. It also ends when no byte has arrived
+    for a minute, because the task that holds the response may be waiting for the next turn of the same host.
 
     Args:
-        gate: an open gate; it stays yours to close.
-        transport: what sends the requests, closed together with this; not a `GateTransport`, which would have each
-            request wait for two turns. By default an `httpx.AsyncHTTPTransport` without a limit of connections, as one
-            would hold requests back after their turn.
-        refusals_as_responses: answer what the gate refuses, in place of raising: 403 where the site's rules say no, 503
-            with Retry-After where the host is not to be visited now. The text is the reason, and
-            ``response.extensions["robotgate"]`` the error with all it knows.
+        gate: an open gate. You close it yourself.
+        transport: the transport that sends the requests. It is closed together with this one. It must not be a
+            `GateTransport`, because each request would then wait for two turns. By default it is an
+            `httpx.AsyncHTTPTransport` without a limit of connections: a limit would delay requests after their turn.
+        refusals_as_responses: answer a refused request instead of raising: with 403 if the site's rules forbid it, with
+            503 and Retry-After if the host may not be visited now. The text is the reason, and
+            ``response.extensions["robotgate"]`` is the error.
 
     Raises:
-        OptionError: an argument that makes no sense.
+        OptionError: an argument makes no sense.
     """
 
     def __init__(
@@ -88,70 +95,82 @@ class GateTransport(httpx.AsyncBaseTransport):
         refusals_as_responses: bool = False,
     ) -> None:
         check_part("gate", gate, RobotGate)
+        if transport is None:
+            limits = httpx.Limits(max_keepalive_connections=_IDLE_CONNECTIONS)
+            transport = httpx.AsyncHTTPTransport(limits=limits)
         _check_inner(transport)
         check_flag("refusals_as_responses", refusals_as_responses)
         self._gate = gate
-        limits = httpx.Limits(max_keepalive_connections=_IDLE_CONNECTIONS)
-        self._transport = httpx.AsyncHTTPTransport(limits=limits) if transport is None else transport
+        self._transport = transport
         self._refusals_as_responses = refusals_as_responses
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send one request in its turn.
+        """Wait for the turn of a request, and send it.
 
         Raises:
-            RobotGateError: as `RobotGate.turn`, before anything is sent; an `httpx.RequestError` as well.
-            StoreError: also when what came of it was not taken by the store; the response is closed then.
-            OptionError: the User-Agent does not name the gate's token, or ``extensions["robotgate"]`` makes no sense:
-                mistakes of the program, and no errors of httpx.
-            RuntimeError: under another event loop than asyncio's.
+            RobotGateError: as `RobotGate.turn`, before anything is sent. It is an `httpx.RequestError` as well.
+            OptionError: the User-Agent does not name the gate's token, or ``extensions["robotgate"]`` makes no sense.
+                These are mistakes in the program, and not errors of httpx.
+            RuntimeError: the event loop is not asyncio's.
             httpx.RequestError: as the inner transport.
         """
-        _check_loop()
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError as error:
+            raise RuntimeError("a GateTransport runs under asyncio only, not under trio") from error
         options = _turn_options(request)
-        _identify(self._gate, request.headers)
+        if request.headers.get("User-Agent") == _HTTPX_OWN:
+            del request.headers["User-Agent"]
+        self._gate.identify(request.headers)
         try:
             return await self._send_in_turn(request, options)
+        except (DisallowedError, TooSoonError, HostUnavailableError) as error:
+            if self._refusals_as_responses:
+                return _as_response(error)
+            _raise_as_httpx(error, request)
         except RobotGateError as error:
-            return self._refuse(request, error)
+            _raise_as_httpx(error, request)
 
     async def aclose(self) -> None:
         """Close the inner transport."""
         await self._transport.aclose()
 
+    def _refuse_sync_client(self, *_: object) -> NoReturn:
+        raise TypeError(
+            "a GateTransport needs an httpx.AsyncClient; a turn cannot be awaited in an httpx.Client"
+        )
+
+    # A synchronous `httpx.Client` calls these.
+    __enter__ = handle_request = _refuse_sync_client
+
     async def _send_in_turn(self, request: httpx.Request, options: TurnOptions) -> httpx.Response:
-        async with AsyncExitStack() as failing:
-            turn = await failing.enter_async_context(self._gate.turn(_url_as_sent(request), **options))
-            dialled = Dialled(request)
+        async with AsyncExitStack() as sending:
+            turn = await sending.enter_async_context(self._gate.turn(_url_as_sent(request), **options))
+            traced = _TracedRequest(request)
             try:
-                response = await self._transport.handle_async_request(dialled.request)
+                response = await self._transport.handle_async_request(traced.request)
             except httpx.TransportError as error:
-                if (outage := dialled.outage(error)) is not None:
+                if (outage := traced.outage(error)) is not None:
                     turn.report_unreachable(outage)
                 raise
-            response.stream = _HeldStream(response.stream, turn, request)
-            failing.push_async_callback(response.aclose)
             turn.report(status=response.status_code, headers=response.headers)
-            failing.pop_all()
+            response.stream = _TurnStream(response.stream, turn)
+            # The turn now ends with the response.
+            sending.pop_all()
         return response
-
-    def _refuse(self, request: httpx.Request, error: RobotGateError) -> httpx.Response:
-        of_site = DisallowedError | TooSoonError | HostUnavailableError
-        if not (self._refusals_as_responses and isinstance(error, of_site)):
-            raise_as_httpx(error, request)
-        return as_response(error)
 
 
 class HttpxFetcher:
-    """Asks for robots.txt by a transport of httpx: ``RobotGate(fetcher=HttpxFetcher(transport))``.
+    """Fetches robots.txt through a transport of httpx: ``RobotGate(fetcher=HttpxFetcher(transport))``.
 
-    Rules then come by the way that pages go, through the same proxy and with the same TLS settings. A `Fetcher`.
+    robots.txt then takes the same way as the pages, with the same proxy and TLS settings. It is a `Fetcher`.
 
     Args:
-        transport: what sends the requests, as it is: not a `GateTransport`, whose turn would wait for the very rules
-            that are asked for. It stays yours to close.
+        transport: the transport that sends the requests. It must not be a `GateTransport`, whose turn would wait for
+            the rules that are being fetched. You close it yourself.
 
     Raises:
-        OptionError: an argument that makes no sense.
+        OptionError: an argument makes no sense.
     """
 
     def __init__(self, transport: httpx.AsyncBaseTransport) -> None:
@@ -162,38 +181,111 @@ class HttpxFetcher:
     async def fetch(
         self, url: str, *, headers: Mapping[str, str], max_bytes: int, timeout: float
     ) -> Answer | Failure:
-        """The answer, or why there is none."""
-        dialled: Dialled | None = None
+        """The answer, or the reason why there is none."""
+        traced: _TracedRequest | None = None
         has_begun = False
         try:
             timeouts = {"connect": CONNECT_TIMEOUT}
             request = httpx.Request(
                 "GET", url, headers=ASKED_FOR | dict(headers), extensions={"timeout": timeouts}
             )
-            dialled = Dialled(request)
+            traced = _TracedRequest(request)
             async with asyncio.timeout(timeout):
-                response = await self._transport.handle_async_request(dialled.request)
+                response = await self._transport.handle_async_request(traced.request)
                 has_begun = True
                 async with aclosing(response):
                     body = await _read(response, max_bytes) if response.is_success else b""
-                    return answer_of(response.status_code, response.headers, body, now=self._clock.now())
+                    received = CIMultiDict(response.headers.multi_items())
+                    return answer_of(response.status_code, received, body, now=self._clock.now())
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
-            # A host that begins to answer is there, however the rest goes.
-            is_outage = not has_begun and dialled is not None and dialled.outage(error) is not None
+            # A host that begins to answer is reachable, whatever happens afterwards.
+            is_outage = not has_begun and traced is not None and traced.outage(error) is not None
             return Failure(cause_of(error, timeout), is_outage=is_outage)
 
 
-class _HeldStream(httpx.AsyncByteStream):
-    """The body of a response, whose turn lasts until its end."""
+class RefusedRequestError(RobotGateError, httpx.RequestError):
+    """A request that the gate refused. Its subclasses are the errors of robotgate, for handlers of both libraries.
 
-    def __init__(self, stream: object, turn: Turn, request: httpx.Request) -> None:
+    Logs show the names of the subclasses. Catch `DisallowedError` and the others by robotgate's names.
+    """
+
+
+class ClosedRequestError(GateClosedError, RefusedRequestError):
+    """The gate is closed, or was not opened."""
+
+
+class NestedRequestError(NestedTurnError, RefusedRequestError):
+    """The task holds the turn that it asks for."""
+
+
+class StoreRequestError(StoreError, RefusedRequestError):
+    """The store failed."""
+
+
+class InvalidURLRequestError(InvalidURLError, RefusedRequestError):
+    """Not an http or https URL."""
+
+
+class NonPublicAddressRequestError(NonPublicAddressError, RefusedRequestError):
+    """The address is not public."""
+
+
+class DisallowedRequestError(DisallowedError, RefusedRequestError):
+    """The site's rules forbid the request."""
+
+
+class TooSoonRequestError(TooSoonError, RefusedRequestError):
+    """The turn comes later than `max_wait`."""
+
+
+class HostUnavailableRequestError(HostUnavailableError, RefusedRequestError):
+    """The host is down, or asked to be left alone."""
+
+
+_AS_HTTPX: Final[dict[type[RobotGateError], type[RefusedRequestError]]] = {
+    GateClosedError: ClosedRequestError,
+    NestedTurnError: NestedRequestError,
+    StoreError: StoreRequestError,
+    InvalidURLError: InvalidURLRequestError,
+    NonPublicAddressError: NonPublicAddressRequestError,
+    DisallowedError: DisallowedRequestError,
+    TooSoonError: TooSoonRequestError,
+    HostUnavailableError: HostUnavailableRequestError,
+}
+
+
+def _raise_as_httpx(error: RobotGateError, request: httpx.Request) -> NoReturn:
+    """Raise an error as the `httpx.RequestError` that it is as well.
+
+    Raises:
+        RobotGateError: always. It is an `httpx.RequestError` too, unless the error is a mistake in the program.
+    """
+    kind = _AS_HTTPX.get(type(error))
+    if kind is None:
+        raise error
+    twin = kind.__new__(kind, *error.args)
+    vars(twin).update(vars(error))
+    twin.request = request
+    raise twin from error
+
+
+def _as_response(error: DisallowedError | TooSoonError | HostUnavailableError) -> httpx.Response:
+    headers = {}
+    if not isinstance(error, DisallowedError) and math.isfinite(error.retry_after):
+        headers["Retry-After"] = str(math.ceil(error.retry_after))
+    return httpx.Response(error.status, headers=headers, text=str(error), extensions={"robotgate": error})
+
+
+class _TurnStream(httpx.AsyncByteStream):
+    """The body of a response. The turn lasts until its end."""
+
+    def __init__(self, stream: object, turn: Turn) -> None:
         if not isinstance(stream, httpx.AsyncByteStream):
-            raise TypeError(f"the inner transport gave {stream!r}, which is no httpx.AsyncByteStream")
+            raise TypeError(f"the inner transport returned {stream!r}, which is not an httpx.AsyncByteStream")
         self._stream = stream
         self._turn = turn
-        self._request = request
         self._has_moved = False
-        self._limit = asyncio.get_running_loop().call_later(MAX_HOLD, self._look)
+        self._idle_check = asyncio.get_running_loop().call_later(MAX_IDLE_READ, self._end_if_idle)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
@@ -205,25 +297,82 @@ class _HeldStream(httpx.AsyncByteStream):
             self._end()
 
     async def aclose(self) -> None:
-        """Let go of the response; closing twice is closing once."""
+        """Close the body, and end the turn. It may be closed twice."""
         try:
             await self._stream.aclose()
         finally:
             self._end()
 
-    def _look(self) -> None:
-        if not self._has_moved:
+    def _end_if_idle(self) -> None:
+        if self._has_moved:
+            self._has_moved = False
+            self._idle_check = asyncio.get_running_loop().call_later(MAX_IDLE_READ, self._end_if_idle)
+        else:
             self._turn.end()
-            return
-        self._has_moved = False
-        self._limit = asyncio.get_running_loop().call_later(MAX_HOLD, self._look)
 
     def _end(self) -> None:
-        self._limit.cancel()
-        try:
-            self._turn.end()
-        except RobotGateError as error:
-            raise_as_httpx(error, self._request)
+        self._idle_check.cancel()
+        self._turn.end()
+
+
+class _TracedRequest:
+    """A copy of a request for the inner transport. It notes which host a connection is made to: it may be a proxy."""
+
+    def __init__(self, request: httpx.Request) -> None:
+        self._host = self._peer = request.url.raw_host.decode("ascii")
+        self._callers_trace = cast("Trace | None", request.extensions.get("trace"))
+        # A copy, because httpx hands the extensions of the caller's request on to the next hop.
+        self.request = httpx.Request(
+            request.method,
+            request.url,
+            headers=request.headers,
+            stream=request.stream,
+            extensions={**request.extensions, "trace": self._trace},
+        )
+
+    async def _trace(self, event: str, info: Mapping[str, object]) -> None:
+        if event.endswith(".started"):
+            peer = info.get("server_hostname") or info.get("host")
+            self._peer = peer if isinstance(peer, str) else self._peer
+        if self._callers_trace is not None:
+            await self._callers_trace(event, info)
+
+    def outage(self, error: Exception) -> str | None:
+        """Why the host cannot be reached, or None if the error does not say that."""
+        if isinstance(error, httpx.PoolTimeout | httpx.ProxyError):
+            # No connection was free, or the proxy refused: nothing was sent to the host.
+            return None
+        if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout) and self._peer != self._host:
+            return None
+        if isinstance(error, httpx.ConnectTimeout):
+            return "it takes no connection in time"
+        if isinstance(error, httpx.TimeoutException | TimeoutError):
+            return "it does not answer in time"
+        return _failed_connection(error) if isinstance(error, httpx.ConnectError) else None
+
+
+def _failed_connection(error: httpx.ConnectError) -> str | None:
+    # httpcore keeps the system's error only as a context. Behind that error, contexts belong to the caller, so only
+    # causes are followed from there on.
+    origin: BaseException = error
+    while not isinstance(origin, OSError):
+        behind = origin.__cause__ or origin.__context__
+        if behind is None:
+            return "it takes no connection"
+        origin = behind
+    for cause in _causes(origin):
+        if isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLCertVerificationError):
+            return "its TLS handshake fails"
+        if (outage := outage_of(cause)) is not None:
+            return outage
+    return None
+
+
+def _causes(error: BaseException | None) -> list[BaseException]:
+    """An error and its explicit causes. A group stands for the errors in it: one for each address that was tried."""
+    if isinstance(error, BaseExceptionGroup):
+        return [cause for inner in error.exceptions for cause in _causes(inner)]
+    return [] if error is None else [error, *_causes(error.__cause__)]
 
 
 def _check_inner(transport: object) -> None:
@@ -233,10 +382,10 @@ def _check_inner(transport: object) -> None:
 
 
 def _turn_options(request: httpx.Request) -> TurnOptions:
-    """What a request says of its turn.
+    """The options of a request for its turn.
 
     Raises:
-        OptionError: it is no dictionary of options.
+        OptionError: ``extensions["robotgate"]`` is not a dictionary of options.
     """
     given = request.extensions.get("robotgate", {})
     if not isinstance(given, dict):
@@ -248,34 +397,19 @@ def _turn_options(request: httpx.Request) -> TurnOptions:
     return cast("TurnOptions", given)
 
 
-def _check_loop() -> None:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError as error:
-        raise RuntimeError(
-            "a GateTransport runs under asyncio, and under nothing else (trio, say)"
-        ) from error
-
-
-def _identify(gate: RobotGate, headers: httpx.Headers) -> None:
-    if headers.get("User-Agent") == _HTTPX_OWN:
-        del headers["User-Agent"]
-    gate.identify(headers)
-
-
 def _url_as_sent(request: httpx.Request) -> URL:
-    """The URL with the very octets that go over the wire as its path and query.
+    """The URL, with the exact bytes that are sent as its path and query.
 
     Raises:
-        InvalidURLError: it is none, or would be read differently by the server than by us.
+        InvalidURLError: it is not a URL, or the server would read it differently.
     """
     url = request.url
     host = url.raw_host.decode("ascii")
     authority = (f"[{host}]" if ":" in host else host) + ("" if url.port is None else f":{url.port}")
     target = request.extensions.get("target", url.raw_path)
     if not isinstance(target, bytes) or not target.startswith(b"/"):
-        # Whole URLs, say, which servers take apart as they like.
-        raise InvalidURLError(str(url), f"its target {target!r:.80} is no path in octets")
+        # A whole URL, for example: servers differ in what they make of it.
+        raise InvalidURLError(str(url), f"its target {target!r:.80} is no path in bytes")
     try:
         path_and_query = target.decode("ascii")
         sent = URL.build(scheme=url.scheme, authority=authority, path=path_and_query, encoded=True)
@@ -290,6 +424,6 @@ async def _read(response: httpx.Response, max_bytes: int) -> bytes:
     async for chunk in response.aiter_raw():
         body.feed(chunk)
         if body.is_full:
-            # What is left may be endless; closing the response closes its connection.
+            # The rest may be endless. Closing the response closes its connection.
             break
     return body.end()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from unittest.mock import patch
 
 if TYPE_CHECKING:
-    from robotgate._resolver import AddressInfo
+    from robotgate.web.connector import AddressInfo
 
 ADDRESS: Final = "192.31.196.1"
 PORT: Final = int(os.environ["TEST_PORT"])

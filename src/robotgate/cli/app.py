@@ -1,0 +1,22 @@
+"""The command group ``robotgate``."""
+
+from __future__ import annotations
+
+import click
+
+from robotgate import __version__
+from robotgate.cli.cache import cache
+from robotgate.cli.check import check
+from robotgate.cli.fetch import fetch
+from robotgate.cli.lint import lint
+from robotgate.demo.command import demo
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="robotgate")
+def robotgate() -> None:
+    """Fetch from the web: obey every site's robots.txt, and visit every host at its own pace."""
+
+
+for command in (fetch, check, lint, cache, demo):
+    robotgate.add_command(command)

@@ -1,0 +1,217 @@
+"""``robotgate demo``: its options, and the report that it prints."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections import Counter
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Final
+
+import click
+from rich import box
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+from rich.text import Text
+
+from robotgate import OptionError, StoreError
+from robotgate.demo.crawl import Order, Run, run_demo
+from robotgate.demo.judge import Report, judge
+from robotgate.demo.servers import LOOPBACK, DemoError, SiteServer, Visit, listening
+from robotgate.demo.sites import EXAMPLES, FLOOR_DELAY, ROBOTS_PATH, Plan, draw_plan
+
+if TYPE_CHECKING:
+    from typing import TextIO
+
+    from aiohttp import web
+
+DEFAULT_PORT: Final = 8009
+PIPE_WIDTH: Final = 120
+"""Columns where there is no terminal to ask."""
+MAX_FINDINGS: Final = 50
+"""Findings printed; the JSON has all."""
+_STORE_HELP: Final = "What the workers share: a new file, or a Redis URL (their keys are deleted)."
+_JSON_HELP: Final = "Also write the report as JSON, with every request that the server saw."
+_PORT_HELP: Final = "Where --serve listens on 127.0.0.1; 0 for any free port."
+
+
+@click.command(context_settings={"show_default": True})
+@click.option("--seed", default=1, help="Draws the sites, their rules and their pages.")
+@click.option("--pages", default=500, type=click.IntRange(1, 100_000), help="How many URLs, about.")
+@click.option("--workers", default=1, type=click.IntRange(1, 64), help="Processes that share the pages.")
+@click.option("--store", metavar="PATH|URL", help=_STORE_HELP)
+@click.option("--json", "json_file", type=click.File("w", encoding="utf-8", lazy=False), help=_JSON_HELP)
+@click.option("--serve", is_flag=True, help="Serve the sites to a program of yours, until Ctrl-C.")
+@click.option("--port", default=DEFAULT_PORT, type=click.IntRange(0, 65_535), help=_PORT_HELP)
+def demo(
+    *,
+    seed: int,
+    pages: int,
+    workers: int,
+    store: str | None,
+    json_file: TextIO | None,
+    serve: bool,
+    port: int,
+) -> None:
+    """Crawl some thirty sites on this machine, and show what their server saw. Needs no network.
+
+    The sites behave as the web does, and a process of their own serves them. The report is made from that process's
+    log and the definitions of the sites, and from nothing that the crawler says.
+
+    With --workers N, N processes share the pages of every site, and the server must still see one polite crawler.
+
+    With --serve, nothing is crawled: the sites, and four small ones with links, are served through a proxy on this
+    machine, and each request is printed. docs/tutorial.md shows how to use it.
+
+    Exit status: 0 when no rule and no delay was broken, else 1.
+    """
+    if serve and (workers > 1 or store is not None or json_file is not None):
+        raise click.UsageError("--serve crawls nothing: use it only with --seed, --pages and --port")
+    if store is not None and os.path.lexists(store):
+        # What is known of the sites would not be requested again, and that would look like a fault.
+        raise click.UsageError(f"--store: {store} exists already; the demonstration needs a new file")
+    try:
+        if serve:
+            asyncio.run(_serve(draw_plan(seed, pages), port))
+            return
+        run = asyncio.run(_crawl(Order(seed=seed, page_count=pages, workers=workers, store=store)))
+    except KeyboardInterrupt:
+        # The end of --serve, and of a crawl that is not reported.
+        raise SystemExit(0 if serve else 130) from None
+    except DemoError as error:
+        raise click.ClickException(str(error)) from error
+    except (OptionError, StoreError) as error:
+        raise click.UsageError(str(error)) from error
+    raise SystemExit(conclude(run, _console(), json_file))
+
+
+def conclude(run: Run, console: Console, json_file: TextIO | None = None) -> int:
+    """Judge a run, print the report, and return the exit status."""
+    report = judge(run.plan, run.visits, run.workers)
+    _print_report(console, run, report)
+    if json_file is not None:
+        json_file.write(_report_json(run, report))
+    return 0 if report.is_clean else 1
+
+
+def greeting(proxy: str, plan: Plan) -> str:
+    """What --serve prints first: where the sites are."""
+    width = max(len(site.url("/")) for site in EXAMPLES)
+    sites = "".join(f"  {site.url('/'):{width}}  {site.story}\n" for site in EXAMPLES)
+    page = plan.sites[0].url(plan.sites[0].pages[-1].path)
+    return (
+        f"{proxy} is a proxy to these sites, until Ctrl-C:\n{sites}and to the {len(plan.sites)} sites of the"
+        f" demonstration, as {page}\nWhat they are asked for:"
+    )
+
+
+def request_line(request: web.BaseRequest, visit: Visit, began_at: float) -> str:
+    """What --serve prints of a request."""
+    agent = request.headers.get("User-Agent", "-")
+    return f"{visit.started_at - began_at:7.1f} s  {visit.status}  {request.method} {request.url}  {agent}"
+
+
+async def _serve(plan: Plan, port: int) -> None:
+    began_at = time.monotonic()
+    server = SiteServer(plan, lambda request, visit: click.echo(request_line(request, visit, began_at)))
+    async with listening(server, port) as real_port:
+        click.echo(greeting(f"http://{LOOPBACK}:{real_port}", plan))
+        await asyncio.Event().wait()
+
+
+def _console(*, stderr: bool = False) -> Console:
+    terminal = Console(stderr=stderr, highlight=False)
+    return terminal if terminal.is_terminal else Console(stderr=stderr, width=PIPE_WIDTH, highlight=False)
+
+
+async def _crawl(order: Order) -> Run:
+    console = _console(stderr=True)
+    total = len(draw_plan(order.seed, order.page_count).urls)
+    console.print(f"fetching {total:,} URLs of some thirty sites on this machine")
+    outcomes = Counter({"fetched": 0, "blocked": 0, "failed": 0})
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=total)
+
+        def done(outcome: str) -> None:
+            outcomes[outcome] += 1
+            bar.advance(task)
+
+        run = await run_demo(order, done)
+    counts = ", ".join(f"{count:,} {outcome}" for outcome, count in outcomes.items())
+    console.print(f"the crawler's own count: {counts} in {run.elapsed:.1f} s")
+    return run
+
+
+def _print_report(console: Console, run: Run, report: Report) -> None:
+    """The table, what was broken, and the totals."""
+
+    def say(line: str, style: str) -> None:
+        # A terminal gets lines that it can show, a file gets each sentence in one line.
+        console.print(Text(line, style), soft_wrap=not console.is_terminal)
+
+    table = _table(report, is_narrow=False)
+    if console.measure(table, options=console.options.update(width=200)).maximum > console.width:
+        table = _table(report, is_narrow=True)
+    console.print(table)
+    broken = [f"{site.site}: {finding}" for site in report.sites for finding in site.broken]
+    for finding in broken[:MAX_FINDINGS]:
+        say(f"BROKEN  {finding}", "bold red")
+    robots = sum(visit.path == ROBOTS_PATH for visit in report.visits)
+    blocked = sum(site.blocked for site in report.sites)
+    say(
+        f"{len(report.sites)} sites on {len({site.host for site in run.plan.sites})} hosts, seed {run.plan.seed}:"
+        f" {robots} robots.txt requests, {len(report.visits) - robots} pages served, {blocked} blocked;"
+        f" {f'{len(broken)} BROKEN' if broken else 'nothing broken'}",
+        "bold red" if broken else "bold green",
+    )
+    if run.workers > 1:
+        shares = [f"{share.pages} pages, {share.robots} robots.txt" for share in report.workers]
+        say(f"{run.workers} workers in {run.elapsed:.1f} s: {'; '.join(shares)}", "")
+    say(
+        "Gaps: from the last bytes of an answer to the next request, by the server's clock"
+        f" (late by {run.worst_lag * 1000:.0f} ms at most).",
+        "dim",
+    )
+
+
+def _table(report: Report, *, is_narrow: bool) -> Table:
+    """One row for each site. The narrow table fits 80 columns: it cuts long names of sites."""
+    table = Table(
+        box=box.SIMPLE_HEAD, padding=0 if is_narrow else (0, 1, 0, 0), pad_edge=False, show_edge=False
+    )
+    table.add_column("site", no_wrap=not is_narrow, overflow="ellipsis")
+    table.add_column("what is peculiar", no_wrap=True, style="dim")
+    robots, gap = ("robots\n.txt", "min\ngap") if is_narrow else ("robots.txt", "min gap")
+    for heading in (robots, "pages", "blocked", "delay", gap):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for site in report.sites:
+        lent = f"{site.robots_requests_for_others} + " if site.robots_requests_for_others else ""
+        table.add_row(
+            site.site,
+            site.story,
+            f"{lent}{site.robots_requests}",
+            str(site.pages),
+            str(site.blocked),
+            f"{site.delay:.2f}",
+            "-" if site.smallest_gap is None else f"{site.smallest_gap:.3f}",
+            Text("BROKEN", "bold red") if site.broken else Text("ok", "green"),
+        )
+    return table
+
+
+def _report_json(run: Run, report: Report) -> str:
+    """The whole report with every request that the server saw, so that anybody can judge again."""
+    document = {
+        "seed": run.plan.seed,
+        "clean": report.is_clean,
+        "elapsed": round(run.elapsed, 3),
+        "floor_delay": FLOOR_DELAY,
+        "servers_worst_lag": run.worst_lag,
+        "urls": len(run.plan.urls),
+        **asdict(report),
+    }
+    return json.dumps(document, indent=1) + "\n"

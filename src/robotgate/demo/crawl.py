@@ -1,0 +1,236 @@
+"""Crawls the demonstration's sites through robotgate, in one or more processes.
+
+``python -m robotgate.demo.crawl`` is one of these processes. It reads its `Order` from standard input as a line
+of JSON, and writes one word for each URL that has ended. It ends at once when its standard input does, because then its
+parent has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import secrets
+import signal
+import sys
+import threading
+import time
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
+
+import aiohttp
+
+from robotgate import DisallowedError, HostUnavailableError, OptionError, RobotGate, StoreError, TooSoonError
+from robotgate.demo.servers import LOOPBACK, DemoError, Visit, agent_of, say
+from robotgate.demo.sites import FLOOR_DELAY, Plan, draw_plan
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+CONTACT: Final = "demo@robotgate.example"
+PATIENCE: Final = 2.0
+"""Seconds for which a Redis server may not answer before the crawl begins."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What one process has to crawl."""
+
+    seed: int
+    page_count: int
+    workers: int = 1
+    """How many processes there are."""
+    worker: int = 1
+    """Which one this is, from 1."""
+    port: int = 0
+    """Where the proxy to the sites listens."""
+    store: str | None = None
+    """What the processes share: the path of a file, or the URL of a server; None: the gate remembers in memory."""
+    prefix: str | None = None
+    """Of the keys in a server; None for a file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A demonstration that has ended."""
+
+    plan: Plan
+    visits: tuple[Visit, ...]
+    """What the server logged."""
+    worst_lag: float
+    """Seconds by which the server's clock readings were late at worst."""
+    elapsed: float
+    """Seconds that the crawl took, the start of the processes included."""
+    workers: int = 1
+
+
+async def run_demo(order: Order, done: Callable[[str], object]) -> Run:
+    """Play the sites, and fetch their pages.
+
+    Args:
+        order: for all processes.
+        done: called when a URL has ended, with a word that says how.
+
+    Raises:
+        DemoError: a process did not start, or died.
+        OptionError: the store is not one that can be used.
+        StoreError: the store does not answer.
+    """
+    began_at = time.monotonic()
+    sites = (str(order.seed), str(order.page_count))
+    async with _shared(order) as shared, _started("servers", *sites) as server:
+        port = await _heard(server)
+        if not port:
+            raise DemoError("the demonstration's server did not start")
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for worker in range(1, order.workers + 1):
+                    tasks.create_task(_follow(replace(shared, worker=worker, port=int(port)), done))
+        except ExceptionGroup as group:
+            # The first that died is the reason.
+            raise group.exceptions[0] from None
+        elapsed = time.monotonic() - began_at
+        log, _ = await server.communicate(b"")
+    if not log:
+        raise DemoError("the demonstration's server died")
+    document = json.loads(log)
+    return Run(
+        plan=draw_plan(order.seed, order.page_count),
+        visits=tuple(Visit(**visit) for visit in document["visits"]),
+        worst_lag=document["worst_lag"],
+        elapsed=elapsed,
+        workers=order.workers,
+    )
+
+
+async def _follow(order: Order, done: Callable[[str], object]) -> None:
+    """Start a worker, and report what it does until it ends."""
+    async with _started("crawl") as process:
+        if process.stdin is not None:
+            # Standard input stays open: its end would end the worker.
+            process.stdin.write(json.dumps(asdict(order)).encode() + b"\n")
+        while line := await _heard(process):
+            done(json.loads(line))
+        if await process.wait():
+            raise DemoError(f"worker {order.worker} of the demonstration died")
+
+
+@asynccontextmanager
+async def _started(module: str, *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A process of this package, ended at the end of the block."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", f"robotgate.demo.{module}", *arguments),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        # Ctrl-C at a terminal reaches the parent alone, which decides when the others end.
+        process_group=0,
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def _heard(process: asyncio.subprocess.Process) -> bytes:
+    """The next line of a process's standard output; empty when it has ended."""
+    return b"" if process.stdout is None else await process.stdout.readline()
+
+
+@asynccontextmanager
+async def _shared(order: Order) -> AsyncIterator[Order]:
+    """The order with a store in which nothing is known yet, if it needs one."""
+    if order.store is not None and "://" in order.store:
+        async with _own_prefix(order.store) as prefix:
+            yield replace(order, prefix=prefix)
+    elif order.store is not None or order.workers == 1:
+        yield order
+    else:
+        with TemporaryDirectory(prefix="robotgate-demo-", ignore_cleanup_errors=True) as folder:
+            yield replace(order, store=str(Path(folder) / "demo.db"))
+
+
+@asynccontextmanager
+async def _own_prefix(url: str) -> AsyncIterator[str]:
+    """A prefix of keys that nobody else uses. The keys are deleted at the end of the block."""
+    try:
+        # redis-py is installed only with the extra.
+        from redis.asyncio import Redis  # noqa: PLC0415
+
+        from robotgate.stores.redis import RedisStore  # noqa: PLC0415
+    except ImportError as error:
+        raise OptionError("--store: Redis needs redis-py: pip install 'robotgate[redis]'") from error
+    prefix = f"robotgate-demo:{secrets.token_hex(8)}:"
+    # A wrong URL, or a server that does not answer, is reported before anything starts.
+    async with RedisStore(url, prefix=prefix, patience=PATIENCE):
+        pass
+    try:
+        yield prefix
+    finally:
+        scheme, _, rest = url.partition("://")
+        async with Redis.from_url(f"{scheme.lower().replace('valkey', 'redis')}://{rest}") as client:
+            async for key in client.scan_iter(match=f"{prefix}*"):
+                await client.delete(key)
+
+
+async def _work(order: Order) -> None:
+    """Fetch this worker's share of the URLs, each in a task of its own."""
+    # Every so-manieth URL, so that each worker has some of every larger site.
+    urls = draw_plan(order.seed, order.page_count).urls[order.worker - 1 :: order.workers]
+    async with AsyncExitStack() as stack:
+        store: RedisStore | str | None = order.store
+        if order.store is not None and order.prefix is not None:
+            from robotgate.stores.redis import RedisStore  # noqa: PLC0415 - installed only with the extra
+
+            store = await stack.enter_async_context(RedisStore(order.store, prefix=order.prefix))
+        agent, proxy = agent_of(order.worker), f"http://{LOOPBACK}:{order.port}"
+        session = aiohttp.ClientSession(proxy=proxy, connector=aiohttp.TCPConnector(limit=0))
+        gate = RobotGate(agent, contact=CONTACT, session=session, delay=FLOOR_DELAY, store=store)
+        await stack.enter_async_context(session)
+        await stack.enter_async_context(gate)
+        tasks = await stack.enter_async_context(asyncio.TaskGroup())
+        for url in urls:
+            tasks.create_task(_fetch(gate, url))
+
+
+async def _fetch(gate: RobotGate, url: str) -> None:
+    try:
+        await gate.fetch(url)
+        say("fetched")
+    except DisallowedError:
+        say("blocked")
+    except (HostUnavailableError, TooSoonError):
+        say("unavailable")
+    except (aiohttp.ClientError, TimeoutError) as error:
+        sys.stderr.write(f"{url}: {error}\n")
+        say("failed")
+
+
+def _end_with_parent() -> None:
+    # Not through `sys.stdin`: a thread must not hold its lock when the interpreter ends.
+    while os.read(0, 1024):
+        pass
+    os._exit(1)
+
+
+def main() -> None:
+    """Work as ordered."""
+    # Where Ctrl-C reaches all processes of a terminal, the parent decides when this one ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Some sites are broken on purpose, which is nothing to warn of.
+    logging.getLogger("robotgate").setLevel(logging.ERROR)
+    order = Order(**json.loads(sys.stdin.buffer.readline()))
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    try:
+        asyncio.run(_work(order))
+    except StoreError as error:
+        sys.exit(f"worker {order.worker}: {error}")
+
+
+if __name__ == "__main__":
+    main()

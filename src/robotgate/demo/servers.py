@@ -1,0 +1,181 @@
+"""The demonstration's server: it plays every site behind one proxy on 127.0.0.1, and notes each request.
+
+A proxy, because then the crawler's URLs are ordinary: the names need no DNS, and any port is free.
+
+``python -m robotgate.demo.servers SEED PAGES`` is the process that `robotgate.demo.crawl` starts. It writes its port to
+standard output, serves until its standard input ends, writes the log as one JSON document, and ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import signal
+import sys
+import time
+import zlib
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Final
+
+from aiohttp import web
+from yarl import URL
+
+from robotgate.demo.sites import CRAWLER, EXAMPLES, ROBOTS_PATH, Answer, Page, Plan, draw_plan
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+LOOPBACK: Final = "127.0.0.1"
+TICK_DELAY: Final = 0.005
+SHUTDOWN_TIMEOUT: Final = 0.5
+_AGENT: Final = re.compile(rf"{CRAWLER}/1\.(\d+)")
+_NO_PAGE: Final = Answer(status=404, body=b"no such page\n")
+_NO_SITE: Final = Answer(status=502, body=b"no such site\n")
+
+
+class DemoError(Exception):
+    """The demonstration cannot be run: a port is taken, or one of its processes died."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visit:
+    """One request as the server saw it."""
+
+    site: str
+    """`Site.name` of the site that was asked."""
+    path: str
+    """The page's path in the plan; as it came if the plan has no such page."""
+    started_at: float
+    """When the request had arrived: seconds on the server's monotonic clock."""
+    ended_at: float
+    """Just before the answer was sent, so that the crawler cannot have had it earlier. Same clock."""
+    status: int
+    worker: int = 1
+    """Which of the crawler's processes asked; 0 for another program."""
+
+
+def agent_of(worker: int) -> str:
+    """The User-Agent of one of the crawler's processes, by which the server tells them apart."""
+    return f"{CRAWLER}/1.{worker}"
+
+
+def worker_of(user_agent: str) -> int:
+    """Which of the crawler's processes has this User-Agent; 0 for another program."""
+    found = _AGENT.match(user_agent)
+    return int(found[1]) if found else 0
+
+
+class SiteServer:
+    """Answers for every site of a plan and for `EXAMPLES`; the URL says for which.
+
+    Args:
+        note: called with each request once its answer is ready.
+    """
+
+    def __init__(self, plan: Plan, note: Callable[[web.BaseRequest, Visit], object]) -> None:
+        self._note = note
+        self._pages = {
+            # What arrives is the path as the client escaped it.
+            site.name: {
+                URL(site.url(page.path)).raw_path_qs: page
+                for page in (Page(ROBOTS_PATH, site.robots), *site.pages)
+            }
+            for site in (*plan.sites, *EXAMPLES)
+        }
+
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer one request."""
+        started_at = time.monotonic()
+        port = "" if request.url.is_default_port() else f":{request.url.port}"
+        site, path = f"{request.url.host}{port}", request.rel_url.raw_path_qs
+        answer = _NO_PAGE if site in self._pages else _NO_SITE
+        page = self._pages.get(site, {}).get(path)
+        if page is not None:
+            path, answer = page.path, page.answer
+        await asyncio.sleep(answer.busy_delay)
+        response = _response(request, answer)
+        visit = Visit(
+            site=site,
+            path=path,
+            started_at=started_at,
+            ended_at=time.monotonic(),
+            status=response.status,
+            worker=worker_of(request.headers.get("User-Agent", "")),
+        )
+        self._note(request, visit)
+        return response
+
+
+def _response(request: web.BaseRequest, answer: Answer) -> web.Response:
+    body, headers = answer.content, {"Content-Type": "text/plain", **answer.headers}
+    if answer.is_cut_off:
+        headers["Content-Length"] = str(len(body))
+        response = web.Response(status=answer.status, body=body[: len(body) // 2], headers=headers)
+        response.force_close()
+        return response
+    if answer.status == 200:
+        headers["ETag"] = f'"{zlib.crc32(answer.body):08x}"'
+        if request.headers.get("If-None-Match") == headers["ETag"]:
+            return web.Response(status=304, headers=headers)
+    return web.Response(status=answer.status, body=body, headers=headers)
+
+
+@asynccontextmanager
+async def listening(server: SiteServer, port: int) -> AsyncIterator[int]:
+    """Serve on a port of 127.0.0.1 until the end of the block; 0 is for any free port.
+
+    Yields:
+        The port.
+
+    Raises:
+        DemoError: the port is taken.
+    """
+    async with AsyncExitStack() as stack:
+        http = web.Server(server.answer)
+        stack.push_async_callback(http.shutdown, SHUTDOWN_TIMEOUT)
+        try:
+            listener = await asyncio.get_running_loop().create_server(http, LOOPBACK, port)
+        except OSError as error:
+            raise DemoError(f"port {port} cannot be used ({error.strerror}): see --port") from error
+        stack.callback(listener.close)
+        yield listener.sockets[0].getsockname()[1]
+
+
+async def _serve(plan: Plan) -> None:
+    log: list[Visit] = []
+    worst_lag = 0.0
+
+    async def measure_lag() -> None:
+        """How late this process is at worst: the error of its clock readings."""
+        nonlocal worst_lag
+        while True:
+            due_at = time.monotonic() + TICK_DELAY
+            await asyncio.sleep(TICK_DELAY)
+            worst_lag = max(worst_lag, time.monotonic() - due_at)
+
+    async with listening(SiteServer(plan, lambda _, visit: log.append(visit)), 0) as port:
+        measuring = asyncio.create_task(measure_lag())
+        say(port)
+        await asyncio.to_thread(sys.stdin.buffer.read)
+        measuring.cancel()
+    say({"worst_lag": worst_lag, "visits": [asdict(visit) for visit in log]})
+
+
+def say(document: object) -> None:
+    """Write a line of JSON to standard output, at once."""
+    sys.stdout.write(json.dumps(document) + "\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    """Play the sites of the seed and page count given as arguments."""
+    # Where Ctrl-C reaches all processes of a terminal, the parent decides when this one ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    seed, page_count = (int(argument) for argument in sys.argv[1:])
+    asyncio.run(_serve(draw_plan(seed, page_count)))
+
+
+if __name__ == "__main__":
+    main()

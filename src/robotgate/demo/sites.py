@@ -1,0 +1,360 @@
+"""The sites of the demonstration: what each one answers, and which of its pages the crawler may fetch.
+
+Whether a page is open is decided here, when the page is drawn. Nothing here parses a robots.txt or matches a path, so
+the judge can compare the gate with it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import random
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+FLOOR_DELAY: Final = 0.15
+"""Seconds: the gate's own ``delay`` in the demonstration."""
+CRAWLER: Final = "RobotgateDemo"
+"""The crawler's product token, which the rules of some sites name."""
+ROBOTS_PATH: Final = "/robots.txt"
+MIN_PAGES: Final = 4
+CLOSED_SHARE: Final = 0.3
+"""The share of a site's pages that its rules close."""
+_FIRST: Final = """amber brisk calm dusty early fabled gentle hidden idle jolly keen lunar mossy narrow olive
+plain quiet rustic silver tidal upper velvet windy young"""
+_SECOND: Final = """atlas bakery cinema docks estate forum garden harbour index journal kitchen library museum notes
+orchard press quarry records seminar tower union weekly"""
+_OPEN_FOLDERS: Final = "articles docs maps news people photos products recipes reviews"
+_CLOSED_FOLDERS: Final = "admin basket drafts internal private search staging tmp"
+_REDIRECTS: Final = (301, 302, 303, 307, 308)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a server answers at one path."""
+
+    body: bytes = b""
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    size: int | None = None
+    """Bytes to which the body is repeated; None: it is sent once."""
+    busy_delay: float = 0.0
+    """Seconds before the answer begins."""
+    is_cut_off: bool = False
+    """Whether the connection breaks in the middle of the body."""
+
+    @property
+    def content(self) -> bytes:
+        """The body as it is sent: repeated, and compressed if the headers say so."""
+        body = self.body
+        if self.size is not None:
+            body = (body * (self.size // len(body) + 1))[: self.size]
+        return gzip.compress(body) if self.headers.get("Content-Encoding") == "gzip" else body
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One address of a site."""
+
+    path: str
+    answer: Answer
+    _: KW_ONLY
+    is_open: bool = True
+    """Whether the site lets the demonstration's crawler fetch it."""
+    is_asked: bool = True
+    """Whether the crawler is given this URL. The others are reached through redirects only."""
+
+
+Pages: TypeAlias = tuple[Page, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One origin of the demonstration."""
+
+    host: str
+    story: str
+    """What is peculiar about it, in a few words."""
+    robots: Answer
+    pages: Pages = ()
+    _: KW_ONLY
+    port: int = 80
+    """The port in its URLs."""
+    crawl_delay: float = 0.0
+    """Seconds that the rules of this origin ask for."""
+
+    @property
+    def name(self) -> str:
+        """The host, and the port unless it is 80."""
+        return self.host if self.port == 80 else f"{self.host}:{self.port}"
+
+    @property
+    def delay(self) -> float:
+        """Seconds that must pass between the end of one response and the start of the next request."""
+        return max(FLOOR_DELAY, self.crawl_delay)
+
+    def url(self, path: str) -> str:
+        """The absolute URL of a path."""
+        return f"http://{self.name}{path}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """All sites of one seed, and the URLs in the order in which the crawler is given them."""
+
+    seed: int
+    sites: tuple[Site, ...]
+    urls: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """What the pages of some sites that belong together are drawn with."""
+
+    rng: random.Random
+    hosts: Sequence[str]
+    wanted: int
+    """How many pages of each site the crawler is given, about."""
+    closed: Sequence[str]
+    """The folders that the rules close."""
+
+    def page(self, path: str, *, is_open: bool = True, is_asked: bool = True) -> Page:
+        """One page, of any size."""
+        delay, size = round(self.rng.uniform(0.002, 0.02), 4), self.rng.randrange(200, 20_000)
+        answer = Answer(body=f"This is {path}.\n".encode(), busy_delay=delay, size=size)
+        return Page(path, answer, is_open=is_open, is_asked=is_asked)
+
+    def pages(self, closed: Sequence[str]) -> Pages:
+        """Pages in many folders, some of which are closed."""
+        shut = round(self.wanted * CLOSED_SHARE) if closed else 0
+        folders = [closed if number < shut else _OPEN_FOLDERS.split() for number in range(self.wanted)]
+        return tuple(
+            self.page(f"/{self.rng.choice(folder)}/{number}", is_open=number >= shut)
+            for number, folder in enumerate(folders)
+        )
+
+    def ordinary(self) -> Pages:
+        """Pages of which the rules close some."""
+        return self.pages(self.closed)
+
+    def all_closed(self) -> Pages:
+        """Pages of a site of which none may be fetched."""
+        paths = (f"/{self.rng.choice(_OPEN_FOLDERS.split())}/{number}" for number in range(MIN_PAGES))
+        return tuple(self.page(path, is_open=False) for path in paths)
+
+    def all_open(self, folder: str, count: int) -> Pages:
+        """Open pages of one folder."""
+        return tuple(self.page(f"/{folder}/open-{number}") for number in range(count))
+
+    def shaped(self, *shapes: str) -> Pages:
+        """Pages whose paths have these shapes in turn: a closed one, an open one, and so on."""
+        return tuple(
+            self.page(shapes[number % len(shapes)].format(number), is_open=number % 2 == 1)
+            for number in range(self.wanted)
+        )
+
+    def slow(self) -> Pages:
+        """Ordinary pages that take longer."""
+        return tuple(
+            replace(page, answer=replace(page.answer, busy_delay=round(self.rng.uniform(0.2, 0.5), 3)))
+            for page in self.ordinary()
+        )
+
+    def redirects(self, path: str, target: str) -> Pages:
+        """Four pages that redirect to `targets` of a site, and one that redirects to a closed page there."""
+        goals = {f"{path}/{number}": f"{target}/moved/{number}" for number in range(4)}
+        goals[f"{path}/trap"] = f"{target}/{self.closed[0]}/trap"
+        return tuple(
+            Page(start, Answer(status=self.rng.choice(_REDIRECTS), headers={"Location": goal}))
+            for start, goal in goals.items()
+        )
+
+    def targets(self) -> Pages:
+        """The pages to which `redirects` lead."""
+        trap = self.page(f"/{self.closed[0]}/trap", is_open=False, is_asked=False)
+        return (*(self.page(f"/moved/{number}", is_asked=False) for number in range(4)), trap)
+
+    def busy(self, status: int, retry_after: int) -> Pages:
+        """Ordinary pages, and one that asks the crawler to stay away for so many seconds."""
+        answer = Answer(status=status, headers={"Retry-After": str(retry_after)})
+        return (*self.ordinary(), Page("/news/busy", answer))
+
+    def of_port(self, mine: int) -> Pages:
+        """Each of two ports closes one of the two folders, and has pages in both."""
+        return self.pages([self.closed[mine]]) + self.all_open(self.closed[1 - mine], 3)
+
+    def fill(self, robots: Answer, crawl_delay: float) -> Answer:
+        """Put in what a row of the table has as ``{0}``, ``{1}``, ``{delay}`` and ``{host}``."""
+        body = robots.body.replace(b"{delay}", f"{crawl_delay:g}".encode())
+        for number, folder in enumerate(self.closed):
+            body = body.replace(b"{%d}" % number, folder.encode())
+        headers = {name: value.replace("{host}", self.hosts[0]) for name, value in robots.headers.items()}
+        return replace(robots, body=body, headers=headers)
+
+
+def _text(*lines: str) -> Answer:
+    return Answer(body="\n".join([*lines, ""]).encode())
+
+
+def _rules(*lines: str) -> Answer:
+    return _text("User-agent: *", *lines)
+
+
+_BOTH: Final = ("Disallow: /{0}/", "Disallow: /{1}/")
+_DELAY: Final = "Crawl-delay: {delay}"
+_RULES: Final = _rules(*_BOTH)
+_PACED: Final = _rules(_DELAY, *_BOTH)
+_BORROWED: Final = Answer(status=302, headers={"Location": f"http://{{host}}{ROBOTS_PATH}"})
+_MISSING: Final = Answer(status=404, body=b"no such page\n")
+_ARCHIVE: Final = _rules("Disallow: /archive/", "Allow: /archive/press/")
+_ESCAPES: Final = Answer(body=b"\xef\xbb\xbfUser-agent: *\rDisallow: /caf%C3%A9/\rDisallow: /%7Eguest/\r")
+_NOISE: Final = random.Random(1).randbytes(8192).replace(b":", b"")
+"""A line without a colon cannot be a rule."""
+_COMMENTS: Final = ["# a line of no importance, one of very many"] * 11_736
+_LONG: Final = _rules("Disallow: /{0}/", *_COMMENTS, "Disallow: /{1}/")
+"""More than the 512,000 bytes of a robots.txt that are read (RFC 9309 section 2.5)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One row of the table: a kind of site."""
+
+    story: str
+    robots: Answer = _RULES
+    """In it, ``{0}`` and ``{1}`` stand for the closed folders, ``{delay}`` for the crawl_delay, and ``{host}`` for the
+    first host of some that belong together."""
+    pages: Callable[[Draw], Pages] = Draw.ordinary
+    _: KW_ONLY
+    weight: float = 4.0
+    """How many pages it gets, compared with the others."""
+    crawl_delay: float = 0.0
+    """Seconds that its rules ask for."""
+    port: int = 80
+    """If it is another one, the host is that of the row above."""
+    is_joined: bool = False
+    """Whether the host belongs to that of the row above: it has the same closed folders, or one redirects to the
+    other."""
+
+
+KINDS: Final = (
+    Kind("ordinary rules"),
+    Kind("robots.txt in gzip", replace(_RULES, headers={"Content-Encoding": "gzip"})),
+    Kind("nobody but us let in", _rules("Disallow: /", "", f"User-agent: {CRAWLER}", *_BOTH)),
+    Kind("Disallow: /", _rules("Disallow: /"), Draw.all_closed, weight=1),
+    Kind(
+        "wildcards and $",
+        _rules("Disallow: /*.pdf$", "Disallow: /*?sort="),
+        lambda d: d.shaped("/docs/{}.pdf", "/docs/{}.pdf.html", "/list/{}?sort=up", "/list/{}"),
+    ),
+    Kind("Allow within Disallow", _ARCHIVE, lambda d: d.shaped("/archive/{}", "/archive/press/{}")),
+    Kind(
+        "BOM, CR lines, escapes",
+        _ESCAPES,
+        lambda d: d.shaped("/café/{}", "/cafe/{}", "/~guest/{}", "/guest/{}"),
+    ),
+    Kind("Crawl-delay: 0.3", _PACED, weight=3, crawl_delay=0.3),
+    Kind("Crawl-delay: 0.5", _PACED, weight=2, crawl_delay=0.5),
+    Kind("Crawl-delay: 1", _PACED, weight=1, crawl_delay=1.0),
+    Kind("Crawl-delay: 1.5", _PACED, weight=0.7, crawl_delay=1.5),
+    Kind("robots.txt: 404", _MISSING),
+    Kind("robots.txt: 410", replace(_MISSING, status=410)),
+    Kind("robots.txt: 403", Answer(status=403), Draw.all_closed, weight=1),
+    Kind("robots.txt: 500", Answer(status=500), Draw.all_closed, weight=1),
+    Kind("robots.txt cut off", replace(_RULES, size=2000, is_cut_off=True), Draw.all_closed, weight=1),
+    Kind("robots.txt is HTML", _text("<!doctype html>", "<title>Welcome</title>", "<p>Hello</p>")),
+    Kind("robots.txt is binary", Answer(body=_NOISE)),
+    Kind("robots.txt of 516 kB", _LONG, lambda d: d.pages(d.closed[:1]) + d.all_open(d.closed[1], 2)),
+    Kind("robots.txt takes 1.2 s", replace(_RULES, busy_delay=1.2)),
+    Kind("slow pages", pages=Draw.slow, weight=2),
+    Kind("lends its robots.txt", _PACED, weight=3, crawl_delay=0.3),
+    Kind("robots.txt of the above", _BORROWED, weight=3, crawl_delay=0.3, is_joined=True),
+    Kind("parking host", weight=3),
+    *[Kind("parked there", _BORROWED, weight=3, is_joined=True)] * 4,
+    Kind("redirects within", pages=lambda d: d.ordinary() + d.redirects("/old", "") + d.targets()),
+    Kind("redirects to the next", pages=lambda d: d.ordinary() + d.redirects("/out", f"http://{d.hosts[1]}")),
+    Kind("where they lead", pages=lambda d: d.ordinary() + d.targets(), is_joined=True),
+    Kind("two ports,", _rules(_DELAY, _BOTH[0]), lambda d: d.of_port(0), weight=1.5, crawl_delay=0.2),
+    Kind("one pace", _rules(_DELAY, _BOTH[1]), lambda d: d.of_port(1), crawl_delay=0.2, port=8080),
+    Kind("429, Retry-After: 2", pages=lambda d: d.busy(429, 2), weight=3),
+    Kind("503, Retry-After: 1", pages=lambda d: d.busy(503, 1), weight=3),
+)
+"""The table of the sites."""
+
+
+def draw_plan(seed: int, page_count: int) -> Plan:
+    """The sites for a seed, with about `page_count` URLs to fetch. The same arguments draw the same sites."""
+    rng = random.Random(seed)
+    hosts = iter(_draw_hosts(rng, sum(kind.port == 80 for kind in KINDS)))
+    total = sum(kind.weight for kind in KINDS if kind.port == 80)
+    groups: list[list[Kind]] = []
+    for kind in KINDS:
+        if kind.port == 80 and not kind.is_joined:
+            groups.append([])
+        groups[-1].append(kind)
+    sites: list[Site] = []
+    for index, group in enumerate(groups):
+        names: list[str] = []
+        for kind in group:
+            names.append(next(hosts) if kind.port == 80 else names[-1])
+        wanted = max(MIN_PAGES, round(page_count * group[0].weight / total))
+        group_rng = random.Random(f"{seed}/{index}")
+        closed = group_rng.sample(_CLOSED_FOLDERS.split(), 2) if b"{0}" in group[0].robots.body else []
+        draw = Draw(group_rng, names, wanted, closed)
+        for kind, host in zip(group, names, strict=True):
+            robots = draw.fill(kind.robots, kind.crawl_delay)
+            site = Site(
+                host, kind.story, robots, kind.pages(draw), port=kind.port, crawl_delay=kind.crawl_delay
+            )
+            sites.append(site)
+    urls = [site.url(page.path) for site in sites for page in site.pages if page.is_asked]
+    rng.shuffle(urls)
+    return Plan(seed=seed, sites=tuple(sites), urls=tuple(urls))
+
+
+def _draw_hosts(rng: random.Random, count: int) -> list[str]:
+    """Names under the top-level domains that belong to nobody (RFC 6761 section 6)."""
+    names = [f"{first}-{second}" for first in _FIRST.split() for second in _SECOND.split()]
+    return [f"{name}.{rng.choice(('example', 'test'))}" for name in rng.sample(names, count)]
+
+
+def _html(path: str, title: str, *links: str, **headers: str) -> Page:
+    anchors = [f'<p><a href="{link}">{link}</a></p>' for link in links]
+    answer = _text("<!doctype html>", f"<title>{title}</title>", *anchors)
+    return Page(path, replace(answer, headers={"Content-Type": "text/html", **headers}))
+
+
+_LATER: Final = Answer(status=429, headers={"Retry-After": "2"}, body=b"later\n")
+_BROKEN: Final = Answer(status=500, body=b"out of order\n")
+_LOCATIONS: Final = (f"<loc>http://example.org/{name}</loc>" for name in ("", "tea", "coffee"))
+_SITEMAP: Final = replace(_text(*_LOCATIONS), headers={"Content-Type": "application/xml"})
+EXAMPLES: Final = (
+    Site(
+        "example.org",
+        "pages with links; Disallow: /private/",
+        _rules("Disallow: /private/", "Sitemap: http://example.org/sitemap.xml"),
+        (
+            _html("/", "Drinks", "/tea", "/coffee", "/private/diary", "http://example.com/"),
+            _html("/tea", "Tea", "/", "/old-tea"),
+            Page("/old-tea", Answer(status=301, headers={"Location": "/tea"})),
+            _html("/coffee", "Coffee", "/", "/tea", **{"X-Robots-Tag": "noindex"}),
+            _html("/private/diary", "Diary", "/"),
+            Page("/sitemap.xml", _SITEMAP),
+        ),
+    ),
+    Site(
+        "example.com",
+        "Crawl-delay: 2.5",
+        _rules("Crawl-delay: 2.5"),
+        (_html("/", "News", "/today", "http://example.net/"), _html("/today", "Today", "/")),
+    ),
+    Site(
+        "example.net",
+        "no robots.txt; /busy answers 429, Retry-After: 2",
+        _MISSING,
+        (_html("/", "Weather", "/busy", "http://www.example.net/"), Page("/busy", _LATER)),
+    ),
+    Site("www.example.net", "robots.txt answers 500", _BROKEN, (_html("/", "Closed"),)),
+)
+"""A few sites with links, under names that are reserved for examples (RFC 2606). The tutorial visits them."""

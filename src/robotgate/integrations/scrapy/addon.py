@@ -1,0 +1,283 @@
+"""The add-on: the gate of a crawl, made of the crawl's settings, and the middleware that asks it for verdicts."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from scrapy import signals
+from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
+from scrapy.exceptions import IgnoreRequest
+from scrapy.pqueues import DownloaderAwarePriorityQueue
+from scrapy.settings import SETTINGS_PRIORITIES
+from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_installed
+
+from robotgate.clock import SystemClock
+from robotgate.errors import DisallowedError, HostUnavailableError, OptionError, RobotGateError, TooSoonError
+from robotgate.events import HostBlocked, RobotsFetched
+from robotgate.gate import RobotGate
+from robotgate.integrations import check_no_dot_segment
+from robotgate.integrations.scrapy.robots import MAX_BYTES, ScrapyFetcher, proxy_of
+from robotgate.rules.verdict import AccessResult
+from robotgate.web.turns import refusal_of
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings
+
+    from robotgate.events import Event
+    from robotgate.web.turns import Turn
+
+SETTINGS: Final = {
+    "agent": "ROBOTGATE_AGENT",
+    "contact": "ROBOTGATE_CONTACT",
+    "token": "ROBOTGATE_AGENT, ROBOTSTXT_USER_AGENT",
+}
+"""The settings that the other arguments come from."""
+REFUSALS: Final = {
+    DisallowedError: "robotgate/disallowed",
+    HostUnavailableError: "robotgate/unavailable",
+    TooSoonError: "robotgate/too_soon",
+}
+"""The statistic that counts each error."""
+HANDLERS: Final = {
+    "http": "robotgate.integrations.scrapy.handler.HttpHandler",
+    "https": "robotgate.integrations.scrapy.handler.HttpsHandler",
+}
+VERDICT_PRIORITY: Final = 100
+"""The place of Scrapy's own middleware for robots.txt: a refused request has cost nothing yet."""
+
+_PRIORITY: Final = SETTINGS_PRIORITIES["addon"]
+"""Above Scrapy's defaults, and below the settings of a project, a spider or a command line."""
+_URL: Final = re.compile(r"https?://[^\s();,]+")
+
+logger: Final = logging.getLogger("robotgate.scrapy")
+
+
+class RefusedRequest(IgnoreRequest):
+    """A request that the gate refused. Its text is the reason. Scrapy does not retry it."""
+
+    def __init__(self, error: RobotGateError) -> None:
+        super().__init__(str(error))
+        self.error = error
+        """The gate's error: `DisallowedError` has the verdict, `HostUnavailableError` and `TooSoonError` the time."""
+
+
+class Addon:
+    """Puts a gate before every request of a crawl. docs/scrapy.md lists its settings."""
+
+    gate: RobotGate
+    """The gate of the crawl. It is open while the spider is."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self.crawler = crawler
+        self.handlers: dict[str, str | type] = {}
+        """The download handlers that send the requests, by scheme."""
+        self.max_wait: float | None = None
+        """Seconds that a request waits in all, for its turn and for a host that cannot be reached."""
+        self._waited = 0.0
+        crawler.signals.connect(self._open, signals.spider_opened)
+        crawler.signals.connect(self._close, signals.spider_closed)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Called by Scrapy to make the add-on."""
+        return cls(crawler)
+
+    @classmethod
+    def of(cls, crawler: Crawler) -> Self:
+        """The add-on of a crawl.
+
+        Raises:
+            OptionError: the crawl has none, or Scrapy does not run on asyncio.
+        """
+        addon = crawler.get_addon(cls)
+        if addon is None:
+            raise OptionError('ADDONS: give {"robotgate.integrations.scrapy.Addon": 300}')
+        if is_reactor_installed() and not is_asyncio_reactor_installed():
+            raise OptionError(
+                "TWISTED_REACTOR: robotgate needs 'twisted.internet.asyncioreactor.AsyncioSelectorReactor',"
+                " which is Scrapy's default"
+            )
+        return addon
+
+    def update_settings(self, settings: BaseSettings) -> None:
+        """Replace Scrapy's middleware for robots.txt, and wrap its download handlers for http and https.
+
+        Raises:
+            OptionError: a setting makes no sense. The message begins with its name.
+        """
+        self.gate = _make_gate(settings, ScrapyFetcher(self.crawler))
+        self.gate.subscribe(self._count, RobotsFetched, HostBlocked)
+        self.max_wait = settings.getdict("ROBOTGATE_OPTIONS").get("max_wait")
+        _set_defaults(settings, self.gate)
+        settings.set_in_component_priority_dict("DOWNLOADER_MIDDLEWARES", RobotsTxtMiddleware, None)
+        settings.set_in_component_priority_dict("DOWNLOADER_MIDDLEWARES", VerdictMiddleware, VERDICT_PRIORITY)
+        known = settings.getwithbase("DOWNLOAD_HANDLERS")
+        self.handlers = {scheme: known[scheme] for scheme in HANDLERS if known.get(scheme) is not None}
+        paced = {scheme: HANDLERS[scheme] for scheme in self.handlers}
+        priority = settings.getpriority("DOWNLOAD_HANDLERS") or 0
+        settings.set("DOWNLOAD_HANDLERS", {**settings.getdict("DOWNLOAD_HANDLERS"), **paced}, priority)
+
+    def refusal(self, request: Request, error: RobotGateError, *, is_logged: bool) -> RefusedRequest:
+        """Log and count a refused request. The result is what its errback gets."""
+        if not is_logged:
+            logger.info("%s is refused: %s", request, error, extra={"spider": self.crawler.spider})
+        self.crawler.stats.inc_value(REFUSALS.get(type(error), "robotgate/refused"))
+        return RefusedRequest(error)
+
+    def count_turn(self, turn: Turn) -> None:
+        """Count a request that is about to be sent."""
+        self._waited += turn.waited
+        self.crawler.stats.inc_value("robotgate/turns")
+        self.crawler.stats.set_value("robotgate/waited_seconds", round(self._waited, 3))
+
+    def _count(self, event: Event) -> None:
+        if isinstance(event, HostBlocked):
+            self.crawler.stats.inc_value("robotgate/hosts_blocked")
+        if isinstance(event, RobotsFetched):
+            self.crawler.stats.inc_value("robotgate/robots_fetched")
+            if event.access is AccessResult.UNREACHABLE:
+                self.crawler.stats.inc_value("robotgate/robots_unreachable")
+
+    async def _open(self) -> None:
+        await self.gate.__aenter__()
+
+    async def _close(self) -> None:
+        await self.gate.aclose()
+
+
+class VerdictMiddleware:
+    """Asks for a request's verdict before the request takes a place in the downloader. It waits for no turn."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._addon = Addon.of(crawler)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Called by Scrapy to make the middleware."""
+        return cls(crawler)
+
+    async def process_request(self, request: Request) -> None:
+        """Give an allowed request our headers, and let it pass.
+
+        Raises:
+            RefusedRequest: the site's rules or the state of its robots.txt forbid it.
+        """
+        if MAX_BYTES in request.meta or not request.url.startswith(("http:", "https:")):
+            return
+        for name, value in self._addon.gate.headers.items():
+            request.headers.setdefault(name, value)
+        if request.meta.get("dont_obey_robotstxt"):
+            return
+        try:
+            with proxy_of(request):
+                verdict = await self._addon.gate.check(judged_url(request))
+            if not verdict.allowed:
+                raise refusal_of(verdict)
+        except RobotGateError as error:
+            raise self._addon.refusal(request, error, is_logged=False) from error
+        self._addon.crawler.stats.inc_value("robotgate/allowed")
+
+
+class HostAwarePriorityQueue(DownloaderAwarePriorityQueue):
+    """Hands out no more requests of a host than may be sent at once (``CONCURRENT_REQUESTS_PER_DOMAIN``).
+
+    A request that has left the scheduler takes one of the ``CONCURRENT_REQUESTS`` until it is answered, however long it
+    waits for its turn. Scrapy's own queue prefers idle hosts, but gives all places to one host if only one is left.
+    """
+
+    def pop(self) -> Request | None:
+        """The next request of a host that is not busy, or None. Scrapy asks again when any request ends."""
+        downloader = self.crawler.engine.downloader
+        active = Counter(downloader.get_slot_key(request) for request in downloader.active)
+        limit = downloader.domain_concurrency
+        busy = {
+            slot: self.pqueues.pop(slot)
+            for slot, count in active.items()
+            if count >= limit and slot in self.pqueues
+        }
+        try:
+            return super().pop()
+        finally:
+            self.pqueues.update(busy)
+
+
+def judged_url(request: Request) -> str:
+    """The URL of a request, if Scrapy sends it as the rules judge it.
+
+    Raises:
+        InvalidURLError: its path has a dot segment, which Scrapy would send.
+    """
+    check_no_dot_segment(request.url.partition("#")[0].partition("?")[0], request.url)
+    return request.url
+
+
+def _make_gate(settings: BaseSettings, fetcher: ScrapyFetcher) -> RobotGate:
+    if _is_chosen(settings, "ROBOTSTXT_OBEY") and not settings.getbool("ROBOTSTXT_OBEY"):
+        raise OptionError(
+            "ROBOTSTXT_OBEY: it is False, but robotgate obeys; for hosts of your own give"
+            " ROBOTGATE_OPTIONS = {'overrides': {'example.org': HostOverride.own()}},"
+            " for single requests meta={'dont_obey_robotstxt': True}"
+        )
+    agent, contact = _agent_and_contact(settings)
+    try:
+        options = settings.getdict("ROBOTGATE_OPTIONS")
+        options.setdefault("token", settings.get("ROBOTSTXT_USER_AGENT"))
+        return RobotGate(agent, contact=contact, clock=SystemClock(), fetcher=fetcher, **options)
+    except (TypeError, ValueError) as error:
+        # An error of the gate begins with the name of the argument.
+        setting = SETTINGS.get(str(error).partition("=")[0], "ROBOTGATE_OPTIONS")
+        raise OptionError(f"{setting}: {error}") from error
+
+
+def _agent_and_contact(settings: BaseSettings) -> tuple[str, str]:
+    agent = settings.get("ROBOTGATE_AGENT")
+    if agent is None and _is_chosen(settings, "USER_AGENT"):
+        agent = settings.get("USER_AGENT")
+    if not isinstance(agent, str) or not agent:
+        raise OptionError(
+            "ROBOTGATE_AGENT: name your crawler, as 'ExampleBot/1.0', here or in USER_AGENT;"
+            " Scrapy's default names Scrapy"
+        )
+    contact = settings.get("ROBOTGATE_CONTACT")
+    if contact is None and (page := _URL.search(agent)) is not None:
+        contact = page[0]
+    if not isinstance(contact, str) or not contact:
+        raise OptionError(
+            "ROBOTGATE_CONTACT: give an e-mail address or a page where site owners reach you, as"
+            " 'bot@example.org'; or name the page in USER_AGENT, as 'ExampleBot/1.0 (+https://example.org/bot)'"
+        )
+    return agent, contact
+
+
+def _set_defaults(settings: BaseSettings, gate: RobotGate) -> None:
+    """Set what Scrapy has to know of the gate, where the project has not chosen.
+
+    Raises:
+        OptionError: the chosen USER_AGENT does not name the crawler whose rules are obeyed.
+    """
+    if _is_chosen(settings, "USER_AGENT"):
+        try:
+            gate.identify({"User-Agent": settings["USER_AGENT"]})
+        except OptionError as error:
+            raise OptionError(f"USER_AGENT: {error}") from error
+    settings.set("USER_AGENT", gate.headers["User-Agent"], _PRIORITY)
+    options = settings.getdict("ROBOTGATE_OPTIONS")
+    overrides = options.get("overrides", {}).values()
+    per_host = [options.get("concurrency_per_host", 1), *(each.concurrency or 1 for each in overrides)]
+    # The gate limits the requests that are sent. These limit the requests that wait: per host as many as may be sent at
+    # once, and as many hosts as the gate serves at once.
+    settings.set("CONCURRENT_REQUESTS_PER_DOMAIN", max(per_host), _PRIORITY)
+    settings.set("CONCURRENT_REQUESTS", options.get("concurrency", 256), _PRIORITY)
+    settings.set("SCHEDULER_PRIORITY_QUEUE", HostAwarePriorityQueue, _PRIORITY)
+
+
+def _is_chosen(settings: BaseSettings, name: str) -> bool:
+    """Whether the project set it, even if to the default's value."""
+    return (settings.getpriority(name) or 0) > _PRIORITY

@@ -1,0 +1,183 @@
+"""The download handler that sends each request in its host's turn, through the handler that the project has."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
+
+from scrapy.exceptions import StopDownload
+from scrapy.utils.defer import maybe_deferred_to_future
+from scrapy.utils.misc import build_from_crawler, load_object
+from twisted.internet.defer import Deferred
+from twisted.web.client import HTTPConnectionPool
+
+from robotgate.errors import DisallowedError, HostUnavailableError, RobotGateError, TooSoonError
+from robotgate.integrations.scrapy.addon import Addon, judged_url
+from robotgate.integrations.scrapy.robots import MAX_BYTES, decoded, headers_of, proxy_of, scrapy_outage_of
+from robotgate.pace.state import MIN_RETRY_AFTER
+from robotgate.urls import Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from typing import Self
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+    from robotgate.gate import RobotGate
+    from robotgate.web.turns import Turn
+
+T = TypeVar("T")
+
+LOGGED: Final = (DisallowedError, HostUnavailableError, TooSoonError)
+"""The refusals that the gate logs itself, with the URL, when they answer a request for a turn."""
+MAX_OUTAGE_WAIT: Final = 60.0
+"""Seconds that a request waits at a time for a host that cannot be reached. The first outages of a host keep it closed
+for 10, 20 and 40 s."""
+
+
+class PacedHandler:
+    """Wraps the download handler of a scheme, and sends each request in its host's turn.
+
+    Scrapy's timeouts start inside the wrapped handler, so none of them counts the wait. The wrapped handler returns
+    when the body has been read, so the turn ends then.
+    """
+
+    lazy: ClassVar = False
+    scheme: ClassVar[str]
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._addon = Addon.of(crawler)
+        self._crawler = crawler
+        self._handler = build_from_crawler(load_object(self._addon.handlers[self.scheme]), crawler)
+        for part in getattr(self._handler, "__dict__", {}).values():
+            if isinstance(part, HTTPConnectionPool):
+                # Twisted would send a request a second time, at once and in the same turn, when a connection drops that
+                # has served another request. Scrapy's retries take a turn.
+                part.retryAutomatically = False
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Called by Scrapy to make the handler."""
+        return cls(crawler)
+
+    async def download_request(self, request: Request) -> Response:
+        """Wait for the turn, and send.
+
+        Raises:
+            RefusedRequest: the gate refused the turn.
+            OptionError: the request has a User-Agent that does not name the crawler.
+        """
+        max_bytes = request.meta.get(MAX_BYTES)
+        if max_bytes is not None:
+            # The gate sends this request for robots.txt in a turn of its own.
+            async with asyncio.timeout(request.meta["download_timeout"]):
+                return decoded(await self._send(request), max_bytes=max_bytes)
+        self._identify(request)
+        try:
+            with proxy_of(request):
+                return await send_in_turn(
+                    self._addon.gate,
+                    _url_of_turn(request),
+                    lambda turn: self._send_and_report(turn, request),
+                    priority=request.priority,
+                    max_wait=self._addon.max_wait,
+                )
+        except RobotGateError as error:
+            raise self._addon.refusal(request, error, is_logged=isinstance(error, LOGGED)) from error
+
+    async def close(self) -> None:
+        """Close the wrapped handler."""
+        closing = getattr(self._handler, "close", lambda: None)()
+        if closing is not None:
+            await (maybe_deferred_to_future(closing) if isinstance(closing, Deferred) else closing)
+
+    async def _send_and_report(self, turn: Turn, request: Request) -> Response:
+        self._addon.count_turn(turn)
+        try:
+            response = await self._send(request)
+        except StopDownload as stop:
+            if stop.response is not None:
+                _report(turn, stop.response)
+            raise
+        except Exception as error:
+            if (outage := scrapy_outage_of(error, request)) is not None:
+                turn.report_unreachable(outage)
+            raise
+        _report(turn, response)
+        return response
+
+    async def _send(self, request: Request) -> Response:
+        if inspect.iscoroutinefunction(self._handler.download_request):
+            response: Response = await self._handler.download_request(request)
+            return response
+        # A handler written for Scrapy before 2.14.
+        return await maybe_deferred_to_future(self._handler.download_request(request, self._crawler.spider))
+
+    def _identify(self, request: Request) -> None:
+        gate = self._addon.gate
+        headers = {
+            name: value.decode("latin-1")
+            for name in gate.headers
+            if (value := request.headers.get(name)) is not None
+        }
+        gate.identify(headers)
+        request.headers.update(headers)
+
+
+class HttpHandler(PacedHandler):
+    """For http."""
+
+    scheme = "http"
+
+
+class HttpsHandler(PacedHandler):
+    """For https."""
+
+    scheme = "https"
+
+
+async def send_in_turn(
+    gate: RobotGate, url: str, send: Callable[[Turn], Awaitable[T]], *, priority: int, max_wait: float | None
+) -> T:
+    """Send a request in a turn for a URL. An outage of the host is waited out; any other refusal is raised.
+
+    The gate refuses requests to a host that cannot be reached, because most programs ask again. Scrapy does not: one
+    page that timed out would lose all pages of its host.
+
+    Args:
+        send: sends the request in the turn it is given.
+        max_wait: seconds for all waits together. None waits as long as it takes.
+
+    Raises:
+        RobotGateError: as entering `RobotGate.turn`.
+    """
+    clock = asyncio.get_running_loop().time
+    deadline_at = math.inf if max_wait is None else clock() + max_wait
+    while True:
+        left = None if max_wait is None else max(0.0, deadline_at - clock())
+        try:
+            async with gate.turn(url, priority=priority, max_wait=left) as turn:
+                return await send(turn)
+        except HostUnavailableError as error:
+            # With a verdict, it is robots.txt that cannot be read. Without an outage, the host asked to be left alone.
+            is_outage = error.verdict is None and gate.host(url).unreachable_until_at is not None
+            pause = max(error.retry_after, MIN_RETRY_AFTER)
+            if not is_outage or pause > min(MAX_OUTAGE_WAIT, deadline_at - clock()):
+                raise
+        await asyncio.sleep(pause)
+
+
+def _url_of_turn(request: Request) -> str:
+    if not request.meta.get("dont_obey_robotstxt"):
+        return judged_url(request)
+    # A turn of the host without a verdict: the rules never forbid robots.txt itself. A `pace_key` that depends on the
+    # path sees that path; docs/scrapy.md says so.
+    return Origin.of(request.url).robots_url
+
+
+def _report(turn: Turn, response: Response) -> None:
+    turn.report(status=response.status, headers=headers_of(response), bytes=len(response.body))

@@ -1,0 +1,460 @@
+"""What every store has to do, as one function that tries it: for those who write one."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+import time
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+
+from robotgate.clock import SystemClock
+from robotgate.errors import StoreError
+from robotgate.pace.state import HostState
+from robotgate.sites.record import RobotsRecord
+from robotgate.sites.status import Outcome
+from robotgate.stores.base import Catalogue, OperatorBlock, SharedStore, Wanted
+from robotgate.urls import Origin
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+
+    from robotgate.stores.base import Grant, News, Session, Store
+
+    MakeStore: TypeAlias = Callable[[], Store | Awaitable[Store]]
+    MakeAnother: TypeAlias = Callable[[Store], Store | Awaitable[Store]]
+
+T = TypeVar("T")
+
+PATIENCE: Final = 10.0
+"""Seconds after which something that should have happened is taken not to happen."""
+GLANCE: Final = 0.2
+"""Seconds in which something that should not happen would have happened."""
+OTHER_CLOCK: Final = 0.05
+"""Seconds by which an instant may have moved that went through the clock of a server, and back."""
+_WAIT: Final = 3600.0
+_DELAY: Final = 5.0
+
+ORIGIN: Final = Origin("https", "shop.example", 443)
+OTHER_ORIGINS: Final = (
+    Origin("http", "shop.example", 80),
+    Origin("https", "shop.example", 8443),
+    Origin("https", "www.shop.example", 443),
+    Origin("https", "2001:db8::1", 443),
+)
+KEY: Final = ORIGIN.host
+OTHER_KEYS: Final = ("www.shop.example", "xn--bcher-kva.example", "2001:db8::1", "a" * 253)
+ROBOTS_KEY: Final = f"robots|{ORIGIN.text}"
+_UNKNOWN: Final = "unknown.example"
+RECORD: Final = RobotsRecord(
+    origin=ORIGIN,
+    outcome=Outcome.FAILURE,
+    status=503,
+    cause="no answer within 10 s: naïve “quotes”, \U0001f577",
+    checked_at=1_795_233_600.123456,
+    fresh_until_at=1_795_233_660.654321,
+    failures=3,
+    failing_since_at=1_795_230_000.5,
+    body=bytes(range(256)) * 2000,
+    fetched_at=1_795_147_200.25,
+    robots_url="https://cdn.example/robots.txt?v=1&w=é",
+    redirects=("https://shop.example/robots.txt", "https://www.shop.example/robots.txt"),
+    etag='W/"v1"',
+    last_modified="Sat, 21 Nov 2026 00:00:00 GMT",
+)
+BARE_RECORD: Final = RobotsRecord(
+    origin=ORIGIN, outcome=Outcome.MISSING, checked_at=1_795_240_000.0, fresh_until_at=1_795_326_400.0
+)
+STATE: Final = HostState(
+    last_visit_at=1_795_233_600.123456,
+    next_allowed_at=1_795_233_601.123456,
+    blocked_at=1_795_233_590.75,
+    blocked_until_at=1_795_233_900.5,
+    failures=2,
+    visits=41,
+    bytes_read=2**40,
+    latency=0.1234567,
+)
+
+
+async def check_store(make_store: MakeStore, *, make_another: MakeAnother | None = None) -> None:
+    """Try everything a gate asks of a store; of a `Catalogue` and of a `SharedStore`, what these promise besides.
+
+    Args:
+        make_store: makes a new and empty store, or an awaitable of one, with room for five records and five hosts.
+            Called several times; every store it makes is closed with `Store.aclose`.
+        make_another: makes one more on the same contents as the given store. It is called only for a store that
+            outlives its process: when the first was closed; and for a `SharedStore`, beside the first as well.
+
+    Raises:
+        AssertionError: the store does not do what it says; the message says what.
+    """
+    for check in (_check_records, _check_hosts, _check_many_at_once, _check_closed):
+        async with _made(make_store) as store:
+            await check(store)
+    for check_listing in (_check_lists, _check_forgets, _check_prunes):
+        async with _made(make_store) as store:
+            if isinstance(store, Catalogue):
+                await check_listing(store)
+    for check_sharing in _SHARING:
+        async with _made(make_store) as store:
+            if isinstance(store, SharedStore):
+                await check_sharing(store, store)
+        if make_another is not None:
+            async with _made(make_store) as store, _made(lambda: make_another(store)) as other:
+                if isinstance(store, SharedStore):
+                    expect(
+                        isinstance(other, SharedStore), "make_another: it is no SharedStore, as the first is"
+                    )
+                    await check_sharing(store, other)  # type: ignore[arg-type] # seen above
+    if make_another is not None:
+        async with _made(make_store) as store:
+            await _check_opened_again(make_another, store)
+
+
+@asynccontextmanager
+async def _made(make: MakeStore) -> AsyncIterator[Store]:
+    """A new store, which is closed behind the check, and leaves nothing behind."""
+    tasks = asyncio.all_tasks()
+    made = make()
+    store = await made if inspect.isawaitable(made) else made
+    try:
+        yield store
+    finally:
+        await in_time(store.aclose(), "aclose: it does not end")
+    await in_time(store.aclose(), "aclose: closing a second time does not end")
+    left = asyncio.all_tasks() - tasks
+    expect(not left, f"aclose: tasks of the store still run: {left}")
+
+
+async def _check_records(store: Store) -> None:
+    expect(await store.load_record(ORIGIN) is None, "load_record: an empty store knows a record")
+    for record in (RECORD, BARE_RECORD, replace(RECORD, body=b"")):
+        await store.save_record(record)
+        loaded = await store.load_record(ORIGIN)
+        expect(loaded == record, f"load_record: not what was saved last; saved {record!r}, loaded {loaded!r}")
+    for origin in OTHER_ORIGINS:
+        expect(await store.load_record(origin) is None, f"load_record: {origin} got the record of {ORIGIN}")
+    for origin in OTHER_ORIGINS:
+        await store.save_record(replace(BARE_RECORD, origin=origin))
+    for origin in OTHER_ORIGINS:
+        loaded = await store.load_record(origin)
+        expect(
+            loaded == replace(BARE_RECORD, origin=origin),
+            f"load_record: the record of {origin} is lost or another's",
+        )
+
+
+async def _check_hosts(store: Store) -> None:
+    expect(await store.load_host(KEY) is None, "load_host: an empty store knows a host")
+    later = replace(STATE, next_allowed_at=STATE.next_allowed_at + 1, visits=42, failures=0)
+    for state in (HostState(), STATE, later):
+        await store.save_hosts({KEY: state})
+        await _expect_state(store, KEY, state, "load_host: not what was saved last")
+    for other in OTHER_KEYS:
+        expect(await store.load_host(other) is None, f"load_host: {other!r} got the state of {KEY!r}")
+    await store.save_hosts(dict.fromkeys(OTHER_KEYS, STATE))
+    for other in OTHER_KEYS:
+        await _expect_state(store, other, STATE, "load_host: the state is lost")
+    await _expect_state(store, KEY, later, "save_hosts: saving other hosts changed this one")
+
+
+async def _check_many_at_once(store: Store) -> None:
+    records = [replace(BARE_RECORD, origin=origin) for origin in (ORIGIN, *OTHER_ORIGINS)]
+    states = {key: replace(STATE, visits=number) for number, key in enumerate((KEY, *OTHER_KEYS))}
+    await asyncio.gather(*map(store.save_record, records))
+    await store.save_hosts(states)
+    loaded = await asyncio.gather(*(store.load_record(record.origin) for record in records))
+    expect(loaded == records, f"load_record: asked for at once, some are lost or another's: {loaded!r}")
+    known = await asyncio.gather(*map(store.load_host, states))
+    are_alike = (is_alike(found, state) for found, state in zip(known, states.values(), strict=True))
+    expect(all(are_alike), f"load_host: asked for at once, some are lost or another's: {known!r}")
+
+
+async def _check_closed(store: Store) -> None:
+    """A store that was closed serves on, or says so."""
+    await store.save_record(RECORD)
+    await store.save_hosts({KEY: STATE})
+    await in_time(store.aclose(), "aclose: it does not end")
+    with suppress(StoreError):
+        record = await store.load_record(ORIGIN)
+        expect(record in (RECORD, None), "load_record: once closed, it makes things up")
+    for use in (store.save_record(BARE_RECORD), store.load_host(KEY), store.save_hosts({KEY: STATE})):
+        with suppress(StoreError):
+            await use
+
+
+async def _check_opened_again(make_another: MakeAnother, store: Store) -> None:
+    """After a clean stop all is as it was."""
+    await store.save_record(RECORD)
+    await store.save_hosts({OTHER_KEYS[0]: HostState(), KEY: STATE})
+    await in_time(store.aclose(), "aclose: it does not end")
+    async with _made(lambda: make_another(store)) as again:
+        record = await again.load_record(ORIGIN)
+        expect(record == RECORD, f"aclose: opened again, the record became {record!r}")
+        await _expect_state(again, KEY, STATE, "aclose: opened again, the state is another")
+
+
+# What a `Catalogue` has to do.
+
+
+async def _check_lists(store: Catalogue) -> None:
+    """All that is kept is listed, each once and in order."""
+    expect(await _origins(store) == [], "records: an empty store has some")
+    expect(await _states(store) == [], "hosts: an empty store has some")
+    states = await _fill(store)
+    origins = sorted((ORIGIN, *OTHER_ORIGINS), key=_place)
+    listed = await _origins(store)
+    expect(listed == origins, f"records: not each origin once, by host, port and scheme, but {listed}")
+    found = await _states(store)
+    expect(_are_alike(found, states), f"hosts: not each host once, by pace key, but {found}")
+    for pace_key, state in states.items():
+        written = await store.host(pace_key)
+        expect(is_alike(written, state), f"host: the state of {pace_key!r} became {written!r}")
+    expect(await store.host(_UNKNOWN) is None, "host: an unknown one has a state")
+    of_host = await store.origins_of(KEY)
+    expect(
+        of_host == [origin for origin in origins if origin.host == KEY],
+        f"origins_of: not the origins of {KEY}, by port and scheme, but {of_host}",
+    )
+    expect(await store.origins_of(_UNKNOWN) == [], "origins_of: an unknown host has some")
+
+
+async def _check_forgets(store: Catalogue) -> None:
+    """What is to go goes, and nothing else."""
+    states = await _fill(store)
+    expect(not await store.forget_record(replace(ORIGIN, host=_UNKNOWN)), "forget_record: there was none")
+    expect(await store.forget_record(ORIGIN), "forget_record: there was one")
+    expect(await store.load_record(ORIGIN) is None, "forget_record: the record is still there")
+    expect(not await store.forget_record(ORIGIN), "forget_record: a second time, there was none")
+    expect(await _origins(store) == sorted(OTHER_ORIGINS, key=_place), "forget_record: others went, too")
+    expect(not await store.forget_host(_UNKNOWN), "forget_host: there was none")
+    expect(await store.forget_host(KEY), "forget_host: there was one, if its wait is not over")
+    expect(await store.load_host(KEY) is None, "forget_host: the state is still there")
+    expect(not await store.forget_host(KEY), "forget_host: a second time, there was none")
+    del states[KEY]
+    expect(_are_alike(await _states(store), states), "forget_host: others went, too")
+
+
+async def _check_prunes(store: Catalogue) -> None:
+    """However old, no host goes whose wait is not over; and what is said to have gone has."""
+    states = await _fill(store)
+    pruned = await store.prune(now=time.time())
+    records, hosts = await _origins(store), await _states(store)
+    gone = 1 + len(OTHER_ORIGINS) - len(records)
+    expect(pruned.records == gone, f"prune: it tells of {pruned.records} records, and {gone} are gone")
+    gone = len(states) - len(hosts)
+    expect(pruned.hosts == gone, f"prune: it tells of {pruned.hosts} hosts, and {gone} are gone")
+    for pace_key, state in states.items():
+        is_bound = max(state.next_allowed_at, state.blocked_until_at) > time.time() + _WAIT / 2
+        kept = any(key == pace_key and is_alike(left, state) for key, left in hosts)
+        expect(not is_bound or kept, f"prune: the wait of {pace_key!r} is lost")
+
+
+async def _fill(store: Catalogue) -> dict[str, HostState]:
+    for origin in (*OTHER_ORIGINS, ORIGIN):
+        await store.save_record(replace(BARE_RECORD, origin=origin))
+    later = time.time() + _WAIT
+    states = dict.fromkeys((KEY, *OTHER_KEYS), STATE)
+    states[KEY] = replace(STATE, next_allowed_at=later)
+    states[OTHER_KEYS[0]] = replace(STATE, blocked_until_at=later)
+    await store.save_hosts(dict(reversed(states.items())))
+    return states
+
+
+# What a `SharedStore` has to do. The two stores may be one.
+
+
+async def _check_grants(store: SharedStore, other: SharedStore) -> None:
+    """A host is one session's at a time, and goes on with its state."""
+    clock = SystemClock()
+    async with _joined(store) as one, _joined(other) as two:
+        before = HostState(last_visit_at=clock.now() - _WAIT, visits=7)
+        await store.save_hosts({KEY: before})
+        grant = await _obtained(one, KEY, "obtain: a host that nobody holds is never granted")
+        expect(grant.lease.is_valid(), "obtain: the lease of a new grant is not valid")
+        expect(is_alike(grant.state, before), f"obtain: not the state that was saved, but {grant.state!r}")
+        waiter = asyncio.create_task(two.obtain(KEY))
+        await _hears(
+            one, lambda news: isinstance(news, Wanted) and KEY in news.keys, "news: the owner is never asked"
+        )
+        expect(not waiter.done(), "obtain: a host is granted to two sessions")
+        left = replace(before, last_visit_at=clock.now(), next_allowed_at=clock.now() + _DELAY, visits=8)
+        one.leave(KEY, left)
+        expect(not grant.lease.is_valid(), "leave: the lease is still valid")
+        second = await in_time(waiter, "leave: the next in line is never granted")
+        expect(second.lease.is_valid(), "obtain: the lease of a grant that was waited for is not valid")
+        expect(is_alike(second.state, left), f"leave: not the state that was left, but {second.state!r}")
+        # A batch of states that was put together before is saved after it.
+        await store.save_hosts({KEY: before})
+        known = await other.load_host(KEY)
+        expect(is_alike(known, left), f"save_hosts: a late batch undid what the owner said: {known!r}")
+        one.leave(KEY, before)
+        await asyncio.sleep(GLANCE)
+        expect(second.lease.is_valid(), "leave: a host that is not held is taken from its owner")
+
+
+async def _check_line(store: SharedStore, other: SharedStore) -> None:
+    """Sessions are served in the order in which they ask, and one that goes leaves no gap."""
+    async with _joined(store) as one, _joined(other) as two, _joined(store) as three, _joined(other) as four:
+        await _obtained(one, KEY, "obtain: a host that nobody holds is never granted")
+        waiters = []
+        for session in (two, three, four):
+            waiters.append(asyncio.create_task(session.obtain(KEY)))
+            await asyncio.sleep(GLANCE)
+        waiters[1].cancel()
+        await asyncio.wait(waiters[1:2])
+        expect(waiters[1].cancelled(), "obtain: it swallows a cancellation")
+        one.leave(KEY, None)
+        await in_time(waiters[0], "leave: the first in line is never granted")
+        expect(not waiters[2].done(), "leave: not the first in line is granted")
+        await two.aclose()
+        await in_time(waiters[2], "aclose: the hosts of a session that ends are never granted again")
+        waiter = asyncio.create_task(three.obtain(KEY))
+        await asyncio.sleep(0)
+        waiter.cancel()
+        four.leave(KEY, None)
+        await _obtained(one, KEY, "obtain: a host is kept by a session that was cancelled")
+
+
+async def _check_keys(store: SharedStore, other: SharedStore) -> None:
+    """Hosts are granted one by one, however many are asked for; of robots.txt nothing is kept."""
+    keys = [KEY, *OTHER_KEYS, ROBOTS_KEY, *(f"{number}.example" for number in range(100))]
+    async with _joined(store) as one, _joined(other) as two:
+        complaint = "obtain: of many hosts that are asked for at once, some are never granted"
+        grants = await in_time(asyncio.gather(*map(one.obtain, keys)), complaint)
+        expect(all(grant.lease.is_valid() for grant in grants), "obtain: of many leases, some are not valid")
+        waiters = [asyncio.create_task(two.obtain(key)) for key in keys]
+        for key in keys:
+            one.leave(key, None)
+        await in_time(
+            asyncio.gather(*waiters), "leave: of many hosts that are left at once, some are never granted"
+        )
+        grant = await waiters[keys.index(ROBOTS_KEY)]
+        expect(grant.state is None, "leave: a host that was left without a state has one")
+
+
+async def _check_blocks(store: SharedStore, other: SharedStore) -> None:
+    """What one publishes, the others hear; what is lifted there is lifted here."""
+    below, until_at = f"*.{KEY}", SystemClock().now() + _WAIT
+    async with _joined(store) as one, _joined(other) as two:
+        one.publish_block(KEY, math.inf)
+        one.publish_block(below, until_at)
+        known = await _hears_blocks(
+            two, lambda known: {KEY, below} <= known.keys(), "publish_block: nobody hears"
+        )
+        expect(known[KEY] == math.inf, "publish_block: a block without end has one")
+        expect(until_at - 1.0 <= known[below] <= until_at + PATIENCE, "publish_block: the instant is another")
+        async with _joined(store) as late:
+            await _hears_blocks(
+                late, lambda known: {KEY, below} <= known.keys(), "session: it hears of no standing block"
+            )
+        two.publish_block(KEY, 0.0)
+        await _hears_blocks(
+            one, lambda known: known.get(KEY) == 0.0, "publish_block: nobody hears that it is lifted"
+        )
+
+
+_SHARING: Final = (_check_grants, _check_line, _check_keys, _check_blocks)
+
+
+@asynccontextmanager
+async def _joined(store: SharedStore) -> AsyncIterator[Session]:
+    session = await in_time(store.session(), "session: it does not come")
+    try:
+        yield session
+    finally:
+        await in_time(session.aclose(), "aclose: a session does not end")
+
+
+async def _obtained(session: Session, key: str, complaint: str) -> Grant:
+    return await in_time(session.obtain(key), complaint)
+
+
+async def _hears(session: Session, is_it: Callable[[News], bool], complaint: str) -> None:
+    async def heard() -> None:
+        while not any(map(is_it, await session.news())):
+            pass
+
+    await in_time(heard(), complaint)
+
+
+async def _hears_blocks(
+    session: Session, are_they: Callable[[Mapping[str, float]], bool], complaint: str
+) -> Mapping[str, float]:
+    known: dict[str, float] = {}
+
+    def hears(news: News) -> bool:
+        if isinstance(news, OperatorBlock):
+            known[news.pattern] = news.until_at
+        return are_they(known)
+
+    await _hears(session, hears, complaint)
+    return known
+
+
+# Tools.
+
+
+async def _origins(store: Catalogue) -> list[Origin]:
+    return [record.origin async for record in store.records()]
+
+
+async def _states(store: Catalogue) -> list[tuple[str, HostState]]:
+    return [item async for item in store.hosts()]
+
+
+def _are_alike(found: list[tuple[str, HostState]], states: Mapping[str, HostState]) -> bool:
+    """Whether these are the hosts that were saved, each once and in order."""
+    return [key for key, _ in found] == sorted(states) and all(
+        is_alike(state, states[key]) for key, state in found
+    )
+
+
+def _place(origin: Origin) -> tuple[str, int, str]:
+    return origin.host, origin.port, origin.scheme
+
+
+async def _expect_state(store: Store, key: str, state: HostState, complaint: str) -> None:
+    loaded = await store.load_host(key)
+    expect(is_alike(loaded, state), f"{complaint}; {state!r} became {loaded!r}")
+
+
+def is_alike(state: HostState | None, other: HostState) -> bool:
+    """Whether two states are the same, but for what another clock may have done to their instants."""
+    if state is None or (state.last_visit_at is None) != (other.last_visit_at is None):
+        return False
+    instants = (
+        (state.last_visit_at or 0.0, other.last_visit_at or 0.0),
+        (state.next_allowed_at, other.next_allowed_at),
+        (state.blocked_at, other.blocked_at),
+        (state.blocked_until_at, other.blocked_until_at),
+    )
+    same = replace(
+        state,
+        last_visit_at=other.last_visit_at,
+        next_allowed_at=other.next_allowed_at,
+        blocked_at=other.blocked_at,
+        blocked_until_at=other.blocked_until_at,
+    )
+    return same == other and all(abs(at - also) <= OTHER_CLOCK for at, also in instants)
+
+
+async def in_time(awaitable: Awaitable[T], complaint: str) -> T:
+    """The result; the complaint, where that takes too long."""
+    limit = asyncio.timeout(PATIENCE)
+    try:
+        async with limit:
+            return await awaitable
+    except TimeoutError:
+        if limit.expired():
+            raise AssertionError(complaint) from None
+        raise
+
+
+def expect(condition: bool, complaint: str) -> None:  # noqa: FBT001 - the condition is what it is about
+    """Complain unless it holds."""
+    if not condition:
+        raise AssertionError(complaint)

@@ -1,0 +1,226 @@
+"""``robotgate demo``, whole: a real server, real crawlers, and the report."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import sys
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from redis.asyncio import Redis
+from tests.demo.conftest import run_demo, start_demo
+from tests.test_readme import README, ROOT, blocks
+
+from robotgate.demo.sites import draw_plan
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from tests.redis_server import RedisServer
+
+PATIENCE: Final = 60.0
+ROW: Final = re.compile(r"(\S+) +(\S+(?: \S+)*) {2,}(\d+) +(\d+) +(\d+) +([\d.]+) +([\d.]+|-)  ok")
+"""Of the table."""
+SMALL: Final = ("--pages", "40")
+ENDLESS: Final = ("--pages", "3000")
+STRANGERS_KEYS: Final = {b"robotgate:{0}:epoch:": b"another fleet's", b"robotgate-demo": b"not ours"}
+
+posix_only: Final = pytest.mark.skipif(sys.platform == "win32", reason="signals are sent to other processes")
+
+
+@pytest.fixture
+async def client(server: RedisServer) -> AsyncIterator[Redis]:
+    """Another user of the Redis server."""
+    async with Redis.from_url(server.url) as client:
+        await client.mset(STRANGERS_KEYS)
+        yield client
+
+
+async def test_nothing_is_broken(tmp_path: Path) -> None:
+    """The exit status is 0, the table can be read in a file, and the JSON has the shape of the one that is kept."""
+    file = tmp_path / "report.json"
+
+    ended = await run_demo("--seed", "11", "--pages", "150", "--json", str(file))
+
+    assert ended.status == 0, ended.out + ended.err
+    lines = ended.out.splitlines()
+    assert "nothing broken" in lines[-2]
+    assert "\x1b" not in ended.out + ended.err
+    assert "…" not in ended.out
+    assert max(map(len, lines[:37])) <= 104
+    assert " 0 failed" in ended.err
+    report = json.loads(file.read_text(encoding="utf-8"))
+    kept = json.loads((ROOT / "docs" / "demo.json").read_text(encoding="utf-8"))
+    assert list(report) == list(kept)
+    assert all(list(report[key][0]) == list(kept[key][0]) for key in ("workers", "sites", "visits"))
+    assert report["clean"]
+    assert {site["robots_requests"] for site in report["sites"]} == {1}
+    assert {visit["site"] for visit in report["visits"]} == {site["site"] for site in report["sites"]}
+
+
+async def test_workers_are_one_crawler_to_the_sites(tmp_path: Path) -> None:
+    """One robots.txt request for each origin, no gap too short, and every page; each worker has some of them.
+
+    A store that was asked for is kept. It must be new: what it knows would not be requested again.
+    """
+    file, store = tmp_path / "report.json", tmp_path / "demo.db"
+
+    ended = await run_demo(*SMALL, "--workers", "2", "--store", str(store), "--json", str(file))
+    again = await run_demo(*SMALL, "--store", str(store))
+
+    assert ended.status == 0, ended.out + ended.err
+    report = json.loads(file.read_text(encoding="utf-8"))
+    _assert_shared(report)
+    pages, more_pages = (share["pages"] for share in report["workers"])
+    assert f": {pages} pages, " in ended.out
+    assert f"; {more_pages} pages, " in ended.out
+    assert store.stat().st_size > 0
+    assert (again.status, again.out) == (2, "")
+    assert f"{store} exists already" in again.err
+
+
+async def test_workers_share_a_server(server: RedisServer, client: Redis, tmp_path: Path) -> None:
+    """The sites see one crawler, and no key is left but those that were there."""
+    file = tmp_path / "report.json"
+
+    ended = await run_demo(*SMALL, "--workers", "2", "--store", server.url, "--json", str(file))
+
+    assert ended.status == 0, ended.out + ended.err
+    _assert_shared(json.loads(file.read_text(encoding="utf-8")))
+    assert await _contents(client) == STRANGERS_KEYS
+
+
+@pytest.mark.parametrize(
+    ("store", "complaint"),
+    [
+        ("redis://127.0.0.1:1/0", "cannot be reached"),
+        ("postgres://localhost/demo", "give a URL such as redis://"),
+    ],
+)
+async def test_a_server_that_cannot_be_used_is_reported_first(store: str, complaint: str) -> None:
+    """Before anything starts, in a few lines, as wrong usage is."""
+    ended = await run_demo("--workers", "2", "--store", store)
+
+    assert (ended.status, ended.out) == (2, "")
+    assert complaint in ended.err
+    assert "Traceback" not in ended.err
+
+
+@posix_only
+async def test_ctrl_c_ends_everything(server: RedisServer, client: Redis) -> None:
+    """With status 130 and without a report. No worker is left, and no key in the server."""
+    process = await start_demo(*ENDLESS, "--workers", "2", "--store", server.url)
+    while len(await client.keys()) < 12:  # noqa: ASYNC110 - Redis has no event for it
+        await asyncio.sleep(0.05)
+
+    process.send_signal(signal.SIGINT)
+    # The pipe ends with the last process that holds it.
+    async with asyncio.timeout(PATIENCE):
+        out, err = await process.communicate()
+
+    assert (process.returncode, out) == (130, b"")
+    assert b"Traceback" not in err
+    assert await _contents(client) == STRANGERS_KEYS
+
+
+@posix_only
+async def test_workers_end_with_a_parent_that_was_killed() -> None:
+    """It could not tell them. They hold its standard error, which is read to its end."""
+    process = await start_demo(*ENDLESS, "--workers", "2")
+    await _worker_of(process.pid)
+
+    process.kill()
+    async with asyncio.timeout(PATIENCE):
+        await process.communicate()
+
+    assert process.returncode == -signal.SIGKILL
+
+
+@posix_only
+async def test_a_worker_that_dies_ends_the_demonstration() -> None:
+    """In one line, without a report: its pages would be missing."""
+    process = await start_demo(*ENDLESS, "--workers", "2")
+
+    os.kill(await _worker_of(process.pid), signal.SIGKILL)
+    async with asyncio.timeout(PATIENCE):
+        out, err = await process.communicate()
+
+    assert (process.returncode, out) == (1, b"")
+    assert b"of the demonstration died" in err
+    assert b"Traceback" not in err
+
+
+def test_the_readme_shows_its_table() -> None:
+    """README.md has what is drawn from the seed: stories, delays and pages. Gaps differ from run to run."""
+    (shown,) = blocks(README, "text")
+    head, _, *rows, _, totals, _ = shown.splitlines()
+    plan = draw_plan(1, 500)
+    sites = {site.name: site for site in plan.sites}
+    pages = [page.is_open for site in plan.sites for page in site.pages]
+
+    assert head.split("  ")[0] == "site"
+    for row in rows:
+        found = ROW.fullmatch(row)
+        assert found, row
+        name, story, robots, opened, blocked, delay, gap = found.groups()
+        open_pages = sum(page.is_open for page in sites[name].pages)
+        assert (story, robots, delay) == (sites[name].story, "1", f"{sites[name].delay:.2f}")
+        assert (int(opened), int(blocked)) == (open_pages, len(sites[name].pages) - open_pages)
+        assert gap == "-" or float(gap) >= float(delay)
+    hosts = len({site.host for site in plan.sites})
+    assert totals.startswith(f"{len(sites)} sites on {hosts} hosts, seed {plan.seed}: ")
+    assert f" {sum(pages)} pages served, {len(pages) - sum(pages)} blocked; nothing broken" in totals
+
+
+def test_the_readme_shows_the_figures_of_the_kept_report() -> None:
+    """The run whose lines README.md shows is kept in docs/demo.json, as the demonstration has written it."""
+    kept = json.loads((ROOT / "docs" / "demo.json").read_text(encoding="utf-8"))
+    sites = {site["site"]: site for site in kept["sites"]}
+    (shown,) = blocks(README, "text")
+    *lines, _, totals, lateness = shown.splitlines()
+    rows = [found for line in lines if (found := ROW.fullmatch(line))]
+    assert rows
+    for row in rows:
+        name, story, robots, opened, blocked, delay, gap = row.groups()
+        site = sites[name]
+        assert (story, int(robots), int(opened), int(blocked)) == tuple(
+            site[key] for key in ("story", "robots_requests", "pages", "blocked")
+        )
+        assert float(delay) == site["delay"]
+        smallest = site["smallest_gap"]
+        assert gap == ("-" if smallest is None else f"{smallest:.3f}")
+    sums = [sum(site[key] for site in kept["sites"]) for key in ("robots_requests", "pages", "blocked")]
+    sums[0] += sum(site["robots_requests_for_others"] for site in kept["sites"])
+    assert "{} robots.txt requests, {} pages served, {} blocked; nothing broken".format(*sums) in totals
+    assert f"late by {kept['servers_worst_lag'] * 1000:.0f} ms" in lateness
+
+
+def _assert_shared(report: dict[str, list[dict[str, int]]]) -> None:
+    """Nothing is broken, each origin's robots.txt was requested once, and each worker has fetched pages."""
+    assert report["clean"]
+    assert {site["robots_requests"] for site in report["sites"]} == {1}
+    assert min(share["pages"] for share in report["workers"]) > 5
+    assert sum(share["pages"] + share["robots"] for share in report["workers"]) == len(report["visits"])
+
+
+async def _contents(client: Redis) -> dict[bytes | str, bytes | str | None]:
+    keys = await client.keys()
+    return dict(zip(keys, await client.mget(keys), strict=True))
+
+
+async def _worker_of(parent: int) -> int:
+    """The process id of one of a demonstration's workers, once there is one."""
+    while True:
+        listing = await asyncio.create_subprocess_exec(
+            "ps", "-eo", "pid,ppid,args", stdout=asyncio.subprocess.PIPE
+        )
+        out, _ = await listing.communicate()
+        for line in out.decode().splitlines():
+            pid, ppid, *arguments = line.split()
+            if ppid == str(parent) and "robotgate.demo.crawl" in arguments:
+                return int(pid)

@@ -1,0 +1,261 @@
+"""The demonstration's judge: a polite log passes, and every way of breaking a law is found."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from rich.console import Console
+
+from robotgate.demo.command import conclude
+from robotgate.demo.crawl import CONTACT, Run
+from robotgate.demo.judge import judge
+from robotgate.demo.servers import Visit, agent_of, worker_of
+from robotgate.demo.sites import ROBOTS_PATH, Site, draw_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Log = list[Visit]
+
+PLAN: Final = draw_plan(1, 100)
+BUSY: Final = 0.01
+"""Seconds that each answer takes."""
+
+
+def _site(story: str) -> Site:
+    return next(site for site in PLAN.sites if site.story.startswith(story))
+
+
+PLAIN: Final = _site("ordinary rules")
+PATIENT: Final = _site("Crawl-delay: 1.5")
+BUSY_SITE: Final = _site("429")
+
+
+def _log() -> Log:
+    """What the server would log of a crawler that breaks nothing."""
+    visits: Log = []
+    for host in dict.fromkeys(site.host for site in PLAN.sites):
+        sites = [site for site in PLAN.sites if site.host == host]
+        delay = max(site.delay for site in sites)
+        at = 1000.0
+        for site in sites:
+            for _ in range(1 + _borrowers(site)):
+                visits.append(_visit(site, ROBOTS_PATH, at))
+                at += BUSY + delay
+        for site in sites:
+            # After the robots.txt of every other host, to which this one may redirect.
+            at += 10.0
+            for page in site.pages:
+                if page.is_open:
+                    visits.append(_visit(site, page.path, at))
+                    at += BUSY + max(delay, float(page.answer.headers.get("Retry-After", 0)))
+    return visits
+
+
+def _borrowers(site: Site) -> int:
+    return sum(other.robots.headers.get("Location") == site.url(ROBOTS_PATH) for other in PLAN.sites)
+
+
+def _visit(site: Site, path: str, at: float = 2000.0) -> Visit:
+    return Visit(site=site.name, path=path, started_at=at, ended_at=at + BUSY, status=200)
+
+
+def _path(site: Site, *, is_open: bool = True, has: str = "") -> str:
+    return next(page.path for page in site.pages if page.is_open == is_open and has in page.path)
+
+
+def _end_of(log: Log, site: Site, path: str) -> float:
+    return next(visit.ended_at for visit in log if (visit.site, visit.path) == (site.name, path))
+
+
+def _moved(log: Log, site: Site, path: str, at: float) -> Log:
+    """The log with one request at another time."""
+    return [*_without(log, site, path), _visit(site, path, at)]
+
+
+def _without(log: Log, site: Site, path: str | None = None) -> Log:
+    """The log without the requests for a path, or for anything, of one site."""
+    return [visit for visit in log if visit.site != site.name or path not in {None, visit.path}]
+
+
+def _last_path(log: Log, site: Site) -> tuple[str, float]:
+    last = max((visit for visit in log if visit.site == site.name), key=lambda visit: visit.started_at)
+    return last.path, last.started_at
+
+
+def _one_at_a_time_broken(log: Log) -> Log:
+    return [replace(v, ended_at=v.ended_at + 5.0) if v.site == PLAIN.name else v for v in log]
+
+
+def _last_page_early(log: Log) -> Log:
+    path, at = _last_path(log, PATIENT)
+    return _moved(log, PATIENT, path, at - 0.001)
+
+
+def _ports_apart(log: Log) -> Log:
+    site = _site("one pace")
+    other_end = max(visit.ended_at for visit in log if visit.site == site.host)
+    return [*log, _visit(site, _path(site), other_end + 0.1)]
+
+
+BREACHES: Final[dict[str, tuple[Callable[[Log], Log], str, str]]] = {
+    "a closed page": (
+        lambda log: [*log, _visit(PLAIN, _path(PLAIN, is_open=False))],
+        "ordinary rules",
+        "was fetched, but the site does not allow it",
+    ),
+    "a page of a site whose robots.txt fails": (
+        lambda log: [*log, _visit(_site("robots.txt: 500"), _site("robots.txt: 500").pages[0].path)],
+        "robots.txt: 500",
+        "was fetched, but the site does not allow it",
+    ),
+    "a closed page behind a redirect": (
+        lambda log: [
+            *log,
+            _visit(_site("where they lead"), _path(_site("where they lead"), is_open=False, has="/trap")),
+        ],
+        "where they lead",
+        "was fetched, but the site does not allow it",
+    ),
+    "robots.txt twice": (
+        lambda log: [*log, _visit(PLAIN, ROBOTS_PATH)],
+        "ordinary rules",
+        "robots.txt was requested 2 times",
+    ),
+    "robots.txt of a site that lends it, twice": (
+        lambda log: [*log, _visit(_site("parking host"), ROBOTS_PATH)],
+        "parking host",
+        "robots.txt was requested 2 times",
+    ),
+    "robots.txt never": (
+        lambda log: _without(log, PLAIN, ROBOTS_PATH),
+        "ordinary rules",
+        "robots.txt was requested 0 times",
+    ),
+    "a closed site not visited at all": (
+        lambda log: _without(log, _site("Disallow: /")),
+        "Disallow: /",
+        "robots.txt was requested 0 times",
+    ),
+    "a page before robots.txt": (
+        lambda log: _moved(log, PLAIN, _path(PLAIN), 990.0),
+        "ordinary rules",
+        "before robots.txt had been answered",
+    ),
+    "a millisecond too early": (
+        _last_page_early,
+        "Crawl-delay: 1.5",
+        "came 1.4990 s after the host's last answer, not 1.5 s",
+    ),
+    "the first page too early after robots.txt": (
+        lambda log: _moved(log, PATIENT, _path(PATIENT), _end_of(log, PATIENT, ROBOTS_PATH) + 1.0),
+        "Crawl-delay: 1.5",
+        "came 1.0000 s after the host's last answer, not 1.5 s",
+    ),
+    "two requests at once": (
+        _one_at_a_time_broken,
+        "ordinary rules",
+        "s after the host's last answer, not 0.15 s",
+    ),
+    "two ports of a host at two paces": (
+        _ports_apart,
+        "one pace",
+        "came 0.1000 s after the host's last answer, not 0.2 s",
+    ),
+    "Retry-After not kept": (
+        lambda log: [
+            *log,
+            _visit(BUSY_SITE, _path(BUSY_SITE), _end_of(log, BUSY_SITE, "/news/busy") + 1.9),
+        ],
+        "429",
+        "came 0.1000 s before Retry-After was over",
+    ),
+    "an open page left out": (
+        lambda log: _without(log, _site("redirects within"), "/moved/1"),
+        "redirects within",
+        "/moved/1 was not fetched, but it is open",
+    ),
+    "a page that does not exist": (
+        lambda log: [*log, _visit(PLAIN, "/guessed")],
+        "ordinary rules",
+        "/guessed was requested, but there is no such page",
+    ),
+}
+
+
+def test_a_polite_log_is_clean() -> None:
+    """Nothing is found where nothing was broken, and the counts are the log's."""
+    pages = [page for site in PLAN.sites for page in site.pages]
+
+    report = judge(PLAN, _log())
+
+    assert [site.broken for site in report.sites if site.broken] == []
+    assert report.is_clean
+    assert sum(site.pages for site in report.sites) == sum(page.is_open for page in pages)
+    assert sum(site.blocked for site in report.sites) == sum(not page.is_open for page in pages)
+    assert {site.robots_requests for site in report.sites} == {1}
+    assert sum(site.robots_requests_for_others for site in report.sites) == 5
+    assert _report(_log(), width=100)[0] == 0
+
+
+@pytest.mark.parametrize("name", BREACHES)
+def test_every_breach_is_found(name: str) -> None:
+    """It is found at the site that suffered it and at no other, it is printed, and the exit status is 1."""
+    breach, story, finding = BREACHES[name]
+    log = breach(_log())
+
+    broken = {site.site: site.broken for site in judge(PLAN, log).sites if site.broken}
+
+    assert set(broken) == {_site(story).name}
+    assert any(finding in text for text in broken[_site(story).name]), broken
+    status, printed = _report(log, width=120)
+    assert status == 1
+    assert f"BROKEN  {_site(story).name}: " in printed
+    assert "nothing broken" not in printed
+
+
+def test_an_empty_log_is_no_success() -> None:
+    """A crawler that fetches nothing has broken something as well."""
+    assert _report([], width=100)[0] == 1
+
+
+def test_pages_are_counted_by_worker() -> None:
+    """By the User-Agent of the request, robots.txt apart. A worker that did nothing is listed too."""
+    agents = [agent_of(number % 2 + 1) for number in range(len(_log()))]
+    visits = [
+        replace(visit, worker=worker_of(f"{agent} (+{CONTACT})"))
+        for visit, agent in zip(_log(), agents, strict=True)
+    ]
+
+    first, second, idle = judge(PLAN, visits, workers=3).workers
+
+    assert first.pages + second.pages + first.robots + second.robots == len(visits)
+    assert first.robots == [visit.worker for visit in visits if visit.path == ROBOTS_PATH].count(1)
+    assert 30 <= first.hosts <= 34
+    assert (idle.worker, idle.hosts, idle.pages, idle.robots) == (3, 0, 0, 0)
+    assert worker_of("Somebody/1.2") == 0
+
+
+def test_the_table_fits_80_columns() -> None:
+    """No figure and no story is cut there, and no line is broken within a word; only long names of sites are cut."""
+    _, printed = _report(_log(), width=80)
+
+    lines = printed.splitlines()
+    assert max(map(len, lines)) <= 80
+    for site, line in zip(PLAN.sites, lines[3:], strict=False):
+        assert site.story in line
+        assert f" {site.delay:.2f} " in line
+        assert line.rstrip().endswith(" ok")
+        assert line.count("…") == (len(site.name) > 20)
+    assert "nothing broken" in " ".join(lines)
+
+
+def _report(visits: Log, *, width: int) -> tuple[int, str]:
+    """The exit status, and what a terminal of so many columns shows."""
+    screen = io.StringIO()
+    run = Run(plan=PLAN, visits=tuple(visits), worst_lag=0.0, elapsed=1.0)
+    status = conclude(run, Console(file=screen, width=width, force_terminal=True, color_system=None))
+    return status, screen.getvalue()

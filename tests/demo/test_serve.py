@@ -1,0 +1,152 @@
+"""``robotgate demo --serve``: sites for a program of the reader's own, and what it prints of each request."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import re
+import signal
+import socket
+import sys
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+import aiohttp
+import pytest
+from click.testing import CliRunner
+from tests.demo.conftest import start_demo
+
+from robotgate import DisallowedError, RobotGate
+from robotgate.demo.command import demo
+from robotgate.demo.servers import LOOPBACK, SiteServer, listening
+from robotgate.demo.sites import EXAMPLES, Site, draw_plan
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+PROXY: Final = re.compile(r"http://127\.0\.0\.1:\d+")
+PLAN: Final = draw_plan(1, 500)
+
+
+@asynccontextmanager
+async def serving(*, auto_decompress: bool = True) -> AsyncIterator[aiohttp.ClientSession]:
+    """A session whose proxy is in front of the sites."""
+    async with (
+        listening(SiteServer(PLAN, lambda _request, _visit: None), 0) as port,
+        aiohttp.ClientSession(proxy=f"http://{LOOPBACK}:{port}", auto_decompress=auto_decompress) as session,
+    ):
+        yield session
+
+
+def _site(story: str) -> Site:
+    return next(site for site in PLAN.sites if site.story == story)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGINT cannot be sent to another process there")
+async def test_a_program_of_ones_own_crawls_the_sites() -> None:
+    """By their names, through the proxy that is printed first. Each request is printed as it comes; Ctrl-C ends it."""
+    process = await start_demo("--serve", "--port", "0")
+    greeting = [await _line(process) for _ in range(len(EXAMPLES) + 3)]
+    proxy = PROXY.search(greeting[0])
+    assert proxy is not None
+    async with (
+        aiohttp.ClientSession(proxy=proxy[0]) as session,
+        RobotGate("ExampleBot/1.0", contact="bot@example.org", session=session, delay=0.01) as gate,
+    ):
+        assert greeting[1].split(maxsplit=1) == ["http://example.org/", EXAMPLES[0].story]
+        assert f"{len(PLAN.sites)} sites" in greeting[-2]
+        with pytest.raises(DisallowedError) as refused:
+            await gate.fetch("http://example.org/private/diary")
+        page = await gate.fetch("http://example.org/old-tea")
+        other = await gate.fetch(greeting[-2].split()[-1])
+
+    assert str(refused.value.verdict.rule) == "Disallow: /private/"
+    assert (page.url, page.status) == ("http://example.org/tea", 200)
+    assert other.status == 200
+    printed = [(await _line(process)).split() for _ in range(5)]
+    assert all(float(seconds) >= 0 and unit == "s" for seconds, unit, *_ in printed)
+    assert [rest for _, _, *rest in printed] == [
+        ["200", "GET", "http://example.org/robots.txt", "ExampleBot/1.0"],
+        ["301", "GET", "http://example.org/old-tea", "ExampleBot/1.0"],
+        ["200", "GET", "http://example.org/tea", "ExampleBot/1.0"],
+        ["200", "GET", PLAN.sites[0].url("/robots.txt"), "ExampleBot/1.0"],
+        ["200", "GET", other.url, "ExampleBot/1.0"],
+    ]
+    process.send_signal(signal.SIGINT)
+    async with asyncio.timeout(30):
+        rest = await process.communicate()
+    assert (process.returncode, rest) == (0, (b"", b""))
+
+
+async def test_every_url_is_answered() -> None:
+    """Never by a proxy that hangs up: the reader would look for the mistake in his program."""
+    wanted = {
+        "http://example.com/no-such-page": 404,
+        "http://no-such-site.example/": 502,
+        "http://www.example.net/robots.txt": 500,
+        "http://example.net/busy": 429,
+    }
+    async with serving() as session:
+        for url, status in wanted.items():
+            async with session.get(url) as response:
+                assert response.status == status
+        # There is no https.
+        with pytest.raises(aiohttp.ClientHttpProxyError) as refused:
+            await session.get("https://example.org/")
+        assert refused.value.status == 502
+
+
+async def test_pages_have_an_etag() -> None:
+    """A page that has not changed is confirmed without its body, as readers of conditional requests need it."""
+    async with serving() as session:
+        async with session.get("http://example.org/") as response:
+            etag = response.headers["ETag"]
+        async with session.get("http://example.org/", headers={"If-None-Match": etag}) as response:
+            assert (response.status, await response.read()) == (304, b"")
+        async with session.get("http://example.org/tea", headers={"If-None-Match": etag}) as response:
+            assert response.status == 200
+
+
+async def test_the_sites_are_as_peculiar_as_their_stories() -> None:
+    """On the wire: compressed, cut off, busy, redirected, and with paths that the client escapes."""
+    zipped, torn = _site("robots.txt in gzip"), _site("robots.txt cut off")
+    busy, escaped = _site("429, Retry-After: 2"), _site("BOM, CR lines, escapes")
+    async with serving(auto_decompress=False) as session:
+        async with session.get(zipped.url("/robots.txt")) as response:
+            assert response.headers["Content-Encoding"] == "gzip"
+            assert gzip.decompress(await response.read()) == zipped.robots.body
+        async with session.get(torn.url("/robots.txt")) as response:
+            assert (response.status, response.content_length) == (200, 2000)
+            with pytest.raises(aiohttp.ClientPayloadError):
+                await response.read()
+        async with session.get(busy.url("/news/busy")) as response:
+            assert (response.status, response.headers["Retry-After"]) == (429, "2")
+        parked = _site("parked there").url("/robots.txt")
+        async with session.get(parked, allow_redirects=False) as response:
+            assert response.headers["Location"] == _site("parking host").url("/robots.txt")
+        for page in escaped.pages:
+            async with session.get(escaped.url(page.path)) as response:
+                assert response.status == 200
+
+
+def test_a_port_that_is_taken() -> None:
+    """One line that names the option, and no traceback."""
+    with socket.create_server((LOOPBACK, 0)) as other:
+        port = str(other.getsockname()[1])
+        ended = CliRunner().invoke(demo, ["--serve", "--port", port])
+    assert ended.exit_code == 1
+    assert f"port {port} cannot be used" in ended.output
+    assert "--port" in ended.output
+
+
+@pytest.mark.parametrize("option", [("--workers", "2"), ("--store", "demo.db"), ("--json", "-")])
+def test_options_of_a_crawl_do_not_go_with_it(option: tuple[str, str]) -> None:
+    """Nothing is crawled, so nothing could be shared or reported."""
+    ended = CliRunner().invoke(demo, ["--serve", *option])
+    assert ended.exit_code == 2
+    assert "--serve crawls nothing" in ended.output
+
+
+async def _line(process: asyncio.subprocess.Process) -> str:
+    assert process.stdout is not None
+    return (await process.stdout.readline()).decode().rstrip()

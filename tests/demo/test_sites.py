@@ -1,0 +1,73 @@
+"""The sites of the demonstration are what their table says."""
+
+from __future__ import annotations
+
+import pytest
+
+from robotgate import RobotsTxt
+from robotgate.demo.sites import CRAWLER, FLOOR_DELAY, Answer, Plan, Site, draw_plan
+
+SEEDS = range(5)
+
+
+def test_a_seed_draws_the_same_sites() -> None:
+    """The same seed draws the same sites, another seed draws others."""
+    assert draw_plan(7, 300) == draw_plan(7, 300)
+    assert draw_plan(7, 300) != draw_plan(8, 300)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_seed_has_every_kind_of_site(seed: int) -> None:
+    """35 sites under domains that belong to nobody, with each delay of the table, and no URL twice."""
+    plan = draw_plan(seed, 300)
+
+    assert len({site.name for site in plan.sites}) == len(plan.sites) == 35
+    assert all(site.host.endswith((".example", ".test")) for site in plan.sites)
+    assert {site.delay for site in plan.sites} == {FLOOR_DELAY, 0.2, 0.3, 0.5, 1.0, 1.5}
+    assert len(plan.urls) == len(set(plan.urls))
+
+
+@pytest.mark.parametrize("pages", [1, 500, 3000])
+def test_there_are_about_as_many_urls_as_asked_for(pages: int) -> None:
+    """Every site has a few, however few are asked for."""
+    assert pages * 0.8 <= len(draw_plan(1, pages).urls) <= pages * 1.2 + 200
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_rules_say_what_the_pages_are(seed: int) -> None:
+    """What the table says of a page, which comes from no parser, is what the site's robots.txt says."""
+    plan = draw_plan(seed, 300)
+    for site in plan.sites:
+        robots = _robots(plan, site)
+        if robots.status in {403, 500} or robots.is_cut_off:
+            assert not any(page.is_open for page in site.pages)
+            continue
+        rules = RobotsTxt.parse(robots.body if robots.status == 200 else b"")
+        for page in site.pages:
+            assert rules.allowed(site.url(page.path), CRAWLER) == page.is_open, site.url(page.path)
+        assert (rules.crawl_delay(CRAWLER) or 0.0) == site.crawl_delay
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_redirects_lead_to_pages_that_exist(seed: int) -> None:
+    """To open ones, and within a site and between sites to one that is closed."""
+    plan = draw_plan(seed, 300)
+    pages = {site.url(page.path): page for site in plan.sites for page in site.pages}
+    goals = [
+        (site, page.answer.headers["Location"])
+        for site in plan.sites
+        for page in site.pages
+        if "Location" in page.answer.headers
+    ]
+
+    targets = [pages[goal if goal.startswith("http") else site.url(goal)] for site, goal in goals]
+
+    assert sorted(target.is_open for target in targets) == [False] * 2 + [True] * 8
+    assert not any(target.is_asked for target in targets)
+
+
+def _robots(plan: Plan, site: Site) -> Answer:
+    location = site.robots.headers.get("Location")
+    if location is None:
+        return site.robots
+    return next(other.robots for other in plan.sites if other.url("/robots.txt") == location)
