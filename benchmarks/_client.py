@@ -60,7 +60,7 @@ class Cost:
     cpu: float
     """Seconds, of all its threads."""
     peak_memory: int
-    """Octets, of its process."""
+    """Bytes, of its process."""
 
 
 def cost_of(work: Callable[[], object]) -> Cost:

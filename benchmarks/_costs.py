@@ -193,10 +193,10 @@ async def _give_up(tasks: Sequence[asyncio.Task[None]]) -> None:
 
 
 def memory(effort: Effort) -> dict[int, dict[str, Figure]]:
-    """Octets of each host that was learnt, and of one that was asked just now."""
-    return {hosts: _octets(hosts) for hosts in KNOWN[effort]}
+    """Bytes of each host that was learnt, and of one that was asked just now."""
+    return {hosts: _bytes_each(hosts) for hosts in KNOWN[effort]}
 
 
-def _octets(hosts: int) -> dict[str, Figure]:
+def _bytes_each(hosts: int) -> dict[str, Figure]:
     merely, asked, _ = alone(learnt, hosts, is_traced=True)
     return {"asked": Figure((asked,)), "learnt": Figure((merely,))}

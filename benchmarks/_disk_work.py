@@ -64,7 +64,7 @@ def record(number: int) -> RobotsRecord:
 
 
 def fill(path: Path, hosts: int) -> Values:
-    """Makes the file: seconds, and octets on disk for each host and for each record."""
+    """Makes the file: seconds, and bytes on disk for each host and for each record."""
     began = time.perf_counter()
     asyncio.run(_fill_hosts(path, hosts))
     of_hosts = path.stat().st_size
@@ -79,10 +79,7 @@ def fill(path: Path, hosts: int) -> Values:
 async def _fill_hosts(path: Path, hosts: int) -> None:
     async with open_store(path) as store:
         for chunk in chunks(range(hosts), 20 * CHUNK):
-            for number in chunk:
-                store.remember_host(pace_key(number), state(number))
-            # One that has to be written makes room for the next ones.
-            await store.save_record(record(0))
+            await store.save_hosts({pace_key(number): state(number) for number in chunk})
 
 
 async def _fill_records(path: Path, records: int) -> None:
@@ -190,12 +187,14 @@ async def _visits(path: Path, count: int) -> Values:
     states = [state(number) for number in range(VISITED)]
     began = time.perf_counter()
     async with open_store(path) as store:
-        for chunk in chunks(range(count), 100):
+        # As a gate does it: what has changed, in one batch.
+        for chunk in chunks(range(count), CHUNK):
+            changed = {}
             for visit in chunk:
                 number = visit % VISITED
                 states[number] = replace(states[number], visits=states[number].visits + 1)
-                store.remember_host(pace_key(number), states[number])
-            await asyncio.sleep(0)
+                changed[pace_key(number)] = states[number]
+            await store.save_hosts(changed)
         told = time.perf_counter() - began
     written = time.perf_counter() - began
     return {"taken_in": count / told, "in_file": count / written}
@@ -233,15 +232,15 @@ async def _stalls(path: Path | None, hosts: int, seconds: float) -> Values:
             late.append(loop.time() - began - 0.001)
 
     async def visit(store: SQLiteStore) -> None:
-        for number in itertools.count():
+        for first in itertools.count(0, CHUNK):
             if loop.time() >= end:
                 return
-            at = number % hosts
-            store.remember_host(pace_key(at), replace(state(at), visits=number))
-            if number % 20 == 0:
-                await asyncio.sleep(20 / VISITS_A_SECOND)
-            if number % CHUNK == 0:
-                await store.load_host(pace_key(random.randrange(hosts)))
+            numbers = range(first, first + CHUNK)
+            await store.save_hosts(
+                {pace_key(n % hosts): replace(state(n % hosts), visits=n) for n in numbers}
+            )
+            await store.load_host(pace_key(random.randrange(hosts)))
+            await asyncio.sleep(CHUNK / VISITS_A_SECOND)
 
     if path is None:
         await watch()

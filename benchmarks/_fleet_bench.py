@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from benchmarks._fleet_ways import GATE, SCRIPT, STORE
+from benchmarks._fleet_ways import GATE, SCRIPT
 from benchmarks._report import Row
 from benchmarks._rounds import interleaved
 from benchmarks._told import told
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Figures = Mapping[str, Figure]
 
-OURS: Final = (STORE, GATE)
+OURS: Final = (GATE,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,6 @@
 """Calls alone: a script that does nothing, run by `RedisStore`'s own way to the server, and by redis-py's pool.
 
-A turn is two calls of scripts that do something, and what a process knows of its hosts besides; this is what each of
-the two calls costs by itself.
+A gate calls scripts that do something, to be granted hosts and to hand them on; this is what a call costs by itself.
 """
 
 from __future__ import annotations
@@ -20,9 +19,8 @@ from benchmarks._fleet_bench import in_rounds
 from benchmarks._fleet_measure import TASKS, WARM_UP, serving
 from benchmarks._fleet_ways import POOL
 from benchmarks._report import Column, Findings, Goal, Row, Table
-from robotgate.stores.redis._client import client_of
-from robotgate.stores.redis._link import Link
-from robotgate.stores.redis._script import Script
+from robotgate.stores.redis.client import client_of
+from robotgate.stores.redis.link import Link, Script
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -33,16 +31,16 @@ if TYPE_CHECKING:
 
     Call: TypeAlias = Callable[[str], Awaitable[object]]
 
-NOTHING: Final = Script(b"local r = {} for i = 1, #KEYS do r[i] = '' end return r", keys_per_call=1)
+NOTHING: Final = Script(b"local r = {} for i = 1, #KEYS do r[i] = '' end return r")
 PATIENCE: Final = 30.0
 
 
 @asynccontextmanager
 async def by_link(url: str) -> AsyncIterator[Call]:
-    """As the store asks: what is asked in one turn of the loop travels together."""
+    """As the store calls: calls that are made in one turn of the event loop travel together."""
     async with client_of(url, option="url") as client:
-        link = Link(client, patience=PATIENCE)
-        yield lambda host: link.ask(NOTHING, (host.encode(),), b"")
+        link = Link(client, settings=b"", probe=lambda _: (b"", b""), patience=PATIENCE)
+        yield lambda host: link.call(NOTHING, 0, host.encode(), bytes)
         await link.aclose()
 
 

@@ -2,7 +2,7 @@
 
 The same pages are fetched by one process first, with the same kind of store, then dealt among several, so that every
 one of them wants some of every host. The web server does as little as it can, in the process that measures, and notes
-when a request's octets come and when its answer is about to be sent: whoever asked cannot have had it earlier, so that
+when a request's bytes come and when its answer is about to be sent: whoever asked cannot have had it earlier, so that
 no gap is taken for shorter than it was. Each crawler is a process of its own; Redis is another.
 
 The ideal is what the delay allows a crawler that itself takes no time: ``pages x delay + (pages + 1) x response``.
@@ -25,6 +25,7 @@ from tests.fleet.worker import Order
 from tests.redis_server import RedisServer
 
 from benchmarks._fleet_bench import in_rounds, processes_of
+from benchmarks._fleet_ways import LEASE
 from benchmarks._report import Column, Findings, Goal, Row, Table
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def orders(crawl: Crawl, workers: int, *, store: str, port: int) -> list[Order]:
             hosts=hosts,
             pages=pages[number::workers],
             delay=crawl.delay,
+            lease=LEASE,
             tells_all=False,
         )
         for number in range(workers)
@@ -86,6 +88,8 @@ def crawled(crawl: Crawl, workers: int, program: str) -> Values:
 async def _crawled(crawl: Crawl, workers: int, program: str) -> Values:
     with TemporaryDirectory() as folder, RedisServer(Path(folder), program=program) as server:
         async with Redis.from_url(server.url) as client, Site(takes=crawl.response) as site:
+            # Until then the server grants nothing.
+            await asyncio.sleep(LEASE)
             given = orders(crawl, workers, store=server.url, port=site.port)
             async with Fleet(given, patience=PATIENCE) as fleet:
                 await fleet.ended()

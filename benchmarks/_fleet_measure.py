@@ -88,10 +88,6 @@ async def take_turns(way: Way, url: str, turns: int, process: int, *, hosts: int
         async with asyncio.TaskGroup() as tasks:
             for _ in range(TASKS):
                 tasks.create_task(work(turn))
-        # With the store, the end of a turn is told behind the caller's back: what is left of that is waited for by the
-        # next turn, which comes behind it.
-        async with turn(WARM_UP):
-            pass
         return Taken(turns, time.perf_counter() - began, time.process_time() - cpu, waits)
 
 
@@ -146,11 +142,11 @@ def _meet(barrier: Barrier) -> None:
 
 
 @contextmanager
-def serving(program: str, **options: str) -> Iterator[str]:
+def serving(program: str, **options: str | None) -> Iterator[str]:
     """The URL of an empty server, until the end of the block."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        RedisServer(Path(folder), program=program, options={"tcp-backlog": BACKLOG} | options) as server,
+        RedisServer(Path(folder), program=program, options={"tcp-backlog": BACKLOG, **options}) as server,
     ):
         yield server.url
 

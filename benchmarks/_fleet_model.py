@@ -1,92 +1,34 @@
-"""A model of `RedisStore` on virtual time: the law of its line, the way there and back, and the server's own time.
+"""A model of the Redis of a fleet on virtual time: the law of grants, the way there and back, the server's own time.
 
-The law is that of ``lua/turns.lua`` for one request per host at a time. Each worker has one batch on its way, and what
-it asks meanwhile goes with the next; the server does one batch after the other.
+The sessions are the store's own, and so is the law: `robotgate.stores.grants.Grants`, which the server's script
+follows. Each worker has one batch on its way, and what it calls meanwhile goes with the next; the server does one batch
+after the other. Records of robots.txt files are shared at no cost.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+import json
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from robotgate import HostState, MemoryStore, Postponed
-from robotgate._pacing import CLOCK_GRAIN, merged
+from robotgate import MemoryStore
+from robotgate.stores.grants import EXPIRY, Grants, Leave, Request, Term
+from robotgate.stores.redis.client import client_of
+from robotgate.stores.redis.link import GRANTS, Link
+from robotgate.stores.redis.messages import Keys, encoded, read_name, spelled
+from robotgate.stores.redis.session import RedisSession, Timing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractAsyncContextManager
+    from collections.abc import Callable, Mapping, Sequence
 
-    from robotgate import Origin, RobotsRecord
+    from robotgate import Clock, HostState, Origin, RobotsRecord
+    from robotgate.stores.grants import Reply
+    from robotgate.stores.redis.link import Script
 
-GRACE: Final = 0.25
-LEAST_POLL: Final = 0.02
-"""Seconds, both."""
-LENGTHENING: Final = 1.25
-"""These as in ``turns.lua``."""
+    Batch: TypeAlias = list[tuple[Callable[[], bytes], asyncio.Future[bytes]]]
 
-
-@dataclass(slots=True)
-class Place:
-    """A worker's place in a host's line."""
-
-    since: float
-    asks_at: float
-
-
-@dataclass(slots=True)
-class Line:
-    """One host."""
-
-    state: HostState = field(default_factory=HostState)
-    taken_at: float | None = None
-    """Since when a request is under way."""
-    reckons: bool = False
-    """Whether those who wait allow for how long requests have taken, besides the delay."""
-    took: float | None = None
-    """Seconds that requests take at the least, where others wait; None while nobody reckons."""
-    places: dict[int, Place] = field(default_factory=dict)
-
-    def reserve(self, worker: int, *, delay: float, now: float) -> float | None:
-        """When to ask again; None is go."""
-        rank = self._rank_of(worker, delay=delay, now=now)
-        at = max(now, self.state.next_allowed_at)
-        if self.taken_at is not None:
-            # It could end now, and the delay counts from its end.
-            at = max(at, now + max(delay, LEAST_POLL))
-        if rank == 0 and at - now <= CLOCK_GRAIN:
-            self.places.pop(worker, None)
-            self.taken_at = now
-            self._visit(now, delay)
-            return None
-        again_at = at + rank * (delay + (self.took or 0.0))
-        self.places.setdefault(worker, Place(now, again_at)).asks_at = again_at
-        return again_at
-
-    def finish(self, state: HostState) -> None:
-        """The request is over; the instants of the state are those of its end."""
-        ended_at = state.last_visit_at or 0.0
-        if self.reckons and self.places and self.taken_at is not None:
-            took = max(ended_at - self.taken_at, 0.0)
-            self.took = took if self.took is None else min(took, LENGTHENING * self.took)
-        self.taken_at = None
-        self.state = replace(merged(self.state, state), visits=self.state.visits)
-
-    def _visit(self, now: float, delay: float) -> None:
-        visits = self.state.visits + 1
-        self.state = replace(self.state, last_visit_at=now, next_allowed_at=now + delay, visits=visits)
-
-    def _rank_of(self, worker: int, *, delay: float, now: float) -> int:
-        latest = now - min(GRACE, max(delay, LEAST_POLL))
-        for name, place in list(self.places.items()):
-            if place.asks_at < latest:
-                del self.places[name]
-        own = self.places.get(worker)
-        return sum(
-            name != worker and (own is None or (place.since, name) < (own.since, worker))
-            for name, place in self.places.items()
-        )
+KEYS: Final = Keys("robotgate:", 1)
+PATIENCE: Final = 30.0
 
 
 class Server:
@@ -95,16 +37,17 @@ class Server:
     Args:
         per_call: seconds that it works for each call, and `per_batch` besides for each batch.
         way: seconds there, and as many back.
-        reckons: as `Line` has it.
+        delay: seconds between two visits of a host, which the server tells sessions that wait for one.
     """
 
-    def __init__(self, *, per_call: float, per_batch: float, way: float, reckons: bool) -> None:
-        self.lines: defaultdict[str, Line] = defaultdict(lambda: Line(reckons=reckons))
+    def __init__(self, *, per_call: float, per_batch: float, way: float, delay: float) -> None:
+        self.grants = Grants("model")
         self.records = MemoryStore()
         self.way = way
         self.calls = 0
         self.busy = 0.0
         """Seconds that it has worked."""
+        self._delay = delay
         self._per_call = per_call
         self._per_batch = per_batch
         self._free_at = 0.0
@@ -118,61 +61,79 @@ class Server:
         self._free_at = max(self._free_at, now) + cost
         await asyncio.sleep(self._free_at - now)
 
+    def answer(self, message: bytes, *, now: float) -> bytes:
+        """What the script replies."""
+        operation, *values = json.loads(message)
+        if operation == "exchange":
+            request = read_request(values)
+            reply = self.grants.exchange(request, now=now)
+            # How long an asker has to wait is known to within a delay, from which the session derives its next look.
+            granted = {item.key for item in reply.items}
+            return encoded_reply(reply, [None if key in granted else self._delay for key in request.asks])
+        # Nobody blocks a host, and hosts are only saved for a crash, which is not modelled.
+        return encoded(["model", "0", []] if operation == "blocks" else 1)
 
-class ModelStore(MemoryStore):
-    """One worker's store."""
 
-    is_shared = True
+class ModelLink(Link):
+    """One worker's way to the server."""
 
-    def __init__(self, server: Server, worker: int, *, max_hosts: int) -> None:
-        super().__init__(max_hosts=max_hosts)
-        self._server = server
-        self._worker = worker
-        self._calls: list[tuple[Callable[[float], float | None], asyncio.Future[float | None]]] = []
+    def __init__(self, server: Server) -> None:
+        client = client_of("redis://model", option="url")
+        super().__init__(client, settings=b"", probe=lambda _: (b"", b""), patience=PATIENCE)
+        self._model = server
+        self._batch: Batch = []
         self._sending: asyncio.Task[None] | None = None
 
-    async def reserve(
-        self, pace_key: str, *, state: HostState, now: float, slots: int, delay: float
-    ) -> Postponed | None:
-        """As the script has it, for one request at a time."""
-        if slots != 1:
-            raise NotImplementedError("the law is only modelled for one request at a time")
-        line = self._server.lines[pace_key]
-        again_at = await self._ask(lambda at: line.reserve(self._worker, delay=delay, now=at))
-        return None if again_at is None else Postponed(line.state, again_at)
+    async def call(self, script: Script, tag: int, key: bytes, encode: Callable[[], bytes]) -> bytes:
+        """Travel with whatever else is called meanwhile."""
+        del script, tag, key
+        reply: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._batch.append((encode, reply))
+        if self._sending is None:
+            self._sending = asyncio.create_task(self._send_all())
+        return await reply
 
-    def withdraw(self, pace_key: str) -> None:
-        """Leave the line."""
-        line = self._server.lines[pace_key]
+    async def _send_all(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._batch:
+            batch, self._batch = self._batch, []
+            messages = [encode() for encode, _ in batch]
+            await asyncio.sleep(self._model.way)
+            await self._model.work(len(messages))
+            answers = [self._model.answer(message, now=loop.time()) for message in messages]
+            await asyncio.sleep(self._model.way)
+            for (_, reply), answer in zip(batch, answers, strict=True):
+                if not reply.done():
+                    reply.set_result(answer)
+        self._sending = None
 
-        def leave(_at: float) -> None:
-            line.places.pop(self._worker, None)
 
-        self._ask(leave)
+class ModelStore:
+    """One worker's store."""
 
-    def begin_visit(self, pace_key: str, state: HostState) -> None:
-        """With one request at a time the server has nothing to hear of it."""
-        super().remember_host(pace_key, state)
+    def __init__(self, server: Server, clock: Clock) -> None:
+        self._server = server
+        self._link = ModelLink(server)
+        self._now = clock.now
+        self._session: RedisSession | None = None
 
-    def end_visit(self, pace_key: str, state: HostState) -> None:
-        """The server hears of it behind the caller's back."""
-        super().remember_host(pace_key, state)
-        line = self._server.lines[pace_key]
+    async def session(self) -> RedisSession:
+        """Join the fleet."""
+        timing = Timing(lease=EXPIRY, now=self._now, uptime=asyncio.get_running_loop().time)
+        session = self._session = RedisSession(self._link, KEYS, timing)
+        await session.join()
+        return session
 
-        def finish(_at: float) -> None:
-            line.finish(state)
+    async def load_host(self, pace_key: str) -> HostState | None:
+        """Return nothing: grants tell all that is known of a host."""
+        del pace_key
+        return None
 
-        self._ask(finish)
-
-    def remember_host(self, pace_key: str, state: HostState) -> None:
-        """Everybody hears of it."""
-        super().remember_host(pace_key, state)
-        line = self._server.lines[pace_key]
-        line.state = replace(merged(line.state, state), visits=line.state.visits)
-
-    def lease(self, origin: Origin) -> AbstractAsyncContextManager[None]:
-        """One for all."""
-        return self._server.records.lease(origin)
+    async def save_hosts(self, states: Mapping[str, HostState]) -> None:
+        """One call, and a look at the inbox, as `RedisStore.save_hosts` makes of hosts that the session holds."""
+        if self._session is not None:
+            self._session.look()
+        await self._link.call(GRANTS, 0, b"", lambda: encoded(["save", list(states)]))
 
     async def load_record(self, origin: Origin) -> RobotsRecord | None:
         """What all know."""
@@ -182,22 +143,62 @@ class ModelStore(MemoryStore):
         """All know it."""
         await self._server.records.save_record(record)
 
-    def _ask(self, call: Callable[[float], float | None]) -> asyncio.Future[float | None]:
-        reply: asyncio.Future[float | None] = asyncio.get_running_loop().create_future()
-        self._calls.append((call, reply))
-        if self._sending is None:
-            self._sending = asyncio.create_task(self._send())
-        return reply
+    async def aclose(self) -> None:
+        """The server goes on; only the way to it is closed."""
+        await self._link.aclose()
 
-    async def _send(self) -> None:
-        loop = asyncio.get_running_loop()
-        while self._calls:
-            calls, self._calls = self._calls, []
-            await asyncio.sleep(self._server.way)
-            await self._server.work(len(calls))
-            replies = [call(loop.time()) for call, _ in calls]
-            await asyncio.sleep(self._server.way)
-            for (_, waiting), reply in zip(calls, replies, strict=True):
-                if not waiting.done():
-                    waiting.set_result(reply)
-        self._sending = None
+
+def read_request(values: list[object]) -> Request:
+    """Read what `encoded_request` wrote, as the script does."""
+    session, epoch, joined, number, after, leaves, withdrawals, asks, claims, is_last = values
+    return Request(
+        str(session),
+        Term(str(epoch), int(str(joined))) if epoch else None,
+        int(str(number)),
+        int(str(after)),
+        tuple(_read_leave(leave) for leave in _list(leaves)),
+        _read_names(withdrawals),
+        _read_names(asks),
+        _read_names(claims),
+        bool(is_last),
+    )
+
+
+def encoded_reply(reply: Reply, paces: Sequence[float | None]) -> bytes:
+    """Encode a reply, as the script does."""
+    items = [
+        [
+            item.number,
+            spelled(item.key),
+            str(item.token),
+            item.is_wanted,
+            item.state is not None and item.state.decode(),
+            item.state_age,
+            False if item.visited_ago is None else item.visited_ago,
+            item.not_before_in,
+        ]
+        for item in reply.items
+    ]
+    return encoded([reply.number, reply.term.epoch, str(reply.term.joined), items, paces])
+
+
+def _read_leave(value: object) -> Leave:
+    key, token, age, visited_ago, not_before_in, state = _list(value)
+    return Leave(
+        read_name(str(key)),
+        None if visited_ago is False else float(str(visited_ago)),
+        float(str(not_before_in)),
+        str(state).encode() if state else None,
+        int(str(token)),
+        float(str(age)),
+    )
+
+
+def _read_names(value: object) -> tuple[str, ...]:
+    return tuple(read_name(str(name)) for name in _list(value))
+
+
+def _list(value: object) -> list[object]:
+    if not isinstance(value, list):
+        raise TypeError(f"{value!r:.40} is no list")
+    return value

@@ -1,4 +1,4 @@
-"""What a Redis pays for a fleet: CPU and octets for each turn, memory for each host and each robots.txt."""
+"""What a Redis pays for a fleet: CPU and bytes for each turn, memory for each host and each robots.txt."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from redis import Redis
 from benchmarks._disk_work import chunks, record
 from benchmarks._fleet_bench import OURS, in_rounds, rows_of
 from benchmarks._fleet_measure import host_name, serving, take_turns
-from benchmarks._fleet_ways import SCRIPT, STORE
+from benchmarks._fleet_ways import GATE, SCRIPT
 from benchmarks._report import Column, Findings, Row, Table
 from robotgate.stores.redis import RedisStore
-from robotgate.stores.redis._keys import Keys
+from robotgate.stores.redis.messages import Keys
 
 if TYPE_CHECKING:
     from benchmarks._fleet_bench import Bench
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from benchmarks._told import Values
 
 A_HOST: Final = "a host"
-A_FILE: Final = "a robots.txt of 700 octets"
+A_FILE: Final = "a robots.txt of 700 bytes"
 PREFIX: Final = "robotgate:"
+KEYS: Final = Keys(PREFIX, 1)
 CHUNK: Final = 500
 
 
@@ -35,17 +36,17 @@ def version(program: str) -> str:
 
 
 def cost_of_turns(program: str, way: Way, turns: int) -> Values:
-    """CPU, octets each way, and commands, for one of many turns."""
+    """CPU, bytes each way, and commands, for one of many turns."""
     with serving(program) as url, Redis.from_url(url) as client:
         before = counters(client)
         asyncio.run(take_turns(way, url, turns, 0))
         after = counters(client)
     cpu, *others = ((late - early) / turns for early, late in zip(before, after, strict=True))
-    return {"cpu": cpu * 1e6, **dict(zip(("octets_in", "octets_out", "commands"), others, strict=True))}
+    return {"cpu": cpu * 1e6, **dict(zip(("bytes_in", "bytes_out", "commands"), others, strict=True))}
 
 
 def counters(client: Redis) -> list[float]:
-    """Seconds of CPU, octets in and out, and commands, since the server was started."""
+    """Seconds of CPU, bytes in and out, and commands, since the server was started."""
     cpu, stats = client.info("cpu"), client.info("stats")
     return [
         cpu["used_cpu_user"] + cpu["used_cpu_sys"],
@@ -55,12 +56,12 @@ def counters(client: Redis) -> list[float]:
 
 
 def memory_of_hosts(program: str, count: int) -> Values:
-    """A host that was visited once, and is not any more."""
+    """A host that was visited once; the gate is closed."""
     with serving(program) as url, Redis.from_url(url) as client:
         before = client.info("memory")["used_memory"]
-        asyncio.run(take_turns(STORE, url, count, 0, hosts=count))
+        asyncio.run(take_turns(GATE, url, count, 0, hosts=count))
         used = client.info("memory")["used_memory"] - before
-        usage = client.memory_usage(Keys(PREFIX).host(host_name(1)), samples=0)
+        usage = client.memory_usage(KEYS.named("host", host_name(1)), samples=0)
     return {"usage": float(usage), "used": used / count}
 
 
@@ -70,7 +71,7 @@ def memory_of_records(program: str, count: int) -> Values:
         before = client.info("memory")["used_memory"]
         asyncio.run(_save_records(url, count))
         used = client.info("memory")["used_memory"] - before
-        usage = client.memory_usage(Keys(PREFIX).record(record(1).origin), samples=0)
+        usage = client.memory_usage(KEYS.named("robots", record(1).origin.text), samples=0)
     return {"usage": float(usage), "used": used / count}
 
 
@@ -105,8 +106,8 @@ def measured_server(bench: Bench) -> Findings:
         title="Of the server, for a turn",
         columns=(
             Column(key="cpu", title="CPU µs", decimals=1),
-            Column(key="octets_in", title="octets in", decimals=1),
-            Column(key="octets_out", title="octets out", decimals=1),
+            Column(key="bytes_in", title="bytes in", decimals=1),
+            Column(key="bytes_out", title="bytes out", decimals=1),
             Column(key="commands", title="commands, those of scripts included", decimals=1),
         ),
         rows=rows_of(costs),
@@ -114,7 +115,7 @@ def measured_server(bench: Bench) -> Findings:
     )
     of_memory = Table(
         key="memory",
-        title=f"Octets of memory in Redis, each of {size.kept:,}",
+        title=f"Bytes of memory in Redis, each of {size.kept:,}",
         columns=(
             Column(key="usage", title="by `MEMORY USAGE`"),
             Column(key="used", title="by `used_memory`"),

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +64,7 @@ def large_files() -> list[HardFile]:
         ),
         HardFile(
             key="bombs-1000",
-            title="1,000 wildcard bombs, a URL of 2,000 octets",
+            title="1,000 wildcard bombs, a URL of 2,000 bytes",
             body="\n".join(["User-agent: *", *bombs]).encode(),
             paths=(f"/{'a' * 1_999}",),
         ),
@@ -105,4 +109,46 @@ def hostile_files() -> list[HardFile]:
             body=b"User-agent: *\n" + floating,
             paths=("/" + "0123456789abcdef" * 500, "/a/b.html"),
         ),
+        HardFile(
+            key="escaped-slashes",
+            title="31 rules of 4,050 wildcards and escaped slashes, a URL of 64 KB",
+            body=b"User-agent: *\n" + (b"Disallow: /" + b"*%2F" * 4_050 + b"\n") * 31,
+            paths=("/%25?" + "/" * 65_000,),
+        ),
+        HardFile(
+            key="one-letter",
+            title="4,600 wildcards of 97 letters and a number, a URL of 29,800 letters",
+            body=b"User-agent: *\n"
+            + b"".join(b"Disallow: /*%bbaa*%d\n" % (b"a" * 94, number) for number in range(4_600)),
+            paths=("/" + "a" * 29_800,),
+        ),
     ]
+
+
+def _filled(line: str) -> Callable[[int], HardFile]:
+    """A file of one kind of line, each with a number in it, of any size."""
+
+    def made(size: int) -> HardFile:
+        count = size // (len(line) + 5)
+        body = "".join(line.replace("{}", str(number)) for number in range(count))
+        return HardFile(
+            key="", title="", body=f"User-agent: *\n{body}Disallow: /x\n".encode(), paths=("/a/b.html",)
+        )
+
+    return made
+
+
+SHAPES: Final = {
+    "agents": _filled("User-agent: a{}\n"),
+    "agents and delays": _filled("User-agent: a{}\nCrawl-delay: 1\n"),
+    "our agent and delays": _filled("User-agent: *\nCrawl-delay: {}\n"),
+    "groups": _filled("User-agent: *\nDisallow: /{}\n"),
+    "rules": _filled("Disallow: /{}\n"),
+    "rules of both kinds": _filled("Disallow: /{}\nAllow: /{}/a\n"),
+    "wildcards": _filled("Disallow: /*{}\n"),
+    "wildcards that share a text": _filled("Disallow: /*text*{}a\n"),
+    "escapes": _filled("Disallow: /%D0%B0{}\n"),
+    "comments": _filled("# {}\n"),
+    "blank lines": _filled("\n"),
+}
+"""By what they are full of, files that can be had twice as large."""

@@ -1,7 +1,7 @@
 """What a host costs that is known: in a gate's memory, in that of a dict of parsed files, and on disk.
 
-Every host has a robots.txt of its own, of the median size of real ones. On the virtual clock, on which a host's lane is
-soon gone: what is left is what the gate must not forget.
+Every host has a robots.txt of its own, of the median size of real ones. On the virtual clock, so that
+caches for recent questions are soon dropped: what is left is what the gate must not forget.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WARMING: Final = 1_000
 """Hosts that come first, so that what is there once does not count: caches of yarl's, for one, that hold so many."""
 AT_ONCE: Final = 100
 AFTERWARDS: Final = 60.0
-"""Virtual seconds after which every lane has been idle for long enough to be let go of."""
+"""Virtual seconds after which the caches for recent questions have been dropped."""
 CHUNK: Final = 1_000
 AGENT: Final = "ExampleBot/1.0"
 
@@ -85,7 +85,7 @@ async def visit_together(gate: RobotGate, numbers: Iterator[int], *, at_once: in
 
 
 def visited(hosts: int, *, is_traced: bool) -> float:
-    """Octets for each host whose robots.txt was fetched, whose rules were asked, and a page of which was looked at."""
+    """Bytes for each host whose robots.txt was fetched, whose rules were asked, and a page of which was looked at."""
     if is_traced:
         tracemalloc.start()
     with asyncio.Runner(loop_factory=LOOPS["virtual"]) as runner:
@@ -103,7 +103,7 @@ async def _visited(hosts: int) -> float:
 
 
 def learnt(hosts: int, *, is_traced: bool) -> tuple[float, float, float]:
-    """Octets for each host whose robots.txt was merely learnt; just after its rules were asked and its visits became
+    """Bytes for each host whose robots.txt was merely learnt; just after its rules were asked and its visits became
     known; and when nobody has asked for a minute.
 
     The state of visits is put into the store: a million visits would take ten minutes.
@@ -124,7 +124,7 @@ async def _learnt(hosts: int) -> tuple[float, float, float]:
 
         def ask(number: int) -> None:
             gate.allowed_nowait(url_of(number))
-            store.remember_host(f"{number}.site.example", _state(now + number / 7))
+            store.keep(f"{number}.site.example", _state(now + number / 7))
 
         for number in range(WARMING):
             learn(number)
@@ -150,7 +150,7 @@ def _state(at: float) -> HostState:
 
 
 def protego_dict(hosts: int, *, is_traced: bool) -> float:
-    """Octets for each host of a dict that knows Protego's rules by host, once they were asked."""
+    """Bytes for each host of a dict that knows Protego's rules by host, once they were asked."""
 
     def known(number: int) -> Protego:
         robots = Protego.parse(file_of(number).decode())
@@ -183,7 +183,7 @@ def _dict_of(known: Callable[[int], object], hosts: int, *, is_traced: bool) -> 
 
 
 def on_disk(hosts: int) -> tuple[float, float]:
-    """Octets of a `SQLiteStore` for each host's state, and with its robots.txt."""
+    """Bytes of a `SQLiteStore` for each host's state, and with its robots.txt."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "cache.db"
         asyncio.run(_write_states(path, hosts))
@@ -197,10 +197,8 @@ async def _write_states(path: Path, hosts: int) -> None:
     store = SQLiteStore(path, max_bytes=2**40)
     await store.open()
     for first in range(0, hosts, 20 * CHUNK):
-        for number in range(first, min(first + 20 * CHUNK, hosts)):
-            store.remember_host(f"{number}.site.example", _state(now + number / 7))
-        # One that has to be written makes room for the next ones.
-        await store.save_record(_record(0, now))
+        numbers = range(first, min(first + 20 * CHUNK, hosts))
+        await store.save_hosts({f"{number}.site.example": _state(now + number / 7) for number in numbers})
     await store.aclose()
 
 

@@ -11,8 +11,7 @@ from urllib.robotparser import RobotFileParser
 from protego import Protego
 
 from robotgate import RobotsTxt
-from robotgate._compile import compile_rules
-from robotgate._lines import canonical
+from robotgate.rules.parser import compile_rules
 
 SITE: Final = "https://site.example"
 AGENT: Final = "examplebot"
@@ -50,7 +49,7 @@ def _explained(body: bytes) -> Ask:
 
 
 def _path_only(body: bytes) -> Ask:
-    return compile_rules(canonical(body), AGENT).allows
+    return compile_rules(body, AGENT).allows
 
 
 def _protego(body: bytes) -> Ask:
@@ -66,6 +65,7 @@ def _urllib(body: bytes) -> Ask:
 
 OURS: Final = Library(name="robotgate", parse=_ours, is_ours=True)
 PATH_ONLY: Final = Library(name="robotgate, path only", parse=_path_only, is_ours=True, takes_path=True)
+EXPLAINED: Final = Library(name="robotgate, explained", parse=_explained, is_ours=True)
 PROTEGO: Final = Library(name="Protego", parse=_protego)
 URLLIB: Final = Library(name="urllib.robotparser", parse=_urllib)
 
@@ -75,7 +75,7 @@ def libraries() -> list[Library]:
     always = [
         OURS,
         PATH_ONLY,
-        Library(name="robotgate, explained", parse=_explained, is_ours=True),
+        EXPLAINED,
         PROTEGO,
         URLLIB,
     ]

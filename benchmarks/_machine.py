@@ -45,13 +45,13 @@ def _version(package: str) -> str | None:
 
 
 def peak_memory() -> int:
-    """The most octets this process has ever had in memory."""
+    """The most bytes this process has ever had in memory."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 
 
 def resident_memory() -> int:
-    """The octets this process has in memory now; where the system does not say, the most it ever had."""
+    """The bytes this process has in memory now; where the system does not say, the most it ever had."""
     if STATM.exists():
         return int(STATM.read_text().split()[1]) * resource.getpagesize()
     return peak_memory()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 from benchmarks._machine import described
@@ -51,10 +52,20 @@ def shown(value: float, decimals: int) -> str:
 def _cell(figure: Figure | None, column: Column) -> str:
     if figure is None:
         return NOTHING
-    median = shown(figure.median, column.decimals)
+    if column.measurable is not None and figure.median < column.measurable:
+        return f"under {_value(column.measurable, column)}"
+    median = _value(figure.median, column)
     if not column.shows_spread or len(figure.rounds) < 2:
         return median
-    return f"{median} ({shown(min(figure.rounds), column.decimals)}-{shown(max(figure.rounds), column.decimals)})"
+    return f"{median} ({_value(min(figure.rounds), column)}-{_value(max(figure.rounds), column)})"
+
+
+def _value(value: float, column: Column) -> str:
+    """A number with the digits of its column."""
+    if column.digits is None or not value:
+        return shown(value, column.decimals)
+    decimals = column.digits - 1 - math.floor(math.log10(abs(value)))
+    return shown(round(value, decimals), max(0, decimals))
 
 
 def _spread(figure: Figure) -> str:

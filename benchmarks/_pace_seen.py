@@ -76,7 +76,7 @@ class Round:
     """From when it was about to; a server interrupted as it writes notes the end too late, and only this is sure."""
     makespan: float
     response: float
-    """Seconds that one took in the mean, from the request's octets being read to the answer's being written."""
+    """Seconds that one took in the mean, from the request's bytes being read to the answer's being written."""
     cpu: float
 
 

@@ -140,8 +140,8 @@ PICTURES: Final = (
     Picture(
         "memory",
         (
-            Bars("memory.#1", "allocated", "A known host, octets"),
-            Bars("memory.waiters", "allocated", "Lanes and waiters, octets"),
+            Bars("memory.#1", "allocated", "A known host, bytes"),
+            Bars("memory.waiters", "allocated", "Paces and waiters, bytes"),
         ),
         note="Allocated, as tracemalloc counts. Less is better.",
     ),
@@ -152,7 +152,7 @@ PICTURES: Final = (
             Bars("fleet.turns_of_many", "rate", "Several processes"),
             Bars("fleet.turns_of_many", "p99", "p99 of their waits, ms"),
         ),
-        note="One Redis. A turn is two calls; those of the packages are one, and tell no end.",
+        note="One Redis. The script makes two calls a turn, the packages make one.",
     ),
     Picture(
         "scale",
@@ -170,7 +170,7 @@ PICTURES: Final = (
             ),
             Curves(
                 "scale.memory",
-                "A known host, octets, by hosts",
+                "A known host, bytes, by hosts",
                 {"asked": "once asked", "learnt": "merely learnt"},
             ),
         ),

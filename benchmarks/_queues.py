@@ -21,7 +21,7 @@ RULES: Final = b"User-agent: *\nDisallow: /private\n"
 
 
 def memory() -> int:
-    """Octets: those that Python has allocated where that is traced, otherwise those that are resident."""
+    """Bytes: those that Python has allocated where that is traced, otherwise those that are resident."""
     gc.collect()
     return tracemalloc.get_traced_memory()[0] if tracemalloc.is_tracing() else resident_memory()
 

@@ -48,6 +48,10 @@ class Column:
     title: str
     """With its unit: ``pages/s``, ``match, µs``."""
     decimals: int = 0
+    digits: int | None = None
+    """How many significant digits are shown, instead of `decimals`."""
+    measurable: float | None = None
+    """What is less could not be measured, and is shown as less than this."""
     shows_spread: bool = False
     """Whether the table tells the least and the most of the rounds, too."""
 

@@ -29,11 +29,11 @@ class Visit:
     host: str
     path: str
     came_at: float
-    """When its octets were read from the socket, before they were looked at."""
+    """When its bytes were read from the socket, before they were looked at."""
     sent_at: float
     """When the answer, all of it, was about to be handed to the socket."""
     ended_at: float
-    """When the last octet of its answer had been handed to the socket."""
+    """When the last byte of its answer had been handed to the socket."""
 
 
 class NotingSite:
@@ -61,7 +61,7 @@ def noting_site(latency: float) -> Iterator[NotingSite]:
 
 
 class _Connection(web.RequestHandler):
-    """Notes when octets arrive: a handler runs only when all that arrived together has been parsed."""
+    """Notes when bytes arrive: a handler runs only when all that arrived together has been parsed."""
 
     __slots__ = ("came_at",)
 

@@ -146,8 +146,8 @@ def file_table(size: Size, values: Values) -> Table:
         key="file",
         title=f"A file of {size.hosts:,} hosts, one in {work.RECORD_SHARE} with a robots.txt",
         columns=(
-            Column(key="host", title="octets on disk, a host"),
-            Column(key="record", title="a robots.txt of 700 octets"),
+            Column(key="host", title="bytes on disk, a host"),
+            Column(key="record", title="a robots.txt of 700 bytes"),
             Column(key="seconds", title="s to make it", decimals=1),
             Column(key="peak", title="peak MB, a tenth of all hosts looked up"),
         ),

@@ -8,7 +8,7 @@ a turn until it begins.
 for a host, for five seconds. A grant is when the program goes on. *Over* are stretches of a second, and of 0.98 s, that
 have more than ten grants: the second figure forgives what the machine adds between the server and the program.
 
-*Server*: of Redis itself, seconds of CPU and octets a turn, and octets of memory a host and a robots.txt.
+*Server*: of Redis itself, seconds of CPU and bytes a turn, and bytes of memory a host and a robots.txt.
 
 *Crawl*: the pages of each host by one process, then dealt among eight; gaps and makespans are those of the web server.
 
@@ -30,7 +30,7 @@ from benchmarks._fleet_crawl import Crawl, measured_crawls
 from benchmarks._fleet_figures import pace_values, turn_values
 from benchmarks._fleet_measure import HOSTS, TASKS, pace_of, turns_of
 from benchmarks._fleet_server import measured_server
-from benchmarks._fleet_ways import GATE, PEERS, SCRIPT, STORE
+from benchmarks._fleet_ways import GATE, PEERS, SCRIPT
 from benchmarks._peers import found
 from benchmarks._report import Column, Effort, Figure, Findings, Goal, Table
 
@@ -71,7 +71,10 @@ SIZES: Final = {
         peers_once=False,
     ),
 }
-NO_PEER: Final = "Two calls a turn, its beginning and its end; the packages make one, and tell no end."
+NO_PEER: Final = (
+    "A gate is granted each host once, and paces it from memory. The script makes two calls a turn, at its beginning "
+    "and its end; the packages make one, at its beginning."
+)
 
 
 def turns(bench: Bench, processes: int) -> Findings:
@@ -107,7 +110,7 @@ def turns(bench: Bench, processes: int) -> Findings:
 
 
 def turn_goals(processes: int, figures: Mapping[str, Figures]) -> tuple[Goal, ...]:
-    """What both ways of ours are held to."""
+    """What the gate is held to."""
     goals = []
     for way in OURS:
         who = f"{way.name}, {processes_of(processes)}"
@@ -128,11 +131,10 @@ def pace(bench: Bench) -> Findings:
             pace_of(bench.program, way, size.pace_seconds, size.pace_processes), size.pace_seconds
         )
 
-    # A lane of the gate asks as the store does alone.
     figures = in_rounds(
         "pace",
         1,
-        {way.name: partial(measured, way) for way in bench.ways(size.pace_processes) if way is not STORE},
+        {way.name: partial(measured, way) for way in bench.ways(size.pace_processes)},
     )
     table = Table(
         key="pace",

@@ -1,11 +1,11 @@
 """A fleet of gates behind one Redis, on virtual time: how many calls a page takes, and when the last is done.
 
-The gates are the real ones; the store is a model of `RedisStore` (`benchmarks._fleet_model`), with seconds of work a
-call and a batch as they were measured. *Shared*: each page is given to any worker, so that all of them wait at every
-host. *By owner*: to the worker that `robotgate.owner` names.
+The gates and the sessions of their store are the real ones; the server is a model (`benchmarks._fleet_model`), with
+seconds of work a call and a batch as they were measured. *Shared*: each page is given to any worker, so that all of
+them wait at every host. *By owner*: to the worker that `robotgate.owner` names.
 
-*A few hosts*: all pages are there at the start, and everybody stands at every host; nothing is worse for the line.
-*Many hosts*: they are found one after the other, with all their pages, for which any worker may be asked.
+*A few hosts*: all pages are there at the start, and all workers wait at every host; nothing is worse for the hosts'
+lines. *Many hosts*: they are found one after the other, with all their pages, for which any worker may be asked.
 
 The ideal of a host is when it was found, robots.txt, and for each page a delay and a response, nobody being waited for.
 """
@@ -108,11 +108,11 @@ async def visit(gate: RobotGate, host: Host, page: int) -> None:
         host.visits.append((began_at, loop.time()))
 
 
-async def crawl(hosts: Sequence[Host], workers: int, deal: Deal, *, reckons: bool) -> Outcome:
+async def crawl(hosts: Sequence[Host], workers: int, deal: Deal) -> Outcome:
     """Visit every page of every host."""
     loop, began = asyncio.get_running_loop(), time.perf_counter()
-    server = Server(per_call=PER_CALL, per_batch=PER_BATCH, way=WAY, reckons=reckons)
-    gates = [open_gate(server, worker, max_hosts=len(hosts)) for worker in range(workers)]
+    server = Server(per_call=PER_CALL, per_batch=PER_BATCH, way=WAY, delay=DELAY)
+    gates = [open_gate(server) for _ in range(workers)]
     for gate in gates:
         await gate.__aenter__()
     async with asyncio.TaskGroup() as tasks:
@@ -136,15 +136,16 @@ async def crawl(hosts: Sequence[Host], workers: int, deal: Deal, *, reckons: boo
     )
 
 
-def open_gate(server: Server, worker: int, *, max_hosts: int) -> RobotGate:
+def open_gate(server: Server) -> RobotGate:
     """One of the fleet's."""
+    clock = VirtualClock()
     return RobotGate(
         "ExampleBot/1.0",
         contact="bot@example.org",
         delay=DELAY,
         concurrency=100_000,
-        clock=VirtualClock(),
-        store=ModelStore(server, worker, max_hosts=max_hosts),
+        clock=clock,
+        store=ModelStore(server, clock),
         fetcher=ScriptedFetcher({}, otherwise=Answer(status=404), latency=ROBOTS_LATENCY),
     )
 
@@ -161,10 +162,10 @@ def by_owner(workers: int) -> Deal:
     return lambda url: int(owner(url, members))
 
 
-def simulate(shape: tuple[int, int], found_in: float, workers: int, deal: Deal, *, reckons: bool) -> Outcome:
+def simulate(shape: tuple[int, int], found_in: float, workers: int, deal: Deal) -> Outcome:
     """One fleet, from its beginning to its end."""
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        return runner.run(crawl(hosts_of(*shape, found_in), workers, deal, reckons=reckons))
+        return runner.run(crawl(hosts_of(*shape, found_in), workers, deal))
 
 
 def show(workers: int, name: str, outcome: Outcome) -> None:
@@ -192,9 +193,6 @@ def main() -> None:
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4, 8, 16])
     parser.add_argument("--few", type=int, nargs=2, metavar=("HOSTS", "PAGES"), default=FEW)
     parser.add_argument("--many", type=int, nargs=2, metavar=("HOSTS", "PAGES"), default=MANY)
-    parser.add_argument(
-        "--reckons", action="store_true", help="whoever waits allows for how long requests have taken"
-    )
     options = parser.parse_args()
     print(describe("robotgate"))
     for shape, found_in in ((options.few, 0.0), (options.many, MANY_FOUND_IN)):
@@ -207,7 +205,7 @@ def main() -> None:
         print("|" + 9 * "---|")
         for workers in options.workers if not found_in else options.workers[-1:]:
             for name, deal in (("anybody", shared(workers)), ("the owner", by_owner(workers))):
-                outcome = simulate((hosts, pages), found_in, workers, deal, reckons=options.reckons)
+                outcome = simulate((hosts, pages), found_in, workers, deal)
                 show(workers, name, outcome)
 
 

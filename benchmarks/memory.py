@@ -1,8 +1,8 @@
-"""Octets: of a host that is known, in memory and on disk; of a waiter; of a lane that nobody waits in.
+"""Bytes: of a host that is known, in memory and on disk; of a waiter; of a host's pace.
 
 Each figure comes from a process of its own, and is taken on the virtual clock, where no turn comes due while things are
 counted: *allocated* by `tracemalloc`, *resident* by what the process has in memory, without tracing. A known host
-has a robots.txt of its own, of the median size of real ones, and there is no lane for it any more.
+has a robots.txt of its own, of the median size of real ones, and is not waited for.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 PACKAGES: Final = ("robotgate", "aiolimiter", "protego")
 LIMIT: Final = 1_500
-"""Octets of a known host, beside those of its file, which are the store's."""
+"""Bytes of a known host, beside those of its file, which are the store's."""
 DELAY: Final = 60.0
 """Seconds, virtual; longer than any real pause of the program, as no time passes between two sleeps."""
 
@@ -48,11 +48,11 @@ class Sizes:
     queue: int
     with_resident: bool
     through: tuple[int, int, int] | None
-    """Hosts, how many are kept, and how many at once, of which each takes a second. The store lets go of none that was
+    """Hosts, how many are kept, and how many at once, of which each takes a second. The store forgets none that was
     visited within ten minutes."""
 
     def ways(self) -> dict[str, bool]:
-        """How octets are counted, and whether that is by tracing."""
+        """How bytes are counted, and whether that is by tracing."""
         return {"allocated": True, "resident": False} if self.with_resident else {"allocated": True}
 
 
@@ -86,9 +86,9 @@ PEERS: Final[dict[str, Callable[..., float]]] = {
     "Protego, in a dict": protego_dict,
     "urllib.robotparser, in a dict": urllib_dict,
 }
-OCTETS: Final = (
-    Column(key="allocated", title="octets each, allocated"),
-    Column(key="resident", title="octets each, resident"),
+BYTES_EACH: Final = (
+    Column(key="allocated", title="bytes each, allocated"),
+    Column(key="resident", title="bytes each, resident"),
 )
 
 
@@ -109,8 +109,10 @@ def _goals(known: list[Table]) -> list[Goal]:
         (figures,) = [row.figures for row in table.rows if row.name == VISITED]
         key = "allocated" if "allocated" in figures else "resident"
         if key in figures:
-            text = f"a host visited a minute ago, one of {table.rows[0].size:,.0f}: octets beside its file, {key}"
-            beside = Figure(tuple(octets - MEDIAN_BYTES for octets in figures[key].rounds))
+            text = (
+                f"a host visited a minute ago, one of {table.rows[0].size:,.0f}: bytes beside its file, {key}"
+            )
+            beside = Figure(tuple(measured - MEDIAN_BYTES for measured in figures[key].rounds))
             goals.append(Goal(text=text, figure=beside, at_most=LIMIT))
     return goals
 
@@ -122,8 +124,8 @@ def _known(sizes: Sizes, hosts: int) -> Table:
         if is_traced and hosts not in sizes.traced:
             continue
         found = alone(learnt, hosts, is_traced=is_traced)
-        for name, octets in zip((LEARNT, WARM, ASKED), found, strict=True):
-            rows[name][key] = Figure((octets,))
+        for name, measured in zip((LEARNT, WARM, ASKED), found, strict=True):
+            rows[name][key] = Figure((measured,))
         if hosts in sizes.visited:
             rows[VISITED][key] = Figure((alone(visited, hosts, is_traced=is_traced),))
         if hosts in sizes.peers:
@@ -132,12 +134,12 @@ def _known(sizes: Sizes, hosts: int) -> Table:
     return Table(
         key=f"known-{hosts}",
         title=f"A known host, one of {hosts:,}",
-        columns=OCTETS,
+        columns=BYTES_EACH,
         rows=tuple(
             Row(name=name, figures=figures, is_ours=name in OURS, size=hosts)
             for name, figures in rows.items()
         ),
-        note=f"{MEDIAN_BYTES} octets are its file, which gate and store share. *Visited*: the gate fetched it, and a "
+        note=f"{MEDIAN_BYTES} bytes are its file, which gate and store share. *Visited*: the gate fetched it, and a "
         "page. *Learnt*: it was given to the gate, which was then asked, and the store was given a state of visits. "
         "The dicts know neither text nor state.",
     )
@@ -145,7 +147,7 @@ def _known(sizes: Sizes, hosts: int) -> Table:
 
 def _disk(sizes: Sizes) -> Table:
     columns = (
-        Column(key="state", title="octets each, its state"),
+        Column(key="state", title="bytes each, its state"),
         Column(key="both", title="with its robots.txt"),
     )
     rows = []
@@ -154,7 +156,7 @@ def _disk(sizes: Sizes) -> Table:
         state, both = alone(on_disk, hosts)
         figures = {"state": Figure((state,)), "both": Figure((both,))}
         rows.append(Row(name=f"{hosts:,} hosts", figures=figures, size=hosts))
-    note = f"A `SQLiteStore`, closed. Its file has {MEDIAN_BYTES} octets, and is kept compressed."
+    note = f"A `SQLiteStore`, closed. Its file has {MEDIAN_BYTES} bytes, and is kept compressed."
     return Table(key="disk", title="A known host, on disk", columns=columns, rows=tuple(rows), note=note)
 
 
@@ -168,14 +170,14 @@ def _waiters(sizes: Sizes) -> Table:
         for work in (many_hosts, one_host)
     )
     rows = (
-        ("a lane that nobody waits in", many, "lane"),
+        ("a host's pace, nobody waiting", many, "pace"),
         (f"a waiter, one at each of {sizes.queue:,} hosts", many, "waiter"),
         (f"a waiter, {sizes.queue:,} at one host", one, "waiter"),
     )
     return Table(
         key="waiters",
-        title="Lanes and waiters",
-        columns=OCTETS,
+        title="Paces and waiters",
+        columns=BYTES_EACH,
         rows=tuple(
             Row(
                 name=name,
@@ -186,7 +188,7 @@ def _waiters(sizes: Sizes) -> Table:
             for name, of, what in rows
         ),
         note="A waiter is a task in `async with gate.turn(url)`: its task, its coroutines and its place are counted. "
-        "A lane is let go of ten seconds after its last visit, or once its politeness is served if that is later.",
+        "A host's pace is what its first visit adds to what is known of it.",
     )
 
 
@@ -206,7 +208,7 @@ def _flat(hosts: int, max_hosts: int, at_once: int) -> Table:
             )
             for so_far, resident in seen
         ),
-        note=f"{at_once} a second; the store lets go of no host that was visited in the last ten minutes.",
+        note=f"{at_once} a second; the store forgets no host that was visited in the last ten minutes.",
     )
 
 
@@ -220,7 +222,7 @@ def _in_loop(
 
 
 async def many_hosts(hosts: int) -> dict[str, float]:
-    """Octets of a lane, and of a waiter in each."""
+    """Bytes of a host's pace, and of a waiter at each host."""
     async with gate_of(DELAY, clock=VirtualClock()) as gate:
         urls = await learn(gate, hosts)
         marks = [memory()]
@@ -232,11 +234,11 @@ async def many_hosts(hosts: int) -> dict[str, float]:
         await queue.form()
         marks.append(memory())
         await queue.empty(is_one=False)
-    return {"lane": (marks[1] - marks[0]) / hosts, "waiter": (marks[2] - marks[1]) / hosts}
+    return {"pace": (marks[1] - marks[0]) / hosts, "waiter": (marks[2] - marks[1]) / hosts}
 
 
 async def one_host(waiters: int) -> dict[str, float]:
-    """Octets of a waiter among many."""
+    """Bytes of a waiter among many."""
     async with gate_of(0.1, clock=VirtualClock()) as gate:
         (url,) = await learn(gate, 1)
         async with gate.turn(url):

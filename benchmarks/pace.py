@@ -1,7 +1,7 @@
 """Fifty hosts, twenty pages of each, 0.1 s apart: what gaps arrive at the server, and how long it takes.
 
 Every client is given all URLs at once, in a process of its own; rounds are interleaved. The server is aiohttp's, in
-another process, and notes when a request's octets come and when its answer's last octet has been handed over. The
+another process, and notes when a request's bytes come and when its answer's last byte has been handed over. The
 hosts are names, which every client's own resolver setting sends to the loopback interface.
 
 What a delay is between differs. The gate counts from the end of a response to the start of the next request, and

@@ -1,4 +1,4 @@
-"""How costs grow with rules, octets, hosts and waiters: sizes ten times apart, and the exponent fitted to them.
+"""How costs grow with rules, bytes, hosts and waiters: sizes ten times apart, and the exponent fitted to them.
 
 An exponent of 0 is a cost that stays the same, of 1 one that grows as the size does. All sizes of one cost, ours and
 a peer's, are measured in the same rounds, in a process of its own; times are of CPU.
@@ -162,8 +162,8 @@ COSTS: Final = (
         title="memory of a known host",
         what="hosts",
         columns=(
-            Column(key="asked", title="learnt, and asked just now, octets"),
-            Column(key="learnt", title="merely learnt, octets"),
+            Column(key="asked", title="learnt, and asked just now, bytes"),
+            Column(key="learnt", title="merely learnt, bytes"),
         ),
         measure=_costs.memory,
         at_most=0.1,
