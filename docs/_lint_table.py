@@ -7,25 +7,25 @@ import sys
 from typing import Final
 
 from robotgate import Severity
-from robotgate._lint_table import CHECKS
+from robotgate.lint.table import CHECKS
 
 INTRODUCTION: Final = """\
 # What lint finds
 
-`robotgate lint robots.txt` (or a URL) tells of every line that some crawler reads otherwise than its author meant, and
-what to write instead; `robotgate.lint(body)` gives the same as values. This page is printed by
-`python docs/_lint_table.py` from the very table that the code runs.
+`robotgate lint robots.txt` (or a URL) lists the lines that some crawlers read differently from what their author meant,
+and what to write instead; `robotgate.lint(body)` returns the same as values. `python docs/_lint_table.py` prints this
+page from the table that the code runs.
 
-The codes are stable. Exit status: 0 when no file has errors, 1 when any has, 2 when any cannot be read. Of each kind, a
-hundred lines are told of one by one, or fewer where that is enough to know; the rest are counted.
+The codes are stable. Exit status: 0 when no file has errors, 1 when any has, 2 when any cannot be read. Of each kind,
+at most a hundred lines are listed; the rest are counted.
 
-Not looked at: how a file is served (its type, its status, redirects), and whether what it says is wise. Of a URL, no
-more is fetched than is read: `file-too-large` is found in files only.
+Not checked: how a file is served (its type, its status, redirects), and whether its rules are wise. Of a URL, no more
+is fetched than is read: `file-too-large` is found in files only.
 """
 MEANINGS: Final = {
-    Severity.ERROR: "Whoever follows RFC 9309, or whoever knows the field at all, reads the line otherwise.",
-    Severity.WARNING: "Some crawlers that are in use read the line otherwise.",
-    Severity.INFO: "Only readers of old do, or crawlers that are few; good to know all the same.",
+    Severity.ERROR: "Crawlers that follow RFC 9309, or that know the field at all, read the line differently.",
+    Severity.WARNING: "Some crawlers that are in use read the line differently.",
+    Severity.INFO: "Only old or rare crawlers read the line differently.",
 }
 HEADINGS: Final = {Severity.ERROR: "Errors", Severity.WARNING: "Warnings", Severity.INFO: "Infos"}
 
@@ -38,7 +38,7 @@ def lint_page() -> str:
 
 
 def _rows(severity: Severity) -> str:
-    lines = [("code", "what is the matter", "RFC 9309", "instead"), ("---",) * 4]
+    lines = [("code", "problem", "RFC 9309", "instead"), ("---",) * 4]
     lines += [
         (f"`{code.value}`", check.message, check.rfc9309, check.remedy)
         for code, check in CHECKS.items()

@@ -1,13 +1,13 @@
 # ruff: noqa: INP001 - an extension for the build beside it, no package.
-"""What docstrings say, as reStructuredText that Sphinx understands: they are written to be read as they stand.
+"""Translates docstrings, which are written for readers of the source, to reStructuredText for Sphinx.
 
 - A name in single backticks becomes a link where it is documented. Of the others, what begins with a capital letter
   has to be, or the build fails (conf.py names the exceptions); what does not is a parameter, and is shown as code.
 - "Args:", "Returns:", "Raises:" and "Raises (on entering the block):" become fields. Several names may share a line,
-  and what is raised may be told in words: napoleon, Sphinx's own reader of such sections, knows neither, and takes what
-  stands before a colon in the docstring of an attribute for its type.
+  and errors may be given in words. Sphinx's own extension, napoleon, supports neither, and takes the text before a
+  colon in the docstring of an attribute for its type.
 - ``docs/doors.md`` becomes a link to that page.
-- What a module calls `robotgate._gate.RobotGate` is, for whoever imports it, `robotgate.RobotGate`.
+- `robotgate.gate.RobotGate` is shown by its public name, `robotgate.RobotGate`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ PUBLIC_MODULES: Final = (
     "robotgate.integrations.scrapy",
     "robotgate",
 )
-HAS_TO_BE_DOCUMENTED: Final = re.compile(r"[A-Z]|robotgate\.")
+HAS_TO_BE_DOCUMENTED: Final = re.compile(r"(?![A-Z_]+$)[A-Z]|robotgate\.")
+"""Not constants: only a few of them are public."""
 SECTION: Final = re.compile(r"(?P<indent> *)(?P<title>Args|Returns|Raises(?: \([^)]+\))?):")
 PAGE: Final = re.compile(r"\bdocs/(?P<page>[\w-]+)\.md")
 TITLES: Final = {"Args": "Parameters"}
@@ -43,20 +44,20 @@ NAMED: Final = re.compile(r"(?P<names>[\w.]+(?:, [\w.]+)*): (?P<what>.*)")
 MADE_BY_THE_GATE: Final = frozenset(
     f"robotgate.{name}" for name in ("HostView", "ReadyTurns", "Rules", "Turn", "Verdict")
 )
-"""A program gets these from a call, and knows no other way to one."""
+"""Programs get these from calls, and do not make them."""
 NOT_MADE: Final[frozenset[object]] = frozenset({Enum, Protocol})
-"""What derives from these has a constructor that nobody calls."""
+"""Classes derived from these have a constructor that programs do not call."""
 SHOWN_AS: Final = {
     " | _Given": "",
     "_Given.BY_OPTION": "...",
     "mappingproxy({})": "{}",
-    "robotgate._response._WorkedOut": "robotgate.Verdict",
+    "robotgate.web.response._WorkedOut": "robotgate.Verdict",
 }
-"""What a signature says in a private word, and what it comes to for its reader."""
+"""Private names in signatures, and what is shown instead."""
 
 
 def public_names() -> Iterator[tuple[str, str]]:
-    """What a thing may be called -> the name it is imported by."""
+    """Pairs of a name that something may be called by, and the name it is imported by."""
     for module in map(importlib.import_module, PUBLIC_MODULES):
         for name in module.__all__:
             thing = getattr(module, name)
@@ -71,7 +72,7 @@ PUBLIC_NAMES: Final = dict(public_names())
 def resolve(
     app: Sphinx, env: BuildEnvironment, node: pending_xref, contents: nodes.Element
 ) -> nodes.Element | None:
-    """Find what a type hint calls by its private name, or by a name that it imports; let a name be a name."""
+    """Resolve a type hint that has a private or an imported name; leave names that need no link."""
     if node.get("refdomain") != "py":
         return None
     target = node["reftarget"]
@@ -84,7 +85,7 @@ def resolve(
 
 
 def with_fields(lines: list[str]) -> Iterator[str]:
-    """The lines of a docstring, its sections as fields: a list in each, but for what is returned."""
+    """The lines of a docstring, its sections as fields: each a list, except for the return value."""
     indent, is_list = "", False
     for line in lines:
         head = SECTION.fullmatch(line)
@@ -109,7 +110,7 @@ def _item(text: str) -> str:
 
 
 def shape(_app: Sphinx, _what: str, _name: str, _thing: object, _options: object, lines: list[str]) -> None:
-    """Give Sphinx the docstring that it understands."""
+    """Translate a docstring."""
     lines[:] = with_fields([PAGE.sub(r":doc:`\g<0> </\g<page>>`", line) for line in lines])
 
 
@@ -122,7 +123,7 @@ def sign(
     signature: str | None,
     returned: str | None,
 ) -> tuple[str | None, str | None]:
-    """Say nothing of how the gate makes what nobody else makes, nor of a default that is no value."""
+    """Hide signatures of what only the gate makes, and private names in others."""
     if signature is None:
         return None, returned
     if name in MADE_BY_THE_GATE or (isinstance(thing, type) and not NOT_MADE.isdisjoint(thing.__mro__)):
@@ -133,7 +134,7 @@ def sign(
 
 
 class NameRole(PyXRefRole):
-    """What stands in single backticks."""
+    """Text in single backticks."""
 
     def process_link(
         self,
@@ -143,7 +144,7 @@ class NameRole(PyXRefRole):
         title: str,
         target: str,
     ) -> tuple[str, str]:
-        """Let a name that does not look like a public one be just a name."""
+        """Require a link only for names that look public."""
         title, target = super().process_link(env, refnode, has_explicit_title, title, target)
         refnode["refdomain"] = "py"
         refnode["reftype"] = "obj"

@@ -1,8 +1,8 @@
 # ruff: noqa: INP001 - an extension for the build beside it, no package.
 """Pictures in two versions, for light and for dark: pages have them as ``<picture>``, which hosting sites understand.
 
-Sphinx passes HTML on as it stands: it would not copy the files, and Furo's switch between light and dark, which is the
-reader's and not his system's, would not move them. So each becomes two images of Sphinx's own, of which Furo shows one.
+Sphinx does not copy the files that HTML names, and Furo's own switch between light and dark would not change them. So
+each picture becomes two images of Sphinx's, of which Furo shows one.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ LOG: Final = logging.getLogger(__name__)
 
 
 class PicturesOfThemes(SphinxTransform):
-    """Has its turn before Sphinx collects the images of a page."""
+    """Runs before Sphinx collects the images of a page."""
 
     default_priority = 5
 
     def apply(self, **_options: object) -> None:
-        """Replace each ``<picture>``; of other pictures in HTML, whose files would be missing, say so."""
+        """Replace each ``<picture>``; warn of other pictures in HTML, whose files would be missing."""
         for raw in list(self.document.findall(nodes.raw)):
             picture = PICTURE.fullmatch(raw.astext())
             if picture is not None:

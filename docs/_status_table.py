@@ -6,7 +6,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from robotgate._status import MAX_REDIRECTS, STATUS_TABLE, StatusPolicy
+from robotgate.options import StatusPolicy
+from robotgate.sites.status import MAX_REDIRECTS, STATUS_TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,13 +29,13 @@ is as above.
 NOTES = f"""
 - A redirect to a place is followed up to {MAX_REDIRECTS} times, to other hosts too; what is read in the end binds
   the first origin.
-- 304 to a request that bore the ETag or Last-Modified of the copy we have, at the URL it was read from, is as if that
-  copy had been sent again: its life begins anew, by the headers of the 304. A 304 nobody asked for is a redirect to
-  nowhere. A 304 that names another copy, or cannot be read, and a 412, have the question put once more without
-  conditions.
-- From three quarters of its life on, whatever the site has answered is asked for again by whoever asks about it; he is
-  not kept waiting. If that comes to a row of the last kind, what is known stays as it is to its end, and is asked for
-  again after 1 min, doubling to 1 h.
+- A 304 to a conditional request (with the ETag or Last-Modified of the copy, to the URL it was read from) counts as if
+  the copy had been sent again: its lifetime starts again, by the headers of the 304. A 304 to an unconditional request
+  is a redirect to nowhere. After a 304 that names another copy or cannot be read, and after a 412, robots.txt is
+  requested again unconditionally.
+- After three quarters of a record's lifetime, the next use of the site requests robots.txt again in the background. If
+  that ends in the last row, the record stays as it is to its end, and the request is repeated after 1 min, doubling to
+  1 h.
 - The access results are those of RFC 9309 §2.3.1.1 to §2.3.1.4.
 - Every instant is kept with the record, so `gate.check(url)` tells which row decided, and until when.
 """

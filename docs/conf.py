@@ -1,9 +1,9 @@
 # ruff: noqa: INP001 - Sphinx reads it as a script; docs is no package.
-"""How the site is made of these pages: ``python -m sphinx -W --keep-going -n -j auto -b html docs build/site``.
+"""How Sphinx makes the site: ``python -m sphinx -W --keep-going -n -j auto -b html docs build/site``.
 
-Why Sphinx, MyST and Furo: decisions/0016-a-site-by-sphinx.md. Three small extensions of our own lie beside this file:
-what backticks in docstrings name (`_names_in_docstrings`), where links to the repository's files lead
-(`_links_to_files`), and pictures for light and for dark (`_pictures_of_themes`).
+Why Sphinx, MyST and Furo: decisions/0016-a-site-by-sphinx.md. Three small extensions are beside this file: names in
+docstrings (`_names_in_docstrings`), links to files of the repository (`_links_to_files`), and pictures for light and
+dark themes (`_pictures_of_themes`).
 """
 
 from __future__ import annotations
@@ -68,14 +68,15 @@ nitpick_ignore_regex: Final = [
     # The same, as modules of ours import them for their type hints.
     (
         "py:class",
-        r"Abstract\w+|BaseSettings|Client(Request|Timeout)|Connection|Crawler|Redis|SocketFactoryType|Trace|URL",
+        r"Abstract\w+|BaseSettings|CIMultiDictProxy|Client(Request|Response|Timeout)|Connection|Crawler",
     ),
-    # Ours, but not to be imported: what they are is told where they are returned or held.
-    (
-        "py:class",
-        r"PageFetch|PendingTurn|robotgate\._middleware\.GateMiddleware|robotgate\._pace\.Pace|robotgate\._response\._WorkedOut",
-    ),
-    # Nor these: the options that they are short for are told in words.
+    ("py:class", r"Redis(Cluster)?|Request|Trace|URL"),
+    ("py:class", "SocketFactoryType"),
+    # Ours, but not public: described where they are returned.
+    ("py:class", "HasVerdict|PacedOrigin|PageFetch|PendingTurn|Proxy|Ruling|Said|Site|Turns"),
+    ("py:class", r"robotgate\.(web\.(middleware\.GateMiddleware|response\._WorkedOut)|rules\.grammar\.Pace)"),
+    ("py:class", r"robotgate\.stores\.[\w.]+Session"),
+    # Nor these, which stand for options that are described in words.
     ("py:class", "ConnectorOptions|MakeAnother|MakeStore|RequestOptions|StoreOption"),
 ]
 

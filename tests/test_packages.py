@@ -1,0 +1,78 @@
+"""The order of the packages: each imports only from those above it (docs/design.md)."""
+
+from __future__ import annotations
+
+import ast
+from graphlib import TopologicalSorter
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import robotgate
+
+ROOT: Final = Path(robotgate.__file__).parent
+ORDER: Final = (
+    {"errors", "events", "urls", "options", "identity", "clock", "rules"},
+    {"pace"},
+    {"sites"},
+    {"stores"},
+    {"web"},
+    {"gate"},
+    {"lint"},
+    {"testing"},
+    {"integrations"},
+    {"demo"},
+    {"cli"},
+)
+"""From the top down. The words that all packages use need `rules` for their annotations."""
+LEVELS: Final = {name: level for level, names in enumerate(ORDER) for name in names}
+FOR_TYPES: Final = {("events", "sites.status")}
+"""An event holds values of lower packages, and does not use them."""
+FILES: Final = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in sorted(ROOT.rglob("*.py"))
+    if path != ROOT / "__init__.py"
+}
+
+
+def imported(path: Path, *, at_import: bool = False) -> set[str]:
+    """The modules of ours that a file imports, without ``robotgate.``; `robotgate` itself is left out.
+
+    Args:
+        at_import: only those that are imported together with it, not those for types or within functions.
+    """
+    body: list[ast.stmt] = ast.parse(path.read_bytes(), str(path)).body
+    found: set[str] = set()
+    for node in body if at_import else ast.walk(ast.Module(body, [])):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("robotgate."):
+            module = (node.module or "").removeprefix("robotgate.")
+            names = {f"{module}.{alias.name}" for alias in node.names}
+            found |= {name if name in FILES else module for name in names}
+        elif isinstance(node, ast.Import):
+            modules = (alias.name for alias in node.names)
+            found |= {name.removeprefix("robotgate.") for name in modules if name.startswith("robotgate.")}
+    return found
+
+
+def test_every_package_has_a_place() -> None:
+    """A new package has to be put in the order."""
+    assert {name.partition(".")[0] for name in FILES} == set(LEVELS)
+
+
+@pytest.mark.parametrize("module", FILES)
+def test_imports_come_from_above(module: str) -> None:
+    """A package imports only from itself and from those above it, for types too."""
+    level = LEVELS[module.partition(".")[0]]
+    below = {
+        name
+        for name in imported(FILES[module])
+        if LEVELS[name.partition(".")[0]] > level and (module, name) not in FOR_TYPES
+    }
+    assert below == set()
+
+
+def test_modules_import_without_circles() -> None:
+    """No module needs itself, by way of others, to be imported."""
+    graph = {name: imported(path, at_import=True) - {name} for name, path in FILES.items()}
+    assert list(TopologicalSorter(graph).static_order())
