@@ -269,7 +269,8 @@ class Host:
         self.lease = lease
         """None: this process alone paces the host, and knows its state."""
         self.is_wanted = False
-        """Whether another process asks for the host: it is handed over after a turn, once none is open."""
+        """Whether another process asks for the host: it is handed over after a turn for each slot, and once none is
+        open."""
         self.owned_visits = 0
         """How many visits there were when this process obtained the host."""
         self.last_visit_at = NEVER
@@ -479,7 +480,8 @@ class Host:
         """Return whether this process may pace the host now."""
         if self.lease is None:
             return True
-        return (not self.is_wanted or self.visits == self.owned_visits) and self.lease.is_valid()
+        is_done = self.is_wanted and self.visits - self.owned_visits >= self.slots
+        return not is_done and self.lease.is_valid()
 
     def begin(self, turn: Turn, now: float) -> None:
         """Record that a turn's request is sent now."""

@@ -610,7 +610,7 @@ class Scheduler:
             self._refuse_at(turn.deadline_at, turn, now)
 
     def want(self, host: Host) -> None:
-        """Another process asks for a host: hand it over after the turn under way, else after the first one here."""
+        """Another process asks for a host: hand it over when each slot has had a turn here, and none is open."""
         host.is_wanted = True
         self.dispatch(host, self.now())
 
