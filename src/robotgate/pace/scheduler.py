@@ -218,8 +218,12 @@ class Scheduler:
             raise GateClosedError
         host = paced.host
         host.starting = None
-        if host.start_at(paced, now, ahead=turn.ahead) - now > CLOCK_GRAIN or not host.is_mine():
-            # A block, the end of the hours or of the lease came between.
+        if (
+            host.start_at(paced, now, ahead=turn.ahead) - now > CLOCK_GRAIN
+            or len(host.open) > host.slots
+            or not host.is_mine()
+        ):
+            # A block, a lower limit, the end of the hours or of the lease came between.
             self.give_back(turn)
             return False
         self._granted -= 1

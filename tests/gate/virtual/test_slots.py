@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.paced import PAGE, make_gate, now
+from tests.paced import PAGE, SITE, make_gate, now, visit
+from tests.waiting import settle
+
+from robotgate import HostOverride
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.5])
@@ -16,7 +19,7 @@ async def test_several_that_end_at_once_make_room_for_as_many(slots: int, delay:
     under_way: set[int] = set()
     most = 0
 
-    async def visit(number: int, until_at: float) -> None:
+    async def come(number: int, until_at: float) -> None:
         nonlocal most
         async with gate.turn(PAGE):
             under_way.add(number)
@@ -28,5 +31,18 @@ async def test_several_that_end_at_once_make_room_for_as_many(slots: int, delay:
         gate.learn(PAGE, b"")
         # The first of them all end at ten seconds; each of the others a long while later.
         ends = [10.0] * slots + [20.0 + number for number in range(2 * slots)]
-        await asyncio.gather(*(visit(number, until_at) for number, until_at in enumerate(ends)))
+        await asyncio.gather(*(come(number, until_at) for number, until_at in enumerate(ends)))
     assert most == slots
+
+
+async def test_fewer_slots_hold_a_turn_that_is_about_to_begin() -> None:
+    """It waits for the open one, and for the delay after it."""
+    async with make_gate(concurrency_per_host=2) as gate:
+        gate.learn(SITE, b"")
+        holding = asyncio.create_task(visit(gate, takes=10.0))
+        waiting = asyncio.create_task(visit(gate))
+        await settle()
+        loop = asyncio.get_running_loop()
+        # It is granted at this instant, by a timer that was set before.
+        loop.call_at(1.0, gate.override, "a.example", HostOverride(concurrency=1))
+        assert (await holding, await waiting) == (0.0, 11.0)
