@@ -47,7 +47,7 @@ from robotgate.web.connector import (
     ThreadPerNameResolver,
     idle_limit,
 )
-from robotgate.web.fetch import FetchCall, PageFetch, PageFetcher, RequestOptions
+from robotgate.web.fetch import PageFetch, PageFetcher, RequestOptions
 from robotgate.web.fetcher import AiohttpFetcher, Fetcher
 from robotgate.web.middleware import GateMiddleware
 from robotgate.web.operator import Operator
@@ -133,8 +133,7 @@ class RobotGate:
             are evicted, and loaded from `store` when they are needed again; never one that a turn waits for or uses,
             that cannot be reached just now, or that may not be visited yet.
         middleware_timeout: seconds, the total timeout of the requests that go through `middleware`, within which a
-            turn has to come; as in aiohttp, 0 and None are none. The timeout that a request itself has as an attribute,
-            as in aiohttp's development branch, counts in place of this.
+            turn has to come; as in aiohttp, 0 and None are none.
         clock: tells the time.
         fetcher: requests robots.txt files.
 
@@ -452,16 +451,8 @@ class RobotGate:
             max_wait = self._options.max_wait
         elif max_wait is not None:
             check_seconds("max_wait", max_wait)
-        call = FetchCall(
-            url,
-            method,
-            options,
-            priority=priority,
-            max_wait=max_wait,
-            max_bytes=max_bytes,
-            redirects=max_redirects + 1 if allow_redirects else 0,
-        )
-        return PageFetch((self._parts or self._open).pages, call)
+        fetcher, redirects = (self._parts or self._open).pages, max_redirects + 1 if allow_redirects else 0
+        return PageFetch(fetcher, url, method, options, priority, max_wait, max_bytes, redirects)
 
     def wait_time(self, url: str | URL) -> float:
         """Seconds until the host of a URL can have its next turn at the earliest; 0 when it is due.
@@ -695,15 +686,7 @@ class Parts:
             epoch=epoch,
             allow_private_addresses=options.allow_private_addresses,
         )
-        self.pages = PageFetcher(
-            session,
-            is_own=self._owns_session,
-            identity=identity,
-            middleware=middleware,
-            turns=self.turns,
-            ticks=ticks,
-            epoch=epoch,
-        )
+        self.pages = PageFetcher(session, identity=identity, middleware=middleware, turns=self.turns, now=now)
         self._ready: set[Lines] = set()
 
     async def open(self) -> None:

@@ -12,7 +12,6 @@ from aiohttp.http import HttpProcessingError
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from robotgate.errors import InvalidURLError, ResponseTooLargeError
-from robotgate.pace.host import TurnState
 from robotgate.urls import parse_url
 from robotgate.web.fetcher import Proxy
 from robotgate.web.response import Hop, Response
@@ -60,19 +59,23 @@ class RequestOptions(TypedDict, total=False):
     middlewares: Sequence[aiohttp.ClientMiddlewareType] | None
 
 
-class FetchCall:
-    """One `gate.fetch`: what is asked, the turn that its next request has, and its total timeout.
+class PageFetch(Coroutine[object, None, Response]):
+    """What `gate.fetch` returns: awaited it is a `Response`; with ``async with``, a streaming aiohttp response.
 
-    aiohttp's total timeout is kept here, for the waits for turns must not count against it.
+    It holds what is asked, the turn of its last hop, and its total timeout: aiohttp's is kept here, for the waits for
+    turns must not count against it.
     """
 
     __slots__ = (
         "_cancelling",
+        "_coroutine",
+        "_fetcher",
         "_left",
+        "_stream",
         "_task",
         "_timer",
-        "asked_url",
         "chain",
+        "given",
         "has_expired",
         "has_turn",
         "max_bytes",
@@ -88,21 +91,22 @@ class FetchCall:
 
     turn: Turn
     """Of the last hop."""
+    url: URL
+    """What is requested first."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0917  # Keywords take twice as long.
         self,
-        url: str | URL,
+        fetcher: PageFetcher,
+        given: str | URL,
         method: str,
         options: RequestOptions,
-        *,
         priority: int,
         max_wait: float | None,
         max_bytes: int,
         redirects: int,
     ) -> None:
-        self.asked_url = url
-        self.url: URL | None = None
-        """The URL that is requested first, once it has been read."""
+        self._fetcher = fetcher
+        self.given = given
         self.method = method
         self.options = options
         self.priority = priority
@@ -121,6 +125,67 @@ class FetchCall:
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[object] | None = None
         self._cancelling = 0
+        self._stream: Stream | None = None
+        self._coroutine = fetcher.read(self)
+
+    # As a coroutine.
+
+    def __await__(self) -> Generator[object, None, Response]:
+        return self._coroutine.__await__()
+
+    def send(self, value: None, /) -> object:
+        """Run until the next suspension, as any coroutine."""
+        return self._coroutine.send(value)
+
+    def throw(self, *error: object) -> object:
+        """Raise where the coroutine is suspended, as any coroutine."""
+        return self._coroutine.throw(*error)  # type: ignore[call-overload]
+
+    def close(self) -> None:
+        """Abandon it, as any coroutine."""
+        self._coroutine.close()
+
+    # As a context.
+
+    async def __aenter__(self) -> aiohttp.ClientResponse:
+        if getcoroutinestate(self._coroutine) != CORO_CREATED:
+            raise RuntimeError("a fetch is awaited or entered, and once: ask the gate for another")
+        # The page is wanted as a stream: the coroutine that would have read it is not needed.
+        self._coroutine.close()
+        self._stream = await self._fetcher.stream(self)
+        return self._stream.response
+
+    async def __aexit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._stream is not None:
+            await self._stream.aclose()
+
+    # What the gate keeps of it.
+
+    def is_for(self, url: URL) -> bool:
+        """Return whether a URL is what its turn was taken for."""
+        return url is self.url or str(url) == self.turn.url
+
+    async def turn_for(self, url: URL, proxy: Proxy | None) -> Turn:
+        """Return the turn of a hop or attempt, begun: the first one has begun before; for others the last one ends."""
+        turn, turns = self.turn, self.turn.turns
+        if self.has_turn:
+            self.has_turn = False
+            return turn
+        turn.end()
+        turn = turns.make(url, self.priority, self.max_wait, self.chain, proxy)
+        if not turns.start(turn):
+            self.pause()
+            await turns.begin(turn)
+            if self._task is not None:
+                self.limit(self._task, self._left)
+        self.turn = turn
+        self.waited += turn.waited
+        return turn
 
     def limit(self, task: asyncio.Task[object], total: float | None) -> None:
         """Cancel the task when a total timeout has passed from now on; 0 is no limit, as to aiohttp.
@@ -142,13 +207,6 @@ class FetchCall:
         self._timer = None
         return expires_at
 
-    def resume(self, turn: Turn) -> None:
-        """The turn has begun."""
-        self.turn = turn
-        self.waited += turn.waited
-        if self._task is not None:
-            self.limit(self._task, self._left)
-
     def _expire(self) -> None:
         if self._task is not None:
             self.has_expired = True
@@ -159,50 +217,6 @@ class FetchCall:
         if self.has_expired and self._task is not None and self._task.uncancel() <= self._cancelling:
             raise TimeoutError from error
         raise error
-
-
-class PageFetch(Coroutine[object, None, Response]):
-    """What `gate.fetch` returns: awaited it is a `Response`; with ``async with``, a streaming aiohttp response."""
-
-    __slots__ = ("_call", "_coroutine", "_fetcher", "_stream")
-
-    def __init__(self, fetcher: PageFetcher, call: FetchCall) -> None:
-        self._fetcher = fetcher
-        self._call = call
-        self._coroutine = fetcher.read(call)
-        self._stream: Stream | None = None
-
-    def __await__(self) -> Generator[object, None, Response]:
-        return self._coroutine.__await__()
-
-    def send(self, value: None, /) -> object:
-        """Run until the next suspension, as any coroutine."""
-        return self._coroutine.send(value)
-
-    def throw(self, *error: object) -> object:
-        """Raise where the coroutine is suspended, as any coroutine."""
-        return self._coroutine.throw(*error)  # type: ignore[call-overload]
-
-    def close(self) -> None:
-        """Abandon it, as any coroutine."""
-        self._coroutine.close()
-
-    async def __aenter__(self) -> aiohttp.ClientResponse:
-        if getcoroutinestate(self._coroutine) != CORO_CREATED:
-            raise RuntimeError("a fetch is awaited or entered, and once: ask the gate for another")
-        # The page is wanted as a stream: the coroutine that would have read it is not needed.
-        self._coroutine.close()
-        self._stream = await self._fetcher.stream(self._call)
-        return self._stream.response
-
-    async def __aexit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if self._stream is not None:
-            await self._stream.aclose()
 
 
 class Stream:
@@ -245,26 +259,27 @@ class PageFetcher:
         self,
         session: aiohttp.ClientSession,
         *,
-        is_own: bool,
         identity: Identity,
         middleware: GateMiddleware,
         turns: Turns,
-        ticks: Callable[[], float],
-        epoch: float,
+        now: Callable[[], float],
     ) -> None:
         self._session = session
+        self._identity = identity
         self._middleware = middleware
         self._turns = turns
-        self._ticks = ticks
-        self._epoch = epoch
-        self._identity = identity
-        # The gate's own session has these headers already.
-        self._headers = None if is_own else identity.page_headers
+        self._now = now
         # aiohttp has no public name for a session's middlewares, and those of a request replace them.
-        self._middlewares = self._with_gates(tuple(getattr(session, "_middlewares", ())))
-        self._timeout = _without_total(session.timeout)
+        middlewares = self._with_ours(getattr(session, "_middlewares", ()))
+        self._options: RequestOptions = {
+            "timeout": _without_total(session.timeout),
+            "middlewares": middlewares,
+        }
+        """Of a request that is given none."""
+        if any(session.headers.getall(name, None) != [value] for name, value in identity.headers.items()):
+            self._options["headers"] = identity.page_headers
 
-    async def read(self, call: FetchCall) -> Response:
+    async def read(self, fetch: PageFetch) -> Response:
         """Return the page with its body, its turn over.
 
         Raises:
@@ -273,127 +288,114 @@ class PageFetcher:
             RobotGateError: as `Turns.begin`.
         """
         try:
-            response = await self._open(call)
+            response = await self._open(fetch)
             try:
                 content = response.content
-                if response.connection is None and content.total_bytes <= call.max_bytes:
+                if response.connection is None and content.total_bytes <= fetch.max_bytes:
                     body = content.read_nowait(-1)
                 else:
-                    body = await read_body(response, call.max_bytes)
+                    body = await read_body(response, fetch.max_bytes)
             finally:
                 if response.connection is not None:
                     await release(response)
-                if call.turn.state is TurnState.OPEN:
-                    call.turn.finish(response)
+                fetch.turn.finish(response)
         except asyncio.CancelledError as error:
-            call.raise_expired(error)
+            fetch.raise_expired(error)
         finally:
-            call.pause()
-        turn = call.turn
-        hops = response.history
+            fetch.pause()
+        turn, hops = fetch.turn, response.history
+        history = tuple([Hop(str(hop.url), hop.status) for hop in hops]) if hops else ()
+        elapsed = self._now() - turn.began_at
         return Response(
-            status=response.status,
-            headers=response.headers,
-            url=response.url,
-            history=tuple([Hop(str(hop.url), hop.status) for hop in hops]) if hops else (),
-            body=body,
-            waited=call.waited,
-            elapsed=self._ticks() + self._epoch - turn.began_at,
-            verdict=turn,
+            response.status, response.headers, response.url, history, body, fetch.waited, elapsed, turn
         )
 
-    async def stream(self, call: FetchCall) -> Stream:
+    async def stream(self, fetch: PageFetch) -> Stream:
         """Return the page at its headers. Its turn ends with its body or with `Stream.aclose`.
 
         Raises:
             as `read`, but for the body.
         """
         try:
-            response = await self._open(call)
+            response = await self._open(fetch)
         except asyncio.CancelledError as error:
-            call.raise_expired(error)
+            fetch.raise_expired(error)
         finally:
-            expires_at = call.pause()
-        return Stream(response, call.turn, expires_at)
+            expires_at = fetch.pause()
+        return Stream(response, fetch.turn, expires_at)
 
-    async def _open(  # noqa: C901, PLR0912, PLR0915  # One straight way, read in order.
-        self, call: FetchCall
-    ) -> aiohttp.ClientResponse:
+    async def _open(self, fetch: PageFetch) -> aiohttp.ClientResponse:
         """Begin the turn, send the request, and return the last response at its headers.
 
         The turn begins here, and not in the middleware: where a session is mocked, no middleware of it runs.
         """
-        url, options = call.asked_url, call.options
-        session, timeout, middlewares = self._session, self._timeout, self._middlewares
-        total, headers, proxy = session.timeout.total, self._headers, None
-        # Text is looked up faster than a URL.
-        written = url
-        if isinstance(url, str):
-            url = parse_url(url)
-        if options:
-            if options.get("params"):
-                # What is judged must be what is sent.
-                written = url = url.extend_query(options["params"])
-            if "headers" in options:
-                # Another's name is refused before any site is asked.
-                completed = CIMultiDict(options["headers"] or ())
-                self._identity.complete(completed)
-                headers = CIMultiDictProxy(completed)
-            # aiohttp takes a number of seconds as well, or None.
-            given: object = options.get("timeout", session.timeout)
-            if isinstance(given, aiohttp.ClientTimeout):
-                timeout, total = _without_total(given), given.total
-            else:
-                total = given if isinstance(given, int | float) else None
-            chosen = options.get("middlewares")
-            middlewares = middlewares if chosen is None else self._with_gates(tuple(chosen))
-            proxy = Proxy.given(options)
-        call.url = url
-        turn = call.turn = self._turns.make(
-            written, priority=call.priority, max_wait=call.max_wait, proxy=proxy
-        )
-        await self._turns.begin(turn)
-        call.has_turn = True
-        call.waited = turn.waited
-        sent: RequestOptions = {
-            **options,
-            "headers": headers,
-            "timeout": timeout,
-            "middlewares": middlewares,
-            "params": None,
-        }
-        calls, task = self._middleware.calls, turn.holder
-        outer = calls.get(task)
-        calls[task] = call
+        session, turns, given = self._session, self._turns, fetch.given
+        url = fetch.url = parse_url(given) if isinstance(given, str) else given
+        options, total, proxy = self._options, session.timeout.total, None
+        if fetch.options:
+            options, total = self._completed(fetch)
+            proxy = Proxy.given(fetch.options)
+        turn = fetch.turn = turns.make(fetch.url, fetch.priority, fetch.max_wait, (), proxy)
+        if not turns.start(turn):
+            await turns.begin(turn)
+        fetch.has_turn = True
+        fetch.waited = turn.waited
+        fetches, task = self._middleware.fetches, turn.holder
+        outer, fetches[task] = fetches.get(task), fetch
         if task is not None:
-            call.limit(task, total)
+            fetch.limit(task, total)
         try:
             response = await session.request(
-                call.method, url, allow_redirects=call.redirects > 0, max_redirects=call.redirects, **sent
+                fetch.method,
+                fetch.url,
+                allow_redirects=fetch.redirects > 0,
+                max_redirects=fetch.redirects,
+                **options,
             )
         except BaseException as error:
-            if call.has_turn and isinstance(error, aiohttp.ClientError | OSError):
-                call.turn.report(error=error)
-            call.turn.end()
-            if call.has_turn or not isinstance(error, ValueError) or isinstance(error, aiohttp.ClientError):
+            if fetch.has_turn and isinstance(error, aiohttp.ClientError | OSError):
+                fetch.turn.report(error=error)
+            fetch.turn.end()
+            if fetch.has_turn or not isinstance(error, ValueError) or isinstance(error, aiohttp.ClientError):
                 raise
             # aiohttp's own, for credentials that a redirect names beside those of the request.
             raise InvalidURLError(str(url), f"redirected to no URL ({error})") from error
         finally:
             if outer is None:
-                del calls[task]
+                del fetches[task]
             else:
-                calls[task] = outer
-        if call.has_turn:
+                fetches[task] = outer
+        if fetch.has_turn:
             # The session is mocked.
-            call.turn.report(response.status, response.headers)
+            fetch.turn.report(response.status, response.headers)
         return response
 
-    def _with_gates(
-        self, middlewares: tuple[aiohttp.ClientMiddlewareType, ...]
+    def _completed(self, fetch: PageFetch) -> tuple[RequestOptions, float | None]:
+        """Return a request's options as they are sent, and its total timeout."""
+        options: RequestOptions = {**self._options, **fetch.options}
+        if params := options.pop("params", None):
+            # What is judged must be what is sent.
+            fetch.url = fetch.url.extend_query(params)
+        if "headers" in fetch.options:
+            # Another's name is refused before any site is asked.
+            headers = CIMultiDict(options["headers"] or ())
+            self._identity.complete(headers)
+            options["headers"] = CIMultiDictProxy(headers)
+        if (middlewares := fetch.options.get("middlewares")) is not None:
+            options["middlewares"] = self._with_ours(middlewares)
+        # aiohttp takes a number of seconds as well, or None.
+        timeout: object = fetch.options.get("timeout", self._session.timeout)
+        if isinstance(timeout, aiohttp.ClientTimeout):
+            options["timeout"] = _without_total(timeout)
+            return options, timeout.total
+        options["timeout"] = self._options["timeout"]
+        return options, timeout if isinstance(timeout, int | float) else None
+
+    def _with_ours(
+        self, middlewares: Iterable[aiohttp.ClientMiddlewareType]
     ) -> tuple[aiohttp.ClientMiddlewareType, ...]:
-        """Put the gate's middleware last, where every attempt passes it."""
-        return middlewares if middlewares[-1:] == (self._middleware,) else (*middlewares, self._middleware)
+        """Put the gate's middleware behind all others, where every attempt passes it."""
+        return (*(each for each in middlewares if each is not self._middleware), self._middleware)
 
 
 def _without_total(timeout: aiohttp.ClientTimeout) -> aiohttp.ClientTimeout:

@@ -6,20 +6,20 @@ aiohttp calls a middleware once for each hop of a redirect and for each attempt,
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import ClientError, hdrs
 from aiohttp.http import SERVER_SOFTWARE
 
 from robotgate.errors import GateClosedError
-from robotgate.pace.host import TurnState
 from robotgate.web.fetcher import Proxy
 
 if TYPE_CHECKING:
     from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
 
     from robotgate.identity import Identity
-    from robotgate.web.fetch import FetchCall
+    from robotgate.web.fetch import PageFetch
     from robotgate.web.turns import Turn, Turns
 
 SWITCHING_PROTOCOLS: Final = 101
@@ -33,30 +33,31 @@ it may be waiting for the next turn."""
 
 
 class OpenResponse:
-    """A request that has its turn, and its response until that has been read or released."""
+    """A response whose body is neither read to its end nor released; its turn is open."""
 
-    __slots__ = ("_read_so_far", "attempt", "call", "depth", "idle_at", "request", "response", "turn")
+    __slots__ = ("idle_at", "is_of_fetch", "read_before", "response", "turn")
 
-    def __init__(self, turn: Turn, request: ClientRequest, call: FetchCall | None) -> None:
+    def __init__(self, turn: Turn, response: ClientResponse, *, is_of_fetch: bool, idle_at: float) -> None:
         self.turn = turn
-        self.request = request
-        self.call = call
-        """The `gate.fetch` that it belongs to; None for a request of a session."""
-        self.response: ClientResponse | None = None
-        """None until its headers have come."""
-        self.attempt: ClientResponse | None = None
-        """The last response that came by further in, where the middleware stands in the chain again."""
+        self.response = response
+        self.is_of_fetch = is_of_fetch
+        """Whether `gate.fetch` reads it."""
+        self.idle_at = idle_at
+        """When to look whether bytes still come, by the loop's clock."""
+        self.read_before = 0
+        """The bytes that had come at the last look."""
+
+
+class InnerPasses:
+    """What passes through the middleware further in, where it stands in one request's chain more than once."""
+
+    __slots__ = ("depth", "response")
+
+    def __init__(self) -> None:
         self.depth = 0
         """How often it stands further in around the attempt that is under way."""
-        self.idle_at = 0.0
-        """When to look whether bytes still come, by the loop's clock."""
-        self._read_so_far = 0
-
-    def has_moved(self) -> bool:
-        """Return whether bytes came since this was last called."""
-        before = self._read_so_far
-        self._read_so_far = 0 if self.response is None else self.response.content.total_bytes
-        return self._read_so_far > before
+        self.response: ClientResponse | None = None
+        """The last one that came by."""
 
 
 class GateMiddleware:
@@ -66,12 +67,16 @@ class GateMiddleware:
         self.turns: Turns | None = None
         """Set while the gate is open."""
         self._identity = identity
+        # A turn has to come within the total timeout of its request, which aiohttp does not tell a middleware.
+        if timeout:
+            max_wait = timeout if max_wait is None else min(timeout, max_wait)
         self._max_wait = max_wait
-        # No release of aiohttp up to 3.14 tells a middleware the timeout of its request: this stands in for it.
-        self._patience = self._within(timeout)
-        self._open: dict[ClientRequest, OpenResponse] = {}
-        self.calls: dict[asyncio.Task[object] | None, FetchCall] = {}
+        self.fetches: dict[asyncio.Task[object] | None, PageFetch] = {}
         """By task, the `gate.fetch` that it is in."""
+        self._sending: dict[ClientRequest, Turn] = {}
+        """The turns of requests that have got no answer yet."""
+        self._inner: dict[ClientRequest, InnerPasses] = {}
+        self._open: dict[ClientRequest, OpenResponse] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     async def __call__(  # noqa: C901, PLR0912, PLR0915  # One straight way, read in order.
@@ -82,90 +87,89 @@ class GateMiddleware:
         Raises:
             RobotGateError: as `RobotGate.turn`, before anything is sent.
         """
-        known = self._open.get(request)
-        if known is not None:
-            if known.response is None:
-                return await self._send_within(known, request, handler)
-            # A retry middleware sends the request again, and has not read the first answer.
-            self._break_off(known, known.response)
+        if request in self._sending:
+            return await self._send_within(self._sending[request], request, handler)
         turns = self.turns
         if turns is None:
             raise GateClosedError("open the gate first: async with RobotGate(...) as gate")
-        identity, headers = self._identity, request.headers
-        if not identity.is_complete(headers):
-            if headers.get(hdrs.USER_AGENT) == SERVER_SOFTWARE:
+        unread = self._open.get(request)
+        if unread is not None:
+            # A retry middleware sends the request again, and has not read the first answer.
+            unread.response.close()
+            self._end(request, unread)
+        if not self._identity.is_complete(request.headers):
+            if request.headers.get(hdrs.USER_AGENT) == SERVER_SOFTWARE:
                 # aiohttp's own, which does not say whose crawler it is.
-                headers[hdrs.USER_AGENT] = identity.user_agent
-            identity.complete(headers)
+                request.headers[hdrs.USER_AGENT] = self._identity.user_agent
+            self._identity.complete(request.headers)
         url = request.url
         if url.scheme in HTTP_SCHEMES:
             url = url.with_scheme(HTTP_SCHEMES[url.scheme])
         proxy = None if request.proxy is None else Proxy.of(request)
-        call = self.calls.get(asyncio.current_task()) if self.calls else None
-        if call is not None and call.has_turn and (url is call.url or str(url) == call.turn.url):
-            turn = call.turn
-            call.has_turn = False
-        elif call is None or call.has_turn:
-            # No request of a fetch, or one that a middleware of its session makes by itself.
-            call = None
-            told = getattr(request, "timeout", None)
-            patience = self._patience if told is None else self._within(told.total)
-            turn = turns.make(url, max_wait=patience, proxy=proxy)
-            await turns.begin(turn)
+        fetch = self.fetches.get(asyncio.current_task()) if self.fetches else None
+        if fetch is not None and fetch.has_turn and not fetch.is_for(url):
+            # A middleware of its session sends a request of its own first.
+            fetch = None
+        if fetch is None:
+            turn = turns.make(url, 0, self._max_wait, (), proxy)
+            if not turns.start(turn):
+                await turns.begin(turn)
         else:
-            # The hop or attempt before this one is over.
-            call.turn.end()
-            turn = turns.make(
-                url, priority=call.priority, max_wait=call.max_wait, chain=call.chain, proxy=proxy
-            )
-            call.pause()
-            await turns.begin(turn)
-            call.resume(turn)
-        sent = self._open[request] = OpenResponse(turn, request, call)
+            turn = await fetch.turn_for(url, proxy)
+        self._sending[request] = turn
         try:
             response = await handler(request)
         except BaseException as error:
-            self._failed(sent, error)
+            try:
+                if isinstance(error, ClientError | OSError):
+                    turn.report(error=error)
+                elif fetch is not None and fetch.has_expired and isinstance(error, asyncio.CancelledError):
+                    turn.report_unreachable("it does not answer in time")
+            finally:
+                turn.end()
             raise
+        finally:
+            del self._sending[request]
+            if self._inner:
+                self._inner.pop(request, None)
+        status = response.status
         if turn.status is None:
-            turn.report(response.status, response.headers)
+            turn.report(status, response.headers)
         connection = response.connection
-        if connection is None or response.status == SWITCHING_PROTOCOLS:
-            self._end(sent, response)
+        if connection is None or status == SWITCHING_PROTOCOLS:
+            turn.finish(response)
         else:
-            sent.response = response
-            connection.add_callback(lambda: self._end(sent, response))
-            self._look_after(sent)
-        if call is not None:
+            self._look_after(request, response, turn, is_of_fetch=fetch is not None)
+        if fetch is not None:
             if self.turns is None:
                 # On a session that was passed in, and stays open, an answer comes after the gate was closed.
                 response.close()
                 raise GateClosedError
-            if response.status in REDIRECTS:
-                call.chain = (*call.chain, str(request.url))
+            if status in REDIRECTS:
+                fetch.chain = (*fetch.chain, str(request.url))
         return response
 
     async def _send_within(
-        self, sent: OpenResponse, request: ClientRequest, handler: ClientHandlerType
+        self, turn: Turn, request: ClientRequest, handler: ClientHandlerType
     ) -> ClientResponse:
         """Send a request whose turn was taken further out: the middleware stands in its chain twice.
 
         One attempt takes one turn. Each that a retry middleware between the two makes after it takes another.
         """
-        turn, before = sent.turn, sent.attempt
-        if before is not None and not sent.depth:
-            before.close()
-            turn.bytes_read += before.content.total_bytes
-            sent.attempt = None
+        inner = self._inner.setdefault(request, InnerPasses())
+        if inner.response is not None and not inner.depth:
+            inner.response.close()
+            turn.bytes_read += inner.response.content.total_bytes
+            inner.response = None
             await turn.again()
-        sent.depth += 1
+        inner.depth += 1
         try:
-            response = sent.attempt = await handler(request)
+            response = inner.response = await handler(request)
         except (ClientError, OSError) as error:
             turn.report(error=error)
             raise
         finally:
-            sent.depth -= 1
+            inner.depth -= 1
         if turn.status is None:
             turn.report(response.status, response.headers)
         return response
@@ -176,63 +180,43 @@ class GateMiddleware:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        for sent in list(self._open.values()):
-            response = sent.response
-            if response is not None and sent.call is not None:
-                response.content.set_exception(GateClosedError())
-                response.close()
-
-    def _end(self, sent: OpenResponse, response: ClientResponse) -> None:
-        """A response has come to its end, or was released."""
-        if self._open.get(sent.request) is sent:
-            del self._open[sent.request]
-        turn = sent.turn
-        if turn.state is TurnState.OPEN:
-            turn.bytes_read += response.content.total_bytes
-            turn.turns.end(turn)
-
-    def _failed(self, sent: OpenResponse, error: BaseException) -> None:
-        del self._open[sent.request]
-        turn, call = sent.turn, sent.call
-        try:
-            if isinstance(error, ClientError | OSError):
-                turn.report(error=error)
-            elif isinstance(error, asyncio.CancelledError) and call is not None and call.has_expired:
-                turn.report_unreachable("it does not answer in time")
-        finally:
-            turn.end()
-
-    def _break_off(self, sent: OpenResponse, response: ClientResponse) -> None:
-        response.close()
-        self._end(sent, response)
-
-    def _within(self, total: float | None) -> float | None:
-        """Return for how many seconds a turn may be waited for within a total timeout; 0 is none, as to aiohttp."""
-        if not total:
-            return self._max_wait
-        return total if self._max_wait is None else min(total, self._max_wait)
+        for unread in list(self._open.values()):
+            if unread.is_of_fetch:
+                unread.response.content.set_exception(GateClosedError())
+                unread.response.close()
 
     # Responses that are neither read nor released.
 
-    def _look_after(self, sent: OpenResponse) -> None:
+    def _look_after(
+        self, request: ClientRequest, response: ClientResponse, turn: Turn, *, is_of_fetch: bool
+    ) -> None:
+        """End a turn with its response, or once no byte of that has come for long."""
         loop = asyncio.get_running_loop()
-        sent.idle_at = loop.time() + MAX_IDLE_READ
+        idle_at = loop.time() + MAX_IDLE_READ
+        unread = OpenResponse(turn, response, is_of_fetch=is_of_fetch, idle_at=idle_at)
+        self._open[request] = unread
+        if response.connection is not None:
+            response.connection.add_callback(partial(self._end, request, unread))
         if self._timer is None:
-            self._timer = loop.call_at(sent.idle_at, self._end_idle)
+            self._timer = loop.call_at(idle_at, self._end_idle)
+
+    def _end(self, request: ClientRequest, unread: OpenResponse) -> None:
+        """A response has come to its end, or was released."""
+        if self._open.get(request) is unread:
+            del self._open[request]
+        unread.turn.finish(unread.response)
 
     def _end_idle(self) -> None:
         loop = asyncio.get_running_loop()
         now, self._timer = loop.time(), None
-        next_at = None
-        for sent in list(self._open.values()):
-            response = sent.response
-            if response is None:
+        for request, unread in list(self._open.items()):
+            if unread.idle_at > now:
                 continue
-            if sent.idle_at <= now:
-                if not sent.has_moved():
-                    self._end(sent, response)
-                    continue
-                sent.idle_at = now + MAX_IDLE_READ
-            next_at = sent.idle_at if next_at is None else min(next_at, sent.idle_at)
-        if next_at is not None:
+            read = unread.response.content.total_bytes
+            if read > unread.read_before:
+                unread.idle_at, unread.read_before = now + MAX_IDLE_READ, read
+            else:
+                self._end(request, unread)
+        if self._open:
+            next_at = min(unread.idle_at for unread in self._open.values())
             self._timer = loop.call_at(next_at, self._end_idle)

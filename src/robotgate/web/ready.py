@@ -212,7 +212,7 @@ class Lines:
         Raises:
             RobotGateError: as `RobotGate.turn`.
         """
-        turn = self._turns.make(url, priority=self._priority)
+        turn = self._turns.make(url, self._priority)
         while True:
             if not self._is_asked:
                 # Not even robots.txt is requested for a turn that nobody asks for any more.
@@ -233,7 +233,7 @@ class Lines:
                 demand = self._take_demand()
             if demand is None:
                 turn.end()
-                turn = self._turns.make(url, priority=self._priority)
+                turn = self._turns.make(url, self._priority)
                 continue
             turn.holder = None
             demand.set_result((turn, url))
@@ -266,7 +266,7 @@ class Lines:
             self._resume_one()
 
     def _is_due(self, turn: Turn) -> bool:
-        site = turn.site
+        site = turn.paced
         host = site.host
         return (
             self._cache.fresh(site) is not None

@@ -48,11 +48,10 @@ class Response:
 
     __slots__ = ("_url", "_verdict", "body", "elapsed", "headers", "history", "status", "waited")
 
-    def __init__(
+    def __init__(  # noqa: PLR0917  # Keywords take twice as long.
         self,
-        *,
         status: int,
-        headers: CIMultiDictProxy[str],
+        headers: CIMultiDictProxy[str] | CIMultiDict[str],
         url: str | URL,
         history: tuple[Hop, ...],
         body: bytes,
@@ -61,7 +60,7 @@ class Response:
         verdict: Verdict | HasVerdict,
     ) -> None:
         self.status = status
-        self.headers = headers
+        self.headers = CIMultiDictProxy(headers) if isinstance(headers, CIMultiDict) else headers
         self._url = url
         self.history = history
         """The answers that redirected here, first to last."""
@@ -108,7 +107,7 @@ class Response:
         return f"<Response {self.status} {self.url} {len(self.body)} bytes>"
 
     def __reduce__(self) -> tuple[Callable[..., Response], tuple[object, ...]]:
-        return _restored, self._values()
+        return Response, self._values()
 
     @property
     def encoding(self) -> str:
@@ -134,25 +133,3 @@ class Response:
             ValueError: it is not JSON.
         """
         return json.loads(self.body)
-
-
-def _restored(  # noqa: PLR0917  # In the order in which they are pickled.
-    status: int,
-    headers: CIMultiDict[str],
-    url: str,
-    history: tuple[Hop, ...],
-    body: bytes,
-    waited: float,
-    elapsed: float,
-    verdict: Verdict,
-) -> Response:
-    return Response(
-        status=status,
-        headers=CIMultiDictProxy(headers),
-        url=url,
-        history=history,
-        body=body,
-        waited=waited,
-        elapsed=elapsed,
-        verdict=verdict,
-    )

@@ -21,7 +21,7 @@ from robotgate.pace.host import Turn as PacedTurn
 from robotgate.pace.host import TurnState
 from robotgate.pace.scheduler import STORE_TIMEOUT
 from robotgate.pace.state import BLOCKING_STATUSES, MIN_RETRY_AFTER, retry_after_of
-from robotgate.rules.normal import as_written, target_units
+from robotgate.rules.normal import as_written, is_plain, target_units
 from robotgate.urls import Origin, split_url
 from robotgate.web.outage import outage_of
 from robotgate.web.robots import ROBOTS_TIMEOUT
@@ -53,18 +53,21 @@ class Turn(PacedTurn):
     leaves the block is reported, as by ``report(error=…)``; the origin of other errors is not known.
     """
 
-    __slots__ = ("asked_at", "chain", "proxy", "ruling", "site", "target", "turns", "units", "waited")
+    __slots__ = ("asked_at", "chain", "max_wait", "proxy", "ruling", "target", "turns", "units", "waited")
 
     turns: Turns
-    site: Site
+    paced: Site
     target: str
     """Path and query, as they are sent."""
     units: str
     """The same, as rules are matched with."""
-    asked_at: float
+    max_wait: float | None
+    asked_at: float | None
+    """When it was asked for; None until it has to wait for something."""
     chain: tuple[str, ...]
     """The URLs that redirected here, first to last."""
     proxy: Proxy | None
+    """What robots.txt is requested through."""
     ruling: Ruling | None
     waited: float
     """Seconds from asking for the turn until it began, robots.txt included."""
@@ -88,7 +91,7 @@ class Turn(PacedTurn):
     @property
     def url(self) -> str:
         """What may be fetched, without fragment and credentials."""
-        return f"{self.site.key}{self.target}"
+        return f"{self.paced.key}{self.target}"
 
     @property
     def verdict(self) -> Verdict:
@@ -127,7 +130,7 @@ class Turn(PacedTurn):
                 retry_after = retry_after_of(headers, now=self.turns.now())
             self.turns.scheduler.note_answer(self, status, retry_after)
         if error is not None and self.status is None:
-            outage = outage_of(error, host=self.site.origin.host)
+            outage = outage_of(error, host=self.paced.origin.host)
             if outage is not None:
                 self.report_unreachable(outage)
 
@@ -147,7 +150,12 @@ class Turn(PacedTurn):
             RobotGateError: as `RobotGate.turn`; the rules may have changed meanwhile.
         """
         self.end()
-        await self.turns.begin_again(self)
+        self.asked_at, self.deadline_at = None, math.inf
+        self.status = self.latency = None
+        self.bytes_read = 0
+        self.state = TurnState.NEW
+        if not self.turns.start(self):
+            await self.turns.begin(self)
 
     def end(self) -> None:
         """The response has been read, or will not be. Ending twice is ending once."""
@@ -164,7 +172,7 @@ class Turn(PacedTurn):
 class PendingTurn:
     """What `RobotGate.turn` returns: ``async with`` waits for the turn, and ends it with the block."""
 
-    __slots__ = ("_is_entered", "_max_wait", "_priority", "_turn", "_turns", "_url")
+    __slots__ = ("_max_wait", "_priority", "_turn", "_turns", "_url")
 
     def __init__(self, turns: Turns, url: str | URL, *, priority: int, max_wait: float | None) -> None:
         self._turns = turns
@@ -172,15 +180,13 @@ class PendingTurn:
         self._priority = priority
         self._max_wait = max_wait
         self._turn: Turn | None = None
-        self._is_entered = False
 
     async def __aenter__(self) -> Turn:
-        if self._is_entered:
+        if self._turn is not None:
             raise RuntimeError("a turn is entered once: ask the gate for another")
-        self._is_entered = True
-        turn = self._turns.make(self._url, priority=self._priority, max_wait=self._max_wait)
-        await self._turns.begin(turn)
-        self._turn = turn
+        turn = self._turn = self._turns.make(self._url, self._priority, self._max_wait)
+        if not self._turns.start(turn):
+            await self._turns.begin(turn)
         return turn
 
     async def __aexit__(
@@ -222,13 +228,15 @@ class Turns:
             InvalidURLError: not an absolute http or https URL.
             NonPublicAddressError: an address that no public site has.
         """
-        written = as_written(url if isinstance(url, str) else str(url))
-        if written is not None:
-            key, target = written.groups()
-            site = self._sites.get(key)
-            # A path that is sent as it is written is in its normal form already.
-            if site is not None and "/." not in target:
-                return site, target, target
+        if isinstance(url, str):
+            written = as_written(url)
+            key, target = ("", "") if written is None else written.groups()
+        else:
+            key, target = f"{url.scheme}://{url.raw_authority}", url.raw_path_qs
+        site = self._sites.get(key)
+        # A path that is sent as it is written is in its normal form already.
+        if site is not None and is_plain(target) and "/." not in target:
+            return site, target, target
         origin, target = split_url(url)
         if not (self._allow_private_addresses or origin.is_public):
             raise NonPublicAddressError(str(url))
@@ -237,72 +245,74 @@ class Turns:
     def make(
         self,
         url: str | URL,
-        *,
         priority: int = 0,
         max_wait: float | None = None,
         chain: tuple[str, ...] = (),
         proxy: Proxy | None = None,
     ) -> Turn:
-        """Return a turn of a URL, which has yet to begin.
-
-        Args:
-            chain: the URLs that redirected here, first to last, for the error.
-            proxy: what robots.txt is requested through.
+        """Return a turn of a URL, which has yet to begin; `Turn` describes the arguments.
 
         Raises:
             InvalidURLError, NonPublicAddressError: as `locate`.
         """
         site, target, units = self.locate(url)
-        asked_at = self._ticks() + self._epoch
-        turn = Turn(
-            site, priority=priority, deadline_at=math.inf if max_wait is None else asked_at + max_wait
-        )
+        turn = Turn(site)
+        turn.priority = priority
         turn.turns = self
-        turn.site = site
         turn.target = target
         turn.units = units
-        turn.asked_at = asked_at
+        turn.max_wait = max_wait
+        turn.asked_at = None
         turn.chain = chain
         turn.proxy = proxy
         turn.ruling = None
         turn.waited = 0.0
         return turn
 
+    def start(self, turn: Turn) -> bool:
+        """Begin a turn at once if nothing has to be waited for; return whether it began.
+
+        Its site's rules have to be fresh and to allow its URL, its host due, and a permit free.
+        """
+        site = turn.paced
+        ruling = site.ruling
+        if ruling is None or not ruling.rules.allows_units(turn.units):
+            return False
+        # Matching may have taken a while: read the clock after it.
+        now = self._ticks() + self._epoch
+        if now >= site.refresh_at or not self.scheduler.start_now(turn, now):
+            return False
+        turn.ruling = ruling
+        turn.waited = 0.0
+        if self._events.is_heard(TurnBegan):
+            self._events.emit(TurnBegan(at=now, url=turn.url, waited=0.0))
+        return True
+
     async def begin(self, turn: Turn) -> None:
-        """Judge a turn's URL, wait for its host, and begin it.
+        """Begin a turn that could not `start`: judge its URL and wait for its host.
 
         Raises:
             DisallowedError: the site's rules refuse it.
             HostUnavailableError: its robots.txt cannot be read, or the host asked us to stay away for too long.
-            TooSoonError: the turn comes later than its deadline.
+            TooSoonError: the turn comes later than `max_wait`.
             NonPublicAddressError, NestedTurnError, GateClosedError, StoreError.
         """
         if turn.state is not TurnState.GRANTED:
             await self.grant(turn)
         while turn.state is not TurnState.OPEN and not self.scheduler.begin(turn):
             await self.grant(turn)
-        turn.waited = turn.began_at - turn.asked_at
-        limiter = turn.site.host.limiter
+        turn.waited = 0.0 if turn.asked_at is None else turn.began_at - turn.asked_at
+        limiter = turn.paced.host.limiter
         if limiter is not None:
             # Its token was there when the turn was granted, so this does not wait.
             await limiter.acquire()
         if self._events.is_heard(TurnBegan):
             self._events.emit(TurnBegan(at=self.now(), url=turn.url, waited=turn.waited))
 
-    async def begin_again(self, turn: Turn) -> None:
-        """Begin a turn that has ended once more, at its place in the order of arrival."""
-        max_wait = turn.deadline_at - turn.asked_at
-        turn.asked_at = self.now()
-        turn.deadline_at = turn.asked_at + max_wait
-        turn.status = turn.latency = None
-        turn.bytes_read = 0
-        turn.state = TurnState.NEW
-        await self.begin(turn)
-
     async def grant(  # noqa: C901  # One straight way, read in order.
         self, turn: Turn, *, may_begin: bool = True
     ) -> None:
-        """Judge a turn's URL and wait until it is granted, or has begun because nothing had to be waited for.
+        """Judge a turn's URL and wait until it is granted, or has begun because its host was due.
 
         Args:
             may_begin: whether it may begin at once.
@@ -311,18 +321,19 @@ class Turns:
             as `begin`.
         """
         cache, scheduler = self._cache, self.scheduler
+        if turn.asked_at is None:
+            turn.asked_at = self.now()
+            if turn.max_wait is not None:
+                turn.deadline_at = turn.asked_at + turn.max_wait
         try:
             # Rules that were requested again on a turn's account serve it when it is granted, though they have
             # expired by then: a delay can be longer than a file is fresh.
             may_be_stale = False
             while True:
-                site = self._sites.get(turn.site.key)
-                if site is None:
-                    # It was evicted since the turn was made.
-                    site = cache.site(turn.site.origin)
-                turn.site = turn.paced = site
-                ruling = site.ruling
-                if ruling is None or self._ticks() + self._epoch >= site.refresh_at:
+                # It may have been evicted since the turn was made.
+                site = turn.paced = self._sites.get(turn.paced.key) or cache.site(turn.paced.origin)
+                ruling = cache.fresh(site)
+                if ruling is None:
                     ruling = await self._known(turn, site)
                     may_be_stale = may_be_stale or self.now() >= ruling.fresh_until_at
                     if self._sites.get(site.key) is not site:
@@ -331,7 +342,7 @@ class Turns:
                     raise self._refusal(turn, ruling)
                 turn.ruling = ruling
                 # Matching may have taken a while: read the clock after it.
-                if may_begin and scheduler.start_now(turn, self._ticks() + self._epoch):
+                if may_begin and scheduler.start_now(turn, self.now()):
                     return
                 await scheduler.wait(turn)
                 current = cache.fresh(site)
@@ -381,7 +392,7 @@ class Turns:
             return NonPublicAddressError(verdict.url, verdict.cause)
         if ruling.is_unreachable:
             return refusal_of(verdict)
-        turn.site.refused += 1
+        turn.paced.refused += 1
         if self._events.is_heard(VerdictRefused):
             self._events.emit(VerdictRefused(at=self.now(), verdict=verdict))
         return refusal_of(verdict, turn.chain)
@@ -395,7 +406,7 @@ class Turns:
         if not has_begun:
             return
         if self._cache.counts_traffic:
-            self._cache.note_visit(turn.site, turn.bytes_read)
+            self._cache.note_visit(turn.paced, turn.bytes_read)
         if self._events.is_heard(TurnEnded):
             now = self.now()
             self._events.emit(
