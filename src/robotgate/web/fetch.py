@@ -259,7 +259,7 @@ class PageFetcher:
         self._epoch = epoch
         self._identity = identity
         # The gate's own session has these headers already.
-        self._headers = None if is_own else identity.page_headers
+        self._headers = None if is_own else identity.headers
         # aiohttp has no public name for a session's middlewares, and those of a request replace them.
         self._middlewares = self._with_gates(tuple(getattr(session, "_middlewares", ())))
         self._timeout = _without_total(session.timeout)
