@@ -24,9 +24,9 @@ from robotgate.options import (
     Overrides,
     StatusPolicy,
     check_callback,
+    check_kind,
     check_names,
     check_options,
-    check_part,
     check_patience,
     check_seconds,
     check_whole,
@@ -41,12 +41,7 @@ from robotgate.sites.view import HostView
 from robotgate.stores import given_store, open_store
 from robotgate.urls import PaceKey, pace_key_function
 from robotgate.web.cache import SiteCache
-from robotgate.web.connector import (
-    BudgetedConnector,
-    SocketBudget,
-    ThreadPerNameResolver,
-    idle_limit,
-)
+from robotgate.web.connector import BudgetedConnector, SocketBudget, ThreadPerNameResolver, idle_limit
 from robotgate.web.fetch import FetchCall, PageFetch, PageFetcher, RequestOptions
 from robotgate.web.fetcher import AiohttpFetcher, Fetcher
 from robotgate.web.middleware import GateMiddleware
@@ -174,9 +169,9 @@ class RobotGate:
         fetcher: Fetcher | None = None,
     ) -> None:
         check_options(locals())
-        check_part("session", session, aiohttp.ClientSession)
-        check_part("clock", clock, Clock)
-        check_part("fetcher", fetcher, Fetcher)
+        check_kind("session", session, aiohttp.ClientSession | None)
+        check_kind("clock", clock, Clock | None)
+        check_kind("fetcher", fetcher, Fetcher | None)
         self._identity = identify(agent, contact=contact, token=token)
         self._session = session
         self._fetcher = fetcher
@@ -554,7 +549,7 @@ class RobotGate:
             InvalidURLError, NonPublicAddressError, GateClosedError: as `allowed`.
             OptionError: `fresh_until` is no instant.
         """
-        check_part("body", body, bytes)
+        check_kind("body", body, bytes)
         unless_none(check_seconds, "fresh_until", fresh_until)
         self._cache.learn_given(self._locate(url)[0], body, fresh_until_at=fresh_until)
 

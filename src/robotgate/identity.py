@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from robotgate.errors import InvalidURLError, OptionError
-from robotgate.options import check_text
+from robotgate.options import check_kind
 from robotgate.urls import Origin
 
 if TYPE_CHECKING:
@@ -83,9 +83,9 @@ def identify(agent: str, *, contact: str, token: str | None) -> Identity:
     Raises:
         OptionError: one of them cannot be used; the message names it.
     """
-    check_text("agent", agent)
-    check_text("contact", contact)
-    check_text("token", token if token is not None else "")
+    check_kind("agent", agent, str)
+    check_kind("contact", contact, str)
+    check_kind("token", token, str | None)
     agent = agent.strip()
     if not _HEADER_SAFE.fullmatch(agent):
         raise OptionError(f"agent={agent!r}: give a name in printable ASCII, such as 'ExampleBot/1.0'")

@@ -7,7 +7,7 @@ import math
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from enum import Enum
+from enum import Enum, EnumType
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +16,7 @@ from robotgate.urls import HostPattern, keys
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
+    from types import UnionType
 
 
 def check_seconds(name: str, value: object) -> None:
@@ -50,24 +51,18 @@ def check_whole(name: str, value: object, *, least: int | None = None) -> None:
     raise OptionError(f"{name}={value!r}: give a whole number{bound}")
 
 
-def check_flag(name: str, value: object) -> None:
-    """Check a flag.
+def check_kind(name: str, value: object, kind: type | UnionType) -> None:
+    """Check what kind of object is given.
+
+    Args:
+        kind: a class, a protocol, or a union such as ``Clock | None``.
 
     Raises:
-        OptionError: `value` is not a bool.
+        OptionError: `value` is of another kind.
     """
-    if not isinstance(value, bool):
-        raise OptionError(f"{name}={value!r}: give True or False")
-
-
-def check_choice(name: str, value: object, choices: type[Enum]) -> None:
-    """Check a member of an enumeration.
-
-    Raises:
-        OptionError: `value` is not one.
-    """
-    if not isinstance(value, choices):
-        raise OptionError(f"{name}={value!r}: give one of {', '.join(map(str, choices))}")
+    if not isinstance(value, kind) or isinstance(value, type):
+        choices = map(str, kind) if isinstance(kind, EnumType) else [getattr(kind, "__name__", str(kind))]
+        raise OptionError(f"{name}={value!r}: give {' or '.join(choices)}")
 
 
 def check_names(given: Iterable[str], known: Collection[str]) -> None:
@@ -79,29 +74,6 @@ def check_names(given: Iterable[str], known: Collection[str]) -> None:
     for name in given:
         if name not in known:
             raise TypeError(f"unexpected keyword argument {name!r}; known are {', '.join(sorted(known))}")
-
-
-def check_part(name: str, value: object, kind: type) -> None:
-    """Check an object that the operator passes; None is permitted.
-
-    Raises:
-        OptionError: `value` is not an instance of this class, or lacks a method of this protocol.
-    """
-    if value is None or (isinstance(value, kind) and not isinstance(value, type)):
-        return
-    raise OptionError(
-        f"{name}={value!r}: give {'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"
-    )
-
-
-def check_text(name: str, value: object) -> None:
-    """Check a text.
-
-    Raises:
-        OptionError: `value` is not a str.
-    """
-    if not isinstance(value, str):
-        raise OptionError(f"{name}={value!r}: give a str")
 
 
 def check_callback(name: str, value: object) -> None:
@@ -220,16 +192,16 @@ CHECKS: Final[Mapping[str, Callable[[str, object], object]]] = {
     "latency_factor": check_seconds,
     "concurrency_per_host": partial(check_whole, least=1),
     "concurrency": partial(check_whole, least=1),
-    "obey_crawl_delay": check_flag,
-    "obey_visit_time": check_flag,
-    "ignore_robots": check_flag,
+    "obey_crawl_delay": partial(check_kind, kind=bool),
+    "obey_visit_time": partial(check_kind, kind=bool),
+    "ignore_robots": partial(check_kind, kind=bool),
     "max_delay": check_patience,
     "max_wait": partial(unless_none, check_seconds),
     "max_block": check_patience,
     "robots_concurrency": partial(check_whole, least=1),
-    "allow_private_addresses": check_flag,
-    "status_policy": partial(check_choice, choices=StatusPolicy),
-    "recheck": partial(check_part, kind=Recheck),
+    "allow_private_addresses": partial(check_kind, kind=bool),
+    "status_policy": partial(check_kind, kind=StatusPolicy),
+    "recheck": partial(check_kind, kind=Recheck | None),
     "max_bytes": partial(check_whole, least=1),
     "max_hosts": partial(check_whole, least=1),
     "middleware_timeout": partial(unless_none, check_seconds),

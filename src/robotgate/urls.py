@@ -10,7 +10,7 @@ import inspect
 import ipaddress
 import re
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
@@ -288,16 +288,28 @@ def pace_key_function(policy: PaceKeyPolicy) -> PaceKeyFunction:
         OptionError: the policy makes no sense, or its package is not installed. The function raises it, too, when a
             caller's function returns no name.
     """
-    if isinstance(policy, PaceKey):
-        if policy is PaceKey.REGISTRABLE_DOMAIN:
-            _public_suffixes()
-        return _FUNCTIONS[policy]
+    if policy is PaceKey.HOST:
+        return lambda origin: origin.host
+    if policy is PaceKey.ORIGIN:
+        return lambda origin: origin.text
+    if policy is PaceKey.REGISTRABLE_DOMAIN:
+        _public_suffixes()
+        return lambda origin: registrable_domain(origin.host)
     given: object = policy
     if not callable(given) or isinstance(given, type) or inspect.iscoroutinefunction(given):
         raise OptionError(
             f"pace_key={policy!r}: give one of {', '.join(map(str, PaceKey))}, or a function that names an origin"
         )
-    return _checked(policy)
+
+    def of_origin(origin: Origin) -> str:
+        key: object = policy(origin.text)
+        if not isinstance(key, str) or not key:
+            raise OptionError(
+                f"pace_key={policy!r} returned {key!r} for {origin.text!r}: it has to return a name"
+            )
+        return key
+
+    return of_origin
 
 
 def registrable_domain(host: str) -> str:
@@ -322,25 +334,6 @@ def _public_suffixes() -> PublicSuffixList:
             f"pace_key={PaceKey.REGISTRABLE_DOMAIN}: needs the public suffix list: pip install 'robotgate[psl]'"
         ) from error
     return PublicSuffixList()
-
-
-def _checked(function: Callable[[str], str]) -> PaceKeyFunction:
-    def of_origin(origin: Origin) -> str:
-        key: object = function(origin.text)
-        if not isinstance(key, str) or not key:
-            raise OptionError(
-                f"pace_key={function!r} returned {key!r} for {origin.text!r}: it has to return a name"
-            )
-        return key
-
-    return of_origin
-
-
-_FUNCTIONS: Final[Mapping[PaceKey, PaceKeyFunction]] = {
-    PaceKey.HOST: lambda origin: origin.host,
-    PaceKey.ORIGIN: lambda origin: origin.text,
-    PaceKey.REGISTRABLE_DOMAIN: lambda origin: registrable_domain(origin.host),
-}
 
 
 def owner(url: str | URL, members: Iterable[str], *, pace_key: PaceKeyPolicy = PaceKey.HOST) -> str:
