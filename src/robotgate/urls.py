@@ -226,9 +226,12 @@ class HostPattern:
         if text == "*":
             return cls("")
         domain = text.removeprefix("*.")
-        bare = domain[1:-1] if domain.startswith("[") and ":" in domain else domain
+        is_ipv6 = domain.startswith("[") and domain.endswith("]") and ":" in domain
+        bare = domain[1:-1] if is_ipv6 else domain.lower()
         try:
-            host = _valid_host(URL.build(scheme="http", host=bare).raw_host or "", text)
+            # yarl takes whatever follows a "%" for the zone of an address.
+            raw_host = None if "%" in bare else URL.build(scheme="http", host=bare).raw_host
+            host = _valid_host(raw_host or "", text)
         except ValueError as error:
             raise OptionError(
                 f"pattern={text!r}: give a host without scheme, port and path, such as 'example.org',"
