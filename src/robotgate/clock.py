@@ -58,9 +58,13 @@ class SteadyClock:
         return at
 
 
-def epoch_of(clock: Clock) -> float:
-    """The instant of a clock at which the monotonic clock was 0."""
-    return max(clock.now() - time.monotonic() for _ in range(READINGS))
+_UPTIME: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
+"""On macOS, CLOCK_MONOTONIC counts suspension; on Windows, `time.monotonic` does."""
+
+
+def uptime() -> float:
+    """Seconds by a clock that runs while the machine is suspended, where there is one, shared by its processes."""
+    return time.monotonic() if _UPTIME is None else time.clock_gettime(_UPTIME)
 
 
 def ticks_of(clock: Clock) -> tuple[Callable[[], float], float]:

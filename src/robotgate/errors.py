@@ -45,6 +45,10 @@ PERMITS: Final = "allow_private_addresses=True permits it"
 class RobotGateError(Exception):
     """The base of all errors of robotgate."""
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # Without a call of `__init__`, whose arguments are not those of `Exception`.
+        return type(self).__new__, (type(self), *self.args), vars(self)
+
 
 class OptionError(RobotGateError, ValueError):
     """An option's value makes no sense. Raised when the option is given; the message names it."""
@@ -72,9 +76,6 @@ class InvalidURLError(RobotGateError, ClientError, ValueError):
         super().__init__(f"{problem}: {_CREDENTIALS.sub('//', url[:200])!r}")
         self.url = url
         self.problem = problem
-
-    def __reduce__(self) -> tuple[type[InvalidURLError], tuple[str, str]]:
-        return type(self), (self.url, self.problem)
 
 
 class NonPublicAddressError(InvalidURLError):
@@ -116,9 +117,6 @@ class DisallowedError(RobotGateError, ClientError):
         self.chain = chain
         """The URLs that redirected to the disallowed one, first to last."""
 
-    def __reduce__(self) -> tuple[type[DisallowedError], tuple[Verdict, tuple[str, ...]]]:
-        return type(self), (self.verdict, self.chain)
-
 
 class TooSoonError(RobotGateError, ClientError):
     """The wait for the host's turn would be longer than ``max_wait``."""
@@ -131,9 +129,6 @@ class TooSoonError(RobotGateError, ClientError):
         self.host = host
         self.retry_after = retry_after
         """Seconds until the turn could begin, at the earliest."""
-
-    def __reduce__(self) -> tuple[type[TooSoonError], tuple[str, float]]:
-        return type(self), (self.host, self.retry_after)
 
 
 class HostUnavailableError(RobotGateError, ClientError):
@@ -151,9 +146,6 @@ class HostUnavailableError(RobotGateError, ClientError):
         self.verdict = verdict
         """The verdict, when robots.txt could not be read."""
 
-    def __reduce__(self) -> tuple[type[HostUnavailableError], tuple[str, float, str, Verdict | None]]:
-        return type(self), (self.host, self.retry_after, self.cause, self.verdict)
-
 
 class ResponseTooLargeError(RobotGateError, ClientError):
     """A body is longer than ``max_bytes``; its connection was closed."""
@@ -162,6 +154,3 @@ class ResponseTooLargeError(RobotGateError, ClientError):
         super().__init__(f"the body of {url} is over max_bytes={max_bytes}")
         self.url = url
         self.max_bytes = max_bytes
-
-    def __reduce__(self) -> tuple[type[ResponseTooLargeError], tuple[str, int]]:
-        return type(self), (self.url, self.max_bytes)

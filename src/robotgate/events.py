@@ -16,7 +16,7 @@ import logging
 import math
 import re
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from types import MappingProxyType
@@ -154,12 +154,9 @@ class HostBlocked:
     """More about the cause, in words."""
 
     def __str__(self) -> str:
-        stretch = (
-            f"for {max(self.until_at - self.at, 0.0):.0f} s"
-            if math.isfinite(self.until_at)
-            else "until further notice"
-        )
-        detail = "" if not self.detail else f" ({self.detail})"
+        left = max(self.until_at - self.at, 0.0)
+        stretch = f"for {left:.0f} s" if math.isfinite(left) else "until further notice"
+        detail = f" ({self.detail})" if self.detail else ""
         return _line(f"{self.host} is blocked {stretch}: {self.cause.value}{detail}")
 
 
@@ -219,8 +216,6 @@ def _line(text: str) -> str:
     text = _CREDENTIALS.sub("//", text)
     if len(text) > LINE_HEAD + LINE_TAIL:
         text = f"{text[:LINE_HEAD]}…{text[-LINE_TAIL:]}"
-    if text.isprintable():
-        return text
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text
     )
@@ -232,7 +227,8 @@ LEVELS: Final[Mapping[type[Event], int]] = MappingProxyType(
     {
         TurnBegan: logging.DEBUG,
         TurnEnded: logging.DEBUG,
-        RobotsFetched: logging.INFO,
+        # Where robots.txt could not be reached: the site is closed, or an old copy holds.
+        RobotsFetched: logging.WARNING,
         VerdictRefused: logging.INFO,
         TurnRefused: logging.INFO,
         HostRecovered: logging.INFO,
@@ -242,16 +238,25 @@ LEVELS: Final[Mapping[type[Event], int]] = MappingProxyType(
         StoreLost: logging.ERROR,
     }
 )
-UNREACHABLE_LEVEL: Final = logging.WARNING
-"""For `RobotsFetched` where robots.txt could not be reached: the site is closed, or an old copy holds."""
-_HIGHEST: Final[Mapping[type[Event], int]] = MappingProxyType({**LEVELS, RobotsFetched: UNREACHABLE_LEVEL})
+"""The level of each kind, at most."""
 
 
 def level_of(event: Event) -> int:
     """The level an event is logged at."""
-    if isinstance(event, RobotsFetched) and event.access is AccessResult.UNREACHABLE:
-        return UNREACHABLE_LEVEL
+    if isinstance(event, RobotsFetched) and event.access is not AccessResult.UNREACHABLE:
+        return logging.INFO
     return LEVELS[type(event)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Subscription:
+    """One callback of one `subscribe`."""
+
+    callback: Callable[[Event], object]
+    kinds: frozenset[type[Event]]
+    # Not the context of the request that an event is about: a task that the callback starts there would count as part
+    # of that request.
+    context: Context = field(default_factory=copy_context)
 
 
 class Events:
@@ -286,7 +291,6 @@ class Events:
         self._subscriptions = (*self._subscriptions, subscription)
 
         def unsubscribe() -> None:
-            subscription.is_over = True
             self._subscriptions = tuple(other for other in self._subscriptions if other is not subscription)
 
         return unsubscribe
@@ -296,7 +300,7 @@ class Events:
         for subscription in self._subscriptions:
             if kind in subscription.kinds:
                 return True
-        return logger.isEnabledFor(_HIGHEST[kind])
+        return logger.isEnabledFor(LEVELS[kind])
 
     def emit(self, event: Event) -> None:
         """Log an event and pass it on, both in a later iteration of the loop, so that no callback fails a request."""
@@ -305,28 +309,11 @@ class Events:
             _soon(partial(logger.log, level, "%s", event), copy_context())
         for subscription in self._subscriptions:
             if type(event) in subscription.kinds:
-                subscription.pass_on(event)
+                _soon(partial(self._call, subscription, event), subscription.context)
 
-
-class _Subscription:
-    """One callback of one `subscribe`."""
-
-    __slots__ = ("_callback", "_context", "is_over", "kinds")
-
-    def __init__(self, callback: Callable[[Event], object], kinds: frozenset[type[Event]]) -> None:
-        self._callback = callback
-        self.kinds = kinds
-        # Not the context of the request that an event is about: a task that the callback starts there would count as
-        # part of that request.
-        self._context = copy_context()
-        self.is_over = False
-
-    def pass_on(self, event: Event) -> None:
-        _soon(partial(self._call, event), self._context)
-
-    def _call(self, event: Event) -> None:
-        if not self.is_over:
-            self._callback(event)
+    def _call(self, subscription: _Subscription, event: Event) -> None:
+        if subscription in self._subscriptions:
+            subscription.callback(event)
 
 
 def _soon(call: Callable[[], object], context: Context) -> None:
@@ -335,5 +322,5 @@ def _soon(call: Callable[[], object], context: Context) -> None:
     except RuntimeError:
         # Outside the loop there is no request to protect.
         call()
-        return
-    loop.call_soon(call, context=context)
+    else:
+        loop.call_soon(call, context=context)

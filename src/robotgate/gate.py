@@ -20,33 +20,28 @@ from robotgate.options import (
     MAX_FETCH_BYTES,
     MAX_HOSTS,
     HostBlocks,
-    Options,
+    HostOptions,
     Overrides,
     StatusPolicy,
     check_callback,
-    check_instant,
+    check_kind,
     check_names,
-    check_part,
+    check_options,
+    check_patience,
     check_seconds,
     check_whole,
     rate_of,
+    unless_none,
 )
 from robotgate.pace.limits import Permits, StartWindow
 from robotgate.pace.scheduler import Scheduler
-from robotgate.pace.state import is_open
 from robotgate.rules.normal import as_written
 from robotgate.rules.robotstxt import RobotsTxt
-from robotgate.sites.record import Standing
 from robotgate.sites.view import HostView
 from robotgate.stores import given_store, open_store
-from robotgate.urls import PaceKey
+from robotgate.urls import PaceKey, pace_key_function
 from robotgate.web.cache import SiteCache
-from robotgate.web.connector import (
-    BudgetedConnector,
-    SocketBudget,
-    ThreadPerNameResolver,
-    idle_limit,
-)
+from robotgate.web.connector import BudgetedConnector, SocketBudget, ThreadPerNameResolver, idle_limit
 from robotgate.web.fetch import PageFetch, PageFetcher, RequestOptions
 from robotgate.web.fetcher import AiohttpFetcher, Fetcher
 from robotgate.web.middleware import GateMiddleware
@@ -58,21 +53,21 @@ from robotgate.web.turns import PendingTurn, Turns
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Iterable, Mapping, MutableMapping
-    from types import TracebackType
 
     from yarl import URL
 
     from robotgate.errors import RobotGateError
     from robotgate.events import Event
-    from robotgate.identity import Identity
     from robotgate.options import HostOverride, Recheck
     from robotgate.rules.verdict import Verdict
     from robotgate.sites.record import RobotsRecord
     from robotgate.sites.site import Site
-    from robotgate.stores import Store, StoreOption
+    from robotgate.stores import StoreOption
     from robotgate.urls import PaceKeyPolicy
 
 MAX_PAGE_REDIRECTS: Final = 10
+_NOT_OPEN: Final = "open the gate first: async with RobotGate(...) as gate"
+_CLOSED: Final = "the gate is closed"
 
 
 class _Given(Enum):
@@ -172,81 +167,124 @@ class RobotGate:
         clock: Clock | None = None,
         fetcher: Fetcher | None = None,
     ) -> None:
+        check_options(locals())
+        check_kind("session", session, aiohttp.ClientSession | None)
+        check_kind("clock", clock, Clock | None)
+        check_kind("fetcher", fetcher, Fetcher | None)
         self._identity = identify(agent, contact=contact, token=token)
-        self._options = Options(
-            delay=delay,
-            rate=rate,
-            total_rate=total_rate,
-            latency_factor=latency_factor,
-            concurrency_per_host=concurrency_per_host,
-            concurrency=concurrency,
-            pace_key=pace_key,
-            overrides=overrides,
-            obey_crawl_delay=obey_crawl_delay,
-            obey_visit_time=obey_visit_time,
-            max_delay=max_delay,
-            max_wait=max_wait,
-            max_block=max_block,
-            robots_concurrency=robots_concurrency,
-            allow_private_addresses=allow_private_addresses,
-            status_policy=status_policy,
-            recheck=recheck,
-            max_bytes=max_bytes,
-            max_hosts=max_hosts,
-            middleware_timeout=middleware_timeout,
-        )
-        check_part("session", session, aiohttp.ClientSession)
-        check_part("clock", clock, Clock)
-        check_part("fetcher", fetcher, Fetcher)
         self._session = session
+        self._fetcher = fetcher
+        self._concurrency = concurrency + robots_concurrency
+        self._allow_private_addresses = allow_private_addresses
+        self._max_bytes = max_bytes
+        self._max_wait = max_wait
         self._clock: Clock = SystemClock() if clock is None else SteadyClock(clock)
         self._ticks, self._epoch = ticks_of(self._clock)
         self._own_store = open_store(store, clock=self._clock)
-        self._store = self._own_store if self._own_store is not None else given_store(store)
-        self._fetcher = fetcher
-        self._events = Events()
-        self._overrides = Overrides(self._options.host_options(), overrides)
-        self._middleware = GateMiddleware(
-            self._identity, max_wait=max_wait, timeout=self._options.middleware_timeout
+        kept_in = self._own_store or given_store(store)
+        defaults = HostOptions(
+            delay=delay,
+            rate=rate_of("rate", rate),
+            concurrency=concurrency_per_host,
+            max_delay=max_delay,
+            max_block=max_block,
+            latency_factor=latency_factor,
+            obey_crawl_delay=obey_crawl_delay,
+            obey_visit_time=obey_visit_time,
+            status_policy=status_policy,
         )
-        self._parts: Parts | None = None
-        self._is_entered = False
-        self._is_closed = False
-        self._sites: Mapping[str, Site] = MappingProxyType({})
+        per_host, blocks = Overrides(defaults, overrides), HostBlocks()
+        connector = None if session is None else session.connector
+        pages, robots = _permits(concurrency, robots_concurrency, connector)
+        quota = rate_of("total_rate", total_rate)
+        events = self._events = Events()
+        scheduler = self._scheduler = Scheduler(
+            ticks=self._ticks,
+            epoch=self._epoch,
+            pages=pages,
+            robots=robots,
+            total=None if quota is None else StartWindow([quota]),
+            max_slots=None if connector is None else connector.limit_per_host or None,
+            events=events,
+            is_saved=kept_in is not None,
+        )
+        operator = self._operator = Operator(
+            blocks=blocks, overrides=per_host, scheduler=scheduler, events=events
+        )
+        self._persistence: Persistence | None = None
+        if kept_in is not None:
+            self._persistence = Persistence(
+                kept_in, scheduler=scheduler, operator=operator, events=events, now=self._clock.now
+            )
+        self._cache = operator.cache = SiteCache(
+            identity=self._identity,
+            allow_private_addresses=allow_private_addresses,
+            pace_key=pace_key_function(pace_key),
+            max_hosts=max_hosts,
+            recheck=recheck,
+            overrides=per_host,
+            blocks=blocks,
+            now=self._clock.now,
+            scheduler=scheduler,
+            persistence=self._persistence,
+            events=events,
+        )
+        self._turns = Turns(
+            cache=self._cache,
+            scheduler=scheduler,
+            events=events,
+            ticks=self._ticks,
+            epoch=self._epoch,
+            allow_private_addresses=allow_private_addresses,
+        )
+        self._middleware = GateMiddleware(self._identity, max_wait=max_wait, timeout=middleware_timeout)
+        self._ready: set[Lines] = set()
+        self._pages: PageFetcher | None = None
+        """None unless the gate is open."""
+        self._why_closed = _NOT_OPEN
+        self._on_close = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        if self._is_entered or self._is_closed:
+        if self._why_closed != _NOT_OPEN:
             raise GateClosedError("a gate is opened once; make another")
-        self._is_entered = True
+        self._why_closed = _CLOSED
         async with AsyncExitStack() as stack:
+            # The sessions and the store are closed even if the task that closes the gate is cancelled.
             if self._own_store is not None:
                 stack.push_async_callback(self._own_store.aclose)
                 await self._own_store.open()
-            parts = Parts(
+            session = self._session
+            if session is None:
+                session = await stack.enter_async_context(self._own_session())
+            elif session.closed:
+                raise OptionError("session: it is closed")
+            robots_session = _robots_session(session)
+            if robots_session is not session:
+                stack.push_async_callback(robots_session.close)
+            self._cache.reader = RobotsReader(
                 identity=self._identity,
-                options=self._options,
-                overrides=self._overrides,
-                session=self._session,
-                store=self._store,
-                clock=self._clock,
-                fetcher=self._fetcher,
-                events=self._events,
-                middleware=self._middleware,
+                allow_private_addresses=self._allow_private_addresses,
+                scheduler=self._scheduler,
+                fetcher=self._fetcher or AiohttpFetcher(robots_session, self._clock),
+                site_of=self._cache.site,
             )
-            stack.push_async_callback(parts.aclose)
-            await parts.open()
-            # From here on, `aclose` closes both.
-            stack.pop_all()
-        self._parts = parts
-        self._sites = parts.cache.sites
+            if self._persistence is not None:
+                stack.push_async_callback(self._persistence.aclose)
+            stack.push_async_callback(self._stop)
+            if self._persistence is not None:
+                await self._persistence.open()
+            self._on_close = stack.pop_all()
+        self._middleware.turns = self._turns
+        self._pages = PageFetcher(
+            session,
+            identity=self._identity,
+            middleware=self._middleware,
+            turns=self._turns,
+            now=self._scheduler.now,
+        )
         return self
 
-    async def __aexit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:
@@ -258,15 +296,21 @@ class RobotGate:
         Raises:
             StoreError: pending changes could not be saved.
         """
-        parts, self._parts = self._parts, None
-        self._is_closed = True
-        if parts is None:
-            return
-        try:
-            await parts.aclose()
-        finally:
-            if self._own_store is not None:
-                await self._own_store.aclose()
+        self._pages = None
+        self._why_closed = _CLOSED
+        await self._on_close.aclose()
+
+    async def _stop(self) -> None:
+        ready = list(self._ready)
+        for lines in ready:
+            lines.fail(GateClosedError())
+        self._scheduler.close()
+        self._middleware.close()
+        await self._cache.aclose()
+        for lines in ready:
+            await lines.aclose()
+        # Subscribers hear of the end, too: the loop calls them after this.
+        await asyncio.sleep(0)
 
     async def allowed(self, url: str | URL) -> bool:
         """Whether a URL may be fetched. May request the site's robots.txt; never waits for a page's turn.
@@ -282,8 +326,8 @@ class RobotGate:
         answer = self.allowed_nowait(url)
         if answer is not None:
             return answer
-        site, _, units = self._open.turns.locate(url)
-        return (await self._open.cache.known(site)).rules.allows_units(units)
+        site, _, units = self._locate(url)
+        return (await self._cache.known(site)).rules.allows_units(units)
 
     def allowed_nowait(self, url: str | URL) -> bool | None:
         """Whether a URL may be fetched, if fresh rules are in memory; else None.
@@ -293,11 +337,11 @@ class RobotGate:
         """
         if type(url) is str and (written := as_written(url)) is not None:
             origin_text, target = written.groups()
-            site = self._sites.get(origin_text)
+            site = self._cache.sites.get(origin_text)
             if site is not None and "/." not in target and self._ticks() + self._epoch < site.refresh_at:
                 return site.rules.allows_units(target)
-        site, _, units = self._open.turns.locate(url)
-        ruling = self._open.cache.fresh(site)
+        site, _, units = self._locate(url)
+        ruling = self._cache.fresh(site)
         return None if ruling is None else ruling.rules.allows_units(units)
 
     async def check(self, url: str | URL) -> Verdict:
@@ -306,8 +350,8 @@ class RobotGate:
         Raises:
             as `allowed`.
         """
-        site, target, _ = self._open.turns.locate(url)
-        return (await self._open.cache.known(site)).verdict(target, now=self._clock.now())
+        site, target, _ = self._locate(url)
+        return (await self._cache.known(site)).verdict(target, now=self._clock.now())
 
     async def robots(self, url: str | URL) -> RobotsRecord:
         """What is known of the robots.txt of a URL's origin, as it was served; requested if nothing fresh is known.
@@ -315,7 +359,7 @@ class RobotGate:
         Raises:
             as `allowed`.
         """
-        return await self._open.cache.record(self._open.turns.locate(url)[0])
+        return await self._cache.record(self._locate(url)[0])
 
     async def refresh(self, url: str | URL) -> RobotsRecord:
         """Request the robots.txt of a URL's origin again now, however fresh it is; return what is then known of it.
@@ -329,7 +373,7 @@ class RobotGate:
             NestedTurnError: this task holds the host's turn.
             InvalidURLError, NonPublicAddressError, GateClosedError, StoreError: as `allowed`.
         """
-        return await self._open.cache.renew(self._open.turns.locate(url)[0])
+        return await self._cache.renew(self._locate(url)[0])
 
     async def sitemaps(self, url: str | URL) -> tuple[str, ...]:
         """The sitemaps that the robots.txt of a URL's origin names, none when there is no file.
@@ -362,7 +406,12 @@ class RobotGate:
             InvalidURLError, NonPublicAddressError, GateClosedError, StoreError: as `allowed`.
         """
         check_whole("priority", priority)
-        return PendingTurn(self._open.turns, url, priority=priority, max_wait=self._max_wait(max_wait))
+        if max_wait is _Given.BY_OPTION:
+            max_wait = self._max_wait
+        elif max_wait is not None:
+            check_seconds("max_wait", max_wait)
+        self._check_open()
+        return PendingTurn(self._turns, url, priority=priority, max_wait=max_wait)
 
     def ready(
         self,
@@ -400,9 +449,19 @@ class RobotGate:
         """
         check_whole("priority", priority)
         check_whole("ahead", ahead, least=1)
-        if on_refusal is not None:
-            check_callback("on_refusal", on_refusal)
-        return self._open.ready(urls, priority=priority, ahead=ahead, on_refusal=on_refusal)
+        unless_none(check_callback, "on_refusal", on_refusal)
+        self._check_open()
+        lines = Lines(
+            self._turns,
+            self._cache,
+            self._scheduler,
+            urls,
+            priority=priority,
+            ahead=ahead,
+            on_refusal=on_refusal,
+            running=self._ready,
+        )
+        return ReadyTurns(lines)
 
     def fetch(
         self,
@@ -442,17 +501,19 @@ class RobotGate:
         if max_redirects != MAX_PAGE_REDIRECTS:
             check_whole("max_redirects", max_redirects, least=0)
         if max_bytes is None:
-            max_bytes = self._options.max_bytes
+            max_bytes = self._max_bytes
         else:
             check_whole("max_bytes", max_bytes, least=1)
         if options:
             check_names(options, RequestOptions.__annotations__)
         if max_wait is _Given.BY_OPTION:
-            max_wait = self._options.max_wait
+            max_wait = self._max_wait
         elif max_wait is not None:
             check_seconds("max_wait", max_wait)
-        fetcher, redirects = (self._parts or self._open).pages, max_redirects + 1 if allow_redirects else 0
-        return PageFetch(fetcher, url, method, options, priority, max_wait, max_bytes, redirects)
+        if self._pages is None:
+            raise GateClosedError(self._why_closed)
+        redirects = max_redirects + 1 if allow_redirects else 0
+        return PageFetch(self._pages, url, method, options, priority, max_wait, max_bytes, redirects)
 
     def wait_time(self, url: str | URL) -> float:
         """Seconds until the host of a URL can have its next turn at the earliest; 0 when it is due.
@@ -463,7 +524,7 @@ class RobotGate:
         Raises:
             InvalidURLError, NonPublicAddressError, GateClosedError: as `allowed`.
         """
-        return self._open.scheduler.wait_time(self._open.turns.locate(url)[0])
+        return self._scheduler.wait_time(self._locate(url)[0])
 
     def learn(self, url: str | URL, body: bytes, *, fresh_until: float | None = None) -> None:
         """Use a robots.txt that you already have, as if it had just been fetched.
@@ -477,10 +538,9 @@ class RobotGate:
             InvalidURLError, NonPublicAddressError, GateClosedError: as `allowed`.
             OptionError: `fresh_until` is no instant.
         """
-        check_part("body", body, bytes)
-        if fresh_until is not None:
-            check_seconds("fresh_until", fresh_until)
-        self._open.cache.learn_given(self._open.turns.locate(url)[0], body, fresh_until_at=fresh_until)
+        check_kind("body", body, bytes)
+        unless_none(check_seconds, "fresh_until", fresh_until)
+        self._cache.learn_given(self._locate(url)[0], body, fresh_until_at=fresh_until)
 
     def host(self, url: str | URL) -> HostView:
         """What is known of the host of a URL, from memory, as for `wait_time`.
@@ -488,7 +548,7 @@ class RobotGate:
         Raises:
             InvalidURLError, NonPublicAddressError, GateClosedError: as `allowed`.
         """
-        return self._open.view(self._open.turns.locate(url)[0])
+        return self._view(self._locate(url)[0])
 
     def hosts(self) -> list[HostView]:
         """As `host`, for every origin whose rules are in this process's memory; each prints as one line.
@@ -496,7 +556,8 @@ class RobotGate:
         Raises:
             GateClosedError: the gate is not open.
         """
-        return [self._open.view(site) for site in self._open.cache.sites.values() if site.ruling is not None]
+        self._check_open()
+        return [self._view(site) for site in self._cache.sites.values() if site.ruling is not None]
 
     def override(self, pattern: str, override: HostOverride | None) -> None:
         """Change the options of some hosts from now on, for waiting turns too.
@@ -510,7 +571,8 @@ class RobotGate:
             GateClosedError: the gate is not open.
             OptionError: the pattern or a value makes no sense; nothing has changed.
         """
-        self._open.operator.override(pattern, override)
+        self._check_open()
+        self._operator.override(pattern, override)
 
     def block(self, pattern: str, until: float | datetime = math.inf) -> None:
         """Visit some hosts no more, not even for robots.txt: for the day a site complains.
@@ -534,12 +596,17 @@ class RobotGate:
             GateClosedError: the gate is not open.
             OptionError: the pattern makes no sense, or the instant has passed.
         """
-        until_at = _instant("until", until)
-        if until_at <= self._clock.now():
+        self._check_open()
+        if isinstance(until, datetime):
+            if until.tzinfo is None:
+                raise OptionError(f"until={until!r}: give a datetime that knows its time zone")
+            until = until.timestamp()
+        check_patience("until", until)
+        if until <= self._clock.now():
             raise OptionError(
                 f"until={until!r} has passed: give time.time() and the seconds to come, or lift a block by `unblock`"
             )
-        self._open.operator.block(pattern, until_at)
+        self._operator.block(pattern, until)
 
     def unblock(self, pattern: str) -> None:
         """Lift the block of this pattern, at whichever gate of a fleet it was made; waiting turns go on.
@@ -548,7 +615,8 @@ class RobotGate:
             GateClosedError: the gate is not open.
             OptionError: the pattern makes no sense.
         """
-        self._open.operator.block(pattern, 0.0)
+        self._check_open()
+        self._operator.block(pattern, 0.0)
 
     def subscribe(self, callback: Callable[[Event], object], *kinds: type[Event]) -> Callable[[], None]:
         """Call a function with each `Event`: robots.txt fetched, turns, refusals, blocks.
@@ -593,184 +661,32 @@ class RobotGate:
         """
         return self._middleware
 
-    @property
-    def _open(self) -> Parts:
-        if self._parts is None:
-            raise GateClosedError(
-                "the gate is closed"
-                if self._is_closed
-                else "open the gate first: async with RobotGate(...) as gate"
-            )
-        return self._parts
+    def _check_open(self) -> None:
+        if self._pages is None:
+            raise GateClosedError(self._why_closed)
 
-    def _max_wait(self, given: float | _Given | None) -> float | None:
-        if given is _Given.BY_OPTION:
-            return self._options.max_wait
-        if given is not None:
-            check_seconds("max_wait", given)
-        return given
+    def _locate(self, url: str | URL) -> tuple[Site, str, str]:
+        self._check_open()
+        return self._turns.locate(url)
+
+    def _view(self, site: Site) -> HostView:
+        now = self._clock.now()
+        return HostView.of(site, now=now, next_allowed_at=now + self._scheduler.wait_time(site))
+
+    def _own_session(self) -> aiohttp.ClientSession:
+        connector = BudgetedConnector(
+            SocketBudget(idle_limit()),
+            resolver=ThreadPerNameResolver(max_threads=self._concurrency),
+            allow_private_addresses=self._allow_private_addresses,
+        )
+        return aiohttp.ClientSession(
+            connector=connector, headers=self._identity.headers, middlewares=[self._middleware]
+        )
 
     def __repr__(self) -> str:
-        if self._parts is None:
-            return f"<RobotGate {self._identity.token!r} {'closed' if self._is_closed else 'not open'}>"
-        return f"<RobotGate {self._identity.token!r} sites={len(self._sites)}>"
-
-
-class Parts:
-    """What runs behind an open gate. Made within the event loop that will run it."""
-
-    def __init__(
-        self,
-        *,
-        identity: Identity,
-        options: Options,
-        overrides: Overrides,
-        session: aiohttp.ClientSession | None,
-        store: Store | None,
-        clock: Clock,
-        fetcher: Fetcher | None,
-        events: Events,
-        middleware: GateMiddleware,
-    ) -> None:
-        if session is not None and session.closed:
-            raise OptionError("session: it is closed")
-        self._owns_session = session is None
-        self._session = session = session or _own_session(options, identity, middleware)
-        self._robots_session = _robots_session(session)
-        self._middleware = middleware
-        self._now = now = clock.now
-        blocks = HostBlocks()
-        connector = session.connector
-        pages, robots = _permits(options, connector)
-        total = rate_of("total_rate", options.total_rate)
-        ticks, epoch = ticks_of(clock)
-        self.scheduler = Scheduler(
-            ticks=ticks,
-            epoch=epoch,
-            pages=pages,
-            robots=robots,
-            total=None if total is None else StartWindow([total]),
-            max_slots=None if connector is None else connector.limit_per_host or None,
-            events=events,
-            is_saved=store is not None,
-        )
-        self.operator = Operator(blocks=blocks, overrides=overrides, scheduler=self.scheduler, events=events)
-        self._persistence = (
-            None
-            if store is None
-            else Persistence(store, scheduler=self.scheduler, operator=self.operator, events=events, now=now)
-        )
-        self.cache = SiteCache(
-            identity=identity,
-            options=options,
-            overrides=overrides,
-            blocks=blocks,
-            now=now,
-            scheduler=self.scheduler,
-            persistence=self._persistence,
-            events=events,
-        )
-        self.operator.cache = self.cache
-        self.cache.reader = RobotsReader(
-            identity=identity,
-            allow_private_addresses=options.allow_private_addresses,
-            scheduler=self.scheduler,
-            fetcher=fetcher or AiohttpFetcher(self._robots_session, clock),
-            site_of=self.cache.site,
-        )
-        self.turns = middleware.turns = Turns(
-            cache=self.cache,
-            scheduler=self.scheduler,
-            events=events,
-            ticks=ticks,
-            epoch=epoch,
-            allow_private_addresses=options.allow_private_addresses,
-        )
-        self.pages = PageFetcher(session, identity=identity, middleware=middleware, turns=self.turns, now=now)
-        self._ready: set[Lines] = set()
-
-    async def open(self) -> None:
-        """Join the store."""
-        if self._persistence is not None:
-            await self._persistence.open()
-
-    async def aclose(self) -> None:
-        """Cancel what runs, and wait for it."""
-        async with AsyncExitStack() as stack:
-            # The sessions are closed even if the task that closes the gate is cancelled.
-            if self._owns_session:
-                stack.push_async_callback(self._session.close)
-            if self._robots_session is not self._session:
-                stack.push_async_callback(self._robots_session.close)
-            if self._persistence is not None:
-                stack.push_async_callback(self._persistence.aclose)
-            ready = list(self._ready)
-            for lines in ready:
-                lines.fail(GateClosedError())
-            self.scheduler.close()
-            self._middleware.close()
-            await self.cache.aclose()
-            for lines in ready:
-                await lines.aclose()
-            # Subscribers hear of the end, too: the loop calls them after this.
-            await asyncio.sleep(0)
-
-    def ready(
-        self,
-        urls: Iterable[str | URL] | AsyncIterable[str | URL],
-        *,
-        priority: int,
-        ahead: int,
-        on_refusal: Callable[[str, RobotGateError], object] | None,
-    ) -> ReadyTurns:
-        """Return turns of many URLs, as they become due."""
-        lines = Lines(
-            self.turns,
-            self.cache,
-            self.scheduler,
-            urls,
-            priority=priority,
-            ahead=ahead,
-            on_refusal=on_refusal,
-            running=self._ready,
-        )
-        return ReadyTurns(lines)
-
-    def view(self, site: Site) -> HostView:
-        """Return what is known of an origin's host."""
-        host, ruling, now = site.host, site.ruling, self._now()
-        record = None if ruling is None else ruling.record
-        return HostView(
-            origin=site.key,
-            host=host.key,
-            access=None if ruling is None else ruling.access,
-            checked_at=None if record is None else record.checked_at,
-            fresh_until_at=None if ruling is None or record is None else ruling.fresh_until_at,
-            stale=ruling is not None and ruling.standing is Standing.STALE_RULES,
-            visits=host.visits,
-            refused=site.refused,
-            bytes_read=host.bytes_read,
-            last_visit_at=host.snapshot().last_visit_at,
-            next_allowed_at=now + self.scheduler.wait_time(site),
-            blocked_until_at=host.blocked_until_at if host.blocked_until_at > now else None,
-            blocked_by_operator_until_at=site.operator_until_at if site.operator_until_at > now else None,
-            unreachable_until_at=site.circuit.retry_at if is_open(site.circuit, now=now) else None,
-            failures=host.failures,
-            latency=host.latency,
-            delay=host.delay,
-            waiting=host.waiting,
-            open_turns=len(host.open),
-        )
-
-
-def _own_session(options: Options, identity: Identity, middleware: GateMiddleware) -> aiohttp.ClientSession:
-    threads = ThreadPerNameResolver(max_threads=options.concurrency + options.robots_concurrency)
-    connector = BudgetedConnector(
-        SocketBudget(idle_limit()),
-        resolver=threads,
-        allow_private_addresses=options.allow_private_addresses,
-    )
-    return aiohttp.ClientSession(connector=connector, headers=identity.page_headers, middlewares=[middleware])
+        if self._pages is None:
+            return f"<RobotGate {self._identity.token!r} {'not open' if self._why_closed == _NOT_OPEN else 'closed'}>"
+        return f"<RobotGate {self._identity.token!r} sites={len(self._cache.sites)}>"
 
 
 def _robots_session(session: aiohttp.ClientSession) -> aiohttp.ClientSession:
@@ -786,20 +702,14 @@ def _robots_session(session: aiohttp.ClientSession) -> aiohttp.ClientSession:
     )
 
 
-def _permits(options: Options, connector: aiohttp.BaseConnector | None) -> tuple[Permits, Permits]:
+def _permits(
+    concurrency: int, robots_concurrency: int, connector: aiohttp.BaseConnector | None
+) -> tuple[Permits, Permits]:
     """Return the permits for pages and for robots.txt: shared where the connector cannot serve both at once."""
     limit = 0 if connector is None else connector.limit
-    if limit and options.concurrency >= limit:
+    if not limit:
+        return Permits(concurrency), Permits(robots_concurrency)
+    if concurrency >= limit:
         shared = Permits(limit)
         return shared, shared
-    left = limit - options.concurrency if limit else options.robots_concurrency
-    return Permits(options.concurrency), Permits(min(options.robots_concurrency, left))
-
-
-def _instant(name: str, value: float | datetime) -> float:
-    if not isinstance(value, datetime):
-        check_instant(name, value)
-        return value
-    if value.tzinfo is None:
-        raise OptionError(f"{name}={value!r}: give a datetime that knows its time zone")
-    return value.timestamp()
+    return Permits(concurrency), Permits(min(robots_concurrency, limit - concurrency))

@@ -8,17 +8,16 @@ from __future__ import annotations
 import re
 import warnings
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from multidict import CIMultiDict, CIMultiDictProxy
-from yarl import URL
 
-from robotgate.errors import OptionError
-from robotgate.options import check_text
+from robotgate.errors import InvalidURLError, OptionError
+from robotgate.options import check_kind
+from robotgate.urls import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, MutableMapping
+    from collections.abc import MutableMapping
 
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_-]+")
@@ -40,17 +39,14 @@ class Identity:
     """The User-Agent header."""
     mail: str | None
     """The From header (RFC 9110 §10.1.2); None when the contact is a URL, which is part of the User-Agent."""
-    headers: Mapping[str, str] = field(init=False)
-    """The headers of every request."""
-    page_headers: CIMultiDictProxy[str] = field(init=False, repr=False, compare=False)
-    """The same as a multidict: aiohttp would convert another mapping for each request."""
+    headers: CIMultiDictProxy[str] = field(init=False, repr=False, compare=False)
+    """The headers of every request. A multidict: aiohttp would convert another mapping for each request."""
 
     def __post_init__(self) -> None:
-        headers = {"User-Agent": self.user_agent}
+        headers = CIMultiDict({"User-Agent": self.user_agent})
         if self.mail is not None:
             headers["From"] = self.mail
-        object.__setattr__(self, "headers", MappingProxyType(headers))
-        object.__setattr__(self, "page_headers", CIMultiDictProxy(CIMultiDict(headers)))
+        object.__setattr__(self, "headers", CIMultiDictProxy(headers))
 
     def is_complete(self, headers: CIMultiDict[str]) -> bool:
         """Whether a request has these headers, and no other User-Agent."""
@@ -64,24 +60,15 @@ class Identity:
         Raises:
             OptionError: there is a User-Agent that does not name the token whose rules are obeyed.
         """
-        if not isinstance(headers, CIMultiDict):
-            completed = CIMultiDict(headers)
-            self.complete(completed)
-            # What is missing is all that is new.
-            headers.update(
-                {name: value for name, value in self.headers.items() if name not in CIMultiDict(headers)}
-            )
-            return
-        agents = headers.getall("User-Agent", ())
-        for given in agents:
-            if given != self.user_agent and not _names(given, self.token):
+        given = CIMultiDict(headers)
+        for agent in given.getall("User-Agent", ()):
+            if agent != self.user_agent and not _names(agent, self.token):
                 raise OptionError(
-                    f"the User-Agent {given!r} does not name {self.token!r}, the token whose rules are obeyed"
+                    f"the User-Agent {agent!r} does not name {self.token!r}, the token whose rules are obeyed"
                 )
-        if not agents:
-            headers["User-Agent"] = self.user_agent
-        if self.mail is not None and "From" not in headers:
-            headers["From"] = self.mail
+        for name, value in self.headers.items():
+            if name not in given:
+                headers[name] = value
 
 
 def identify(agent: str, *, contact: str, token: str | None) -> Identity:
@@ -96,32 +83,30 @@ def identify(agent: str, *, contact: str, token: str | None) -> Identity:
     Raises:
         OptionError: one of them cannot be used; the message names it.
     """
-    check_text("agent", agent)
-    check_text("contact", contact)
-    check_text("token", token if token is not None else "")
-    if not _HEADER_SAFE.fullmatch(agent.strip()):
-        raise OptionError(f"agent={agent!r}: give a name in printable ASCII, such as 'ExampleBot/1.0'")
+    check_kind("agent", agent, str)
+    check_kind("contact", contact, str)
+    check_kind("token", token, str | None)
     agent = agent.strip()
-    mail, page = _contact(contact)
+    if not _HEADER_SAFE.fullmatch(agent):
+        raise OptionError(f"agent={agent!r}: give a name in printable ASCII, such as 'ExampleBot/1.0'")
+    is_mail = _EMAIL.fullmatch(contact) is not None
+    if not _HEADER_SAFE.fullmatch(contact) or not (is_mail or _is_page(contact)):
+        raise OptionError(
+            f"contact={contact!r}: give an e-mail address or an http(s) URL where site owners reach you"
+        )
     name = _token(agent, token)
-    if page is not None and page not in agent:
-        agent = f"{agent} (+{page})"
-    return Identity(name, agent, mail)
+    if is_mail or contact in agent:
+        return Identity(name, agent, contact if is_mail else None)
+    return Identity(name, f"{agent} (+{contact})", None)
 
 
-def _contact(contact: str) -> tuple[str | None, str | None]:
-    remedy = "give an e-mail address or an http(s) URL where site owners reach you"
-    if not _HEADER_SAFE.fullmatch(contact):
-        raise OptionError(f"contact={contact!r}: {remedy}")
-    if _EMAIL.fullmatch(contact):
-        return contact, None
-    if contact.lower().startswith(("http://", "https://")):
-        try:
-            if URL(contact).host and not re.search(r"[\s()]", contact):
-                return None, contact
-        except ValueError:
-            pass
-    raise OptionError(f"contact={contact!r}: {remedy}")
+def _is_page(contact: str) -> bool:
+    try:
+        Origin.of(contact)
+    except InvalidURLError:
+        return False
+    # These would end the comment of the User-Agent.
+    return re.search(r"[\s()]", contact) is None
 
 
 def _names(user_agent: str, token: str) -> bool:

@@ -5,60 +5,38 @@ from __future__ import annotations
 import inspect
 import math
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import Enum
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from enum import Enum, EnumType
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from robotgate.errors import OptionError
-from robotgate.urls import HostPattern, PaceKey, keys, pace_key_function
+from robotgate.urls import HostPattern, keys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Collection, Iterable
+    from types import UnionType
 
-    from robotgate.urls import PaceKeyPolicy
 
-
-def check_number(name: str, value: object) -> None:
-    """Check a factor.
+def check_seconds(name: str, value: object) -> None:
+    """Check a duration, or a factor.
 
     Raises:
         OptionError: `value` is not a finite number from 0 on.
     """
-    if not _is_amount(value, most=sys.float_info.max):
+    if not _is_number(value):
         raise OptionError(f"{name}={value!r}: give a finite number, 0 or more")
 
 
-def check_seconds(name: str, value: object) -> None:
-    """Check a duration.
-
-    Raises:
-        OptionError: `value` is not a finite number of seconds from 0 on.
-    """
-    if not _is_amount(value, most=sys.float_info.max):
-        raise OptionError(f"{name}={value!r}: give a finite number of seconds, 0 or more")
-
-
 def check_patience(name: str, value: object) -> None:
-    """Check a limit of a wait.
+    """Check a limit of a wait, or an instant.
 
     Raises:
-        OptionError: `value` is neither a number of seconds from 0 on nor infinity.
+        OptionError: `value` is neither a number from 0 on nor infinity.
     """
-    if not _is_amount(value, most=math.inf):
-        raise OptionError(
-            f"{name}={value!r}: give a number of seconds, 0 or more; math.inf waits without limit"
-        )
-
-
-def check_instant(name: str, value: object) -> None:
-    """Check an instant.
-
-    Raises:
-        OptionError: `value` is neither a number of seconds since the epoch nor infinity.
-    """
-    if not _is_amount(value, most=math.inf):
-        raise OptionError(f"{name}={value!r}: give seconds since the epoch; math.inf for no end, 0 for now")
+    if not _is_number(value, most=math.inf):
+        raise OptionError(f"{name}={value!r}: give a number of seconds, 0 or more; math.inf is without limit")
 
 
 def check_whole(name: str, value: object, *, least: int | None = None) -> None:
@@ -73,24 +51,18 @@ def check_whole(name: str, value: object, *, least: int | None = None) -> None:
     raise OptionError(f"{name}={value!r}: give a whole number{bound}")
 
 
-def check_flag(name: str, value: object) -> None:
-    """Check a flag.
+def check_kind(name: str, value: object, kind: type | UnionType) -> None:
+    """Check what kind of object is given.
+
+    Args:
+        kind: a class, a protocol, or a union such as ``Clock | None``.
 
     Raises:
-        OptionError: `value` is not a bool.
+        OptionError: `value` is of another kind.
     """
-    if not isinstance(value, bool):
-        raise OptionError(f"{name}={value!r}: give True or False")
-
-
-def check_choice(name: str, value: object, choices: type[Enum]) -> None:
-    """Check a member of an enumeration.
-
-    Raises:
-        OptionError: `value` is not one.
-    """
-    if not isinstance(value, choices):
-        raise OptionError(f"{name}={value!r}: give one of {', '.join(map(str, choices))}")
+    if not isinstance(value, kind) or isinstance(value, type):
+        choices = map(str, kind) if isinstance(kind, EnumType) else [getattr(kind, "__name__", str(kind))]
+        raise OptionError(f"{name}={value!r}: give {' or '.join(choices)}")
 
 
 def check_names(given: Iterable[str], known: Collection[str]) -> None:
@@ -102,29 +74,6 @@ def check_names(given: Iterable[str], known: Collection[str]) -> None:
     for name in given:
         if name not in known:
             raise TypeError(f"unexpected keyword argument {name!r}; known are {', '.join(sorted(known))}")
-
-
-def check_part(name: str, value: object, kind: type) -> None:
-    """Check an object that the operator passes; None is permitted.
-
-    Raises:
-        OptionError: `value` is not an instance of this class, or lacks a method of this protocol.
-    """
-    if value is None or (isinstance(value, kind) and not isinstance(value, type)):
-        return
-    raise OptionError(
-        f"{name}={value!r}: give {'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"
-    )
-
-
-def check_text(name: str, value: object) -> None:
-    """Check a text.
-
-    Raises:
-        OptionError: `value` is not a str.
-    """
-    if not isinstance(value, str):
-        raise OptionError(f"{name}={value!r}: give a str")
 
 
 def check_callback(name: str, value: object) -> None:
@@ -149,7 +98,7 @@ def unless_none(check: Callable[[str, object], object], name: str, value: object
         check(name, value)
 
 
-def _is_amount(value: object, *, most: float) -> bool:
+def _is_number(value: object, *, most: float = sys.float_info.max) -> bool:
     # Compared, not converted: an int may be larger than every float. NaN fails every comparison.
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most
 
@@ -192,10 +141,8 @@ class Recheck:
     def __post_init__(self) -> None:
         if self.visits is None and self.age is None and self.bytes_ratio is None:
             raise OptionError("Recheck(): give visits, age or bytes_ratio; without any, nothing is rechecked")
-        if self.visits is not None:
-            check_whole("visits", self.visits, least=1)
-        for name in ("age", "bytes_ratio"):
-            value = getattr(self, name)
+        unless_none(partial(check_whole, least=1), "visits", self.visits)
+        for name, value in (("age", self.age), ("bytes_ratio", self.bytes_ratio)):
             unless_none(check_seconds, name, value)
             if value == 0:
                 raise OptionError(
@@ -215,53 +162,78 @@ class Rate:
     seconds: float
 
 
-def rate_of(name: str, value: object) -> Rate | None:
-    """The rate of an option such as ``(600, 3600)``; None for None.
-
-    Raises:
-        OptionError: the value is neither.
-    """
-    if value is None:
-        return None
-    if not isinstance(value, tuple | list) or len(value) != 2:
-        raise OptionError(
-            f"{name}={value!r}: give numbers of requests and of seconds, such as (600, 3600), or None"
-        )
-    requests, seconds = value
-    if isinstance(requests, bool) or not isinstance(requests, int) or not 1 <= requests <= MAX_REQUESTS:
-        raise OptionError(f"{name}={value!r}: give a whole number of requests, 1 to {MAX_REQUESTS}")
-    if not _is_duration(seconds):
-        raise OptionError(f"{name}={value!r}: give a finite number of seconds, more than 0")
-    return Rate(requests, float(seconds))
-
-
-def _is_duration(value: object) -> bool:
-    # As in `_is_amount`.
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= sys.float_info.max
-
-
-Value = TypeVar("Value")
-
-MANY_BLOCKS: Final = 64
-"""Blocks that are kept without a look for those that are over."""
 NO_RATE: Final = (1, 1e-9)
 """The rate of an override that lifts the gate's: no clock distinguishes instants this close."""
 
 
+def rate_of(name: str, value: object) -> Rate | None:
+    """The rate of an option such as ``(600, 3600)``; None for None and for `NO_RATE`.
+
+    Raises:
+        OptionError: the value is none of these.
+    """
+    if value is None or value == NO_RATE:
+        return None
+    if isinstance(value, tuple | list) and len(value) == 2:
+        requests, seconds = value
+        is_count = isinstance(requests, int) and _is_number(requests, most=MAX_REQUESTS)
+        if is_count and _is_number(seconds) and requests > 0 and seconds > 0:
+            return Rate(requests, float(seconds))
+    raise OptionError(
+        f"{name}={value!r}: give a whole number of requests, 1 to {MAX_REQUESTS}, and a finite number of seconds,"
+        " more than 0, such as (600, 3600), or None"
+    )
+
+
+CHECKS: Final[Mapping[str, Callable[[str, object], object]]] = {
+    "delay": check_seconds,
+    "rate": rate_of,
+    "total_rate": rate_of,
+    "latency_factor": check_seconds,
+    "concurrency_per_host": partial(check_whole, least=1),
+    "concurrency": partial(check_whole, least=1),
+    "obey_crawl_delay": partial(check_kind, kind=bool),
+    "obey_visit_time": partial(check_kind, kind=bool),
+    "ignore_robots": partial(check_kind, kind=bool),
+    "max_delay": check_patience,
+    "max_wait": partial(unless_none, check_seconds),
+    "max_block": check_patience,
+    "robots_concurrency": partial(check_whole, least=1),
+    "allow_private_addresses": partial(check_kind, kind=bool),
+    "status_policy": partial(check_kind, kind=StatusPolicy),
+    "recheck": partial(check_kind, kind=Recheck | None),
+    "max_bytes": partial(check_whole, least=1),
+    "max_hosts": partial(check_whole, least=1),
+    "middleware_timeout": partial(unless_none, check_seconds),
+}
+"""How the value of an option is checked, by its name: of a gate's and of an override's."""
+
+
+def check_options(given: Mapping[str, object]) -> None:
+    """Check options by name; others than those of `CHECKS` are left out.
+
+    Raises:
+        OptionError: a value makes no sense; the message names the option.
+    """
+    for name, check in CHECKS.items():
+        if name in given:
+            check(name, given[name])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostOptions:
-    """The options that hold for one host; `HostOverride` describes each."""
+    """The options that hold for one host; `HostOverride` describes each. The defaults are those of `RobotGate`."""
 
-    delay: float
-    rate: Rate | None
-    concurrency: int
-    max_delay: float
-    max_block: float
-    latency_factor: float
-    obey_crawl_delay: bool
-    obey_visit_time: bool
-    status_policy: StatusPolicy
-    ignore_robots: bool
+    delay: float = 1.0
+    rate: Rate | None = None
+    concurrency: int = 1
+    max_delay: float = 60.0
+    max_block: float = 300.0
+    latency_factor: float = 0.0
+    obey_crawl_delay: bool = True
+    obey_visit_time: bool = False
+    status_policy: StatusPolicy = StatusPolicy.DEFAULT
+    ignore_robots: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,17 +266,8 @@ class HostOverride:
     """Whether robots.txt is neither requested nor obeyed: for your own hosts."""
 
     def __post_init__(self) -> None:
-        unless_none(check_seconds, "delay", self.delay)
-        unless_none(rate_of, "rate", self.rate)
-        if self.concurrency is not None:
-            check_whole("concurrency", self.concurrency, least=1)
-        unless_none(check_patience, "max_delay", self.max_delay)
-        unless_none(check_patience, "max_block", self.max_block)
-        unless_none(check_number, "latency_factor", self.latency_factor)
-        for name in ("obey_crawl_delay", "obey_visit_time", "ignore_robots"):
-            unless_none(check_flag, name, getattr(self, name))
-        if self.status_policy is not None:
-            check_choice("status_policy", self.status_policy, StatusPolicy)
+        for field in fields(self):
+            unless_none(CHECKS[field.name], field.name, getattr(self, field.name))
 
     @classmethod
     def own(cls) -> HostOverride:
@@ -322,18 +285,15 @@ class HostOverride:
 
     def over(self, options: HostOptions) -> HostOptions:
         """The options, with the values of this override where it has any."""
-        return HostOptions(
-            delay=_first(self.delay, options.delay),
-            rate=options.rate if self.rate is None else _settled_rate(self.rate),
-            concurrency=_first(self.concurrency, options.concurrency),
-            max_delay=_first(self.max_delay, options.max_delay),
-            max_block=_first(self.max_block, options.max_block),
-            latency_factor=_first(self.latency_factor, options.latency_factor),
-            obey_crawl_delay=_first(self.obey_crawl_delay, options.obey_crawl_delay),
-            obey_visit_time=_first(self.obey_visit_time, options.obey_visit_time),
-            status_policy=_first(self.status_policy, options.status_policy),
-            ignore_robots=_first(self.ignore_robots, options.ignore_robots),
-        )
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        given = {name: value for name, value in values.items() if value is not None}
+        if self.rate is not None:
+            given["rate"] = rate_of("rate", self.rate)
+        return replace(options, **given)
+
+
+MANY_BLOCKS: Final = 64
+"""Blocks that are kept without a look for those that are over."""
 
 
 class Overrides:
@@ -349,17 +309,18 @@ class Overrides:
     """
 
     def __init__(self, defaults: HostOptions, given: Mapping[str, HostOverride]) -> None:
-        self._defaults = defaults
-        self._overrides: dict[str, HostOverride] = {}
         if not isinstance(given, Mapping):
             raise OptionError(f"overrides={given!r}: give a mapping of host patterns to HostOverride")
+        _check_delay("", defaults)
+        self._defaults = defaults
+        self._given: dict[str, HostOverride] = {}
         for text, override in given.items():
             pattern = _read(text, override)
-            if pattern.key in self._overrides:
+            if pattern.key in self._given:
                 raise OptionError(f"overrides[{text!r}]: {str(pattern)!r} is given twice, in two spellings")
-            self._overrides[pattern.key] = override
+            self._given[pattern.key] = override
         # Computed once for each pattern: hosts with the same most specific pattern have the same options.
-        self._settled = {key: self._settle(key) for key in self._overrides}
+        self._settled = {key: self._settle(key, self._given) for key in self._given}
 
     def set(self, pattern: str, override: HostOverride | None) -> HostPattern:
         """Replace the override of a pattern; None removes it. Returns the pattern.
@@ -367,18 +328,15 @@ class Overrides:
         Raises:
             OptionError: as in the constructor; nothing has changed then.
         """
-        known = HostPattern.parse(pattern) if override is None else _read(pattern, override)
-        before = self._overrides.get(known.key)
-        self._put(known.key, override)
-        try:
-            settled = {key: self._settle(key) for key in self._touched_by(known)}
-        except OptionError:
-            self._put(known.key, before)
-            raise
-        if override is None:
-            self._settled.pop(known.key, None)
-        self._settled |= settled
-        return known
+        changed = HostPattern.parse(pattern) if override is None else _read(pattern, override)
+        given = {key: other for key, other in self._given.items() if key != changed.key}
+        if override is not None:
+            given[changed.key] = override
+        self._settled = {
+            key: self._settle(key, given) if changed.matches(key) else self._settled[key] for key in given
+        }
+        self._given = given
+        return changed
 
     def options(self, host: str) -> HostOptions:
         """The options of a host, given in the spelling of `Origin.host`."""
@@ -390,38 +348,20 @@ class Overrides:
                     return options
         return self._defaults
 
-    def _put(self, key: str, override: HostOverride | None) -> None:
-        if override is None:
-            self._overrides.pop(key, None)
-        else:
-            self._overrides[key] = override
-
-    def _touched_by(self, pattern: HostPattern) -> list[str]:
-        if pattern.is_wildcard:
-            return [key for key in self._overrides if pattern.matches(key)]
-        return [pattern.key] if pattern.key in self._overrides else []
-
-    def _settle(self, key: str) -> HostOptions:
+    def _settle(self, key: str, given: Mapping[str, HostOverride]) -> HostOptions:
         options = self._defaults
         for above in reversed(list(keys(key))):
-            override = self._overrides.get(above)
-            if override is not None:
-                options = override.over(options)
-        if options.delay > options.max_delay:
-            raise OptionError(self._contradiction(key, options))
+            if above in given:
+                options = given[above].over(options)
+        _check_delay(f"overrides[{str(HostPattern(key))!r}]: ", options)
         return options
 
-    def _contradiction(self, key: str, options: HostOptions) -> str:
-        chain = [above for above in keys(key) if above in self._overrides]
-        # Names the more specific of the two; in one override, the delay.
-        for above in chain:
-            override = self._overrides[above]
-            name = f"overrides[{str(HostPattern(above))!r}]"
-            if override.delay is not None:
-                return f"{name}.delay={options.delay!r} is over max_delay={options.max_delay!r}, which holds there"
-            if override.max_delay is not None:
-                return f"{name}.max_delay={options.max_delay!r} is under delay={options.delay!r}, which holds there"
-        return f"delay={options.delay!r} is over max_delay={options.max_delay!r}"
+
+def _check_delay(where: str, options: HostOptions) -> None:
+    if options.delay > options.max_delay:
+        raise OptionError(
+            f"{where}delay={options.delay!r} is over max_delay={options.max_delay!r}: every request would be refused"
+        )
 
 
 class HostBlocks:
@@ -438,10 +378,9 @@ class HostBlocks:
             until_at: seconds since the epoch; `math.inf` until lifted; 0 lifts the block.
 
         Raises:
-            OptionError: the pattern or the instant is invalid.
+            OptionError: the pattern is invalid.
         """
         known = HostPattern.parse(pattern)
-        check_instant("until_at", until_at)
         if until_at:
             self._until_at[known.key] = until_at
         else:
@@ -481,79 +420,6 @@ def _read(text: str, override: HostOverride) -> HostPattern:
     return pattern
 
 
-def _settled_rate(rate: tuple[int, float]) -> Rate | None:
-    return None if rate == NO_RATE else rate_of("rate", rate)
-
-
-def _first(given: Value | None, otherwise: Value) -> Value:
-    return otherwise if given is None else given
-
-
 MAX_FETCH_BYTES: Final = 10 * 1024 * 1024
 MAX_HOSTS: Final = 100_000
 """The default of `max_hosts`, for gates and stores."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """The options of a gate; `RobotGate` documents them and has the same defaults."""
-
-    delay: float = 1.0
-    concurrency_per_host: int = 1
-    concurrency: int = 256
-    max_delay: float = 60.0
-    max_wait: float | None = None
-    max_block: float = 300.0
-    robots_concurrency: int = 256
-    allow_private_addresses: bool = False
-    status_policy: StatusPolicy = StatusPolicy.DEFAULT
-    max_bytes: int = MAX_FETCH_BYTES
-    max_hosts: int = MAX_HOSTS
-    middleware_timeout: float | None = None
-    rate: tuple[int, float] | None = None
-    total_rate: tuple[int, float] | None = None
-    latency_factor: float = 0.0
-    obey_crawl_delay: bool = True
-    obey_visit_time: bool = False
-    pace_key: PaceKeyPolicy = PaceKey.HOST
-    overrides: Mapping[str, HostOverride] = field(default_factory=dict)
-    recheck: Recheck | None = None
-
-    def __post_init__(self) -> None:
-        check_seconds("delay", self.delay)
-        for name in ("max_delay", "max_block"):
-            check_patience(name, getattr(self, name))
-        if self.max_wait is not None:
-            check_seconds("max_wait", self.max_wait)
-        if self.middleware_timeout is not None:
-            check_seconds("middleware_timeout", self.middleware_timeout)
-        for name in ("concurrency_per_host", "concurrency", "robots_concurrency", "max_bytes", "max_hosts"):
-            check_whole(name, getattr(self, name), least=1)
-        for name in ("rate", "total_rate"):
-            rate_of(name, getattr(self, name))
-        check_number("latency_factor", self.latency_factor)
-        for name in ("allow_private_addresses", "obey_crawl_delay", "obey_visit_time"):
-            check_flag(name, getattr(self, name))
-        check_part("recheck", self.recheck, Recheck)
-        check_choice("status_policy", self.status_policy, StatusPolicy)
-        if self.delay > self.max_delay:
-            raise OptionError(
-                f"delay={self.delay!r} is over max_delay={self.max_delay!r}: every site would be refused"
-            )
-        pace_key_function(self.pace_key)
-        Overrides(self.host_options(), self.overrides)
-
-    def host_options(self) -> HostOptions:
-        """The options of a host that no override names."""
-        return HostOptions(
-            delay=self.delay,
-            rate=rate_of("rate", self.rate),
-            concurrency=self.concurrency_per_host,
-            max_delay=self.max_delay,
-            max_block=self.max_block,
-            latency_factor=self.latency_factor,
-            obey_crawl_delay=self.obey_crawl_delay,
-            obey_visit_time=self.obey_visit_time,
-            status_policy=self.status_policy,
-            ignore_robots=False,
-        )

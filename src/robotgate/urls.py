@@ -10,10 +10,10 @@ import inspect
 import ipaddress
 import re
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cache, lru_cache
+from functools import cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -82,23 +82,16 @@ class Origin:
         Raises:
             InvalidURLError: its scheme is not http or https, or its host or port is missing or impossible.
         """
-        return cls._of_parsed(url if isinstance(url, URL) else parse_url(url))
-
-    @classmethod
-    def _of_parsed(cls, url: URL) -> Origin:
-        text = str(url)
-        if url.scheme not in DEFAULT_PORTS:
+        parsed, text = url if isinstance(url, URL) else parse_url(url), str(url)
+        if parsed.scheme not in DEFAULT_PORTS:
             raise InvalidURLError(
-                text,
-                f"the scheme {url.scheme!r} is neither http nor https"
-                if url.scheme
-                else "not an absolute URL (it has no scheme)",
+                text, f"not an absolute http or https URL (its scheme is {parsed.scheme!r})"
             )
-        if not url.raw_host:
+        if not parsed.raw_host:
             raise InvalidURLError(text, "the URL has no host")
-        if not url.port:
+        if not parsed.port:
             raise InvalidURLError(text, "port 0 cannot be requested")
-        return cls(url.scheme, _valid_host(url.raw_host, text), url.port)
+        return cls(parsed.scheme, _valid_host(parsed.raw_host, text), parsed.port)
 
     @property
     def authority(self) -> str:
@@ -120,13 +113,7 @@ class Origin:
         """
         if self.host == "localhost" or self.host.endswith(".localhost"):
             return False
-        if ":" not in self.host and not self.host[-1].isdigit():
-            return True
-        try:
-            address = ipaddress.ip_address(self.host)
-        except ValueError:
-            return True
-        return is_public_address(address)
+        return not _is_address(self.host) or is_public_address(ipaddress.ip_address(self.host))
 
     def __str__(self) -> str:
         return self.text
@@ -164,47 +151,47 @@ def split_url(url: str | URL) -> tuple[Origin, str]:
 
 def is_public_address(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
     """Whether an address belongs to the public internet; an IPv4 address within an IPv6 address counts as itself."""
-    inner = _embedded_ipv4(address)
-    if inner is not None:
-        return is_public_address(inner)
-    if isinstance(address, ipaddress.IPv6Address) and address not in _GLOBAL_UNICAST:
-        return False
+    if isinstance(address, ipaddress.IPv6Address):
+        if address in _NAT64:
+            return is_public_address(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
+        inner = address.ipv4_mapped or address.sixtofour
+        if inner is not None:
+            return is_public_address(inner)
+        if address not in _GLOBAL_UNICAST:
+            return False
     if any(address in network for network in _SPECIAL):
         return False
     return address.is_global and not address.is_multicast and not address.is_reserved
 
 
-def _embedded_ipv4(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
-    if isinstance(address, ipaddress.IPv4Address):
-        return None
-    if address in _NAT64:
-        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    return address.ipv4_mapped or address.sixtofour
+def _is_address(host: str) -> bool:
+    """Whether a host in the spelling of `Origin.host` is an address: no name has a number as its last label."""
+    return ":" in host or host.rpartition(".")[2].isdecimal()
 
 
 def _valid_host(raw_host: str, url: str) -> str:
     if ":" in raw_host:
-        return _valid_ipv6(raw_host, url)
+        # A zone has a meaning on one machine only.
+        if "%" in raw_host:
+            raise InvalidURLError(url, "the host is an IPv6 address with a zone")
+        try:
+            return str(ipaddress.IPv6Address(raw_host))
+        except ValueError as error:
+            raise InvalidURLError(url, f"{raw_host[:80]!r} is not an IPv6 address") from error
     host = raw_host.lower().removesuffix(".")
     if len(host) > MAX_HOST_LENGTH:
         raise InvalidURLError(url, f"the host is longer than {MAX_HOST_LENGTH} bytes")
     if _LABELS.fullmatch(host) is None:
         raise InvalidURLError(url, f"{raw_host[:80]!r} is not a host name")
-    if _NUMERIC_LABEL.fullmatch(host.rpartition(".")[2]):
-        return _valid_ipv4(host, url)
-    return host
-
-
-def _valid_ipv4(host: str, url: str) -> str:
+    if not _NUMERIC_LABEL.fullmatch(host.rpartition(".")[2]):
+        return host
     # A host whose last label is a number is an address (WHATWG URL §3.5). Clients read most spellings differently, so
     # only the one that all read alike is accepted.
     try:
         return str(ipaddress.IPv4Address(host))
     except ValueError as error:
-        problem = f"{host[:80]!r} is not an IPv4 address in dotted decimals"
-        if _may_hide_private_address(host):
-            raise NonPublicAddressError(url, problem) from error
-        raise InvalidURLError(url, problem) from error
+        kind = NonPublicAddressError if _may_hide_private_address(host) else InvalidURLError
+        raise kind(url, f"{host[:80]!r} is not an IPv4 address in dotted decimals") from error
 
 
 def _may_hide_private_address(host: str) -> bool:
@@ -213,21 +200,6 @@ def _may_hide_private_address(host: str) -> bool:
         return not is_public_address(ipaddress.IPv4Address(socket.inet_aton(host)))
     except OSError:
         return False
-
-
-def _valid_ipv6(raw_host: str, url: str) -> str:
-    if "%" in raw_host:
-        raise InvalidURLError(url, "an IPv6 zone has a meaning on one machine only")
-    try:
-        return str(ipaddress.IPv6Address(raw_host))
-    except ValueError as error:
-        raise InvalidURLError(url, f"{raw_host[:80]!r} is not an IPv6 address") from error
-
-
-EVERY_HOST: Final = "*"
-_NO_HOST: Final = re.compile(r"[\x00-\x20\x7f\ud800-\udfff/?#@\\%*:\[\]]")
-"""Characters that no host has, and those that end a host in a URL."""
-_PORT: Final = re.compile(r"[^:]*:[0-9]*|\[.*\]:[0-9]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,13 +223,20 @@ class HostPattern:
         """
         if not isinstance(text, str):
             raise OptionError(f"pattern={text!r}: give a str")
-        if text == EVERY_HOST:
+        if text == "*":
             return cls("")
         domain = text.removeprefix("*.")
+        is_ipv6 = domain.startswith("[") and domain.endswith("]") and ":" in domain
+        bare = domain[1:-1] if is_ipv6 else domain.lower()
         try:
-            host = _read_host(domain)
-        except InvalidURLError as error:
-            raise OptionError(f"pattern={text!r}: {error.problem}") from error
+            # yarl takes whatever follows a "%" for the zone of an address.
+            raw_host = None if "%" in bare else URL.build(scheme="http", host=bare).raw_host
+            host = _valid_host(raw_host or "", text)
+        except ValueError as error:
+            raise OptionError(
+                f"pattern={text!r}: give a host without scheme, port and path, such as 'example.org',"
+                f" '*.example.org' for the hosts below it, or '*' for all ({error})"
+            ) from error
         if domain == text:
             return cls(host)
         if _is_address(host):
@@ -288,41 +267,6 @@ def keys(key: str) -> Iterator[str]:
         yield ""
 
 
-def _read_host(text: str) -> str:
-    bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
-    if _is_ipv6(bare):
-        return Origin.of(f"http://[{bare}]/").host
-    if not text or _NO_HOST.search(text):
-        raise InvalidURLError(text, _hint(text))
-    return Origin.of(f"http://{text}/").host
-
-
-def _hint(text: str) -> str:
-    if "://" in text:
-        return "give the host without its scheme"
-    if _PORT.fullmatch(text):
-        return "give the host without its port"
-    if "/" in text:
-        return "give the host without a path"
-    if "*" in text:
-        return "a wildcard is the whole first label, as in '*.example.org', or the whole pattern, as in '*'"
-    return "give a host, such as 'example.org', '*.example.org' for the hosts below it, or '*' for all"
-
-
-def _is_ipv6(text: str) -> bool:
-    if ":" not in text or "%" in text:
-        return False
-    try:
-        ipaddress.IPv6Address(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _is_address(host: str) -> bool:
-    return ":" in host or host.rpartition(".")[2].isdecimal()
-
-
 class PaceKey(Enum):
     """Which requests are paced together."""
 
@@ -347,16 +291,28 @@ def pace_key_function(policy: PaceKeyPolicy) -> PaceKeyFunction:
         OptionError: the policy makes no sense, or its package is not installed. The function raises it, too, when a
             caller's function returns no name.
     """
-    if isinstance(policy, PaceKey):
-        if policy is PaceKey.REGISTRABLE_DOMAIN:
-            _public_suffixes()
-        return _FUNCTIONS[policy]
+    if policy is PaceKey.HOST:
+        return lambda origin: origin.host
+    if policy is PaceKey.ORIGIN:
+        return lambda origin: origin.text
+    if policy is PaceKey.REGISTRABLE_DOMAIN:
+        _public_suffixes()
+        return lambda origin: registrable_domain(origin.host)
     given: object = policy
     if not callable(given) or isinstance(given, type) or inspect.iscoroutinefunction(given):
         raise OptionError(
             f"pace_key={policy!r}: give one of {', '.join(map(str, PaceKey))}, or a function that names an origin"
         )
-    return _checked(policy)
+
+    def of_origin(origin: Origin) -> str:
+        key: object = policy(origin.text)
+        if not isinstance(key, str) or not key:
+            raise OptionError(
+                f"pace_key={policy!r} returned {key!r} for {origin.text!r}: it has to return a name"
+            )
+        return key
+
+    return of_origin
 
 
 def registrable_domain(host: str) -> str:
@@ -366,7 +322,7 @@ def registrable_domain(host: str) -> str:
         OptionError: the package with the list is not installed.
     """
     # The list has no addresses, and would take the last two numbers of one as a domain.
-    if ":" in host or host.rpartition(".")[2].isdecimal():
+    if _is_address(host):
         return host
     return _public_suffixes().privatesuffix(host) or host
 
@@ -381,28 +337,6 @@ def _public_suffixes() -> PublicSuffixList:
             f"pace_key={PaceKey.REGISTRABLE_DOMAIN}: needs the public suffix list: pip install 'robotgate[psl]'"
         ) from error
     return PublicSuffixList()
-
-
-def _checked(function: Callable[[str], str]) -> PaceKeyFunction:
-    def of_origin(origin: Origin) -> str:
-        key: object = function(origin.text)
-        if not isinstance(key, str) or not key:
-            raise OptionError(
-                f"pace_key={function!r} returned {key!r} for {origin.text!r}: it has to return a name"
-            )
-        return key
-
-    return of_origin
-
-
-_FUNCTIONS: Final[Mapping[PaceKey, PaceKeyFunction]] = {
-    PaceKey.HOST: lambda origin: origin.host,
-    PaceKey.ORIGIN: lambda origin: origin.text,
-    PaceKey.REGISTRABLE_DOMAIN: lambda origin: registrable_domain(origin.host),
-}
-
-
-_WEIGHT_BYTES: Final = 16
 
 
 def owner(url: str | URL, members: Iterable[str], *, pace_key: PaceKeyPolicy = PaceKey.HOST) -> str:
@@ -422,35 +356,16 @@ def owner(url: str | URL, members: Iterable[str], *, pace_key: PaceKeyPolicy = P
         InvalidURLError: the URL is invalid.
         OptionError: there are no members, a name is empty, or `pace_key` makes no sense.
     """
-    names = _names(members)
+    # A string is an iterable of strings, and an empty setting that was split has one empty name.
+    given: list[object] = [] if isinstance(members, str) else list(members)
+    names = [name for name in given if isinstance(name, str) and name]
+    if not names or len(names) < len(given):
+        raise OptionError(f"members={members!r}: give a list of names, at least one and none empty")
     key = pace_key_function(pace_key)(Origin.of(url)).encode("utf-8", "surrogatepass")
     return max(names, key=lambda name: (_weight(name, key), name))
 
 
-def _names(members: Iterable[str]) -> list[str]:
-    given: object = members
-    if isinstance(given, str):
-        # A string is an iterable of strings, too.
-        raise OptionError(f"members={given!r}: give a list of names")
-    names = list(members)
-    if not names:
-        raise OptionError("members: give at least one name")
-    for name in names:
-        _check(name)
-    return names
-
-
-def _check(name: object) -> None:
-    # An empty setting that was split has one empty name.
-    if not isinstance(name, str) or not name:
-        raise OptionError(f"members: {name!r} is not a name")
-
-
 def _weight(name: str, key: bytes) -> bytes:
-    return blake2b(key, digest_size=_WEIGHT_BYTES, key=_hashed(name)).digest()
-
-
-@lru_cache(maxsize=1024)
-def _hashed(name: str) -> bytes:
-    """A key of one length for every name."""
-    return blake2b(name.encode("utf-8", "surrogatepass")).digest()
+    # Hashed first, names of any length are keys of one.
+    name_hash = blake2b(name.encode("utf-8", "surrogatepass")).digest()
+    return blake2b(key, digest_size=16, key=name_hash).digest()

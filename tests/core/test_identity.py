@@ -44,7 +44,7 @@ def test_token_can_be_named(token: str) -> None:
     ("agent", "token", "hint"),
     [
         ("", None, "agent=''"),
-        ("   ", None, "agent='   '"),
+        ("   ", None, "agent=''"),
         ("Example\nBot/1.0", None, "agent="),
         ("ExampleBot/1.0\r\nX-Evil: 1", None, "agent="),
         ("Beispielbär/1.0", None, "agent="),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias, TypedDict, Unpack
 
 from robotgate.events import Events
-from robotgate.options import HostOptions, Rate, StatusPolicy
+from robotgate.options import HostOptions, Rate
 from robotgate.pace.host import Host, PacedOrigin, Turn
 from robotgate.pace.limits import Permits, StartWindow
 from robotgate.pace.scheduler import Scheduler
@@ -21,18 +21,7 @@ Visit: TypeAlias = "asyncio.Task[None]"
 
 HOST: Final = "a.example"
 DAY: Final = 24 * 3600.0
-OPTIONS: Final = HostOptions(
-    delay=1.0,
-    rate=None,
-    concurrency=1,
-    max_delay=60.0,
-    max_block=300.0,
-    latency_factor=0.0,
-    obey_crawl_delay=True,
-    obey_visit_time=True,
-    status_policy=StatusPolicy.DEFAULT,
-    ignore_robots=False,
-)
+OPTIONS: Final = HostOptions(obey_visit_time=True)
 
 
 class Given(TypedDict, total=False):

@@ -22,9 +22,8 @@ from tests.stores.files import HOST, NOW, ORIGIN, RECORD, STATE, HandClock, chan
 from tests.waiting import until
 
 from robotgate import HostState, Origin, SQLiteStore, StoreError, WhenLost
-from robotgate.clock import SystemClock
+from robotgate.clock import SystemClock, uptime
 from robotgate.stores import Lost, OperatorBlock, Recovered
-from robotgate.stores.sqlite import clock as file_clock
 from robotgate.stores.sqlite import database, grants
 from robotgate.stores.sqlite.database import explained
 
@@ -453,8 +452,7 @@ class Machine:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.slept = 0.0
-        uptime = file_clock.uptime
-        monkeypatch.setattr(file_clock, "uptime", lambda: uptime() + self.slept)
+        monkeypatch.setattr("robotgate.stores.sqlite.clock.uptime", lambda: uptime() + self.slept)
 
 
 @pytest.fixture

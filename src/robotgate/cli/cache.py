@@ -19,7 +19,7 @@ from robotgate import HostAccess, InvalidURLError, Origin, Outcome, RobotGateErr
 from robotgate.cli import common, output
 from robotgate.cli.lines import open_input, read_lines
 from robotgate.cli.transfer import Import, exported, replaced
-from robotgate.options import Options
+from robotgate.options import HostOptions
 from robotgate.rules.robotstxt import product_token
 from robotgate.rules.verdict import AccessResult
 from robotgate.sites.site import ruling_of
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from robotgate import HostState, RobotGate, RobotsRecord
     from robotgate.stores.base import Catalogue
 
-_DEFAULT_OPTIONS: Final = Options().host_options()
+_DEFAULT_OPTIONS: Final = HostOptions()
 """Those of a gate that was given none: by these it is told what a site allows."""
 HEADS: Final = ("ORIGIN", "ACCESS", "CHECKED", "FRESH FOR", "VISITS", "NEXT")
 _WIDTHS: Final = (10, 7, 9, 7, 11)

@@ -34,7 +34,7 @@ from robotgate.errors import (
 )
 from robotgate.gate import RobotGate
 from robotgate.integrations import check_no_dot_segment, missing_extra
-from robotgate.options import check_flag, check_names, check_part
+from robotgate.options import check_kind, check_names
 from robotgate.sites.record import Answer, Failure
 from robotgate.web.fetcher import ASKED_FOR, CONNECT_TIMEOUT, BoundedBody, answer_of, cause_of
 from robotgate.web.outage import outage_of
@@ -94,12 +94,12 @@ class GateTransport(httpx.AsyncBaseTransport):
         *,
         refusals_as_responses: bool = False,
     ) -> None:
-        check_part("gate", gate, RobotGate)
+        check_kind("gate", gate, RobotGate)
         if transport is None:
             limits = httpx.Limits(max_keepalive_connections=_IDLE_CONNECTIONS)
             transport = httpx.AsyncHTTPTransport(limits=limits)
         _check_inner(transport)
-        check_flag("refusals_as_responses", refusals_as_responses)
+        check_kind("refusals_as_responses", refusals_as_responses, bool)
         self._gate = gate
         self._transport = transport
         self._refusals_as_responses = refusals_as_responses
@@ -376,7 +376,7 @@ def _causes(error: BaseException | None) -> list[BaseException]:
 
 
 def _check_inner(transport: object) -> None:
-    check_part("transport", transport, httpx.AsyncBaseTransport)
+    check_kind("transport", transport, httpx.AsyncBaseTransport | None)
     if isinstance(transport, GateTransport):
         raise OptionError(f"transport={transport!r}: give the transport that sends, not a GateTransport")
 

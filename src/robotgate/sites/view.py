@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Final
+from typing import TYPE_CHECKING, Final, Self
+
+from robotgate.pace.state import is_open
+from robotgate.sites.record import Standing
+
+if TYPE_CHECKING:
+    from robotgate.sites.site import Site
 
 
 class HostAccess(Enum):
@@ -61,6 +67,33 @@ class HostView:
     """Tasks waiting for a turn."""
     open_turns: int
     """Requests under way."""
+
+    @classmethod
+    def of(cls, site: Site, *, now: float, next_allowed_at: float) -> Self:
+        """Return what is known of the host of an origin, from memory."""
+        host, ruling = site.host, site.ruling
+        record = None if ruling is None else ruling.record
+        return cls(
+            origin=site.key,
+            host=host.key,
+            access=None if ruling is None else ruling.access,
+            checked_at=None if record is None else record.checked_at,
+            fresh_until_at=None if ruling is None or record is None else ruling.fresh_until_at,
+            stale=ruling is not None and ruling.standing is Standing.STALE_RULES,
+            visits=host.visits,
+            refused=site.refused,
+            bytes_read=host.bytes_read,
+            last_visit_at=host.snapshot().last_visit_at,
+            next_allowed_at=next_allowed_at,
+            blocked_until_at=host.blocked_until_at if host.blocked_until_at > now else None,
+            blocked_by_operator_until_at=site.operator_until_at if site.operator_until_at > now else None,
+            unreachable_until_at=site.circuit.retry_at if is_open(site.circuit, now=now) else None,
+            failures=host.failures,
+            latency=host.latency,
+            delay=host.delay,
+            waiting=host.waiting,
+            open_turns=len(host.open),
+        )
 
     def __str__(self) -> str:
         """One line for the host."""

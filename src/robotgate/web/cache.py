@@ -27,19 +27,18 @@ from robotgate.sites.record import (
 )
 from robotgate.sites.site import Site, Traffic, own_ruling, recheck_is_due, ruling_of
 from robotgate.sites.status import STATUS_TABLE, Outcome
-from robotgate.urls import pace_key_function
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
     from robotgate.events import Events
     from robotgate.identity import Identity
-    from robotgate.options import HostBlocks, Options, Overrides
+    from robotgate.options import HostBlocks, Overrides, Recheck
     from robotgate.pace.scheduler import Scheduler
     from robotgate.pace.spacing import Asked
     from robotgate.sites.record import RobotsRecord
     from robotgate.sites.site import Ruling
-    from robotgate.urls import Origin
+    from robotgate.urls import Origin, PaceKeyFunction
     from robotgate.web.fetcher import Proxy
     from robotgate.web.persistence import Persistence
     from robotgate.web.robots import RobotsReader
@@ -162,7 +161,10 @@ class SiteCache:
         self,
         *,
         identity: Identity,
-        options: Options,
+        allow_private_addresses: bool,
+        pace_key: PaceKeyFunction,
+        max_hosts: int,
+        recheck: Recheck | None,
         overrides: Overrides,
         blocks: HostBlocks,
         now: Callable[[], float],
@@ -175,15 +177,16 @@ class SiteCache:
         self.reader: RobotsReader | None = None
         """Set once, by the gate: the reader asks the cache for the sites that redirects lead to."""
         self._token = identity.token
-        self._options = options
+        self._allow_private_addresses = allow_private_addresses
+        self._max_hosts = max_hosts
+        self._recheck = recheck
         self._overrides = overrides
         self._blocks = blocks
-        self._pace_key = pace_key_function(options.pace_key)
+        self._pace_key = pace_key
         self._now = now
         self._scheduler = scheduler
         self._persistence = persistence
         self._events = events
-        recheck = options.recheck
         self.counts_traffic = recheck is not None and not (recheck.visits is recheck.bytes_ratio is None)
         """Whether `note_visit` is to be called at the end of every turn."""
         self._flights: dict[str, Flight] = {}
@@ -200,7 +203,7 @@ class SiteCache:
         site = self.sites.get(origin.text)
         if site is not None:
             return site
-        self._evict(LOOKS, self._options.max_hosts - 1)
+        self._evict(LOOKS, self._max_hosts - 1)
         key = self._pace_key(origin)
         host = self._scheduler.hosts.get(key)
         if host is None:
@@ -280,7 +283,7 @@ class SiteCache:
     def learn(self, site: Site, record: RobotsRecord) -> Ruling:
         """Use a record from now on."""
         ruling = ruling_of(
-            record, token=self._token, options=site.options, now=self._now(), recheck=self._options.recheck
+            record, token=self._token, options=site.options, now=self._now(), recheck=self._recheck
         )
         if site.record is not record:
             site.record, site.since = record, None
@@ -314,7 +317,7 @@ class SiteCache:
 
     def note_visit(self, site: Site, bytes_read: int) -> None:
         """A turn of a site has ended: `Recheck` may have its robots.txt requested again."""
-        recheck, record, host = self._options.recheck, site.record, site.host
+        recheck, record, host = self._recheck, site.record, site.host
         if recheck is None or record is None:
             return
         if site.since is None:
@@ -461,7 +464,7 @@ class SiteCache:
 
     def _will_do(self, record: RobotsRecord, after: float) -> bool:
         """Return whether a record need not be requested: fresh, late enough, and not refused by other options."""
-        if self._options.allow_private_addresses and record.outcome in NON_PUBLIC:
+        if self._allow_private_addresses and record.outcome in NON_PUBLIC:
             return False
         return record.checked_at > after and is_fresh(record, self._now())
 
@@ -513,7 +516,7 @@ class SiteCache:
 
     def _sweep(self) -> None:
         self._sweeping = None
-        self._evict(SWEEP, self._options.max_hosts)
+        self._evict(SWEEP, self._max_hosts)
 
     def _may_go(self, site: Site, now: float) -> bool:
         """Return whether a site can be forgotten: no turn, flight or unserved wait needs it, and the store knows it."""

@@ -30,7 +30,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from robotgate.errors import PERMITS, NonPublicAddressError
-from robotgate.options import check_flag
+from robotgate.options import check_kind
 from robotgate.urls import is_public_address
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ class PublicConnector(aiohttp.TCPConnector):
         socket_factory: SocketFactoryType | None = None,
         **options: Unpack[ConnectorOptions],
     ) -> None:
-        check_flag("allow_private_addresses", allow_private_addresses)
+        check_kind("allow_private_addresses", allow_private_addresses, bool)
         make = _plain_socket if socket_factory is None else socket_factory
         super().__init__(
             socket_factory=make if allow_private_addresses else _PublicSocketFactory(make), **options

@@ -277,7 +277,7 @@ class PageFetcher:
         }
         """Of a request that is given none."""
         if any(session.headers.getall(name, None) != [value] for name, value in identity.headers.items()):
-            self._options["headers"] = identity.page_headers
+            self._options["headers"] = identity.headers
 
     async def read(self, fetch: PageFetch) -> Response:
         """Return the page with its body, its turn over.

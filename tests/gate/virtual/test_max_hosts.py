@@ -55,14 +55,14 @@ NOBODY: Final = "http://other{}.example/page"
 
 def sizes(gate: RobotGate) -> dict[str, int]:
     """How much of each kind is kept in memory."""
-    parts = gate._open
-    hosts = parts.scheduler.hosts.values()
+    scheduler = gate._scheduler
+    hosts = scheduler.hosts.values()
     return {
-        "sites": len(parts.cache.sites),
+        "sites": len(gate._cache.sites),
         "hosts": len(hosts),
         "origins": sum(len(host.origins) for host in hosts),
-        "unsaved": len(parts.scheduler.changed),
-        "unowned": len(parts.scheduler.unowned),
+        "unsaved": len(scheduler.changed),
+        "unowned": len(scheduler.unowned),
     }
 
 

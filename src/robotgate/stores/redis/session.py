@@ -6,13 +6,13 @@ import asyncio
 import json
 import logging
 import math
-import time
 from contextlib import suppress
 from dataclasses import dataclass
 from random import sample
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 
+from robotgate.clock import uptime
 from robotgate.errors import OptionError, StoreError
 from robotgate.stores.base import Grant, Lost, OperatorBlock, Recovered, Wanted
 from robotgate.stores.grants import BEAT, EXPIRY, LEASE, Leave, Member
@@ -53,13 +53,6 @@ FOREVER: Final = 1e15
 """Seconds that stand for an operator block without an end."""
 
 _logger: Final = logging.getLogger("robotgate.stores")
-_UPTIME: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
-"""On macOS, CLOCK_MONOTONIC counts suspension; on Windows, `time.monotonic` does."""
-
-
-def uptime() -> float:
-    """Return seconds by a clock that runs while the machine is suspended, where there is one."""
-    return time.monotonic() if _UPTIME is None else time.clock_gettime(_UPTIME)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from redis.exceptions import RedisError
 
 from robotgate.clock import SystemClock
 from robotgate.errors import InvalidURLError, OptionError
-from robotgate.options import check_patience, check_seconds, check_text
+from robotgate.options import check_kind, check_patience, check_seconds
 from robotgate.pace.state import merged
 from robotgate.stores.base import Managed, Pruned
 from robotgate.stores.grants import EXPIRY
@@ -84,7 +84,7 @@ class RedisStore(Managed):
         max_age: float = MAX_AGE,
         clock: Clock | None = None,
     ) -> None:
-        check_text("prefix", prefix)
+        check_kind("prefix", prefix, str)
         _check_at_least("lease", lease, LEAST_LEASE)
         check_patience("patience", patience)
         _check_at_least("max_age", max_age, LEAST_MAX_AGE)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from robotgate.clock import READINGS, SystemClock
+from robotgate.clock import READINGS, SystemClock, uptime
 from robotgate.pace.state import CLOCK_GRAIN, HostState, moved
 from robotgate.stores.sqlite.tables import forget_facts, read_fact, write_fact
 
@@ -23,15 +23,8 @@ if TYPE_CHECKING:
 
     from robotgate.clock import Clock
 
-_CLOCK: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
-"""On macOS, CLOCK_MONOTONIC counts suspension; on Windows, `time.monotonic` does."""
 _OFFSET: Final = "offset"
 """The fact's name, with the start of the machine behind it."""
-
-
-def uptime() -> float:
-    """Seconds that the machine has been up; where the system has such a clock, those of suspension included."""
-    return time.monotonic() if _CLOCK is None else time.clock_gettime(_CLOCK)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from robotgate.clock import SystemClock
 from robotgate.errors import StoreError
-from robotgate.options import check_choice, check_seconds, check_whole
+from robotgate.options import check_kind, check_seconds, check_whole
 from robotgate.pace.state import HostState, merged
 from robotgate.stores.base import Managed
 from robotgate.stores.path import file_path
@@ -89,7 +89,7 @@ class SQLiteStore(Managed):
         self.path = file_path(path, option="path")
         check_whole("max_bytes", max_bytes, least=LEAST_MAX_BYTES)
         check_seconds("max_age", max_age)
-        check_choice("when_lost", when_lost, WhenLost)
+        check_kind("when_lost", when_lost, WhenLost)
         self._max_bytes = max_bytes
         self._max_age = max_age
         self._when_lost = when_lost
