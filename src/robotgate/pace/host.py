@@ -186,6 +186,10 @@ class PacedOrigin:
             heappop(queue)
         return queue[0][1] if queue else None
 
+    def all_waiting(self) -> list[Turn]:
+        """Return the waiting turns, in no order."""
+        return [turn for _, turn in self.queue if turn.state is TurnState.WAITING] if self.waiting else []
+
     def join(self, turn: Turn) -> None:
         """Add a turn to the queue."""
         rank = turn.rank

@@ -300,8 +300,8 @@ class Scheduler:
         turn.holder = task
         owned = host.is_mine()
         if turn.deadline_at < math.inf:
-            if owned:
-                self._refuse_if_late(turn, paced, now)
+            if owned and (error := self._lateness(turn, now)) is not None:
+                raise error
             refused_at = turn.deadline_at if owned else max(turn.deadline_at, now + STORE_TIMEOUT)
             self._refuse_at(refused_at, turn, now)
         turn.granted = asyncio.get_running_loop().create_future()
@@ -312,13 +312,13 @@ class Scheduler:
             host.waiters.append(paced)
         self.dispatch(host, now)
 
-    def _refuse_if_late(self, turn: Turn, paced: PacedOrigin, now: float) -> None:
-        host = paced.host
-        free_at = host.free_at(paced, now, ahead=turn.ahead)
-        start_at = host.start_behind(turn, paced, free_at)
+    def _lateness(self, turn: Turn, now: float) -> TooSoonError | None:
+        """Return the error for a turn that would start after its deadline; None if it may be in time."""
+        paced, host = turn.paced, turn.paced.host
+        start_at = host.start_behind(turn, paced, host.free_at(paced, now, ahead=turn.ahead))
         # The clock may have gone on since the deadline was set: a turn that is due now is in time.
-        if start_at - max(turn.deadline_at, now) > CLOCK_GRAIN:
-            raise self._too_soon(paced, start_at - now)
+        is_late = start_at - max(turn.deadline_at, now) > CLOCK_GRAIN
+        return self._too_soon(paced, start_at - now) if is_late else None
 
     def _leave(self, turn: Turn) -> None:
         """A turn does not wait any more."""
@@ -477,35 +477,21 @@ class Scheduler:
         if turn.granted is not None and not turn.granted.done():
             turn.granted.set_exception(error)
 
-    def _refuse_waiting(
-        self, host: Host, error: Callable[[PacedOrigin], Exception | None], *, only: PacedOrigin | None = None
-    ) -> None:
-        """Refuse the waiting turns of a host for which there is an error."""
-        for paced in list(host.waiters):
-            if only is not None and paced is not only:
-                continue
-            if paced.first() is None:
-                continue
-            for turn in [turn for _, turn in paced.queue if turn.state is TurnState.WAITING]:
-                problem = error(paced)
-                if problem is not None:
-                    self._refuse(turn, problem)
-
     def refuse_unavailable(self, host: Host, now: float) -> None:
         """Refuse the waiting turns of a host that cannot be reached, or that is to be left alone for too long."""
         for paced in list(host.waiters):
-            if paced.first() is None:
-                continue
             # What keeps a robots.txt away keeps pages away; the hours of Visit-time keep pages away alone.
-            for ahead in (True, False):
-                error = host.unavailable(paced, now, ahead=ahead)
-                if error is None:
-                    continue
-                for turn in [turn for _, turn in paced.queue if turn.state is TurnState.WAITING]:
-                    if not ahead and turn.ahead:
-                        continue
+            errors = [host.unavailable(paced, now, ahead=ahead) for ahead in (False, True)]
+            for turn in paced.all_waiting() if any(errors) else ():
+                error = errors[turn.ahead]
+                if error is not None:
                     self._refuse(turn, HostUnavailableError(error.host, error.retry_after, error.cause))
-                break
+
+    def refuse_host(self, host: Host, error: StoreError) -> None:
+        """Refuse the waiting turns of a host whose state cannot be loaded, or saved."""
+        for paced in list(host.waiters):
+            for turn in paced.all_waiting():
+                self._refuse(turn, StoreError(str(error)))
 
     def fail(self, error: StoreError) -> None:
         """Refuse all turns: states cannot be saved, so that a crash would forget visits."""
@@ -516,10 +502,6 @@ class Scheduler:
     def recover(self) -> None:
         """States can be saved again."""
         self.save_error = None
-
-    def refuse_host(self, host: Host, error: StoreError) -> None:
-        """Refuse the waiting turns of a host whose state cannot be loaded."""
-        self._refuse_waiting(host, lambda _: StoreError(str(error)))
 
     def _too_soon(self, paced: PacedOrigin, wait: float | None = None) -> TooSoonError:
         host = paced.host
@@ -601,18 +583,14 @@ class Scheduler:
         host.owned_visits = host.visits
         now = self.now()
         for paced in list(host.waiters):
-            for _, turn in sorted(paced.queue, key=lambda entry: entry[0]):
-                if turn.state is TurnState.WAITING and turn.deadline_at < math.inf:
-                    self._check_deadline(turn, paced, now)
+            for turn in sorted(paced.all_waiting(), key=lambda turn: turn.rank):
+                if turn.deadline_at < math.inf:
+                    error = self._lateness(turn, now)
+                    if error is not None:
+                        self._refuse(turn, error)
+                    else:
+                        self._refuse_at(turn.deadline_at, turn, now)
         self.reconsider(host)
-
-    def _check_deadline(self, turn: Turn, paced: PacedOrigin, now: float) -> None:
-        host = paced.host
-        start_at = host.start_behind(turn, paced, host.free_at(paced, now, ahead=turn.ahead))
-        if start_at - max(turn.deadline_at, now) > CLOCK_GRAIN:
-            self._refuse(turn, self._too_soon(paced, start_at - now))
-        else:
-            self._refuse_at(turn.deadline_at, turn, now)
 
     def want(self, host: Host) -> None:
         """Another process asks for a host: hand it over when each slot has had a turn here, and none is open."""
@@ -641,7 +619,9 @@ class Scheduler:
         self._is_closed = True
         self._timer.cancel()
         for host in self.hosts.values():
-            self._refuse_waiting(host, lambda _: GateClosedError())
+            for paced in list(host.waiters):
+                for turn in paced.all_waiting():
+                    self._refuse(turn, GateClosedError())
 
     # Events.
 
