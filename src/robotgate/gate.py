@@ -49,7 +49,7 @@ from robotgate.web.operator import Operator
 from robotgate.web.persistence import Persistence
 from robotgate.web.ready import DEFAULT_AHEAD, Lines, ReadyTurns
 from robotgate.web.robots import RobotsReader
-from robotgate.web.turns import PendingTurn, Turns
+from robotgate.web.turns import Turn, Turns
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Iterable, Mapping, MutableMapping
@@ -385,7 +385,7 @@ class RobotGate:
 
     def turn(
         self, url: str | URL, *, priority: int = 0, max_wait: float | _Given | None = _Given.BY_OPTION
-    ) -> PendingTurn:
+    ) -> Turn:
         """``async with`` waits for the host's turn to fetch this URL, with any client.
 
         The turn ends with the block. Report the outcome with `Turn.report`; an error of aiohttp's that leaves the block
@@ -403,7 +403,11 @@ class RobotGate:
             TooSoonError: the turn comes later than `max_wait`.
             HostUnavailableError: the site's robots.txt cannot be read, or the host is blocked for long.
             NestedTurnError: this task already holds the turn it asks for.
-            InvalidURLError, NonPublicAddressError, GateClosedError, StoreError: as `allowed`.
+            GateClosedError, StoreError: as `allowed`.
+
+        Raises (at once):
+            InvalidURLError, NonPublicAddressError, GateClosedError: as `allowed`.
+            OptionError: an argument makes no sense.
         """
         check_whole("priority", priority)
         if max_wait is _Given.BY_OPTION:
@@ -411,7 +415,7 @@ class RobotGate:
         elif max_wait is not None:
             check_seconds("max_wait", max_wait)
         self._check_open()
-        return PendingTurn(self._turns, url, priority=priority, max_wait=max_wait)
+        return self._turns.make(url, priority, max_wait)
 
     def ready(
         self,

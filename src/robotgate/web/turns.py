@@ -47,10 +47,11 @@ REFUSALS: Final = (TooSoonError, HostUnavailableError, NonPublicAddressError, Ne
 
 
 class Turn(PacedTurn):
-    """One admitted request. It may be sent now; its host waits for the end.
+    """One request: within ``async with turn:`` it may be sent, and its host waits for the end.
 
-    ``async with turn:`` ends it with the block, as `RobotGate.turn` does; so does `end`. An error of aiohttp's that
-    leaves the block is reported, as by ``report(error=…)``; the origin of other errors is not known.
+    Entering the block waits for the turn, unless it has begun, as those of `RobotGate.ready` have. The turn ends with
+    the block, or by `end`. An error of aiohttp's that leaves the block is reported, as by ``report(error=…)``; the
+    origin of other errors is not known.
     """
 
     __slots__ = ("asked_at", "chain", "max_wait", "proxy", "ruling", "target", "turns", "units", "waited")
@@ -73,7 +74,11 @@ class Turn(PacedTurn):
     """Seconds from asking for the turn until it began, robots.txt included."""
 
     async def __aenter__(self) -> Self:
+        if self.holder is not None or self.state is TurnState.ENDED:
+            raise RuntimeError("a turn is entered once: ask the gate for another")
         self.holder = asyncio.current_task()
+        if self.state is TurnState.NEW and not self.turns.start(self):
+            await self.turns.begin(self)
         return self
 
     async def __aexit__(
@@ -169,36 +174,6 @@ class Turn(PacedTurn):
             self.turns.end(self)
 
 
-class PendingTurn:
-    """What `RobotGate.turn` returns: ``async with`` waits for the turn, and ends it with the block."""
-
-    __slots__ = ("_max_wait", "_priority", "_turn", "_turns", "_url")
-
-    def __init__(self, turns: Turns, url: str | URL, *, priority: int, max_wait: float | None) -> None:
-        self._turns = turns
-        self._url = url
-        self._priority = priority
-        self._max_wait = max_wait
-        self._turn: Turn | None = None
-
-    async def __aenter__(self) -> Turn:
-        if self._turn is not None:
-            raise RuntimeError("a turn is entered once: ask the gate for another")
-        turn = self._turn = self._turns.make(self._url, self._priority, self._max_wait)
-        if not self._turns.start(turn):
-            await self._turns.begin(turn)
-        return turn
-
-    async def __aexit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if self._turn is not None:
-            await self._turn.__aexit__(error_type, error, traceback)
-
-
 class Turns:
     """Judges URLs and begins turns."""
 
@@ -276,7 +251,11 @@ class Turns:
         """
         site = turn.paced
         ruling = site.ruling
-        if ruling is None or not ruling.rules.allows_units(turn.units):
+        if (
+            ruling is None
+            or self._sites.get(site.key) is not site
+            or not ruling.rules.allows_units(turn.units)
+        ):
             return False
         # Matching may have taken a while: read the clock after it.
         now = self._ticks() + self._epoch
