@@ -256,14 +256,17 @@ class Scheduler:
         host, now = turn.paced.host, self.now()
         host.starting = None
         host.open.remove(turn)
-        self._free(turn, host, now)
+        permits = self._robots if turn.ahead else self._pages
+        permits.held.discard(turn)
+        self.dispatch(host, now)
+        self._serve_permits(now)
 
-    def end(self, turn: Turn) -> None:
-        """Record that a turn's response has ended, or that its request is abandoned. Ending twice is ending once."""
+    def end(self, turn: Turn) -> bool:
+        """Record that a turn's response has ended, or that its request is abandoned. Return whether it was open."""
         if turn.state is not TurnState.OPEN:
             self.give_back(turn)
             turn.state = TurnState.ENDED
-            return
+            return False
         turn.state = TurnState.ENDED
         host, now = turn.paced.host, self._ticks() + self._epoch
         was_probe = turn.paced.probe is turn
@@ -271,17 +274,12 @@ class Scheduler:
         if self._is_saved:
             self._note_change(host)
         permits = self._robots if turn.ahead else self._pages
-        if host.waiters or was_probe or permits.waiting or self._total is not None or host.is_wanted:
-            self._free(turn, host, now)
-        else:
-            permits.held.discard(turn)
-
-    def _free(self, turn: Turn, host: Host, now: float) -> None:
-        """Grant the slot and the permit of a turn to the next."""
-        permits = self._robots if turn.ahead else self._pages
         permits.held.discard(turn)
-        self.dispatch(host, now)
-        self._serve_permits(now)
+        if host.waiters or was_probe or host.is_wanted:
+            self.dispatch(host, now)
+        if permits.waiting or self._total is not None:
+            self._serve_permits(now)
+        return True
 
     def _join(self, turn: Turn, now: float) -> None:
         paced = turn.paced

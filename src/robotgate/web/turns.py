@@ -164,8 +164,7 @@ class Turn(PacedTurn):
 
     def end(self) -> None:
         """The response has been read, or will not be. Ending twice is ending once."""
-        if self.state is not TurnState.ENDED:
-            self.turns.end(self)
+        self.turns.end(self)
 
     def finish(self, response: ClientResponse) -> None:
         """End with the end of a response, and count its body."""
@@ -380,9 +379,7 @@ class Turns:
 
     def end(self, turn: Turn) -> None:
         """A turn is over."""
-        has_begun = turn.state is TurnState.OPEN
-        self.scheduler.end(turn)
-        if not has_begun:
+        if not self.scheduler.end(turn):
             return
         if self._cache.counts_traffic:
             self._cache.note_visit(turn.paced, turn.bytes_read)
