@@ -12,24 +12,26 @@ itself may always be fetched.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from enum import Enum
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 from robotgate.rules.grammar import DROPPED, EVERYBODY, text_of
-from robotgate.rules.match import path_of
-from robotgate.rules.normal import target_units, with_query_unescaped
+from robotgate.rules.normal import with_query_unescaped
 from robotgate.rules.parser import Group, ParsedFile
-from robotgate.rules.rules import ROBOTS_TXT, Decision, Rules
+from robotgate.rules.rules import Decision, Rules
 from robotgate.rules.verdict import Reason, Rule, RuleKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from robotgate.urls import Origin
 
 
-_BLANKS: Final = " \t"
-_FIELD: Final = re.compile(r"[ \t]*(user-agent|disallow)[ \t]*:", re.IGNORECASE)
+_FIELD: Final = re.compile(r"[ \t]*(?:(user-agent)|disallow)[ \t]*:([^#]*)", re.IGNORECASE)
+_NOT_LITERAL: Final = re.compile(r"[*$]|%(?![0-9A-Fa-f]{2})")
+"""What means something else in today's rules."""
 
 
 class Dialect(Enum):
@@ -48,10 +50,33 @@ def parse_classic(text: str) -> ParsedFile:
 
     Unlike elsewhere, an empty User-agent value is kept: every name contains it.
     """
-    reader = _RecordReader()
-    for number, line in enumerate(text.split("\n")[1:-1], 1):
-        reader.read_line(line, number)
-    return reader.finish()
+    groups: list[Group] = []
+    agents: list[str] = []
+    rules: list[Rule] = []
+    begin, seen_agent = 0, False
+    # What follows the last line feed is empty, and ends the last record.
+    for number, line in enumerate(text.split("\n")[1:], 1):
+        field = _FIELD.match(line)
+        is_agent = field is not None and field[1] is not None
+        # A line that is only a comment ends no record; a User-agent line does if the blank line above it is missing.
+        if not line.strip(" \t") or (is_agent and rules):
+            # Rules below a blank line without a User-agent line above them bind no robot.
+            if agents:
+                groups.append(Group(tuple(agents), tuple(rules), line=begin))
+            agents, rules = [], []
+        if field is None:
+            continue
+        if not agents:
+            begin = number
+        value = text_of(field[2])
+        if is_agent:
+            seen_agent = True
+            agents.append(value)
+        elif value != DROPPED:
+            if not seen_agent and not agents:
+                agents.append(EVERYBODY)
+            rules.append(Rule(RuleKind.DISALLOW, value, number))
+    return ParsedFile(tuple(groups))
 
 
 def classic_rules(groups: Iterable[Group], token: str, origin: Origin | str | None) -> ClassicRules:
@@ -62,127 +87,42 @@ def classic_rules(groups: Iterable[Group], token: str, origin: Origin | str | No
         token: in lower case.
         origin: the origin of the file, or any URL of it. A rule that is an absolute URL there counts as its path.
     """
-    for_everybody = []
+    for_everybody: list[Group] = []
     for group in groups:
-        if any(_names(agent, token) for agent in group.agents):
+        if any(agent != EVERYBODY and agent.isascii() and agent.lower() in token for agent in group.agents):
             return ClassicRules(group.rules, group.agents, origin)
         if EVERYBODY in group.agents:
             for_everybody.append(group)
     agents = dict.fromkeys(agent for group in for_everybody for agent in group.agents)
-    return ClassicRules((rule for group in for_everybody for rule in group.rules), agents, origin)
+    return ClassicRules([rule for group in for_everybody for rule in group.rules], agents, origin)
 
 
 class ClassicRules(Rules):
-    """The Disallow lines that bind one product token, in their order."""
+    """The Disallow lines that bind one product token, in their order, as rules of today that match the same paths."""
 
-    __slots__ = ("_empty", "_lengths", "_prefixes")
+    __slots__ = ("_empty", "_written")
 
-    def __init__(self, rules: Iterable[Rule], agents: Iterable[str], origin: Origin | str | None) -> None:
+    def __init__(self, rules: Sequence[Rule], agents: Iterable[str], origin: Origin | str | None) -> None:
         """Take the rules up to the first empty one, which allows everything."""
-        super().__init__((), agents=agents)
-        self._empty: Rule | None = None
-        self._prefixes: dict[str, Rule] = {}
-        for rule in rules:
-            if not rule.path_pattern:
-                self._empty = rule
-                break
-            path = rule.path_pattern
-            if path[:8].lower().startswith(("http://", "https://")):
-                path = path_of(path, origin)
-            if path:
-                # A pattern is read like a target: there are no wildcards.
-                self._prefixes.setdefault(with_query_unescaped(target_units(path)), rule)
-        self._lengths = sorted({len(prefix) for prefix in self._prefixes})
-
-    def allows_units(self, target: str) -> bool:
-        """Like `Rules.allows_units`."""
-        target = with_query_unescaped(target)
-        return target == ROBOTS_TXT or not any(target[:length] in self._prefixes for length in self._lengths)
+        self._written = tuple(takewhile(lambda rule: rule.path_pattern, rules))
+        self._empty = next((rule for rule in rules if not rule.path_pattern), None)
+        super().__init__(map(_of_today, self._written), agents=agents, origin=origin)
 
     def decide_units(self, target: str) -> Decision:
         """Like `Rules.decide_units`; the rule is the first that matches, and nothing opposes it."""
-        if target == ROBOTS_TXT:
-            return Decision(True, Reason.ROBOTS_TXT)
-        target = with_query_unescaped(target)
-        prefixes = (target[:length] for length in self._lengths)
-        matching = [self._prefixes[prefix] for prefix in prefixes if prefix in self._prefixes]
-        if matching:
-            return Decision(False, Reason.DISALLOWED_BY_RULE, min(matching, key=lambda rule: rule.line))
-        if self._empty is not None:
-            return Decision(True, Reason.ALLOWED_BY_RULE, self._empty)
-        return Decision(True, Reason.NO_RULE_MATCHES if self.agents else Reason.NO_GROUP)
-
-    @property
-    def disallows_nothing(self) -> bool:
-        """Like `Rules.disallows_nothing`."""
-        return not self._prefixes
-
-    @property
-    def disallows_everything(self) -> bool:
-        """Like `Rules.disallows_everything`."""
-        return "/" in self._prefixes
-
-    def __repr__(self) -> str:
-        return f"<Rules of 1994 for {', '.join(self.agents[:5]) or 'nobody'}: {len(self._prefixes)} rules>"
+        decision = super().decide_units(target)
+        if not decision.allowed:
+            patterns = (self._disallow or self._read(RuleKind.DISALLOW)).patterns
+            target = with_query_unescaped(target)
+            pairs = zip(self._written, patterns, strict=True)
+            return replace(decision, rule=next(rule for rule, path in pairs if target.startswith(path)))
+        if self._empty is not None and decision.reason is Reason.NO_RULE_MATCHES:
+            return replace(decision, reason=Reason.ALLOWED_BY_RULE, rule=self._empty)
+        return decision
 
 
-class _RecordReader:
-    """The open record, and whether its rules have begun."""
-
-    __slots__ = ("_agents", "_groups", "_line", "_rules", "_seen_agent", "_seen_rule")
-
-    def __init__(self) -> None:
-        self._groups: list[Group] = []
-        self._seen_agent = False
-        self._begin_record()
-
-    def _begin_record(self) -> None:
-        self._line = 0
-        self._agents: list[str] = []
-        self._rules: list[Rule] = []
-        self._seen_rule = False
-
-    def read_line(self, line: str, number: int) -> None:
-        content, mark, _ = line.partition("#")
-        if not content.strip(_BLANKS):
-            # A line that is only a comment does not end a record.
-            if not mark:
-                self._end_record()
-            return
-        field = _FIELD.match(content)
-        if field is None:
-            return
-        value = text_of(content[field.end() :].strip(_BLANKS))
-        if field[1].lower() == "user-agent":
-            self._add_agent(value, number)
-        elif value != DROPPED:
-            self._add_rule(value, number)
-
-    def finish(self) -> ParsedFile:
-        self._end_record()
-        return ParsedFile(tuple(self._groups))
-
-    def _add_agent(self, value: str, number: int) -> None:
-        if self._seen_rule:
-            # The blank line between the records is missing.
-            self._end_record()
-        self._seen_agent = True
-        self._line = self._line or number
-        self._agents.append(value)
-
-    def _add_rule(self, value: str, number: int) -> None:
-        if not self._seen_agent and not self._agents:
-            self._line = number
-            self._agents.append(EVERYBODY)
-        self._seen_rule = True
-        self._rules.append(Rule(RuleKind.DISALLOW, value, number))
-
-    def _end_record(self) -> None:
-        # Rules below a blank line without a User-agent line above them bind no robot.
-        if self._agents:
-            self._groups.append(Group(tuple(self._agents), tuple(self._rules), line=self._line))
-        self._begin_record()
-
-
-def _names(agent: str, token: str) -> bool:
-    return agent != EVERYBODY and agent.isascii() and agent.lower() in token
+def _of_today(rule: Rule) -> Rule:
+    """A rule with its wildcards escaped, and with a slash before its path."""
+    path = _NOT_LITERAL.sub(lambda match: f"%{ord(match[0]):02X}", rule.path_pattern)
+    is_absolute = path[:8].lower().startswith(("/", "http://", "https://"))
+    return replace(rule, path_pattern=path if is_absolute else f"/{path}")

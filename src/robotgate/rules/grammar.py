@@ -13,7 +13,13 @@ import re
 from codecs import BOM_UTF8
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Final
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Final
+
+from robotgate.rules.verdict import Rule, RuleKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,18 +184,26 @@ AGENT_LINE: Final = re.compile(rf"{_BEGIN}{_named(Field.USER_AGENT)}{_VALUE}")
 """A User-agent line. Group: its value."""
 RULE_LINE: Final = re.compile(rf"{_BEGIN}(?=([Dd])|[Aa]){_named(Field.ALLOW, Field.DISALLOW)}{_VALUE}")
 """An Allow or Disallow line. Groups: a letter if it is a Disallow; its value."""
-_RULE_VALUES: Final = {
-    is_disallow: re.compile(rf"{_BEGIN}{_named(Field.DISALLOW if is_disallow else Field.ALLOW)}(.*)").findall
-    for is_disallow in (False, True)
+_RULES: Final = {
+    RuleKind.ALLOW: re.compile(rf"{_BEGIN}{_named(Field.ALLOW)}(.*)"),
+    RuleKind.DISALLOW: re.compile(rf"{_BEGIN}{_named(Field.DISALLOW)}(.*)"),
 }
+"""Rules of one kind. Group: the value, with a comment after it. Taking that off afterwards is faster."""
 
 
-def rule_values(text: str, *, is_disallow: bool) -> list[str]:
+def rule_values(text: str, kind: RuleKind) -> list[str]:
     """The values of the rules of one kind in a part of a canonical file."""
-    values: list[str] = _RULE_VALUES[is_disallow](text)
+    values: list[str] = _RULES[kind].findall(text)
     if "#" in text:
         values = [value.partition("#")[0] for value in values]
     return [value.rstrip(_BLANKS) for value in values] if text.isascii() else list(map(text_of, values))
+
+
+def nth_rule(text: str, spans: Iterable[tuple[int, int]], kind: RuleKind, ordinal: int) -> Rule:
+    """One rule in parts of a canonical file, counted from 0 among those of its kind."""
+    found = chain.from_iterable(_RULES[kind].finditer(text, begin, end) for begin, end in spans)
+    match = next(islice(found, ordinal, None))
+    return Rule(kind, text_of(match[1].partition("#")[0]), text.count("\n", 0, match.start() + 1))
 
 
 PACE_LINE: Final = re.compile(
@@ -221,63 +235,14 @@ def names(agent: str, token: str) -> bool:
     return len(agent) == length or agent[length] not in _TOKEN_CHARACTERS
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """What a group asks of some of its User-agent lines about their speed."""
-
-    agents: tuple[str, ...]
-    """The values of these User-agent lines, as written."""
-    crawl_delay: float | None = None
-    """The largest Crawl-delay that could be read: seconds."""
-    request_rates: tuple[RequestRate, ...] = ()
-    visit_times: tuple[VisitTime, ...] = ()
-
-    def names(self, token: str) -> bool:
-        """As `Group.names`, for these lines."""
-        return any(names(agent, token) for agent in self.agents)
-
-
-class PaceReader:
-    """Collects what is asked of consecutive User-agent lines about their speed."""
-
-    __slots__ = ("_crawl_delay", "_request_rates", "_visit_times", "agents", "asked")
-
-    def __init__(self) -> None:
-        self.agents: list[str] = []
-        self.asked = False
-        self._crawl_delay: float | None = None
-        self._request_rates: dict[RequestRate, None] = {}
-        self._visit_times: dict[VisitTime, None] = {}
-
-    def add(self, field: Field, value: str) -> None:
-        """Read one line; a value that cannot be read is ignored."""
-        self.asked = True
-        if field is Field.CRAWL_DELAY:
-            delay = _read_delay(value)
-            if delay is not None and (self._crawl_delay is None or delay > self._crawl_delay):
-                self._crawl_delay = delay
-        elif field is Field.REQUEST_RATE:
-            rate = _read_rate(value)
-            if rate is not None:
-                self._request_rates[rate] = None
-        else:
-            window = _read_window(value)
-            if window is not None:
-                self._visit_times[VisitTime(*window)] = None
-
-    def finish(self) -> Pace:
-        """Everything that was asked."""
-        return Pace(
-            tuple(self.agents), self._crawl_delay, tuple(self._request_rates), tuple(self._visit_times)
-        )
-
-
-def _read_delay(value: str) -> float | None:
+def read_delay(value: str) -> float | None:
+    """A Crawl-delay: seconds; None if it cannot be read."""
     match = _NUMBER.match(value[:_MAX_NUMBER_LENGTH])
     return float(match[0]) if match else None
 
 
-def _read_rate(value: str) -> RequestRate | None:
+def read_rate(value: str) -> RequestRate | None:
+    """A Request-rate; None if it cannot be read."""
     match = _RATE.match(value)
     if match is None:
         return None
@@ -287,6 +252,12 @@ def _read_rate(value: str) -> RequestRate | None:
     # Hours that cannot be read leave a rate that always applies: the slower reading.
     window = _read_window(value, match.end())
     return RequestRate(documents, seconds, *window) if window else RequestRate(documents, seconds)
+
+
+def read_visit_time(value: str) -> VisitTime | None:
+    """A Visit-time; None if it cannot be read."""
+    window = _read_window(value)
+    return VisitTime(*window) if window else None
 
 
 def _read_window(value: str, position: int = 0) -> tuple[int, int] | None:
