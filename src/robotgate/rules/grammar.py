@@ -176,14 +176,17 @@ _BEFORE_LAST_WORD: Final = r"[ \t]++(?=[^ \t\n#:]++[ \t]*+[\n#])"
 _BEGIN: Final = r"\n[ \t]*+"
 _VALUE: Final = r"([^\n#]*+)"
 
-LINE: Final = re.compile(
-    rf"{_BEGIN}(?:([^\n#:]*+):[ \t]*+{_VALUE}|([^ \t\n#]++)[ \t]++([^ \t\n#]++)[ \t]*+(?=[\n#]))"
+_NAMED_OR_TWO_WORDS: Final = (
+    rf"(?:([^\n#:]*+):[ \t]*+{_VALUE}|([^ \t\n#]++)[ \t]++([^ \t\n#]++)[ \t]*+(?=[\n#]))"
 )
+LINE: Final = re.compile(_BEGIN + _NAMED_OR_TWO_WORDS)
 """A line with content. Groups: name and value; or the first and last word of a line of two words without a colon."""
+AGENT_OR_PACE_LINE: Final = re.compile(rf"{_BEGIN}(?=[UuCcRrVv]){_NAMED_OR_TWO_WORDS}")
+"""The same of all lines that may say whose group it is and how fast it may be read, and of some others."""
 AGENT_LINE: Final = re.compile(rf"{_BEGIN}{_named(Field.USER_AGENT)}{_VALUE}")
 """A User-agent line. Group: its value."""
-RULE_LINE: Final = re.compile(rf"{_BEGIN}(?=([Dd])|[Aa]){_named(Field.ALLOW, Field.DISALLOW)}{_VALUE}")
-"""An Allow or Disallow line. Groups: a letter if it is a Disallow; its value."""
+RULE_LINE: Final = re.compile(rf"{_BEGIN}{_named(Field.ALLOW, Field.DISALLOW)}")
+"""The beginning of an Allow or Disallow line."""
 _RULES: Final = {
     RuleKind.ALLOW: re.compile(rf"{_BEGIN}{_named(Field.ALLOW)}(.*)"),
     RuleKind.DISALLOW: re.compile(rf"{_BEGIN}{_named(Field.DISALLOW)}(.*)"),
@@ -206,10 +209,8 @@ def nth_rule(text: str, spans: Iterable[tuple[int, int]], kind: RuleKind, ordina
     return Rule(kind, text_of(match[1].partition("#")[0]), text.count("\n", 0, match.start() + 1))
 
 
-PACE_LINE: Final = re.compile(
-    rf"{_BEGIN}{_named(Field.CRAWL_DELAY, Field.REQUEST_RATE, Field.VISIT_TIME)}{_VALUE}"
-)
-"""A Crawl-delay, Request-rate or Visit-time line. Group: its value."""
+PACE_LINE: Final = re.compile(rf"{_BEGIN}{_named(Field.CRAWL_DELAY, Field.REQUEST_RATE, Field.VISIT_TIME)}")
+"""The beginning of a Crawl-delay, Request-rate or Visit-time line."""
 
 
 _MAX_NUMBER_LENGTH: Final = 64

@@ -219,7 +219,13 @@ class Patterns:
         elif self._longest_prefix(target):
             return True
         wild = self._wild if "?" in target else self._wild_in_path
-        return bool(wild and self._matching(wild, target))
+        if len(target) <= self._max_length:
+            for needle in wild:
+                if needle in target:
+                    break
+            else:
+                return False
+        return bool(self._matching(wild, target))
 
     def best(self, target: str, exact: str | None = None) -> str:
         """The longest pattern that matches, of several the first; empty if none matches.
@@ -265,7 +271,7 @@ class Patterns:
         as a match.
         """
         found: list[str] = []
-        if len(target) * (1 if exact is None else _SLOW * _PIECE) > self._max_length:
+        if len(target) > self._max_length or exact is not None:
             left = MAX_WORK // len(target)
             tried = {}
             for needle, patterns in wild.items():

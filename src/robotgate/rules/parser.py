@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from robotgate.rules.grammar import (
     AGENT_LINE,
+    AGENT_OR_PACE_LINE,
     DROPPED,
     EVERYBODY,
     LINE,
@@ -42,6 +43,7 @@ from robotgate.rules.rules import Rules, WrittenRules
 from robotgate.rules.verdict import Rule, RuleKind
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterator
 
     from robotgate.rules.grammar import RequestRate, VisitTime
@@ -116,14 +118,14 @@ class ParsedFile:
     records: tuple[Record, ...] = ()
 
 
-def parse_text(text: str, begin: int = 0, end: int = sys.maxsize) -> ParsedFile:
-    """Read a file in the canonical form, or a part of it. Lines that cannot be parsed are ignored (RFC 9309 §2.3.1.5).
+def parse_text(text: str, begin: int = 0, end: int = sys.maxsize, line: re.Pattern[str] = LINE) -> ParsedFile:
+    """Read a file in the canonical form, or some lines of a part of it. They keep their numbers in the file.
 
-    Lines keep their numbers in the file.
+    Lines that cannot be parsed are ignored (RFC 9309 §2.3.1.5).
     """
     reader = _Reader()
     number = counted = 0
-    for match in LINE.finditer(text, begin, end):
+    for match in line.finditer(text, begin, end):
         number += text.count("\n", counted, match.start() + 1)
         counted = match.start() + 1
         name, value, first_word, last_word = match.groups()
@@ -249,7 +251,7 @@ def compile_rules(file: bytes | str, token: str, origin: Origin | str | None = N
         end = lines[last + 1][0] + 1 if last + 1 < len(lines) else len(text)
         parts.append((begin, end))
         if PACE_LINE.search(text, lines[first][1], end):
-            group = parse_text(text, lines[first][0], end).groups[0]
+            group = parse_text(text, lines[first][0], end, AGENT_OR_PACE_LINE).groups[0]
             agents += group.agents
             paces += [pace for pace in group.paces if pace.names(token)]
             for problem, record in _misread(group, token):

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 _MAX_COMPILED: Final = 64
-_PLAIN_URL: Final = re.compile(
-    r"(https?://(?:[a-z0-9][a-z0-9-]{0,60}+\.){1,3}+[a-z][a-z0-9-]{0,60}+)(/[!-~]*+)"  # Any such URL is valid.
-).fullmatch
+_PLAIN_AUTHORITY: Final = re.compile(
+    r"https?://(?:[a-z0-9][a-z0-9-]{0,60}+\.){1,3}+[a-z][a-z0-9-]{0,60}+(?=/)"  # Any such authority is valid.
+)
 _AUTHORITY: Final = re.compile(r"[^:/?#]*://[^/?#]*")
 _BLANKS: Final = re.compile(r"[ \t]+")
 _AGENT_END: Final = re.compile(r"[/\s]")
@@ -79,11 +79,10 @@ class RobotsTxt:
         """
         site = None
         if url is not None:
-            plain = _PLAIN_URL(url)
-            if plain is None:
+            plain = _PLAIN_AUTHORITY.match(url)
+            if plain is None or not is_plain(url[plain.end() :]):
                 Origin.of(url)
-            else:
-                site = f"{plain[1]}/"
+            site = None if plain is None else f"{plain[0]}/"
         return cls(url, dialect, canonical(body), site)
 
     @property
@@ -171,11 +170,10 @@ class RobotsTxt:
             target = url[len(site) - 1 :]
             if is_plain(target) and "/." not in target:
                 return target
-        plain = _PLAIN_URL(url)
-        if plain is not None:
-            target = plain[2]
         elif url.startswith("/") and not url.startswith("//"):
-            target = url
+            return as_sent(url)
+        elif (plain := _PLAIN_AUTHORITY.match(url)) is not None:
+            target = url[plain.end() :]
         else:
             if url.startswith("//") and self.url is not None:
                 # A scheme-relative reference (RFC 3986 §4.2).
@@ -183,7 +181,10 @@ class RobotsTxt:
             Origin.of(url)
             # Cut from the text, because yarl unescapes more than the normal form does.
             target = _AUTHORITY.sub("", url, count=1)
-        return as_sent(target if target.startswith("/") else f"/{target}")
+            return as_sent(target if target.startswith("/") else f"/{target}")
+        if not url.isprintable() or url.endswith(" "):
+            Origin.of(url)
+        return as_sent(target)
 
     def _compile(self, token: str) -> Rules:
         if self.dialect is Dialect.CLASSIC:
