@@ -110,21 +110,25 @@ def canonical(body: bytes) -> str:
     ``\n`` replaces CR and CRLF. ``#`` replaces NUL, which ends a line like a comment. A line that is too long keeps its
     field, and its value is `DROPPED`. Bytes beyond `MAX_BYTES` are cut off. Lines keep their numbers.
     """
-    # One byte more than the limit: it shows whether the last line ends at the limit or is cut by it.
-    window = body[: MAX_BYTES + 1]
-    if len(window) > MAX_BYTES:
-        window = window[: max(window.rfind(b"\n"), window.rfind(b"\r"), 0)]
+    window = readable(body)
     if b"\r" in window:
         window = b"\n".join(window.splitlines())
-    marks = 0
-    while marks < len(BOM_UTF8) and window[marks : marks + 1] == BOM_UTF8[marks : marks + 1]:
-        marks += 1
-    text = f"\n{window[marks:].decode('latin-1')}\n"
+    text = f"\n{window.decode('latin-1')}\n"
     if "\0" in text:
         text = text.replace("\0", "#")
     if len(text) > MAX_LINE_BYTES and max(map(len, text.split("\n"))) > MAX_LINE_BYTES:
         text = _LINE_TOO_LONG.sub(_without_value, text)
     return text
+
+
+def readable(body: bytes) -> bytes:
+    """The part of a file that is read: the whole lines within `MAX_BYTES`, without a byte order mark."""
+    window = body[:MAX_BYTES]
+    # The byte after the limit shows whether the last line ends at the limit or is cut by it.
+    if body[MAX_BYTES : MAX_BYTES + 1] not in (b"", b"\n", b"\r"):
+        window = window[: max(window.rfind(b"\n"), window.rfind(b"\r"), 0)]
+    # The mark may be incomplete.
+    return window[next(length for length in (3, 2, 1, 0) if window.startswith(BOM_UTF8[:length])) :]
 
 
 def _without_value(match: re.Match[str]) -> str:
