@@ -13,13 +13,9 @@ import re
 from codecs import BOM_UTF8
 from dataclasses import dataclass
 from enum import Enum, auto
-from itertools import chain, islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from robotgate.rules.verdict import Rule, RuleKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from robotgate.rules.verdict import RuleKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +187,7 @@ AGENT_LINE: Final = re.compile(rf"{_BEGIN}{_named(Field.USER_AGENT)}{_VALUE}")
 """A User-agent line. Group: its value."""
 RULE_LINE: Final = re.compile(rf"{_BEGIN}{_named(Field.ALLOW, Field.DISALLOW)}")
 """The beginning of an Allow or Disallow line."""
-_RULES: Final = {
+RULES: Final = {
     RuleKind.ALLOW: re.compile(rf"{_BEGIN}{_named(Field.ALLOW)}(.*)"),
     RuleKind.DISALLOW: re.compile(rf"{_BEGIN}{_named(Field.DISALLOW)}(.*)"),
 }
@@ -200,17 +196,10 @@ _RULES: Final = {
 
 def rule_values(text: str, kind: RuleKind) -> list[str]:
     """The values of the rules of one kind in a part of a canonical file."""
-    values: list[str] = _RULES[kind].findall(text)
+    values: list[str] = RULES[kind].findall(text)
     if "#" in text:
         values = [value.partition("#")[0] for value in values]
     return [value.rstrip(_BLANKS) for value in values] if text.isascii() else list(map(text_of, values))
-
-
-def nth_rule(text: str, spans: Iterable[tuple[int, int]], kind: RuleKind, ordinal: int) -> Rule:
-    """One rule in parts of a canonical file, counted from 0 among those of its kind."""
-    found = chain.from_iterable(_RULES[kind].finditer(text, begin, end) for begin, end in spans)
-    match = next(islice(found, ordinal, None))
-    return Rule(kind, text_of(match[1].partition("#")[0]), text.count("\n", 0, match.start() + 1))
 
 
 PACE_LINE: Final = re.compile(rf"{_BEGIN}{_named(Field.CRAWL_DELAY, Field.REQUEST_RATE, Field.VISIT_TIME)}")

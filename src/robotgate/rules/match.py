@@ -160,17 +160,6 @@ class Patterns:
     sort them: of those that a target begins with, the longest is the nearest before the target, or a prefix of that.
     """
 
-    __slots__ = (
-        "_asked",
-        "_max_length",
-        "_parents",
-        "_prefixes",
-        "_undecided",
-        "_wild",
-        "_wild_in_path",
-        "patterns",
-    )
-
     def __init__(self, values: Sequence[str], origin: Origin | str | None, *, is_disallow: bool) -> None:
         """Read patterns.
 
@@ -198,12 +187,10 @@ class Patterns:
         self._max_length = sys.maxsize
         """For no longer target can all wild patterns be more than `MAX_WORK`."""
         if "*" in lines or "$" in lines or "%" in lines:
-            wild = [value for value in values if "*" in value or "$" in value or "%" in value]
-            self._wild = _by_needle(dict.fromkeys(wild))
-            if "?" in lines:
-                self._wild_in_path = _by_needle(value for value in dict.fromkeys(wild) if "?" not in value)
-            else:
-                self._wild_in_path = self._wild
+            wild = dict.fromkeys(value for value in values if "*" in value or "$" in value or "%" in value)
+            self._wild = _by_needle(wild)
+            in_path = (value for value in wild if "?" not in value)
+            self._wild_in_path = _by_needle(in_path) if "?" in lines else self._wild
             cost = _cost if "%" in lines or not lines.isascii() else len
             self._max_length = MAX_WORK // sum(1 + 2 * cost(value) for value in wild)
 

@@ -11,10 +11,18 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from robotgate.rules.classic import Dialect, classic_rules, parse_classic
 from robotgate.rules.grammar import canonical
 from robotgate.rules.normal import as_sent, is_plain
-from robotgate.rules.parser import Group, ParsedFile, Record, compile_rules, parse_text
+from robotgate.rules.parser import (
+    Dialect,
+    Group,
+    ParsedFile,
+    Record,
+    classic_rules,
+    compile_rules,
+    parse_classic,
+    parse_text,
+)
 from robotgate.rules.verdict import Verdict
 from robotgate.urls import Origin
 
@@ -120,7 +128,12 @@ class RobotsTxt:
         if rules is None:
             if len(self._compiled) >= _MAX_COMPILED:
                 self._compiled.clear()
-            rules = self._compiled[agent] = self._compile(product_token(agent).lower())
+            token = product_token(agent).lower()
+            if self.dialect is Dialect.CLASSIC:
+                rules = classic_rules(self.groups, token, self.url)
+            else:
+                rules = compile_rules(self._text, token, self.url)
+            self._compiled[agent] = rules
         return rules
 
     def allowed(self, url: str, agent: str) -> bool:
@@ -185,11 +198,6 @@ class RobotsTxt:
         if not url.isprintable() or url.endswith(" "):
             Origin.of(url)
         return as_sent(target)
-
-    def _compile(self, token: str) -> Rules:
-        if self.dialect is Dialect.CLASSIC:
-            return classic_rules(self.groups, token, self.url)
-        return compile_rules(self._text, token, self.url)
 
     @property
     def _file(self) -> ParsedFile:

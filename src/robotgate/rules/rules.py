@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from array import array
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
-from robotgate.rules.grammar import EVERYBODY, canonical, nth_rule, rule_values
+from robotgate.rules.grammar import EVERYBODY, RULES, canonical, rule_values, text_of
 from robotgate.rules.match import Patterns
 from robotgate.rules.normal import (
     ESCAPED_MARK,
@@ -89,7 +89,10 @@ class WrittenRules:
 
     def rule(self, kind: RuleKind, ordinal: int) -> Rule:
         """One rule, counted from 0 among those of its kind."""
-        return nth_rule(self._text(), self._spans(), kind, ordinal)
+        text = self._text()
+        found = chain.from_iterable(RULES[kind].finditer(text, begin, end) for begin, end in self._spans())
+        match = next(islice(found, ordinal, None))
+        return Rule(kind, text_of(match[1].partition("#")[0]), text.count("\n", 0, match.start() + 1))
 
     def _text(self) -> str:
         return canonical(self._file) if isinstance(self._file, bytes) else self._file
