@@ -135,13 +135,9 @@ def _excerpt(raw: bytes, start: int, end: int) -> tuple[str, int, int]:
 
 
 def _line_to_write(suggestion: bytes) -> str | None:
-    if len(suggestion) > _MAX_SUGGESTED_BYTES:
-        return None
-    try:
-        text = suggestion.decode()
-    except UnicodeDecodeError:
-        return None
-    return text if text.isprintable() else None
+    # What is not UTF-8 becomes lone surrogates, which are not printable.
+    text = suggestion.decode(errors="surrogateescape")
+    return text if len(suggestion) <= _MAX_SUGGESTED_BYTES and text.isprintable() else None
 
 
 def _printable(raw: bytes) -> str:

@@ -234,9 +234,9 @@ class Patterns:
 
     def is_certain(self, pattern: str, target: str) -> bool:
         """Whether a pattern that `best` gave is known to match, or only not known not to."""
-        if target.startswith(pattern):
-            return True
-        return len(target) * _cost(pattern) <= MAX_WORK and matches(pattern, target)
+        return target.startswith(pattern) or (
+            len(target) * _cost(pattern) <= MAX_WORK and matches(pattern, target)
+        )
 
     def _longest_prefix(self, target: str) -> str:
         prefixes = self._prefixes

@@ -167,7 +167,6 @@ class _Reader:
         self._groups: list[Group] = []
         self._sitemaps: dict[str, None] = {}
         self._records: list[Record] = []
-        self._open = False
         self._begin_group(0)
 
     def finish(self) -> ParsedFile:
@@ -178,7 +177,7 @@ class _Reader:
         text = "" if value == DROPPED else text_of(value)
         if field is Field.ALLOW or field is Field.DISALLOW:
             self._has_rules = True
-            if self._open and value != DROPPED:
+            if self._line and value != DROPPED:
                 kind = RuleKind.ALLOW if field is Field.ALLOW else RuleKind.DISALLOW
                 self._rules.append(Rule(kind, text, number))
         elif field is Field.USER_AGENT:
@@ -187,16 +186,15 @@ class _Reader:
             if text:
                 self._sitemaps[text] = None
         elif name:
-            record = Record(text_of(name), text, number, len(self._groups) if self._open else None)
+            record = Record(text_of(name), text, number, len(self._groups) if self._line else None)
             self._records.append(record)
-            if field is not None and self._open:
+            if field is not None and self._line:
                 self._asked.append((field, record))
 
     def _add_agent(self, value: str, number: int) -> None:
-        if not self._open or self._has_rules:
+        if not self._line or self._has_rules:
             self._end_group()
             self._begin_group(number)
-            self._open = True
         elif self._asked:
             self._end_pace()
         if value:
@@ -204,6 +202,7 @@ class _Reader:
 
     def _begin_group(self, number: int) -> None:
         self._line = number
+        """That of the first User-agent line; 0 above the first group."""
         self._agents: list[str] = []
         self._rules: list[Rule] = []
         self._has_rules = False
@@ -213,7 +212,7 @@ class _Reader:
         self._asked: list[tuple[Field, Record]] = []
 
     def _end_group(self) -> None:
-        if self._open:
+        if self._line:
             self._end_pace()
             rules = tuple(self._rules)
             self._groups.append(Group(tuple(self._agents), rules, tuple(self._paces), self._line))

@@ -85,13 +85,10 @@ class RobotsTxt:
         Raises:
             InvalidURLError: `url` is not an absolute http or https URL.
         """
-        site = None
-        if url is not None:
-            plain = _PLAIN_AUTHORITY.match(url)
-            if plain is None or not is_plain(url[plain.end() :]):
-                Origin.of(url)
-            site = None if plain is None else f"{plain[0]}/"
-        return cls(url, dialect, canonical(body), site)
+        plain = None if url is None else _PLAIN_AUTHORITY.match(url)
+        if url is not None and (plain is None or not is_plain(url, plain.end())):
+            Origin.of(url)
+        return cls(url, dialect, canonical(body), None if plain is None else f"{plain[0]}/")
 
     @property
     def groups(self) -> tuple[Group, ...]:

@@ -223,9 +223,7 @@ class Rules:
         self._is_asked = True
         if target == ROBOTS_TXT:
             return _IS_ROBOTS_TXT
-        exact = None
-        if not target.isascii():
-            exact, target = _strict_and_loose(target)
+        exact, target = _strict_and_loose(target)
         allow = self._allow or self._read(RuleKind.ALLOW)
         disallow = self._disallow or self._read(RuleKind.DISALLOW)
         best = allow.best(target, exact), disallow.best(target)
@@ -276,8 +274,7 @@ class Rules:
         if self._is_asked:
             self._is_asked = False
             return False
-        self._allow = self._disallow = None
-        self._decisions = None
+        self._allow = self._disallow = self._decisions = None
         return True
 
     def _read(self, kind: RuleKind) -> Patterns:
