@@ -25,8 +25,7 @@ _ALSO_MEANT: Final = {
     b"allowed": b"Allow",
     b"agent": b"User-agent",
 }
-PACES: Final = frozenset({b"crawl-delay", b"request-rate", b"visit-time"})
-_EXTENSIONS: Final = PACES | frozenset(
+_EXTENSIONS: Final = frozenset(
     b"clean-param comment content-signal content-usage license llm-policy robot-version".split()
 )
 _RETIRED: Final = frozenset(
@@ -54,7 +53,7 @@ def _check_field(line: Line, findings: Findings) -> None:
         _add_without_colon(line, _meant_field(name) or line.field, line.value, findings)
     elif meant is not None:
         findings.add(FindingCode.MISSPELT_FIELD, line, line.field_span, suggestion=meant + b": " + line.value)
-    elif line.kind in (Kind.NOTHING, Kind.RECORD):
+    elif line.kind in (Kind.NOTHING, Kind.PACE, Kind.RECORD):
         _check_other_field(line, name, findings)
 
 
@@ -63,7 +62,7 @@ def _check_other_field(line: Line, name: bytes, findings: Findings) -> None:
     known = _FIELD_WITHOUT_COLON.match(content)
     if name in _RETIRED and line.has_colon:
         findings.add(FindingCode.RETIRED_FIELD, line, line.field_span, kind=name.decode())
-    elif name in _EXTENSIONS and line.has_colon:
+    elif line.kind is Kind.PACE or (name in _EXTENSIONS and line.has_colon):
         findings.add(FindingCode.EXTENSION_FIELD, line, line.field_span, kind=name.decode())
     elif known is not None:
         value = content[known.end() :].lstrip(b" \t:=\xef\xbc\x9a")
@@ -105,7 +104,6 @@ _NEARLY: Final = {variant: field for letters, field in _FIELDS.items() for varia
 _MAX_WELCOME_DELAY: Final = 60.0
 """Seconds. By default robotgate refuses to wait longer; other crawlers differ."""
 
-_UNPRINTABLE: Final = re.compile(rb"[^\x20-\x7e\t]")
 _ODD_BYTES: Final = (
     (FindingCode.NUL, re.compile(rb"\x00")),
     (FindingCode.OTHER_LINE_END, re.compile(rb"[\x0b\x0c\x1c-\x1e]|\xc2\x85|\xe2\x80[\xa8\xa9]")),
@@ -148,8 +146,6 @@ _ODD_PATHS: Final = (
 def _check_bytes(line: Line, findings: Findings) -> None:
     """Find bytes that are not text, in comments too."""
     raw = line.raw
-    if _UNPRINTABLE.search(raw) is None:
-        return
     for code, pattern in _ODD_BYTES:
         match = pattern.search(raw)
         if match is not None:
@@ -266,13 +262,12 @@ def check_line(line: Line, site: Origin | None, findings: Findings) -> None:
     """
     _check_bytes(line, findings)
     _check_field(line, findings)
-    is_pace = line.kind is Kind.RECORD and line.field.lower() in PACES
-    is_prose = line.kind is Kind.NOTHING or (line.kind is Kind.RECORD and not is_pace)
+    is_prose = line.kind in (Kind.NOTHING, Kind.RECORD)
     second = None if is_prose else _SECOND_FIELD.search(line.value)
     if second is not None:
         start = line.value_at + second.start(1)
         findings.add(FindingCode.TWO_IN_ONE_LINE, line, (start, line.value_span[1]), suggestion=second[1])
-    if is_pace:
+    if line.kind is Kind.PACE:
         _check_pace(line, findings)
     elif line.kind is Kind.SITEMAP:
         _check_sitemap(line, site, findings)

@@ -28,7 +28,10 @@ class Kind(Enum):
     ALLOW = auto()
     DISALLOW = auto()
     SITEMAP = auto()
+    PACE = auto()
+    """Crawl-delay, Request-rate or Visit-time."""
     RECORD = auto()
+    """Any other field."""
 
 
 RULES: Final = frozenset({Kind.ALLOW, Kind.DISALLOW})
@@ -101,4 +104,4 @@ def _kind(field: bytes, *, has_colon: bool) -> Kind:
     meaning = field_of(field.decode("latin-1"), colon=has_colon)
     if meaning is None:
         return Kind.RECORD if has_colon else Kind.NOTHING
-    return Kind.__members__.get(meaning.name, Kind.RECORD)
+    return Kind.__members__.get(meaning.name, Kind.PACE)

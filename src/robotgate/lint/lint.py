@@ -16,7 +16,7 @@ import re
 from codecs import BOM_UTF8
 from typing import TYPE_CHECKING, Final
 
-from robotgate.lint.checks import PACES, check_line, token_of
+from robotgate.lint.checks import check_line, token_of
 from robotgate.lint.findings import Findings
 from robotgate.lint.lines import RULES, Kind, line_of, lines_of
 from robotgate.lint.table import FindingCode
@@ -27,7 +27,7 @@ from robotgate.rules.verdict import RuleKind
 from robotgate.urls import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from robotgate.lint.findings import Finding
     from robotgate.lint.lines import Line
@@ -97,23 +97,20 @@ class _Groups:
     def __init__(self, findings: Findings) -> None:
         self._findings = findings
         self._rules: list[list[Line]] = []
-        self._named_in: dict[bytes, list[int]] = {}
-        self._first_named: dict[bytes, Line] = {}
+        self._named: dict[bytes, dict[int, Line]] = {}
+        """For each token, the numbers of the groups that name it, and the first line of each that does."""
         self._parted: list[tuple[FindingCode, Line, int]] = []
         """Places where other crawlers may split the open group, reported when it turns out to have rules."""
         self._between: Line | None = None
         self._delay: Line | None = None
-        self._last: Line | None = None
         self._after_blank = False
 
     def read(self, line: Line) -> None:
         """Read the next line."""
         if line.kind is Kind.USER_AGENT:
             self._read_agent(line)
-        elif line.kind in RULES:
-            self._read_rule(line)
-        elif line.kind is Kind.RECORD and line.field.lower() in PACES:
-            self._read_pace(line)
+        elif line.kind in RULES or line.kind is Kind.PACE:
+            self._read_rule_or_pace(line)
         elif line.kind is not Kind.NOTHING:
             self._between = self._between or line
         elif line.is_blank:
@@ -121,13 +118,21 @@ class _Groups:
 
     def finish(self) -> None:
         """Report what can be known only at the end of the file."""
-        self._end_group()
-        self._check_last_group()
-        _check_sets(self._rules, self._named_in, self._findings)
+        for rules in self._rules:
+            empty = [line for line in rules if not line.value]
+            for line in empty if len(empty) < len(rules) else ():
+                if line.kind is Kind.DISALLOW:
+                    self._findings.add(FindingCode.EMPTY_DISALLOW, line)
+        if any(self._rules[number] for number in self._named.get(b"*", ())):
+            # Only the last group can have no rules: any other would continue with the next User-agent line.
+            last = len(self._rules) - 1
+            for lines in self._named.values():
+                if lines.keys() == {last} and not self._rules[last]:
+                    self._findings.add(FindingCode.GROUP_WITHOUT_RULES, lines[last])
+        _check_sets(self._rules, dict.fromkeys(map(tuple, self._named.values())), self._findings)
 
     def _read_agent(self, line: Line) -> None:
         if not self._rules or self._rules[-1]:
-            self._end_group()
             self._rules.append([])
         elif self._delay is not None:
             self._parted.append((FindingCode.DELAY_BETWEEN_AGENTS, self._delay, line.number))
@@ -139,57 +144,29 @@ class _Groups:
         self._after_blank = False
         token = token_of(line.value)
         if token is not None:
-            self._name(token, line)
+            group = len(self._rules) - 1
+            named = self._named.setdefault(token, {})
+            if named and group not in named:
+                first = next(iter(named.values())).number
+                self._findings.add(FindingCode.DUPLICATE_GROUP, line, line.value_span, related_line=first)
+            named.setdefault(group, line)
 
-    def _name(self, token: bytes, line: Line) -> None:
-        group = len(self._rules) - 1
-        numbers = self._named_in.setdefault(token, [])
-        first = self._first_named.setdefault(token, line)
-        if numbers and numbers[-1] != group:
-            self._findings.add(FindingCode.DUPLICATE_GROUP, line, line.value_span, related_line=first.number)
-        if group not in numbers[-1:]:
-            numbers.append(group)
-
-    def _read_rule(self, line: Line) -> None:
-        if not self._is_bound(line):
+    def _read_rule_or_pace(self, line: Line) -> None:
+        if not self._rules:
+            self._findings.add(FindingCode.BEFORE_ANY_GROUP, line)
+            return
+        if self._after_blank:
+            self._findings.add(FindingCode.BLANK_IN_GROUP, line)
+            self._after_blank = False
+        if line.kind is Kind.PACE:
+            if line.field.lower() == b"crawl-delay" and self._delay is not None:
+                self._findings.add(FindingCode.DELAY_AGAIN, line, related_line=self._delay.number)
+            self._delay = self._delay or line
             return
         self._rules[-1].append(line)
         for code, parted, related_line in self._parted:
             self._findings.add(code, parted, related_line=related_line)
         self._parted.clear()
-
-    def _read_pace(self, line: Line) -> None:
-        if not self._is_bound(line):
-            return
-        if line.field.lower() == b"crawl-delay" and self._delay is not None:
-            self._findings.add(FindingCode.DELAY_AGAIN, line, related_line=self._delay.number)
-        self._delay = self._delay or line
-
-    def _is_bound(self, line: Line) -> bool:
-        if not self._rules:
-            self._findings.add(FindingCode.BEFORE_ANY_GROUP, line)
-            return False
-        if self._after_blank:
-            self._findings.add(FindingCode.BLANK_IN_GROUP, line)
-        self._after_blank = False
-        return True
-
-    def _end_group(self) -> None:
-        rules = self._rules[-1] if self._rules else []
-        if not any(line.value for line in rules):
-            return
-        for line in rules:
-            if not line.value and line.kind is Kind.DISALLOW:
-                self._findings.add(FindingCode.EMPTY_DISALLOW, line)
-
-    def _check_last_group(self) -> None:
-        """Only the last group can have no rules: any other would continue with the next User-agent line."""
-        everybody = self._named_in.get(b"*", [])
-        if not any(self._rules[number] for number in everybody):
-            return
-        for token, numbers in self._named_in.items():
-            if numbers == [len(self._rules) - 1] and not self._rules[-1]:
-                self._findings.add(FindingCode.GROUP_WITHOUT_RULES, self._first_named[token])
 
 
 _MIN_RULES_CHECKED: Final = 10_000
@@ -200,18 +177,20 @@ _MAX_BYTES_COMPARED: Final = 4_000_000
 _FOR_ALL: Final = b"User-agent: *\n"
 
 
-def _check_sets(groups: Sequence[Sequence[Line]], tokens: dict[bytes, list[int]], findings: Findings) -> None:
+def _check_sets(
+    groups: Sequence[Sequence[Line]], sets: Iterable[tuple[int, ...]], findings: Findings
+) -> None:
     """Check every set of rules that binds some token.
 
     Args:
         groups: the Allow and Disallow lines of each group.
-        tokens: for each token, the numbers of the groups that name it.
+        sets: the numbers of the groups that name a token.
         findings: where findings are added.
     """
     rules_left = max(_MIN_RULES_CHECKED, _SETS_PER_RULE * sum(map(len, groups)))
     bytes_left = _MAX_BYTES_COMPARED
     report = _Reports(findings)
-    for numbers in dict.fromkeys(tuple(dict.fromkeys(numbers)) for numbers in tokens.values()):
+    for numbers in sets:
         together = [line for number in numbers for line in groups[number]]
         rules_left -= len(together)
         if rules_left < 0:
