@@ -227,17 +227,14 @@ class _Reader:
 
 def _pace(agents: tuple[str, ...], asked: list[tuple[Field, Record]]) -> Pace:
     """What records ask; a value that cannot be read is ignored."""
-
-    def values(field: Field) -> list[str]:
-        return [record.value for each, record in asked if each is field]
-
+    delays = [read_delay(record.value) for field, record in asked if field is Field.CRAWL_DELAY]
+    rates = [read_rate(record.value) for field, record in asked if field is Field.REQUEST_RATE]
+    times = [read_visit_time(record.value) for field, record in asked if field is Field.VISIT_TIME]
     return Pace(
         agents,
-        max(
-            (delay for delay in map(read_delay, values(Field.CRAWL_DELAY)) if delay is not None), default=None
-        ),
-        tuple(dict.fromkeys(filter(None, map(read_rate, values(Field.REQUEST_RATE))))),
-        tuple(dict.fromkeys(filter(None, map(read_visit_time, values(Field.VISIT_TIME))))),
+        max([delay for delay in delays if delay is not None], default=None),
+        tuple(dict.fromkeys(filter(None, rates))),
+        tuple(dict.fromkeys(filter(None, times))),
         first=asked[0][1],
     )
 
@@ -279,9 +276,12 @@ def compile_rules(file: bytes | str, token: str, origin: Origin | str | None = N
                 misread.setdefault(problem, []).append(record)
         else:
             agents += [text_of(value) for _, _, value in lines[first : last + 1] if value != DROPPED]
+    rules, named = WrittenRules(file, parts), filter(None, dict.fromkeys(agents))
+    if not paces and not misread:
+        return Rules(rules, agents=named, origin=origin)
     return Rules(
-        WrittenRules(file, parts),
-        agents=filter(None, dict.fromkeys(agents)),
+        rules,
+        agents=named,
         crawl_delay=max((pace.crawl_delay for pace in paces if pace.crawl_delay is not None), default=None),
         request_rates=dict.fromkeys(rate for pace in paces for rate in pace.request_rates),
         visit_times=dict.fromkeys(time for pace in paces for time in pace.visit_times),
@@ -292,11 +292,10 @@ def compile_rules(file: bytes | str, token: str, origin: Origin | str | None = N
 
 def _naming(lines: list[_AgentLine], token: str) -> list[int]:
     """The indices of the User-agent lines that name a token."""
-    length = len(token)
     return [
         index
         for index, (_, _, value) in enumerate(lines)
-        if value[:length].lower() == token and names(value, token)
+        if value.lower().startswith(token) and names(value, token)
     ]
 
 
