@@ -51,9 +51,8 @@ from robotgate.identity import TokenWarning
 from robotgate.lint import Finding, FindingCode, Severity, lint
 from robotgate.options import NO_RATE, HostOverride, Recheck, StatusPolicy
 from robotgate.pace.state import HostState
-from robotgate.rules.classic import Dialect
 from robotgate.rules.grammar import RequestRate, VisitTime
-from robotgate.rules.parser import Group, Record
+from robotgate.rules.parser import Dialect, Group, Record
 from robotgate.rules.robotstxt import CleanParam, RobotsTxt
 from robotgate.rules.rules import Decision, Rules
 from robotgate.rules.verdict import AccessResult, Reason, Rule, RuleKind, Verdict

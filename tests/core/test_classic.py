@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robotgate.rules.classic import Dialect
 from robotgate.rules.grammar import MAX_BYTES, MAX_LINE_BYTES
+from robotgate.rules.parser import Dialect
 from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.rules.rules import Rules
 from robotgate.rules.verdict import Reason, Rule, RuleKind
@@ -269,8 +269,8 @@ def test_rules_know_the_extremes(body: bytes, nothing: bool, everything: bool) -
 
 def test_rules_show_themselves_in_short() -> None:
     """For a debugger."""
-    assert repr(read(NOBODY_AT_ALL).rules("x")) == "<Rules of 1994 for *: 1 rules>"
-    assert repr(read(b"").rules("x")) == "<Rules of 1994 for nobody: 0 rules>"
+    assert repr(read(NOBODY_AT_ALL).rules("x")) == "<Rules for *: 1 rules>"
+    assert repr(read(b"").rules("x")) == "<Rules for nobody: 0 rules>"
 
 
 def test_a_file_without_an_origin_matches_no_absolute_url() -> None:

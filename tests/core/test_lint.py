@@ -12,9 +12,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from robotgate import Finding, FindingCode, InvalidURLError, RobotsTxt, Severity, lint
-from robotgate.lint.lines import Kind, Lines
+from robotgate.lint.lines import Kind, lines_of
 from robotgate.lint.table import CHECKS
-from robotgate.rules.grammar import MAX_BYTES, MAX_LINE_BYTES
+from robotgate.rules.grammar import MAX_BYTES, MAX_LINE_BYTES, readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -384,7 +384,7 @@ def test_lint_reads_lines_as_the_parser_does(body: bytes) -> None:
     robots = RobotsTxt.parse(body)
     rules = {rule.line: rule.path_pattern for group in robots.groups for rule in group.rules}
     first_agent = min((group.line for group in robots.groups), default=float("inf"))
-    lines = list(Lines(body))
+    lines = list(lines_of(readable(body)))
     agents = [line.value for line in lines if line.kind is Kind.USER_AGENT and line.value]
     taken = {line.number: line for line in lines if line.kind in {Kind.ALLOW, Kind.DISALLOW}}
 
@@ -405,7 +405,9 @@ def test_without_errors_no_rule_is_lost(body: bytes) -> None:
         return
     groups = RobotsTxt.parse(body).groups
     bound = {rule.line: rule for group in groups for rule in group.rules}
-    assert {line.number for line in Lines(body) if line.kind in {Kind.ALLOW, Kind.DISALLOW}} == set(bound)
+    assert {
+        line.number for line in lines_of(readable(body)) if line.kind in {Kind.ALLOW, Kind.DISALLOW}
+    } == set(bound)
     assert all(rule.path_pattern.startswith(("/", "*")) or not rule.path_pattern for rule in bound.values())
     assert all(group.agents for group in groups)
 

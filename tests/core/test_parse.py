@@ -2,8 +2,8 @@
 
 import pytest
 
-from robotgate.rules.grammar import Pace, RequestRate, VisitTime, canonical
-from robotgate.rules.parser import Group, ParsedFile, Record, parse_text
+from robotgate.rules.grammar import RequestRate, VisitTime, canonical
+from robotgate.rules.parser import Group, Pace, ParsedFile, Record, parse_text
 from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.rules.verdict import Rule, RuleKind
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from robotgate.rules.classic import Dialect
+from robotgate.rules.parser import Dialect
 from robotgate.rules.robotstxt import RobotsTxt
 
 if TYPE_CHECKING:

@@ -25,8 +25,7 @@ _ALSO_MEANT: Final = {
     b"allowed": b"Allow",
     b"agent": b"User-agent",
 }
-PACES: Final = frozenset({b"crawl-delay", b"request-rate", b"visit-time"})
-_EXTENSIONS: Final = PACES | frozenset(
+_EXTENSIONS: Final = frozenset(
     b"clean-param comment content-signal content-usage license llm-policy robot-version".split()
 )
 _RETIRED: Final = frozenset(
@@ -54,13 +53,8 @@ def _check_field(line: Line, findings: Findings) -> None:
         _add_without_colon(line, _meant_field(name) or line.field, line.value, findings)
     elif meant is not None:
         findings.add(FindingCode.MISSPELT_FIELD, line, line.field_span, suggestion=meant + b": " + line.value)
-    elif line.kind in (Kind.NOTHING, Kind.RECORD):
+    elif line.kind in (Kind.NOTHING, Kind.PACE, Kind.RECORD):
         _check_other_field(line, name, findings)
-    is_prose = line.kind is Kind.NOTHING or (line.kind is Kind.RECORD and name not in PACES)
-    second = None if is_prose else _SECOND_FIELD.search(line.value)
-    if second is not None:
-        start = line.value_at + second.start(1)
-        findings.add(FindingCode.TWO_IN_ONE_LINE, line, (start, line.value_span[1]), suggestion=second[1])
 
 
 def _check_other_field(line: Line, name: bytes, findings: Findings) -> None:
@@ -68,7 +62,7 @@ def _check_other_field(line: Line, name: bytes, findings: Findings) -> None:
     known = _FIELD_WITHOUT_COLON.match(content)
     if name in _RETIRED and line.has_colon:
         findings.add(FindingCode.RETIRED_FIELD, line, line.field_span, kind=name.decode())
-    elif name in _EXTENSIONS and line.has_colon:
+    elif line.kind is Kind.PACE or (name in _EXTENSIONS and line.has_colon):
         findings.add(FindingCode.EXTENSION_FIELD, line, line.field_span, kind=name.decode())
     elif known is not None:
         value = content[known.end() :].lstrip(b" \t:=\xef\xbc\x9a")
@@ -110,30 +104,49 @@ _NEARLY: Final = {variant: field for letters, field in _FIELDS.items() for varia
 _MAX_WELCOME_DELAY: Final = 60.0
 """Seconds. By default robotgate refuses to wait longer; other crawlers differ."""
 
-_UNPRINTABLE: Final = re.compile(rb"[^\x20-\x7e\t]")
-_NUL: Final = re.compile(rb"\x00")
-_OTHER_LINE_END: Final = re.compile(rb"[\x0b\x0c\x1c-\x1e]|\xc2\x85|\xe2\x80[\xa8\xa9]")
-_CONTROL: Final = re.compile(rb"[\x01-\x08\x0e-\x1b\x1f\x7f]")
-
+_ODD_BYTES: Final = (
+    (FindingCode.NUL, re.compile(rb"\x00")),
+    (FindingCode.OTHER_LINE_END, re.compile(rb"[\x0b\x0c\x1c-\x1e]|\xc2\x85|\xe2\x80[\xa8\xa9]")),
+    (FindingCode.CONTROL_CHARACTER, re.compile(rb"[\x01-\x08\x0e-\x1b\x1f\x7f]")),
+)
 _TOKEN: Final = re.compile(rb"[A-Za-z0-9_-]+|\*(?=[ \t]|$)")
-_NON_ASCII: Final = re.compile(rb"[\x80-\xff]+")
-_ESCAPE: Final = re.compile(rb"%(?:([0-9A-Fa-f]{2})|)")
-_UNRESERVED: Final = re.compile(rb"[A-Za-z0-9._~-]")
 _ABSOLUTE: Final = re.compile(rb"([a-z][a-z0-9+.-]*://[^/?#]*)(.*)", re.IGNORECASE)
 _WEB_ADDRESS: Final = re.compile(rb"https?://[^/?#\s]+", re.IGNORECASE)
 _WHOLE_SECONDS: Final = re.compile(rb"[0-9]+")
+_UNRESERVED: Final = rb"%(?:2[DEde]|3[0-9]|[46][1-9A-Fa-f]|[57][0-9Aa]|5[Ff]|7[Ee])"
+
+
+def _escaped(match: re.Match[bytes]) -> bytes:
+    return b"".join(b"%%%02X" % byte for byte in match[0])
+
+
+def _unescaped(match: re.Match[bytes]) -> bytes:
+    return bytes.fromhex(match[0][1:].decode())
+
+
+def _in_upper_case(match: re.Match[bytes]) -> bytes:
+    return match[0].upper()
+
+
+_ODD_PATHS: Final = (
+    (FindingCode.DOLLAR_INSIDE, re.compile(rb"\$(?!\Z)"), _escaped),
+    (FindingCode.BLANK_IN_PATH, re.compile(rb"[ \t]+"), _escaped),
+    (FindingCode.NON_ASCII_PATH, re.compile(rb"[\x80-\xff]+"), _escaped),
+    (FindingCode.BROKEN_ESCAPE, re.compile(rb"%(?![0-9A-Fa-f]{2})"), _escaped),
+    (FindingCode.ESCAPED_UNRESERVED, re.compile(_UNRESERVED), _unescaped),
+    (
+        FindingCode.LOWER_CASE_ESCAPE,
+        re.compile(rb"(?!%b)%%(?:[0-9A-F][a-f]|[a-f][0-9A-Fa-f])" % _UNRESERVED),
+        _in_upper_case,
+    ),
+)
+"""What is odd in a path, and how it is better spelt."""
 
 
 def _check_bytes(line: Line, findings: Findings) -> None:
     """Find bytes that are not text, in comments too."""
     raw = line.raw
-    if _UNPRINTABLE.search(raw) is None:
-        return
-    for code, pattern in (
-        (FindingCode.NUL, _NUL),
-        (FindingCode.OTHER_LINE_END, _OTHER_LINE_END),
-        (FindingCode.CONTROL_CHARACTER, _CONTROL),
-    ):
+    for code, pattern in _ODD_BYTES:
         match = pattern.search(raw)
         if match is not None:
             findings.add(code, line, match.span())
@@ -151,8 +164,6 @@ def token_of(value: bytes) -> bytes | None:
 
 def _check_agent(line: Line, findings: Findings) -> None:
     """Find names that no crawler can have, or that some crawlers do not recognise."""
-    if _SECOND_FIELD.search(line.value):
-        return
     value, span = line.value, line.value_span
     token = token_of(value)
     if not value:
@@ -171,26 +182,34 @@ def _check_agent(line: Line, findings: Findings) -> None:
 
 def _check_rule(line: Line, site: Origin | None, findings: Findings) -> None:
     """Find paths that never match, or do not match what they seem to."""
-    value = line.value
-    if not value:
-        if line.kind is Kind.ALLOW:
-            findings.add(FindingCode.EMPTY_ALLOW, line, suggestion=b"Disallow:")
-        return
-    if _SECOND_FIELD.search(value):
-        return
+    value, span = line.value, line.value_span
     field = b"Allow: " if line.kind is Kind.ALLOW else b"Disallow: "
     absolute = _ABSOLUTE.fullmatch(value)
     if absolute is not None:
         path = absolute[2] if absolute[2].startswith(b"/") else b"/" + absolute[2]
         suggestion = None if _is_elsewhere(absolute[1], site) else field + path
-        findings.add(FindingCode.ABSOLUTE_URL, line, line.value_span, suggestion=suggestion)
+        findings.add(FindingCode.ABSOLUTE_URL, line, span, suggestion=suggestion)
     elif value.startswith(b"*"):
-        findings.add(FindingCode.LEADING_WILDCARD, line, _at(line, 0, 1), suggestion=field + b"/" + value)
+        findings.add(
+            FindingCode.LEADING_WILDCARD, line, (span[0], span[0] + 1), suggestion=field + b"/" + value
+        )
     elif not value.startswith(b"/"):
-        findings.add(FindingCode.PATH_WITHOUT_SLASH, line, line.value_span, suggestion=field + b"/" + value)
-    _check_characters(line, field, findings)
-    _check_escapes(line, field, findings)
-    _check_for_classic(line, findings)
+        findings.add(FindingCode.PATH_WITHOUT_SLASH, line, span, suggestion=field + b"/" + value)
+    comment_at = len(line.content)
+    if line.raw[comment_at : comment_at + 1] == b"#" and line.content[-1:] not in (b" ", b"\t"):
+        suggestion = field + value + b" " + line.raw[comment_at:]
+        findings.add(
+            FindingCode.NUMBER_SIGN_IN_PATH, line, (comment_at, len(line.raw)), suggestion=suggestion
+        )
+    for code, pattern, respelt in _ODD_PATHS:
+        odd = pattern.search(value)
+        if odd is not None:
+            findings.add(code, line, _at(line, odd), suggestion=field + pattern.sub(respelt, value))
+    if line.kind is Kind.ALLOW:
+        findings.add(FindingCode.CLASSIC_ALLOW, line, line.field_span)
+    special = re.search(rb"\*|\$$", value)
+    if special is not None:
+        findings.add(FindingCode.CLASSIC_WILDCARD, line, _at(line, special))
 
 
 def _is_elsewhere(address: bytes, site: Origin | None) -> bool:
@@ -201,81 +220,21 @@ def _is_elsewhere(address: bytes, site: Origin | None) -> bool:
         return True
 
 
-def _at(line: Line, start: int, end: int) -> tuple[int, int]:
-    return line.value_at + start, line.value_at + end
-
-
-def _check_characters(line: Line, field: bytes, findings: Findings) -> None:
-    value = line.value
-    number_sign = line.raw[len(line.content) : len(line.content) + 1] == b"#"
-    if number_sign and line.content[-1:] not in (b" ", b"\t"):
-        findings.add(
-            FindingCode.NUMBER_SIGN_IN_PATH,
-            line,
-            (len(line.content), len(line.raw)),
-            suggestion=field + value + b" " + line.raw[len(line.content) :],
-        )
-    dollar = value.find(b"$", 0, -1)
-    if dollar >= 0:
-        suggestion = field + value[:-1].replace(b"$", b"%24") + value[-1:]
-        findings.add(FindingCode.DOLLAR_INSIDE, line, _at(line, dollar, dollar + 1), suggestion=suggestion)
-    blank = re.search(rb"[ \t]+", value)
-    if blank is not None:
-        suggestion = field + value.replace(b" ", b"%20").replace(b"\t", b"%09")
-        findings.add(FindingCode.BLANK_IN_PATH, line, _at(line, *blank.span()), suggestion=suggestion)
-    foreign = _NON_ASCII.search(value)
-    if foreign is not None:
-        suggestion = field + _NON_ASCII.sub(_escaped, value)
-        findings.add(FindingCode.NON_ASCII_PATH, line, _at(line, *foreign.span()), suggestion=suggestion)
-
-
-def _escaped(match: re.Match[bytes]) -> bytes:
-    return b"".join(b"%%%02X" % byte for byte in match[0])
-
-
-def _check_escapes(line: Line, field: bytes, findings: Findings) -> None:
-    wanted = {FindingCode.BROKEN_ESCAPE, FindingCode.ESCAPED_UNRESERVED, FindingCode.LOWER_CASE_ESCAPE}
-    for match in _ESCAPE.finditer(line.value):
-        code = _escape_code(match)
-        if code in wanted:
-            wanted.remove(code)
-            suggestion = field + _ESCAPE.sub(_respelt, line.value)
-            findings.add(code, line, _at(line, *match.span()), suggestion=suggestion)
-
-
-def _escape_code(match: re.Match[bytes]) -> FindingCode | None:
-    if match[1] is None:
-        return FindingCode.BROKEN_ESCAPE
-    if _UNRESERVED.fullmatch(bytes.fromhex(match[1].decode())):
-        return FindingCode.ESCAPED_UNRESERVED
-    return None if match[1] == match[1].upper() else FindingCode.LOWER_CASE_ESCAPE
-
-
-def _respelt(match: re.Match[bytes]) -> bytes:
-    if match[1] is None:
-        return b"%25"
-    byte = bytes.fromhex(match[1].decode())
-    return byte if _UNRESERVED.fullmatch(byte) else match[0].upper()
-
-
-def _check_for_classic(line: Line, findings: Findings) -> None:
-    if line.kind is Kind.ALLOW:
-        findings.add(FindingCode.CLASSIC_ALLOW, line, line.field_span)
-    special = re.search(rb"\*|\$$", line.value)
-    if special is not None:
-        findings.add(FindingCode.CLASSIC_WILDCARD, line, _at(line, *special.span()))
+def _at(line: Line, match: re.Match[bytes]) -> tuple[int, int]:
+    """Where in a line something in its value stands."""
+    return line.value_at + match.start(), line.value_at + match.end()
 
 
 def _check_sitemap(line: Line, site: Origin | None, findings: Findings) -> None:
     """Find Sitemap values that are not absolute URLs."""
-    if _WEB_ADDRESS.match(line.value) is None:
-        suggestion = b"Sitemap: %s/%s" % (str(site).encode(), line.value.lstrip(b"/"))
-        findings.add(
-            FindingCode.SITEMAP_NOT_ABSOLUTE,
-            line,
-            line.value_span if line.value else None,
-            suggestion=suggestion if site is not None and line.value else None,
-        )
+    if _WEB_ADDRESS.match(line.value) is not None:
+        return
+    suggestion = span = None
+    if line.value:
+        span = line.value_span
+        if site is not None:
+            suggestion = b"Sitemap: %s/%s" % (str(site).encode(), line.value.lstrip(b"/"))
+    findings.add(FindingCode.SITEMAP_NOT_ABSOLUTE, line, span, suggestion=suggestion)
 
 
 def _check_pace(line: Line, findings: Findings) -> None:
@@ -303,11 +262,21 @@ def check_line(line: Line, site: Origin | None, findings: Findings) -> None:
     """
     _check_bytes(line, findings)
     _check_field(line, findings)
-    if line.kind is Kind.USER_AGENT:
-        _check_agent(line, findings)
-    elif line.kind in RULES:
-        _check_rule(line, site, findings)
+    is_prose = line.kind in (Kind.NOTHING, Kind.RECORD)
+    second = None if is_prose else _SECOND_FIELD.search(line.value)
+    if second is not None:
+        start = line.value_at + second.start(1)
+        findings.add(FindingCode.TWO_IN_ONE_LINE, line, (start, line.value_span[1]), suggestion=second[1])
+    if line.kind is Kind.PACE:
+        _check_pace(line, findings)
     elif line.kind is Kind.SITEMAP:
         _check_sitemap(line, site, findings)
-    elif line.kind is Kind.RECORD and line.field.lower() in PACES:
-        _check_pace(line, findings)
+    elif second is not None:
+        # The value is not what it was meant to be.
+        return
+    elif line.kind is Kind.USER_AGENT:
+        _check_agent(line, findings)
+    elif line.kind in RULES and line.value:
+        _check_rule(line, site, findings)
+    elif line.kind is Kind.ALLOW:
+        findings.add(FindingCode.EMPTY_ALLOW, line, suggestion=b"Disallow:")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from robotgate.lint.table import CHECKS, FindingCode, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from robotgate.lint.lines import Line
 
 _BYTES_BEFORE: Final = 60
@@ -115,14 +114,14 @@ class Findings:
     def all(self) -> tuple[Finding, ...]:
         """All findings, sorted by line and column."""
         ranks = {code: rank for rank, code in enumerate(FindingCode)}
+        for key, further in self._further.items():
+            self._kept[key][-1] = replace(self._kept[key][-1], further_lines=further)
         return tuple(
-            sorted(self._counted(), key=lambda finding: (finding.line, finding.column, ranks[finding.code]))
+            sorted(
+                chain.from_iterable(self._kept.values()),
+                key=lambda finding: (finding.line, finding.column, ranks[finding.code]),
+            )
         )
-
-    def _counted(self) -> Iterator[Finding]:
-        for key, kept in self._kept.items():
-            yield from kept[:-1]
-            yield replace(kept[-1], further_lines=self._further.get(key, 0))
 
 
 def _excerpt(raw: bytes, start: int, end: int) -> tuple[str, int, int]:
@@ -136,22 +135,12 @@ def _excerpt(raw: bytes, start: int, end: int) -> tuple[str, int, int]:
 
 
 def _line_to_write(suggestion: bytes) -> str | None:
-    if len(suggestion) > _MAX_SUGGESTED_BYTES:
-        return None
-    try:
-        text = suggestion.decode()
-    except UnicodeDecodeError:
-        return None
-    return text if text.isprintable() else None
+    # What is not UTF-8 becomes lone surrogates, which are not printable.
+    text = suggestion.decode(errors="surrogateescape")
+    return text if len(suggestion) <= _MAX_SUGGESTED_BYTES and text.isprintable() else None
 
 
 def _printable(raw: bytes) -> str:
     """Bytes as text without control characters: those could take over a terminal."""
-    text = raw.decode(errors="backslashreplace")
-    return text if text.isprintable() else "".join(map(_printable_character, text))
-
-
-def _printable_character(character: str) -> str:
-    if character == "\t":
-        return " "
-    return character if character.isprintable() else f"\\u{ord(character):04x}"
+    text = raw.decode(errors="backslashreplace").replace("\t", " ")
+    return "".join(letter if letter.isprintable() else f"\\u{ord(letter):04x}" for letter in text)

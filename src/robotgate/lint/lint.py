@@ -13,24 +13,25 @@ is a limit on the work, after which the remaining sets are not checked.
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from typing import TYPE_CHECKING, Final
 
-from robotgate.lint.checks import PACES, check_line, token_of
+from robotgate.lint.checks import check_line, token_of
 from robotgate.lint.findings import Findings
-from robotgate.lint.lines import RULES, Kind, Lines, byte_order_mark_length, plain_line
+from robotgate.lint.lines import RULES, Kind, line_of, lines_of
 from robotgate.lint.table import FindingCode
-from robotgate.rules.grammar import MAX_BYTES
+from robotgate.rules.grammar import MAX_BYTES, readable
 from robotgate.rules.normal import pattern_units, target_units
 from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.rules.verdict import RuleKind
 from robotgate.urls import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from robotgate.lint.findings import Finding
     from robotgate.lint.lines import Line
-    from robotgate.rules.rules import Decision
+    from robotgate.rules.rules import Rules
     from robotgate.rules.verdict import Rule
 
 _UTF_16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
@@ -52,16 +53,16 @@ def lint(body: bytes, url: str | None = None) -> tuple[Finding, ...]:
     site = None if url is None else Origin.of(url)
     findings = Findings()
     if _is_utf_16(body):
-        findings.add(FindingCode.UTF_16, plain_line(1, body.splitlines()[0]))
+        findings.add(FindingCode.UTF_16, line_of(1, body.splitlines()[0]))
         return findings.all()
-    lines = Lines(body)
-    _check_file(body, lines.text, findings)
-    if _HTML.match(lines.text) is not None:
-        findings.add(FindingCode.HTML, next(line for line in lines if not line.is_blank))
-        if not lines.have_groups:
+    text = readable(body)
+    _check_file(body, text, findings)
+    if _HTML.match(text) is not None:
+        findings.add(FindingCode.HTML, next(line for line in lines_of(text) if not line.is_blank))
+        if all(line.kind is not Kind.USER_AGENT for line in lines_of(text)):
             return findings.all()
     groups = _Groups(findings)
-    for line in lines:
+    for line in lines_of(text):
         if line.raw:
             check_line(line, site, findings)
         groups.read(line)
@@ -77,16 +78,17 @@ def _is_utf_16(body: bytes) -> bool:
 
 
 def _check_file(body: bytes, text: bytes, findings: Findings) -> None:
+    lines = text.splitlines() or [b""]
     if len(body) > MAX_BYTES:
-        count = len(text.splitlines())
-        rest = body[byte_order_mark_length(body) + len(text) :].lstrip(b"\r\n")[:_HEAD_BYTES]
-        findings.add(FindingCode.FILE_TOO_LARGE, plain_line(count + 1, (rest.splitlines() or [b""])[0]))
-    if byte_order_mark_length(body):
-        findings.add(FindingCode.BYTE_ORDER_MARK, plain_line(1, (text.splitlines() or [b""])[0]), (0, 0))
+        rest = body[body.index(text) + len(text) :].lstrip(b"\r\n")[:_HEAD_BYTES]
+        findings.add(FindingCode.FILE_TOO_LARGE, line_of(len(lines) + 1, (rest.splitlines() or [b""])[0]))
+    if body.startswith(BOM_UTF8[:1]):
+        findings.add(FindingCode.BYTE_ORDER_MARK, line_of(1, lines[0]), (0, 0))
     bare = _BARE_CR.search(text)
     if bare is not None:
-        before = text[: bare.start()].splitlines() or [b""]
-        findings.add(FindingCode.BARE_CR, plain_line(len(before), before[-1]), (len(before[-1]),) * 2)
+        number = len(text[: bare.end()].splitlines())
+        end = len(lines[number - 1])
+        findings.add(FindingCode.BARE_CR, line_of(number, lines[number - 1]), (end, end))
 
 
 class _Groups:
@@ -95,23 +97,20 @@ class _Groups:
     def __init__(self, findings: Findings) -> None:
         self._findings = findings
         self._rules: list[list[Line]] = []
-        self._named_in: dict[bytes, list[int]] = {}
-        self._first_named: dict[bytes, Line] = {}
+        self._named: dict[bytes, dict[int, Line]] = {}
+        """For each token, the numbers of the groups that name it, and the first line of each that does."""
         self._parted: list[tuple[FindingCode, Line, int]] = []
         """Places where other crawlers may split the open group, reported when it turns out to have rules."""
         self._between: Line | None = None
         self._delay: Line | None = None
-        self._last: Line | None = None
         self._after_blank = False
 
     def read(self, line: Line) -> None:
         """Read the next line."""
         if line.kind is Kind.USER_AGENT:
             self._read_agent(line)
-        elif line.kind in RULES:
-            self._read_rule(line)
-        elif line.kind is Kind.RECORD and line.field.lower() in PACES:
-            self._read_pace(line)
+        elif line.kind in RULES or line.kind is Kind.PACE:
+            self._read_rule_or_pace(line)
         elif line.kind is not Kind.NOTHING:
             self._between = self._between or line
         elif line.is_blank:
@@ -119,13 +118,21 @@ class _Groups:
 
     def finish(self) -> None:
         """Report what can be known only at the end of the file."""
-        self._end_group()
-        self._check_last_group()
-        _check_sets(self._rules, self._named_in, self._findings)
+        for rules in self._rules:
+            empty = [line for line in rules if not line.value]
+            for line in empty if len(empty) < len(rules) else ():
+                if line.kind is Kind.DISALLOW:
+                    self._findings.add(FindingCode.EMPTY_DISALLOW, line)
+        if any(self._rules[number] for number in self._named.get(b"*", ())):
+            # Only the last group can have no rules: any other would continue with the next User-agent line.
+            last = len(self._rules) - 1
+            for lines in self._named.values():
+                if lines.keys() == {last} and not self._rules[last]:
+                    self._findings.add(FindingCode.GROUP_WITHOUT_RULES, lines[last])
+        _check_sets(self._rules, dict.fromkeys(map(tuple, self._named.values())), self._findings)
 
     def _read_agent(self, line: Line) -> None:
         if not self._rules or self._rules[-1]:
-            self._end_group()
             self._rules.append([])
         elif self._delay is not None:
             self._parted.append((FindingCode.DELAY_BETWEEN_AGENTS, self._delay, line.number))
@@ -137,57 +144,29 @@ class _Groups:
         self._after_blank = False
         token = token_of(line.value)
         if token is not None:
-            self._name(token, line)
+            group = len(self._rules) - 1
+            named = self._named.setdefault(token, {})
+            if named and group not in named:
+                first = next(iter(named.values())).number
+                self._findings.add(FindingCode.DUPLICATE_GROUP, line, line.value_span, related_line=first)
+            named.setdefault(group, line)
 
-    def _name(self, token: bytes, line: Line) -> None:
-        group = len(self._rules) - 1
-        numbers = self._named_in.setdefault(token, [])
-        first = self._first_named.setdefault(token, line)
-        if numbers and numbers[-1] != group:
-            self._findings.add(FindingCode.DUPLICATE_GROUP, line, line.value_span, related_line=first.number)
-        if group not in numbers[-1:]:
-            numbers.append(group)
-
-    def _read_rule(self, line: Line) -> None:
-        if not self._is_bound(line):
+    def _read_rule_or_pace(self, line: Line) -> None:
+        if not self._rules:
+            self._findings.add(FindingCode.BEFORE_ANY_GROUP, line)
+            return
+        if self._after_blank:
+            self._findings.add(FindingCode.BLANK_IN_GROUP, line)
+            self._after_blank = False
+        if line.kind is Kind.PACE:
+            if line.field.lower() == b"crawl-delay" and self._delay is not None:
+                self._findings.add(FindingCode.DELAY_AGAIN, line, related_line=self._delay.number)
+            self._delay = self._delay or line
             return
         self._rules[-1].append(line)
         for code, parted, related_line in self._parted:
             self._findings.add(code, parted, related_line=related_line)
         self._parted.clear()
-
-    def _read_pace(self, line: Line) -> None:
-        if not self._is_bound(line):
-            return
-        if line.field.lower() == b"crawl-delay" and self._delay is not None:
-            self._findings.add(FindingCode.DELAY_AGAIN, line, related_line=self._delay.number)
-        self._delay = self._delay or line
-
-    def _is_bound(self, line: Line) -> bool:
-        if not self._rules:
-            self._findings.add(FindingCode.BEFORE_ANY_GROUP, line)
-            return False
-        if self._after_blank:
-            self._findings.add(FindingCode.BLANK_IN_GROUP, line)
-        self._after_blank = False
-        return True
-
-    def _end_group(self) -> None:
-        rules = self._rules[-1] if self._rules else []
-        if not any(line.value for line in rules):
-            return
-        for line in rules:
-            if not line.value and line.kind is Kind.DISALLOW:
-                self._findings.add(FindingCode.EMPTY_DISALLOW, line)
-
-    def _check_last_group(self) -> None:
-        """Only the last group can have no rules: any other would continue with the next User-agent line."""
-        everybody = self._named_in.get(b"*", [])
-        if not any(self._rules[number] for number in everybody):
-            return
-        for token, numbers in self._named_in.items():
-            if numbers == [len(self._rules) - 1] and not self._rules[-1]:
-                self._findings.add(FindingCode.GROUP_WITHOUT_RULES, self._first_named[token])
 
 
 _MIN_RULES_CHECKED: Final = 10_000
@@ -198,86 +177,78 @@ _MAX_BYTES_COMPARED: Final = 4_000_000
 _FOR_ALL: Final = b"User-agent: *\n"
 
 
-def _check_sets(groups: Sequence[Sequence[Line]], tokens: dict[bytes, list[int]], findings: Findings) -> None:
+def _check_sets(
+    groups: Sequence[Sequence[Line]], sets: Iterable[tuple[int, ...]], findings: Findings
+) -> None:
     """Check every set of rules that binds some token.
 
     Args:
         groups: the Allow and Disallow lines of each group.
-        tokens: for each token, the numbers of the groups that name it.
+        sets: the numbers of the groups that name a token.
         findings: where findings are added.
     """
     rules_left = max(_MIN_RULES_CHECKED, _SETS_PER_RULE * sum(map(len, groups)))
     bytes_left = _MAX_BYTES_COMPARED
-    reported: set[int] = set()
-    for numbers in dict.fromkeys(tuple(dict.fromkeys(numbers)) for numbers in tokens.values()):
-        rules_left -= sum(len(groups[number]) for number in numbers)
+    report = _Reports(findings)
+    for numbers in sets:
+        together = [line for number in numbers for line in groups[number]]
+        rules_left -= len(together)
         if rules_left < 0:
             return
-        rules = _RuleSet([line for number in numbers for line in groups[number]])
-        rules.check_repetitions(findings, reported)
-        bytes_left -= rules.bytes_compared
-        if bytes_left >= 0:
-            rules.check_decisions(findings, reported)
-
-
-class _RuleSet:
-    """The rules that bind one token together."""
-
-    def __init__(self, lines: Sequence[Line]) -> None:
-        lines = [line for line in lines if line.value.startswith((b"/", b"*"))]
+        lines = [line for line in together if line.value.startswith((b"/", b"*"))]
         robots = RobotsTxt.parse(_FOR_ALL + b"\n".join(line.content for line in lines))
-        self._together = robots.rules("*")
-        self._rules = list(zip(lines, robots.groups[0].rules, strict=True))
-
-    @property
-    def bytes_compared(self) -> int:
-        """How many bytes the matcher may have to look at."""
-        wildcards = sum("*" in rule.path_pattern for _, rule in self._rules)
-        return sum(len(rule.path_pattern) for _, rule in self._rules) * (1 + wildcards)
-
-    def check_repetitions(self, findings: Findings, reported: set[int]) -> None:
-        """Find repeated rules, and rules that an equal rule of the other kind contradicts."""
-        first: dict[tuple[RuleKind, str], Line] = {}
-        for line, rule in self._rules:
-            earlier = first.setdefault((rule.kind, pattern_units(rule.path_pattern)[0]), line)
-            if earlier is not line and line.number not in reported:
-                reported.add(line.number)
-                findings.add(FindingCode.DUPLICATE_RULE, line, related_line=earlier.number)
-        for (kind, pattern), line in first.items():
-            allow = first.get((RuleKind.ALLOW, pattern))
-            if kind is RuleKind.DISALLOW and allow is not None and line.number not in reported:
-                reported.add(line.number)
-                findings.add(FindingCode.CONTRADICTED_RULE, line, related_line=allow.number)
-
-    def check_decisions(self, findings: Findings, reported: set[int]) -> None:
-        """Find rules that never decide, and rules that some crawlers never reach."""
-        for line, rule in self._rules:
-            path = rule.path_pattern.removesuffix("$")
-            # A pattern with a wildcard names many paths, and one of them says nothing about the others.
-            if line.number in reported or "*" in path or not path.startswith("/"):
-                continue
-            decision = self._together.decide_units(target_units(path))
-            if _never_decides(rule, decision):
-                reported.add(line.number)
-                findings.add(FindingCode.NEVER_DECIDES, line, related_line=self._line_of(decision.rule))
-            elif _stands_below_loser(rule, decision) and self._line_of(decision.opposing) not in reported:
-                reported.add(line.number)
-                findings.add(FindingCode.ORDER_MATTERS, line, related_line=self._line_of(decision.opposing))
-
-    def _line_of(self, rule: Rule | None) -> int | None:
-        return None if rule is None else self._rules[rule.line - self._rules[0][1].line][0].number
+        rules = list(zip(lines, robots.groups[0].rules, strict=True))
+        _check_repetitions(rules, report)
+        wildcards = sum("*" in rule.path_pattern for _, rule in rules)
+        bytes_left -= sum(len(rule.path_pattern) for _, rule in rules) * (1 + wildcards)
+        if bytes_left >= 0:
+            _check_decisions(rules, robots.rules("*"), report)
 
 
-def _never_decides(rule: Rule, decision: Decision) -> bool:
-    """Whether another rule decides the path that this rule names, and every path that begins with it."""
-    winner = decision.rule
-    if winner is None or winner.kind is rule.kind:
-        return False
-    return rule.path_pattern.endswith("$") or not winner.path_pattern.endswith("$")
+class _Reports:
+    """Findings about the rules of a set: one a line, whatever sets the line stands in."""
+
+    def __init__(self, findings: Findings) -> None:
+        self._findings = findings
+        self.lines: set[int] = set()
+
+    def __call__(self, code: FindingCode, line: Line, related: Line) -> None:
+        if line.number not in self.lines:
+            self.lines.add(line.number)
+            self._findings.add(code, line, related_line=related.number)
 
 
-def _stands_below_loser(rule: Rule, decision: Decision) -> bool:
-    """Whether this rule decides, but a shorter one of the other kind stands above it."""
-    if decision.rule is None or decision.opposing is None:
-        return False
-    return decision.rule.line == rule.line and decision.opposing.line < rule.line
+def _check_repetitions(rules: Sequence[tuple[Line, Rule]], report: _Reports) -> None:
+    """Find repeated rules, and rules that an equal rule of the other kind contradicts."""
+    first: dict[tuple[RuleKind, str], Line] = {}
+    for line, rule in rules:
+        earlier = first.setdefault((rule.kind, pattern_units(rule.path_pattern)[0]), line)
+        if earlier is not line:
+            report(FindingCode.DUPLICATE_RULE, line, earlier)
+    for (kind, pattern), line in first.items():
+        allow = first.get((RuleKind.ALLOW, pattern))
+        if kind is RuleKind.DISALLOW and allow is not None:
+            report(FindingCode.CONTRADICTED_RULE, line, allow)
+
+
+def _check_decisions(rules: Sequence[tuple[Line, Rule]], together: Rules, report: _Reports) -> None:
+    """Find rules that never decide, and rules that some crawlers never reach."""
+    lines = {rule.line: line for line, rule in rules}
+    for line, rule in rules:
+        path = rule.path_pattern.removesuffix("$")
+        # A pattern with a wildcard names many paths, and one of them says nothing about the others.
+        if line.number in report.lines or "*" in path or not path.startswith("/"):
+            continue
+        decision = together.decide_units(target_units(path))
+        winner, loser = decision.rule, decision.opposing
+        if winner is None:
+            continue
+        if winner.kind is not rule.kind:
+            # It decides every path that begins with this one, too, unless it is for one path only.
+            if rule.path_pattern.endswith("$") or not winner.path_pattern.endswith("$"):
+                report(FindingCode.NEVER_DECIDES, line, lines[winner.line])
+        elif winner.line == rule.line and loser is not None and loser.line < rule.line:
+            # Some crawlers obey the shorter rule above it.
+            above = lines[loser.line]
+            if above.number not in report.lines:
+                report(FindingCode.ORDER_MATTERS, line, above)

@@ -101,7 +101,8 @@ class Check:
 
 _error = partial(Check, Severity.ERROR)
 _warning = partial(Check, Severity.WARNING)
-_info = partial(Check, Severity.INFO)
+_info = partial(Check, Severity.INFO, most=20)
+_remark = partial(Check, Severity.INFO, most=1)
 _IGNORED: Final = "The line is not in the grammar (§2.2) and is ignored."
 _TOKEN: Final = "A product token consists of letters, `_` and `-` (§2.2.1)."
 _OUTSIDE: Final = "Not defined; crawlers may read it, but it must not affect the defined fields (§2.2.4)."
@@ -111,19 +112,16 @@ CHECKS: Final[dict[FindingCode, Check]] = {
         "the file is larger than 512,000 bytes: it is not read from this line on",
         "A crawler need not read more than 500 KiB (§2.5).",
         "Fewer, shorter rules: a prefix covers all that begins with it.",
-        most=1,
     ),
     FindingCode.HTML: _error(
         "the body is a web page, not a robots.txt",
         "None of its lines is a record; without records everything may be fetched (§2.2.2).",
         "Serve a plain text file at /robots.txt, or answer 404.",
-        most=1,
     ),
     FindingCode.UTF_16: _error(
         "the file is in UTF-16: almost no crawler can read any line of it",
         "The file must be UTF-8 (§2.3).",
         "Save it as UTF-8, without a byte order mark.",
-        most=1,
     ),
     FindingCode.NOT_UTF_8: _error(
         "these bytes are not UTF-8: some crawlers discard the whole file",
@@ -134,13 +132,11 @@ CHECKS: Final[dict[FindingCode, Check]] = {
         "the file begins with a byte order mark: some crawlers ignore its first line",
         "Not part of the grammar (§2.2).",
         "Save the file as UTF-8 without a byte order mark.",
-        most=1,
     ),
     FindingCode.BARE_CR: _warning(
         "the line ends with CR alone: some crawlers read it and the next as one line",
         "CR, LF and CRLF all end a line (§2.2).",
         "End lines with LF or CRLF.",
-        most=1,
     ),
     FindingCode.LINE_TOO_LONG: _error(
         "the line is longer than 16 KiB: crawlers drop it or truncate it",
@@ -188,11 +184,10 @@ CHECKS: Final[dict[FindingCode, Check]] = {
         "For Noindex and similar fields, an X-Robots-Tag header or a robots meta element; for Host, redirects.",
         most=1,
     ),
-    FindingCode.EXTENSION_FIELD: _info(
+    FindingCode.EXTENSION_FIELD: _remark(
         "only some crawlers know this field",
         _OUTSIDE,
         "No change needed; do not rely on it alone.",
-        most=1,
     ),
     FindingCode.TWO_IN_ONE_LINE: _error(
         "a second record in the same line: it is read as part of the first record's value",
@@ -255,11 +250,10 @@ CHECKS: Final[dict[FindingCode, Check]] = {
         _TOKEN,
         "The name alone; a separate User-agent line for each name.",
     ),
-    FindingCode.AGENT_WITH_DIGITS: _info(
+    FindingCode.AGENT_WITH_DIGITS: _remark(
         "a name with digits: some crawlers do not recognise it",
         _TOKEN,
         "No change needed if that is the crawler's name.",
-        most=1,
     ),
     FindingCode.PATH_WITHOUT_SLASH: _error(
         "the path does not begin with `/`: the rule never matches",
@@ -315,49 +309,41 @@ CHECKS: Final[dict[FindingCode, Check]] = {
         "the rule repeats an earlier one",
         "Equal rules may be treated as one (§2.2.2).",
         "Keep it once.",
-        most=20,
     ),
     FindingCode.ORDER_MATTERS: _info(
         "crawlers that obey the first matching rule stop at a shorter one above and never reach this one",
         "The rule with the most bytes decides, wherever it stands (§2.2.2).",
         "Put the longer rule above the shorter: then all crawlers agree.",
-        most=20,
     ),
     FindingCode.LEADING_WILDCARD: _info(
         "the path begins with `*` and not with `/`: some crawlers never match it",
         "A path begins with `/` (§2.2), though an example omits it (§5.1).",
         "`/*` where `*` stands.",
-        most=20,
     ),
     FindingCode.NON_ASCII_PATH: _info(
         "letters outside ASCII: some crawlers do not treat them as equal to their escapes",
         "They are escaped before they are compared (§2.2.2).",
         "The percent escapes of their UTF-8 bytes.",
-        most=20,
     ),
     FindingCode.LOWER_CASE_ESCAPE: _info(
         "a percent escape in lower case: some crawlers do not treat it as equal to upper case",
         "Not defined; in RFC 3986 the two are equal and upper case is preferred.",
         "Upper-case hexadecimal digits.",
-        most=20,
     ),
     FindingCode.ESCAPED_UNRESERVED: _info(
         "an escape of a character that needs none: some crawlers do not treat the two as equal",
         "Such an escape is decoded before comparing (§2.2.2).",
         "The character itself.",
-        most=20,
     ),
-    FindingCode.CLASSIC_ALLOW: _info(
+    FindingCode.CLASSIC_ALLOW: _remark(
         "readers of the 1994 standard do not know Allow",
         "Allow and Disallow are the two kinds of rules (§2.2.2).",
         "No change needed if only RFC 9309 matters to you.",
-        most=1,
     ),
-    FindingCode.CLASSIC_WILDCARD: _info(
+    FindingCode.CLASSIC_WILDCARD: _remark(
         "readers of the 1994 standard read `*` and a final `$` as characters of the path",
         "`*` matches any run of characters, a final `$` the end (§2.2.3).",
         "No change needed if only RFC 9309 matters to you.",
-        most=1,
     ),
     FindingCode.PACE_UNREADABLE: _error(
         "no crawler can read this value",

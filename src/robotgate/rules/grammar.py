@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
+from robotgate.rules.verdict import RuleKind
+
 
 @dataclass(frozen=True, slots=True)
 class VisitTime:
@@ -104,21 +106,25 @@ def canonical(body: bytes) -> str:
     ``\n`` replaces CR and CRLF. ``#`` replaces NUL, which ends a line like a comment. A line that is too long keeps its
     field, and its value is `DROPPED`. Bytes beyond `MAX_BYTES` are cut off. Lines keep their numbers.
     """
-    # One byte more than the limit: it shows whether the last line ends at the limit or is cut by it.
-    window = body[: MAX_BYTES + 1]
-    if len(window) > MAX_BYTES:
-        window = window[: max(window.rfind(b"\n"), window.rfind(b"\r"), 0)]
+    window = readable(body)
     if b"\r" in window:
         window = b"\n".join(window.splitlines())
-    marks = 0
-    while marks < len(BOM_UTF8) and window[marks : marks + 1] == BOM_UTF8[marks : marks + 1]:
-        marks += 1
-    text = f"\n{window[marks:].decode('latin-1')}\n"
+    text = f"\n{window.decode('latin-1')}\n"
     if "\0" in text:
         text = text.replace("\0", "#")
     if len(text) > MAX_LINE_BYTES and max(map(len, text.split("\n"))) > MAX_LINE_BYTES:
         text = _LINE_TOO_LONG.sub(_without_value, text)
     return text
+
+
+def readable(body: bytes) -> bytes:
+    """The part of a file that is read: the whole lines within `MAX_BYTES`, without a byte order mark."""
+    window = body[:MAX_BYTES]
+    # The byte after the limit shows whether the last line ends at the limit or is cut by it.
+    if body[MAX_BYTES : MAX_BYTES + 1] not in (b"", b"\n", b"\r"):
+        window = window[: max(window.rfind(b"\n"), window.rfind(b"\r"), 0)]
+    # The mark may be incomplete.
+    return window[next(length for length in (3, 2, 1, 0) if window.startswith(BOM_UTF8[:length])) :]
 
 
 def _without_value(match: re.Match[str]) -> str:
@@ -170,32 +176,34 @@ _BEFORE_LAST_WORD: Final = r"[ \t]++(?=[^ \t\n#:]++[ \t]*+[\n#])"
 _BEGIN: Final = r"\n[ \t]*+"
 _VALUE: Final = r"([^\n#]*+)"
 
-LINE: Final = re.compile(
-    rf"{_BEGIN}(?:([^\n#:]*+):[ \t]*+{_VALUE}|([^ \t\n#]++)[ \t]++([^ \t\n#]++)[ \t]*+(?=[\n#]))"
+_NAMED_OR_TWO_WORDS: Final = (
+    rf"(?:([^\n#:]*+):[ \t]*+{_VALUE}|([^ \t\n#]++)[ \t]++([^ \t\n#]++)[ \t]*+(?=[\n#]))"
 )
+LINE: Final = re.compile(_BEGIN + _NAMED_OR_TWO_WORDS)
 """A line with content. Groups: name and value; or the first and last word of a line of two words without a colon."""
+AGENT_OR_PACE_LINE: Final = re.compile(rf"{_BEGIN}(?=[UuCcRrVv]){_NAMED_OR_TWO_WORDS}")
+"""The same of all lines that may say whose group it is and how fast it may be read, and of some others."""
 AGENT_LINE: Final = re.compile(rf"{_BEGIN}{_named(Field.USER_AGENT)}{_VALUE}")
 """A User-agent line. Group: its value."""
-RULE_LINE: Final = re.compile(rf"{_BEGIN}(?=([Dd])|[Aa]){_named(Field.ALLOW, Field.DISALLOW)}{_VALUE}")
-"""An Allow or Disallow line. Groups: a letter if it is a Disallow; its value."""
-_RULE_VALUES: Final = {
-    is_disallow: re.compile(rf"{_BEGIN}{_named(Field.DISALLOW if is_disallow else Field.ALLOW)}(.*)").findall
-    for is_disallow in (False, True)
+RULE_LINE: Final = re.compile(rf"{_BEGIN}{_named(Field.ALLOW, Field.DISALLOW)}")
+"""The beginning of an Allow or Disallow line."""
+RULES: Final = {
+    RuleKind.ALLOW: re.compile(rf"{_BEGIN}{_named(Field.ALLOW)}(.*)"),
+    RuleKind.DISALLOW: re.compile(rf"{_BEGIN}{_named(Field.DISALLOW)}(.*)"),
 }
+"""Rules of one kind. Group: the value, with a comment after it. Taking that off afterwards is faster."""
 
 
-def rule_values(text: str, *, is_disallow: bool) -> list[str]:
+def rule_values(text: str, kind: RuleKind) -> list[str]:
     """The values of the rules of one kind in a part of a canonical file."""
-    values: list[str] = _RULE_VALUES[is_disallow](text)
+    values: list[str] = RULES[kind].findall(text)
     if "#" in text:
         values = [value.partition("#")[0] for value in values]
     return [value.rstrip(_BLANKS) for value in values] if text.isascii() else list(map(text_of, values))
 
 
-PACE_LINE: Final = re.compile(
-    rf"{_BEGIN}{_named(Field.CRAWL_DELAY, Field.REQUEST_RATE, Field.VISIT_TIME)}{_VALUE}"
-)
-"""A Crawl-delay, Request-rate or Visit-time line. Group: its value."""
+PACE_LINE: Final = re.compile(rf"{_BEGIN}{_named(Field.CRAWL_DELAY, Field.REQUEST_RATE, Field.VISIT_TIME)}")
+"""The beginning of a Crawl-delay, Request-rate or Visit-time line."""
 
 
 _MAX_NUMBER_LENGTH: Final = 64
@@ -221,63 +229,14 @@ def names(agent: str, token: str) -> bool:
     return len(agent) == length or agent[length] not in _TOKEN_CHARACTERS
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """What a group asks of some of its User-agent lines about their speed."""
-
-    agents: tuple[str, ...]
-    """The values of these User-agent lines, as written."""
-    crawl_delay: float | None = None
-    """The largest Crawl-delay that could be read: seconds."""
-    request_rates: tuple[RequestRate, ...] = ()
-    visit_times: tuple[VisitTime, ...] = ()
-
-    def names(self, token: str) -> bool:
-        """As `Group.names`, for these lines."""
-        return any(names(agent, token) for agent in self.agents)
-
-
-class PaceReader:
-    """Collects what is asked of consecutive User-agent lines about their speed."""
-
-    __slots__ = ("_crawl_delay", "_request_rates", "_visit_times", "agents", "asked")
-
-    def __init__(self) -> None:
-        self.agents: list[str] = []
-        self.asked = False
-        self._crawl_delay: float | None = None
-        self._request_rates: dict[RequestRate, None] = {}
-        self._visit_times: dict[VisitTime, None] = {}
-
-    def add(self, field: Field, value: str) -> None:
-        """Read one line; a value that cannot be read is ignored."""
-        self.asked = True
-        if field is Field.CRAWL_DELAY:
-            delay = _read_delay(value)
-            if delay is not None and (self._crawl_delay is None or delay > self._crawl_delay):
-                self._crawl_delay = delay
-        elif field is Field.REQUEST_RATE:
-            rate = _read_rate(value)
-            if rate is not None:
-                self._request_rates[rate] = None
-        else:
-            window = _read_window(value)
-            if window is not None:
-                self._visit_times[VisitTime(*window)] = None
-
-    def finish(self) -> Pace:
-        """Everything that was asked."""
-        return Pace(
-            tuple(self.agents), self._crawl_delay, tuple(self._request_rates), tuple(self._visit_times)
-        )
-
-
-def _read_delay(value: str) -> float | None:
+def read_delay(value: str) -> float | None:
+    """A Crawl-delay: seconds; None if it cannot be read."""
     match = _NUMBER.match(value[:_MAX_NUMBER_LENGTH])
     return float(match[0]) if match else None
 
 
-def _read_rate(value: str) -> RequestRate | None:
+def read_rate(value: str) -> RequestRate | None:
+    """A Request-rate; None if it cannot be read."""
     match = _RATE.match(value)
     if match is None:
         return None
@@ -287,6 +246,12 @@ def _read_rate(value: str) -> RequestRate | None:
     # Hours that cannot be read leave a rate that always applies: the slower reading.
     window = _read_window(value, match.end())
     return RequestRate(documents, seconds, *window) if window else RequestRate(documents, seconds)
+
+
+def read_visit_time(value: str) -> VisitTime | None:
+    """A Visit-time; None if it cannot be read."""
+    window = _read_window(value)
+    return VisitTime(*window) if window else None
 
 
 def _read_window(value: str, position: int = 0) -> tuple[int, int] | None:

@@ -29,7 +29,7 @@ from robotgate.rules.normal import (
 from robotgate.urls import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 MAX_SEARCHED: Final = 8_192
 """Bytes of a target in which the text between two wildcards is searched; other crawlers cut URLs at such a length."""
@@ -43,15 +43,12 @@ _OFTEN: Final = 40
 """Questions after which prefixes are sorted. That takes 0.5 µs a prefix, and saves 12 ns a prefix and question."""
 _FEW: Final = 20
 """So few patterns are never sorted: trying each is as fast."""
-_MANY: Final = 128
-"""From so many wild patterns on, keys are faster than trying the needle of each."""
-_KEY_LENGTH: Final = 3
-_KEYS_TRIED: Final = 8
+_LONG: Final = 4
+"""A text of so many bytes is rare enough in targets to be a needle."""
 
 _NORMAL_LINES: Final = re.compile(r"(?:[/*][!&-;=?-Z_a-z~]*+\$?+\n)*+[/*][!&-;=?-Z_a-z~]*+\$?+")
 """Patterns, one in a line, that are their own normal form, in units too."""
-_NO_WILD: Final[dict[str, tuple[str, ...]]] = {}
-_EVERYTHING: Final = re.compile(r"/|/?\*+\$?")
+_NO_WILD: Final[dict[str, list[str]]] = {}
 _NOT_LITERAL: Final = re.compile(f"[*%{ESCAPED_SLASH}{ESCAPED_MARK}]")
 _ABSOLUTE: Final = re.compile(r"(https?://[^/?]*)(.*)", re.IGNORECASE | re.DOTALL)
 
@@ -142,7 +139,7 @@ def _cost(pattern: str, exact: str | None = None) -> int:
     return (longest + _PIECE) * _SLOW if exact is not None or _is_spelt(pattern) else longest
 
 
-def path_of(value: str, origin: Origin | str | None) -> str:
+def _path_of(value: str, origin: Origin | str | None) -> str:
     """The path of a pattern that is an absolute URL of an origin; empty for any other."""
     match = _ABSOLUTE.fullmatch(value) if value and origin is not None else None
     if match is None:
@@ -161,22 +158,7 @@ class Patterns:
     A pattern that is more than a prefix, here called wild, is tried only if the target contains its needle, a long
     text that every match contains. Prefixes are tried one by one, until there were so many questions that it pays to
     sort them: of those that a target begins with, the longest is the nearest before the target, or a prefix of that.
-    Many wild patterns are then found by a key: three bytes of the needle, which few others share.
     """
-
-    __slots__ = (
-        "_asked",
-        "_cost",
-        "_keyed",
-        "_max_length",
-        "_needles",
-        "_needles_in_path",
-        "_parents",
-        "_prefixes",
-        "_undecided",
-        "_wild",
-        "patterns",
-    )
 
     def __init__(self, values: Sequence[str], origin: Origin | str | None, *, is_disallow: bool) -> None:
         """Read patterns.
@@ -190,7 +172,7 @@ class Patterns:
         if not _NORMAL_LINES.fullmatch(lines):
             # "!" stands for a pattern that can never match.
             paths = [
-                value if value.startswith(("/", "*")) else path_of(value, origin) or "!" for value in values
+                value if value.startswith(("/", "*")) else _path_of(value, origin) or "!" for value in values
             ]
             values = pattern_units("\n".join(paths)) if paths else paths
             lines = "".join(values)
@@ -200,22 +182,17 @@ class Patterns:
         self._asked = 0 if len(values) > _FEW else -1
         self._prefixes: tuple[str, ...] | None = None
         self._parents: tuple[int, ...] = ()
-        self._keyed: dict[str, tuple[str, ...]] | None = None
-        self._wild = _NO_WILD
-        self._needles: Collection[str] = ()
-        self._needles_in_path: Collection[str] = ()
-        self._cost = 0
+        self._wild = self._wild_in_path = _NO_WILD
+        """The wild patterns by their needles; those that match some target without a query."""
         self._max_length = sys.maxsize
+        """For no longer target can all wild patterns be more than `MAX_WORK`."""
         if "*" in lines or "$" in lines or "%" in lines:
-            grouped: dict[str, list[str]] = {}
-            wild = [value for value in values if "*" in value or "$" in value or "%" in value]
-            for value in dict.fromkeys(wild):
-                grouped.setdefault(_needle(value), []).append(value)
-            self._wild = {needle: tuple(group) for needle, group in grouped.items()}
-            self._keep(self._wild)
+            wild = dict.fromkeys(value for value in values if "*" in value or "$" in value or "%" in value)
+            self._wild = _by_needle(wild)
+            in_path = (value for value in wild if "?" not in value)
+            self._wild_in_path = _by_needle(in_path) if "?" in lines else self._wild
             cost = _cost if "%" in lines or not lines.isascii() else len
-            self._cost = sum(1 + 2 * cost(value) for value in wild)
-            self._max_length = MAX_WORK // self._cost
+            self._max_length = MAX_WORK // sum(1 + 2 * cost(value) for value in wild)
 
     def matches(self, target: str) -> bool:
         """Whether one of the patterns matches a target, with its query unescaped."""
@@ -225,10 +202,17 @@ class Patterns:
             if self._asked >= 0:
                 self._asked += 1
                 if self._asked >= _OFTEN:
-                    self._make_ready()
+                    self._sort()
         elif self._longest_prefix(target):
             return True
-        return self._cost > 0 and self._wild_matches(target)
+        wild = self._wild if "?" in target else self._wild_in_path
+        if len(target) <= self._max_length:
+            for needle in wild:
+                if needle in target:
+                    break
+            else:
+                return False
+        return bool(self._matching(wild, target))
 
     def best(self, target: str, exact: str | None = None) -> str:
         """The longest pattern that matches, of several the first; empty if none matches.
@@ -237,38 +221,29 @@ class Patterns:
             target: with its query unescaped.
             exact: for an Allow, the target with its query as written, if that differs.
         """
-        is_none = self._prefixes is None and not target.startswith(self.patterns)
-        best = "" if is_none else self._longest_prefix(target)
-        if not self._cost:
-            return best
-        wild = list(self._matching(target, exact))
-        if not wild:
-            return best
-        found = [best, *wild] if best else wild
+        prefix = self._longest_prefix(target)
+        wild = self._wild if "?" in target else self._wild_in_path
+        found = self._matching(wild, target, exact) if wild else []
+        if not found:
+            return prefix
+        if prefix:
+            found.append(prefix)
         length = max(map(normal_length, found))
         longest = [pattern for pattern in found if normal_length(pattern) == length]
         return longest[0] if len(longest) == 1 else min(longest, key=self.patterns.index)
 
     def is_certain(self, pattern: str, target: str) -> bool:
         """Whether a pattern that `best` gave is known to match, or only not known not to."""
-        if target.startswith(pattern):
-            return True
-        return len(target) * _cost(pattern) <= MAX_WORK and matches(pattern, target)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing can match."""
-        return all(pattern.startswith("!") for pattern in self.patterns)
-
-    @property
-    def is_universal(self) -> bool:
-        """Whether a pattern matches everything."""
-        return any(map(_EVERYTHING.fullmatch, self.patterns))
+        return target.startswith(pattern) or (
+            len(target) * _cost(pattern) <= MAX_WORK and matches(pattern, target)
+        )
 
     def _longest_prefix(self, target: str) -> str:
         prefixes = self._prefixes
         if prefixes is None:
-            return max(filter(target.startswith, self.patterns), key=len, default="")
+            if not target.startswith(self.patterns):
+                return ""
+            return max(filter(target.startswith, self.patterns), key=len)
         at = bisect_right(prefixes, target) - 1
         while at >= 0:
             if target.startswith(prefixes[at]):
@@ -276,55 +251,45 @@ class Patterns:
             at = self._parents[at]
         return ""
 
-    def _wild_matches(self, target: str) -> bool:
-        # Read before the limit: another thread may set keys, the limit and these, in this order.
-        needles = self._needles if "?" in target else self._needles_in_path
-        if len(target) > self._max_length:
-            return any(self._matching(target, None))
-        for needle in needles:
+    def _matching(self, wild: dict[str, list[str]], target: str, exact: str | None = None) -> list[str]:
+        """Those of some wild patterns that match.
+
+        If all of them could be more work than `MAX_WORK`, only the first are tried; the next one of a Disallow counts
+        as a match.
+        """
+        found: list[str] = []
+        if len(target) > self._max_length or exact is not None:
+            left = MAX_WORK // len(target)
+            tried = {}
+            for needle, patterns in wild.items():
+                left -= len(needle)
+                if left >= 0 and needle not in target:
+                    continue
+                left -= sum(_cost(pattern, exact) for pattern in patterns)
+                if left < 0:
+                    found = patterns[:1] if self._undecided else []
+                    break
+                tried[needle] = patterns
+            wild = tried
+        for needle in wild:
             if needle in target:
-                for pattern in self._wild[needle]:
-                    if matches(pattern, target, None, undecided=self._undecided):
-                        return True
-        return False
-
-    def _matching(self, target: str, exact: str | None) -> Iterator[str]:
-        """The wild patterns that match. Once `MAX_WORK` is reached, the next one of a Disallow counts as one."""
-        if self._keyed is None and len(self._wild) >= _MANY and len(target) > self._max_length:
-            self._make_ready()
-        needles = self._needles if "?" in target else self._needles_in_path
-        keyed = self._keyed
-        if keyed is not None:
-            keys = {target[at : at + _KEY_LENGTH] for at in range(len(target) - _KEY_LENGTH + 1)}
-            needles = [*needles, *chain.from_iterable(keyed[key] for key in sorted(keyed.keys() & keys))]
-        left = MAX_WORK // (len(target) + 1)
-        for needle in needles:
-            left -= len(needle)
-            if left < 0 or needle in target:
-                for pattern in self._wild[needle]:
-                    left -= _cost(pattern, exact)
-                    if left < 0:
-                        if self._undecided:
-                            yield pattern
-                        return
+                for pattern in wild[needle]:
                     if matches(pattern, target, exact, undecided=self._undecided):
-                        yield pattern
+                        found.append(pattern)
+        return found
 
-    def _make_ready(self) -> None:
-        """Sort the prefixes, and make keys of many wild patterns: there are many questions, so it pays."""
+    def _sort(self) -> None:
+        """Sort the prefixes: there are many questions, so it pays."""
         prefixes = sorted(set(self.patterns).difference(chain.from_iterable(self._wild.values())))
         self._parents = _parents(prefixes)
         self._prefixes = tuple(prefixes)
-        if len(self._wild) >= _MANY:
-            self._keyed, others = _keyed(self._wild)
-            self._max_length = -1
-            self._keep(others)
 
-    def _keep(self, needles: Collection[str]) -> None:
-        """Try these needles one by one."""
-        self._needles = needles
-        in_path = [needle for needle in needles if any("?" not in pattern for pattern in self._wild[needle])]
-        self._needles_in_path = needles if len(in_path) == len(needles) else tuple(in_path)
+
+def _by_needle(patterns: Iterable[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for pattern in patterns:
+        found.setdefault(_needle(pattern), []).append(pattern)
+    return found
 
 
 def _needle(pattern: str) -> str:
@@ -333,7 +298,7 @@ def _needle(pattern: str) -> str:
         return max(_NOT_LITERAL.split(pattern.removesuffix("$")), key=len)
     body = pattern.rstrip("*$")
     last = body.rpartition("*")[2]
-    return last if len(last) > _KEY_LENGTH else max(body.split("*"), key=len)
+    return last if len(last) >= _LONG else max(body.split("*"), key=len)
 
 
 def _parents(prefixes: Sequence[str]) -> tuple[int, ...]:
@@ -346,18 +311,3 @@ def _parents(prefixes: Sequence[str]) -> tuple[int, ...]:
         parents.append(open_prefixes[-1] if open_prefixes else -1)
         open_prefixes.append(index)
     return tuple(parents)
-
-
-def _keyed(needles: Iterable[str]) -> tuple[dict[str, tuple[str, ...]], list[str]]:
-    """Needles by their keys, and those too short to have one."""
-    found: dict[str, list[str]] = {}
-    keyless: list[str] = []
-    for needle in needles:
-        last = len(needle) - _KEY_LENGTH
-        if last < 0:
-            keyless.append(needle)
-            continue
-        places = range(0, last + 1, last // _KEYS_TRIED + 1)
-        key = min((needle[at : at + _KEY_LENGTH] for at in places), key=lambda key: len(found.get(key, ())))
-        found.setdefault(key, []).append(needle)
-    return {key: tuple(entries) for key, entries in found.items()}, keyless

@@ -21,12 +21,11 @@ from robotgate.errors import InvalidURLError
 _UNRESERVED: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
 _SAME_ESCAPED: Final = frozenset(_UNRESERVED + "!'(),;:@")
 """Characters that mean the same escaped and unescaped (RFC 3986 §2.3, and delimiters without a role in paths)."""
-PLAIN: Final = r"[!&-)+-;=?-Z_a-z~]"
+_PLAIN: Final = r"[!&-)+-;=?-Z_a-z~]"
 """An expression for a character that is unescaped in every normal form."""
-PLAIN_TARGET: Final = re.compile(rf"/{PLAIN}*+")
-"""A target that is its own normal form because it has only such characters."""
-is_plain: Final = PLAIN_TARGET.fullmatch
-as_written: Final = re.compile(rf"([^/]*+//[^/]*+)(/{PLAIN}*+)(?<!\?)").fullmatch
+is_plain: Final = re.compile(rf"/{_PLAIN}*+").fullmatch
+"""Whether a target is its own normal form because it has only such characters."""
+as_written: Final = re.compile(rf"([^/]*+//[^/]*+)(/{_PLAIN}*+)(?<!\?)").fullmatch
 """Splits a URL into its origin and target as written, if aiohttp sends that target unchanged and it is its own normal
 form, apart from dot segments. One expression does both, because it is most of the cost of a question to a warm gate."""
 _TO_SPELL: Final = re.compile(r"([^!&-)+-;=?-Z_a-z~](?:(?<=%)[0-9A-Fa-f]{2})?+)")

@@ -14,36 +14,62 @@ Only Allow and Disallow lines end a run of User-agent lines; Crawl-delay, Reques
     Disallow: /private
 
 both agents may not fetch /private; the first is asked for a delay of one second, the second for two.
+
+`parse_classic` and `classic_rules` do the same as in the 1990s, by the Standard for Robot Exclusion of 1994 and Perl's
+`WWW::RobotRules`. A file is a list of records, separated by blank lines. The first record that names the robot binds
+it, and no other; if none names it, all records for ``*`` bind it. The Disallow values of a record are compared in
+order: the first that the path and query begin with refuses, an empty one allows. There is no Allow, wildcard,
+Crawl-delay or Sitemap. Where the two differ, this follows the text of 1994: ``//a`` is the beginning of a path, not a
+host. Three things are as in RFC 9309: escapes are compared in the normal form, a byte order mark is ignored, and
+robots.txt itself may always be fetched.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+import sys
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 from robotgate.rules.grammar import (
     AGENT_LINE,
+    AGENT_OR_PACE_LINE,
     DROPPED,
     EVERYBODY,
-    FIELDS,
     LINE,
     PACE_LINE,
     RULE_LINE,
     Field,
-    Pace,
-    PaceReader,
     canonical,
     field_of,
     names,
+    read_delay,
+    read_rate,
+    read_visit_time,
     text_of,
 )
-from robotgate.rules.rules import Rules, WrittenRules
-from robotgate.rules.verdict import Rule, RuleKind
+from robotgate.rules.normal import with_query_unescaped
+from robotgate.rules.rules import Decision, Rules, WrittenRules
+from robotgate.rules.verdict import Reason, Rule, RuleKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from robotgate.rules.grammar import RequestRate, VisitTime
     from robotgate.urls import Origin
+
+
+class Dialect(Enum):
+    """A standard for reading robots.txt."""
+
+    RFC9309 = "RFC 9309"
+    """Today's standard."""
+    CLASSIC = "1994"
+    """The Standard for Robot Exclusion of 1994, as Perl's ``WWW::RobotRules`` reads it: records end at blank lines, a
+    record applies to every robot whose name contains the User-agent value, rules are prefixes without wildcards, the
+    first that matches decides, and there is no Allow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +83,24 @@ class Record:
     """The line's number in the file, from 1."""
     group: int | None = None
     """The index, from 0, of the group that the line stands in; None above the first group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """What a group asks of some of its User-agent lines about their speed."""
+
+    agents: tuple[str, ...]
+    """The values of these User-agent lines, as written."""
+    crawl_delay: float | None = None
+    """The largest Crawl-delay that could be read: seconds."""
+    request_rates: tuple[RequestRate, ...] = ()
+    visit_times: tuple[VisitTime, ...] = ()
+    first: Record | None = field(default=None, compare=False, repr=False)
+    """The first record of these."""
+
+    def names(self, token: str) -> bool:
+        """As `Group.names`, for these lines."""
+        return any(names(agent, token) for agent in self.agents)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +140,14 @@ class ParsedFile:
     records: tuple[Record, ...] = ()
 
 
-def parse_text(text: str) -> ParsedFile:
-    """Read a file in the canonical form. Lines that cannot be parsed are ignored (RFC 9309 §2.3.1.5)."""
+def parse_text(text: str, begin: int = 0, end: int = sys.maxsize, line: re.Pattern[str] = LINE) -> ParsedFile:
+    """Read a file in the canonical form, or some lines of a part of it. They keep their numbers in the file.
+
+    Lines that cannot be parsed are ignored (RFC 9309 §2.3.1.5).
+    """
     reader = _Reader()
-    number, counted = 0, 0
-    for match in LINE.finditer(text):
+    number = counted = 0
+    for match in line.finditer(text, begin, end):
         number += text.count("\n", counted, match.start() + 1)
         counted = match.start() + 1
         name, value, first_word, last_word = match.groups()
@@ -116,24 +163,10 @@ def parse_text(text: str) -> ParsedFile:
 class _Reader:
     """The open group, and those of its User-agent lines that a Crawl-delay would apply to."""
 
-    __slots__ = (
-        "_agents",
-        "_groups",
-        "_has_rules",
-        "_line",
-        "_open",
-        "_pace",
-        "_paces",
-        "_records",
-        "_rules",
-        "_sitemaps",
-    )
-
     def __init__(self) -> None:
         self._groups: list[Group] = []
         self._sitemaps: dict[str, None] = {}
         self._records: list[Record] = []
-        self._open = False
         self._begin_group(0)
 
     def finish(self) -> ParsedFile:
@@ -144,7 +177,7 @@ class _Reader:
         text = "" if value == DROPPED else text_of(value)
         if field is Field.ALLOW or field is Field.DISALLOW:
             self._has_rules = True
-            if self._open and value != DROPPED:
+            if self._line and value != DROPPED:
                 kind = RuleKind.ALLOW if field is Field.ALLOW else RuleKind.DISALLOW
                 self._rules.append(Rule(kind, text, number))
         elif field is Field.USER_AGENT:
@@ -153,40 +186,57 @@ class _Reader:
             if text:
                 self._sitemaps[text] = None
         elif name:
-            group = len(self._groups) if self._open else None
-            self._records.append(Record(text_of(name), text, number, group))
-            if field is not None and self._open:
-                self._pace.add(field, text)
+            record = Record(text_of(name), text, number, len(self._groups) if self._line else None)
+            self._records.append(record)
+            if field is not None and self._line:
+                self._asked.append((field, record))
 
     def _add_agent(self, value: str, number: int) -> None:
-        if not self._open or self._has_rules:
+        if not self._line or self._has_rules:
             self._end_group()
             self._begin_group(number)
-            self._open = True
-        elif self._pace.asked:
+        elif self._asked:
             self._end_pace()
         if value:
             self._agents.append(value)
-            self._pace.agents.append(value)
 
     def _begin_group(self, number: int) -> None:
         self._line = number
+        """That of the first User-agent line; 0 above the first group."""
         self._agents: list[str] = []
         self._rules: list[Rule] = []
         self._has_rules = False
         self._paces: list[Pace] = []
-        self._pace = PaceReader()
+        self._paced = 0
+        """How many of the agents have their pace."""
+        self._asked: list[tuple[Field, Record]] = []
 
     def _end_group(self) -> None:
-        if self._open:
+        if self._line:
             self._end_pace()
             rules = tuple(self._rules)
             self._groups.append(Group(tuple(self._agents), rules, tuple(self._paces), self._line))
 
     def _end_pace(self) -> None:
-        if self._pace.asked and self._pace.agents:
-            self._paces.append(self._pace.finish())
-        self._pace = PaceReader()
+        agents = tuple(self._agents[self._paced :])
+        if self._asked and agents:
+            self._paces.append(_pace(agents, self._asked))
+        self._paced = len(self._agents)
+        self._asked = []
+
+
+def _pace(agents: tuple[str, ...], asked: list[tuple[Field, Record]]) -> Pace:
+    """What records ask; a value that cannot be read is ignored."""
+    delays = [read_delay(record.value) for field, record in asked if field is Field.CRAWL_DELAY]
+    rates = [read_rate(record.value) for field, record in asked if field is Field.REQUEST_RATE]
+    times = [read_visit_time(record.value) for field, record in asked if field is Field.VISIT_TIME]
+    return Pace(
+        agents,
+        max([delay for delay in delays if delay is not None], default=None),
+        tuple(dict.fromkeys(filter(None, rates))),
+        tuple(dict.fromkeys(filter(None, times))),
+        first=asked[0][1],
+    )
 
 
 _AgentLine = tuple[int, int, str]
@@ -209,48 +259,43 @@ def compile_rules(file: bytes | str, token: str, origin: Origin | str | None = N
         naming = _naming(lines, token)
     if not naming:
         return Rules(())
-    parts: list[tuple[int, int, int]] = []
+    parts: list[tuple[int, int]] = []
     agents: list[str] = []
     paces: list[Pace] = []
-    misread: dict[str, list[_Asked]] = {}
-    counted = line = 0
+    misread: dict[str, list[Record]] = {}
     for first, last in _runs(text, lines, naming):
-        begin, end = lines[last][1], _next_begin(text, lines, last)
-        line += text.count("\n", counted, begin)
-        counted = begin
-        parts.append((begin, end, line))
-        agents += [text_of(value) for _, _, value in lines[first : last + 1] if value != DROPPED]
+        begin = lines[last][1]
+        # The text below the run includes the line feed before the next User-agent line.
+        end = lines[last + 1][0] + 1 if last + 1 < len(lines) else len(text)
+        parts.append((begin, end))
         if PACE_LINE.search(text, lines[first][1], end):
-            run = [_Asked(text, lines, index) for index in range(first, last + 1)]
-            paces += _paces(run, token)
-            for problem, asked in _misread(run, token):
-                misread.setdefault(problem, []).append(asked)
-    warnings = [_warning(text, problem, found) for problem, found in misread.items()]
-    rules = WrittenRules(file, parts)
-    bound = agents if len(agents) == 1 else dict.fromkeys(agents)
-    if not paces and not warnings:
-        return Rules(rules, agents=filter(None, bound), origin=origin)
+            group = parse_text(text, lines[first][0], end, AGENT_OR_PACE_LINE).groups[0]
+            agents += group.agents
+            paces += [pace for pace in group.paces if pace.names(token)]
+            for problem, record in _misread(group, token):
+                misread.setdefault(problem, []).append(record)
+        else:
+            agents += [text_of(value) for _, _, value in lines[first : last + 1] if value != DROPPED]
+    rules, named = WrittenRules(file, parts), filter(None, dict.fromkeys(agents))
+    if not paces and not misread:
+        return Rules(rules, agents=named, origin=origin)
     return Rules(
         rules,
-        agents=filter(None, bound),
+        agents=named,
         crawl_delay=max((pace.crawl_delay for pace in paces if pace.crawl_delay is not None), default=None),
         request_rates=dict.fromkeys(rate for pace in paces for rate in pace.request_rates),
         visit_times=dict.fromkeys(time for pace in paces for time in pace.visit_times),
         origin=origin,
-        warnings=warnings,
+        warnings=[_warning(problem, records) for problem, records in misread.items()],
     )
 
 
 def _naming(lines: list[_AgentLine], token: str) -> list[int]:
     """The indices of the User-agent lines that name a token."""
-    if "%" in token:
-        # A byte that is not UTF-8 appears as an escape.
-        return [index for index, (_, _, value) in enumerate(lines) if names(text_of(value), token)]
-    length = len(token)
     return [
         index
         for index, (_, _, value) in enumerate(lines)
-        if value[:length].lower() == token and names(text_of(value), token)
+        if value.lower().startswith(token) and names(value, token)
     ]
 
 
@@ -275,37 +320,6 @@ def _is_closed(text: str, lines: list[_AgentLine], index: int) -> bool:
     return begin < end and RULE_LINE.search(text, begin, end + 1) is not None
 
 
-def _next_begin(text: str, lines: list[_AgentLine], index: int) -> int:
-    """Where the text below a User-agent line ends; it includes the line feed before the next User-agent line."""
-    return lines[index + 1][0] + 1 if index + 1 < len(lines) else len(text)
-
-
-class _Asked:
-    """A User-agent line, and the speed records between it and the next one."""
-
-    __slots__ = ("agent", "begin", "records")
-
-    def __init__(self, text: str, lines: list[_AgentLine], index: int) -> None:
-        _, begin, value = lines[index]
-        found = list(PACE_LINE.finditer(text, begin, _next_begin(text, lines, index)))
-        self.agent = text_of(value)
-        self.records = [(match[0].partition(":")[0].strip(" \t\n"), text_of(match[1])) for match in found]
-        self.begin = found[0].start() if found else 0
-
-
-def _paces(run: list[_Asked], token: str) -> Iterator[Pace]:
-    """What is asked of a token about its speed."""
-    reader = PaceReader()
-    for asked in run:
-        if reader.asked:
-            reader = PaceReader()
-        reader.agents.append(asked.agent)
-        for name, value in asked.records:
-            reader.add(FIELDS[name.lower()], value)
-        if reader.asked and any(names(agent, token) for agent in reader.agents):
-            yield reader.finish()
-
-
 _READ_AS_AN_END: Final = (
     "stands between our User-agent line and others: the rules below them bind us all the same (RFC 9309 §2.2.4),"
     " though some crawlers read it as the end of our group"
@@ -316,22 +330,111 @@ _ASKED_OF_OTHERS: Final = (
 )
 
 
-def _misread(run: list[_Asked], token: str) -> Iterator[tuple[str, _Asked]]:
-    """What other crawlers read differently in a run of User-agent lines."""
-    naming = [index for index, asked in enumerate(run) if names(asked.agent, token)]
-    for index, asked in enumerate(run[:-1]):
-        if not asked.records:
-            continue
-        if naming[-1] <= index:
-            yield _READ_AS_AN_END, asked
+def _misread(group: Group, token: str) -> Iterator[tuple[str, Record]]:
+    """What other crawlers read differently in a group that names a token: records between its User-agent lines."""
+    naming = [index for index, agent in enumerate(group.agents) if names(agent, token)]
+    above = 0
+    for pace in group.paces:
+        above += len(pace.agents)
+        if pace.first is None or above == len(group.agents):
             return
-        if naming[0] > index:
-            yield _ASKED_OF_OTHERS, asked
+        if naming[-1] < above:
+            yield _READ_AS_AN_END, pace.first
+            return
+        if naming[0] >= above:
+            yield _ASKED_OF_OTHERS, pace.first
 
 
-def _warning(text: str, problem: str, found: list[_Asked]) -> str:
+def _warning(problem: str, records: list[Record]) -> str:
     """One sentence about all lines that have the same problem."""
-    first, more = found[0], len(found) - 1
-    line = text.count("\n", 0, first.begin + 1)
+    more = len(records) - 1
     others = f" (and {more} more line{'s' * (more > 1)})" if more else ""
-    return f"line {line}, {first.records[0][0]}{others}, {problem}"
+    return f"line {records[0].line}, {records[0].field}{others}, {problem}"
+
+
+_CLASSIC_FIELD: Final = re.compile(r"[ \t]*(?:(user-agent)|disallow)[ \t]*:([^#]*)", re.IGNORECASE)
+_NOT_LITERAL: Final = re.compile(r"[*$]|%(?![0-9A-Fa-f]{2})")
+"""What means something else in today's rules."""
+
+
+def parse_classic(text: str) -> ParsedFile:
+    """Read the records of a file in the canonical form, as groups.
+
+    Unlike elsewhere, an empty User-agent value is kept: every name contains it.
+    """
+    groups: list[Group] = []
+    agents: list[str] = []
+    rules: list[Rule] = []
+    begin, seen_agent = 0, False
+    # What follows the last line feed is empty, and ends the last record.
+    for number, line in enumerate(text.split("\n")[1:], 1):
+        field = _CLASSIC_FIELD.match(line)
+        is_agent = field is not None and field[1] is not None
+        # A line that is only a comment ends no record; a User-agent line does if the blank line above it is missing.
+        if not line.strip(" \t") or (is_agent and rules):
+            # Rules below a blank line without a User-agent line above them bind no robot.
+            if agents:
+                groups.append(Group(tuple(agents), tuple(rules), line=begin))
+            agents, rules = [], []
+        if field is None:
+            continue
+        if not agents:
+            begin = number
+        value = text_of(field[2])
+        if is_agent:
+            seen_agent = True
+            agents.append(value)
+        elif value != DROPPED:
+            if not seen_agent and not agents:
+                agents.append(EVERYBODY)
+            rules.append(Rule(RuleKind.DISALLOW, value, number))
+    return ParsedFile(tuple(groups))
+
+
+def classic_rules(groups: Iterable[Group], token: str, origin: Origin | str | None) -> ClassicRules:
+    """The rules of the record for a product token, else of all records for ``*``.
+
+    Args:
+        groups: the records of one file.
+        token: in lower case.
+        origin: the origin of the file, or any URL of it. A rule that is an absolute URL there counts as its path.
+    """
+    for_everybody: list[Group] = []
+    for group in groups:
+        if any(agent != EVERYBODY and agent.isascii() and agent.lower() in token for agent in group.agents):
+            return ClassicRules(group.rules, group.agents, origin)
+        if EVERYBODY in group.agents:
+            for_everybody.append(group)
+    agents = dict.fromkeys(agent for group in for_everybody for agent in group.agents)
+    return ClassicRules([rule for group in for_everybody for rule in group.rules], agents, origin)
+
+
+class ClassicRules(Rules):
+    """The Disallow lines that bind one product token, in their order, as rules of today that match the same paths."""
+
+    __slots__ = ("_empty", "_written")
+
+    def __init__(self, rules: Sequence[Rule], agents: Iterable[str], origin: Origin | str | None) -> None:
+        """Take the rules up to the first empty one, which allows everything."""
+        self._written = tuple(takewhile(lambda rule: rule.path_pattern, rules))
+        self._empty = next((rule for rule in rules if not rule.path_pattern), None)
+        super().__init__(map(_of_today, self._written), agents=agents, origin=origin)
+
+    def decide_units(self, target: str) -> Decision:
+        """Like `Rules.decide_units`; the rule is the first that matches, and nothing opposes it."""
+        decision = super().decide_units(target)
+        if not decision.allowed:
+            patterns = (self._disallow or self._read(RuleKind.DISALLOW)).patterns
+            target = with_query_unescaped(target)
+            pairs = zip(self._written, patterns, strict=True)
+            return replace(decision, rule=next(rule for rule, path in pairs if target.startswith(path)))
+        if self._empty is not None and decision.reason is Reason.NO_RULE_MATCHES:
+            return replace(decision, reason=Reason.ALLOWED_BY_RULE, rule=self._empty)
+        return decision
+
+
+def _of_today(rule: Rule) -> Rule:
+    """A rule with its wildcards escaped, and with a slash before its path."""
+    path = _NOT_LITERAL.sub(lambda match: f"%{ord(match[0]):02X}", rule.path_pattern)
+    is_absolute = path[:8].lower().startswith(("/", "http://", "https://"))
+    return replace(rule, path_pattern=path if is_absolute else f"/{path}")

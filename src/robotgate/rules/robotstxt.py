@@ -11,10 +11,18 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from robotgate.rules.classic import Dialect, classic_rules, parse_classic
 from robotgate.rules.grammar import canonical
-from robotgate.rules.normal import PLAIN_TARGET, target_units, without_dot_segments
-from robotgate.rules.parser import Group, ParsedFile, Record, compile_rules, parse_text
+from robotgate.rules.normal import as_sent, is_plain
+from robotgate.rules.parser import (
+    Dialect,
+    Group,
+    ParsedFile,
+    Record,
+    classic_rules,
+    compile_rules,
+    parse_classic,
+    parse_text,
+)
 from robotgate.rules.verdict import Verdict
 from robotgate.urls import Origin
 
@@ -30,9 +38,6 @@ _PLAIN_AUTHORITY: Final = re.compile(
     r"https?://(?:[a-z0-9][a-z0-9-]{0,60}+\.){1,3}+[a-z][a-z0-9-]{0,60}+(?=/)"  # Any such authority is valid.
 )
 _AUTHORITY: Final = re.compile(r"[^:/?#]*://[^/?#]*")
-_PRINTABLE: Final = re.compile(r"[!-~]*+")
-_ODD: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]|\s$")
-"""Characters that no URL can have."""
 _BLANKS: Final = re.compile(r"[ \t]+")
 _AGENT_END: Final = re.compile(r"[/\s]")
 
@@ -80,10 +85,8 @@ class RobotsTxt:
         Raises:
             InvalidURLError: `url` is not an absolute http or https URL.
         """
-        if url is None:
-            return cls(None, dialect, canonical(body), None)
-        plain = _PLAIN_AUTHORITY.match(url)
-        if plain is None or not PLAIN_TARGET.fullmatch(url, plain.end()):
+        plain = None if url is None else _PLAIN_AUTHORITY.match(url)
+        if url is not None and (plain is None or not is_plain(url, plain.end())):
             Origin.of(url)
         return cls(url, dialect, canonical(body), None if plain is None else f"{plain[0]}/")
 
@@ -122,7 +125,12 @@ class RobotsTxt:
         if rules is None:
             if len(self._compiled) >= _MAX_COMPILED:
                 self._compiled.clear()
-            rules = self._compiled[agent] = self._compile(product_token(agent).lower())
+            token = product_token(agent).lower()
+            if self.dialect is Dialect.CLASSIC:
+                rules = classic_rules(self.groups, token, self.url)
+            else:
+                rules = compile_rules(self._text, token, self.url)
+            self._compiled[agent] = rules
         return rules
 
     def allowed(self, url: str, agent: str) -> bool:
@@ -136,12 +144,7 @@ class RobotsTxt:
                 scheme while the file's own URL is unknown.
         """
         rules = self._compiled.get(agent) or self.rules(agent)
-        site = self._site
-        if site is not None and url.startswith(site) and "/." not in url:
-            plain = PLAIN_TARGET.fullmatch(url, len(site) - 1)
-            if plain is not None:
-                return rules.allows_units(plain[0])
-        return rules.allows_units(_target(url, site, self.url))
+        return rules.allows_units(self._units(url))
 
     def verdict(self, url: str, agent: str) -> Verdict:
         """Like `allowed`, with the rule that decides and the group it stands in.
@@ -150,7 +153,7 @@ class RobotsTxt:
             InvalidURLError: see `allowed`.
         """
         rules = self._compiled.get(agent) or self.rules(agent)
-        decision = rules.decide_units(_target(url, self._site, self.url))
+        decision = rules.decide_units(self._units(url))
         return Verdict(
             allowed=decision.allowed,
             reason=decision.reason,
@@ -170,10 +173,28 @@ class RobotsTxt:
         """The slowest Request-rate asked of an agent, regardless of its hours. Not in RFC 9309."""
         return self.rules(agent).request_rate
 
-    def _compile(self, token: str) -> Rules:
-        if self.dialect is Dialect.CLASSIC:
-            return classic_rules(self.groups, token, self.url)
-        return compile_rules(self._text, token, self.url)
+    def _units(self, url: str) -> str:
+        """The target of a URL in units, with dot segments resolved."""
+        site = self._site
+        if site is not None and url.startswith(site):
+            target = url[len(site) - 1 :]
+            if is_plain(target) and "/." not in target:
+                return target
+        elif url.startswith("/") and not url.startswith("//"):
+            return as_sent(url)
+        elif (plain := _PLAIN_AUTHORITY.match(url)) is not None:
+            target = url[plain.end() :]
+        else:
+            if url.startswith("//") and self.url is not None:
+                # A scheme-relative reference (RFC 3986 §4.2).
+                url = f"{self.url.partition('//')[0]}{url}"
+            Origin.of(url)
+            # Cut from the text, because yarl unescapes more than the normal form does.
+            target = _AUTHORITY.sub("", url, count=1)
+            return as_sent(target if target.startswith("/") else f"/{target}")
+        if not url.isprintable() or url.endswith(" "):
+            Origin.of(url)
+        return as_sent(target)
 
     @property
     def _file(self) -> ParsedFile:
@@ -184,27 +205,3 @@ class RobotsTxt:
 
     def _named(self, name: str) -> Iterator[Record]:
         return (record for record in self.records if record.field.lower() == name)
-
-
-def _target(url: str, site: str | None, base: str | None) -> str:
-    """The target of a URL in units, with dot segments resolved."""
-    if site is not None and url.startswith(site):
-        path_at = len(site) - 1
-    else:
-        plain = _PLAIN_AUTHORITY.match(url)
-        path_at = 0 if plain is None else plain.end()
-    if path_at:
-        target = url[path_at:]
-        if not _PRINTABLE.fullmatch(target) and _ODD.search(target):
-            Origin.of(url)
-    elif url.startswith("/") and not url.startswith("//"):
-        target = url
-    else:
-        if url.startswith("//") and base is not None:
-            # A scheme-relative reference (RFC 3986 §4.2).
-            url = f"{base.partition('//')[0]}{url}"
-        Origin.of(url)
-        # Cut from the text, because yarl unescapes more than the normal form does.
-        target = _AUTHORITY.sub("", url, count=1)
-    target = target_units(target)
-    return without_dot_segments(target) if "/." in target else target

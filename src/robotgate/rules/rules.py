@@ -6,12 +6,13 @@ while: they take about three times the memory of the file, and can be built agai
 
 from __future__ import annotations
 
+import re
 from array import array
 from dataclasses import dataclass, replace
-from itertools import accumulate, chain
-from typing import TYPE_CHECKING, Final, NamedTuple
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Final
 
-from robotgate.rules.grammar import EVERYBODY, RULE_LINE, canonical, rule_values, text_of
+from robotgate.rules.grammar import EVERYBODY, RULES, canonical, rule_values, text_of
 from robotgate.rules.match import Patterns
 from robotgate.rules.normal import (
     ESCAPED_MARK,
@@ -24,8 +25,7 @@ from robotgate.rules.normal import (
 from robotgate.rules.verdict import Reason, Rule, RuleKind
 
 if TYPE_CHECKING:
-    import re
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from robotgate.rules.grammar import RequestRate, VisitTime
     from robotgate.urls import Origin
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _MAX_DECISIONS: Final = 256
 """How many decisions are kept for further questions."""
 ROBOTS_TXT: Final = "/robots.txt"
+_EVERYTHING: Final = re.compile(r"/|/?\*+\$?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,101 +66,60 @@ class GivenRules:
         """One rule, counted from 0 among those of its kind."""
         return [rule for rule in self._rules if rule.kind is kind][ordinal]
 
-    def cool_down(self) -> None:
-        """Nothing is cached."""
-
 
 class WrittenRules:
     """Rules in the text of a file: parts of its canonical form, one after the other."""
 
-    __slots__ = ("_file", "_packed", "_places")
+    __slots__ = ("_file", "_parts")
 
-    def __init__(self, file: bytes | str, parts: Iterable[tuple[int, int, int]]) -> None:
+    def __init__(self, file: bytes | str, parts: Iterable[tuple[int, int]]) -> None:
         """Take parts of a file.
 
         Args:
             file: the file as served, or its canonical form. It is kept, not copied: most rules are read once.
-            parts: for each part, its begin and end in the canonical form and the number of its first line. Each part
-                ends with a line feed.
+            parts: for each part, its begin and end in the canonical form. Each part ends with a line feed.
         """
         self._file = file
-        # Bytes take half the memory of an array.
-        self._packed = array("I", chain.from_iterable(parts)).tobytes()
-        self._places: tuple[str, dict[RuleKind, array[int]]] | None = None
+        self._parts = array("I", chain.from_iterable(parts))
 
     def values(self, kind: RuleKind) -> list[str]:
         """The patterns of the rules of one kind, as written."""
-        return rule_values(self._text(), is_disallow=kind is RuleKind.DISALLOW)
+        text = self._text()
+        return rule_values("".join([text[begin:end] for begin, end in self._spans()]), kind)
 
     def rule(self, kind: RuleKind, ordinal: int) -> Rule:
         """One rule, counted from 0 among those of its kind."""
-        if self._places is None:
-            found = {each: array("I") for each in RuleKind}
-            text = self._text()
-            for found_match, found_line in self._lines(text):
-                found[_kind(found_match)].extend((found_match.start(), found_line))
-            self._places = text, found
-        text, found = self._places
-        offset, line = found[kind][2 * ordinal : 2 * ordinal + 2]
-        match = RULE_LINE.match(text, offset)
-        if match is None:
-            raise IndexError(ordinal)
-        return _rule(match, line)
-
-    def cool_down(self) -> None:
-        """Drop the cached text and positions."""
-        self._places = None
-
-    def _lines(self, text: str) -> Iterator[tuple[re.Match[str], int]]:
-        """The rules, each with the number of its line."""
-        begins, ends, first_lines = self._parts()
-        lengths = [end - begin for begin, end in zip(begins, ends, strict=True)]
-        starts = list(accumulate(lengths[:-1], initial=0))
-        part = counted = line = 0
-        for match in RULE_LINE.finditer(text):
-            at = match.start()
-            while part < len(starts) and starts[part] <= at:
-                counted, line = starts[part], first_lines[part]
-                part += 1
-            line += text.count("\n", counted, at + 1)
-            counted = at + 1
-            yield match, line
+        text = self._text()
+        found = chain.from_iterable(RULES[kind].finditer(text, begin, end) for begin, end in self._spans())
+        match = next(islice(found, ordinal, None))
+        return Rule(kind, text_of(match[1].partition("#")[0]), text.count("\n", 0, match.start() + 1))
 
     def _text(self) -> str:
-        text = canonical(self._file) if isinstance(self._file, bytes) else self._file
-        begins, ends, _ = self._parts()
-        return "".join([text[begin:end] for begin, end in zip(begins, ends, strict=True)])
+        return canonical(self._file) if isinstance(self._file, bytes) else self._file
 
-    def _parts(self) -> tuple[array[int], array[int], array[int]]:
-        parts = array("I", self._packed)
-        return parts[::3], parts[1::3], parts[2::3]
+    def _spans(self) -> Iterable[tuple[int, int]]:
+        return zip(self._parts[::2], self._parts[1::2], strict=True)
 
 
-def _kind(match: re.Match[str]) -> RuleKind:
-    return RuleKind.DISALLOW if match[1] else RuleKind.ALLOW
-
-
-def _rule(match: re.Match[str], line: int) -> Rule:
-    return Rule(_kind(match), text_of(match[2]), line)
-
-
-class _Asks(NamedTuple):
-    """What the groups say besides their rules."""
-
-    crawl_delay: float | None = None
-    request_rates: tuple[RequestRate, ...] = ()
-    visit_times: tuple[VisitTime, ...] = ()
-    warnings: tuple[str, ...] = ()
-
-
-_NOTHING: Final = _Asks()
 _FOR_EVERYBODY: Final = (EVERYBODY,)
 
 
 class Rules:
     """The rules that bind one product token. Immutable."""
 
-    __slots__ = ("_agents", "_allow", "_asks", "_decisions", "_disallow", "_is_asked", "_origin", "_source")
+    __slots__ = (
+        "_agents",
+        "_allow",
+        "_crawl_delay",
+        "_decisions",
+        "_disallow",
+        "_is_asked",
+        "_origin",
+        "_request_rates",
+        "_source",
+        "_visit_times",
+        "_warnings",
+    )
 
     def __init__(
         self,
@@ -184,11 +144,13 @@ class Rules:
             warnings: places that other crawlers read differently.
         """
         self._source = rules if isinstance(rules, WrittenRules) else GivenRules(rules)
-        # Most files have the same values here, so they share one object.
         named = tuple(agents)
+        # Most files have the same value here, so they share one object.
         self._agents = _FOR_EVERYBODY if named == _FOR_EVERYBODY else named
-        asks = _Asks(crawl_delay, tuple(request_rates), tuple(visit_times), tuple(warnings))
-        self._asks = _NOTHING if asks == _NOTHING else asks
+        self._crawl_delay = crawl_delay
+        self._request_rates = tuple(request_rates)
+        self._visit_times = tuple(visit_times)
+        self._warnings = tuple(warnings)
         self._origin = origin
         self._is_asked = False
         self._allow: Patterns | None = None
@@ -203,27 +165,27 @@ class Rules:
     @property
     def crawl_delay(self) -> float | None:
         """The largest Crawl-delay asked of the token: seconds; None if there is none. It may be zero."""
-        return self._asks.crawl_delay
+        return self._crawl_delay
 
     @property
     def request_rates(self) -> tuple[RequestRate, ...]:
         """Every Request-rate asked of the token, with its hours."""
-        return self._asks.request_rates
+        return self._request_rates
 
     @property
     def request_rate(self) -> RequestRate | None:
         """The slowest Request-rate asked of the token, regardless of its hours."""
-        return max(self._asks.request_rates, key=lambda rate: rate.seconds_per_document, default=None)
+        return max(self._request_rates, key=lambda rate: rate.seconds_per_document, default=None)
 
     @property
     def visit_times(self) -> tuple[VisitTime, ...]:
         """Every Visit-time asked of the token."""
-        return self._asks.visit_times
+        return self._visit_times
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Places where we follow RFC 9309, but other crawlers, and perhaps the author, read the file differently."""
-        return self._asks.warnings
+        return self._warnings
 
     def allows(self, target: str) -> bool:
         """Whether a path and query may be fetched. Dot segments are resolved, as clients do before they send.
@@ -261,9 +223,7 @@ class Rules:
         self._is_asked = True
         if target == ROBOTS_TXT:
             return _IS_ROBOTS_TXT
-        exact = None
-        if not target.isascii():
-            exact, target = _strict_and_loose(target)
+        exact, target = _strict_and_loose(target)
         allow = self._allow or self._read(RuleKind.ALLOW)
         disallow = self._disallow or self._read(RuleKind.DISALLOW)
         best = allow.best(target, exact), disallow.best(target)
@@ -293,13 +253,17 @@ class Rules:
     @property
     def disallows_nothing(self) -> bool:
         """Whether these rules can refuse no path."""
-        return (self._disallow or self._read(RuleKind.DISALLOW)).is_empty
+        disallowed = (self._disallow or self._read(RuleKind.DISALLOW)).patterns
+        return all(pattern.startswith("!") for pattern in disallowed)
 
     @property
     def disallows_everything(self) -> bool:
         """Whether these rules refuse every path but /robots.txt."""
-        allow = self._allow or self._read(RuleKind.ALLOW)
-        return allow.is_empty and (self._disallow or self._read(RuleKind.DISALLOW)).is_universal
+        allowed = (self._allow or self._read(RuleKind.ALLOW)).patterns
+        disallowed = (self._disallow or self._read(RuleKind.DISALLOW)).patterns
+        return any(map(_EVERYTHING.fullmatch, disallowed)) and all(
+            pattern.startswith("!") for pattern in allowed
+        )
 
     def cool_down(self) -> bool:
         """Drop the tables, unless a question was asked since the last call. The next question builds them again.
@@ -310,9 +274,7 @@ class Rules:
         if self._is_asked:
             self._is_asked = False
             return False
-        self._source.cool_down()
-        self._allow = self._disallow = None
-        self._decisions = None
+        self._allow = self._disallow = self._decisions = None
         return True
 
     def _read(self, kind: RuleKind) -> Patterns:
