@@ -37,7 +37,7 @@ from robotgate.pace.state import is_open
 from robotgate.rules.normal import as_written
 from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.sites.record import Standing
-from robotgate.sites.view import HostView
+from robotgate.sites.site import HostView
 from robotgate.stores import given_store, open_store
 from robotgate.urls import PaceKey
 from robotgate.web.cache import SiteCache

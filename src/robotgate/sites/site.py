@@ -1,10 +1,15 @@
-"""One origin in memory: what its record means for our product token and options, and when it is requested again."""
+"""One origin in memory: what its record means for our product token and options, and when it is requested again.
+
+`HostView` is what `RobotGate.host` and `RobotGate.hosts` show of it.
+"""
 
 from __future__ import annotations
 
 import math
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from robotgate.pace.host import PacedOrigin
@@ -12,9 +17,8 @@ from robotgate.pace.spacing import NOTHING_ASKED, Asked, joined
 from robotgate.rules.parser import compile_rules
 from robotgate.rules.rules import ALLOW_ALL, DENY_ALL, Rules
 from robotgate.rules.verdict import AccessResult, Reason, Verdict
-from robotgate.sites.record import Standing, is_answered, retry_delay, standing, standing_until_at
+from robotgate.sites.record import Standing, is_answered, retry_delay, standing
 from robotgate.sites.status import STATUS_TABLE, Outcome
-from robotgate.sites.view import HostAccess
 
 if TYPE_CHECKING:
     from robotgate.options import HostOptions, Recheck
@@ -30,37 +34,44 @@ LAST_REFRESH: Final = 0.85
 """Origins learnt together are spread between the first share and this one."""
 MIN_SIZE: Final = 1024
 """Bytes that a smaller robots.txt counts for in `Recheck.bytes_ratio`, an empty or missing one included."""
+_YEAR_3000: Final = 32_503_680_000.0
 _TEMPORARY: Final = frozenset({Outcome.FAILURE, Outcome.NON_PUBLIC_NAME})
 
 
-@dataclass(frozen=True, slots=True)
-class Traffic:
-    """`HostState.visits` and `HostState.bytes_read` at one moment."""
+class HostAccess(Enum):
+    """How much of a site may be fetched, in the terms of ``LWP::ElephantUA``."""
 
-    visits: int
-    bytes_read: int
+    EXCLUDED = "excluded"
+    """Nothing may be fetched."""
+    OPEN = "open"
+    """Everything may be fetched."""
+    CONTROLLED = "controlled"
+    """Its rules say what may be fetched."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Ruling:
-    """What an origin's record means for us until `fresh_until_at`."""
+    """What an origin's record means for us until `fresh_until_at`.
+
+    Only with its origin, it is that of a host of the operator's own: robots.txt is neither requested nor obeyed.
+    """
 
     origin: Origin
-    record: RobotsRecord | None
-    """None for a host of the operator's own, whose robots.txt is not requested."""
-    standing: Standing
-    rules: Rules
+    record: RobotsRecord | None = None
+    """None for a host of the operator's own."""
+    standing: Standing = Standing.OPEN
+    rules: Rules = ALLOW_ALL
     """What binds us: the file's rules, or all or nothing."""
-    written: Asked
+    written: Asked = NOTHING_ASKED
     """What our group in the file asks about our speed."""
-    asked: Asked
+    asked: Asked = NOTHING_ASKED
     """The part of `written` that the operator's options obey."""
-    max_delay: float
+    max_delay: float = math.inf
     """Seconds; a longer delay is refused."""
-    delay_is_refused: bool
+    delay_is_refused: bool = False
     """Whether `asked.delay` is longer than `max_delay`; `rules` then allow nothing."""
-    fresh_until_at: float
-    refresh_at: float
+    fresh_until_at: float = math.inf
+    refresh_at: float = math.inf
     """From when on the next use requests robots.txt again, without waiting for it; no later than `fresh_until_at`."""
 
     def verdict(self, target: str, *, now: float) -> Verdict:
@@ -151,8 +162,8 @@ class Site(PacedOrigin):
         """Those of the ruling."""
         self.refresh_at = -math.inf
         """Until then every use is answered from memory; from then on the next use has robots.txt requested again."""
-        self.since: Traffic | None = None
-        """The host's traffic when robots.txt was last requested; None until it is counted."""
+        self.since: tuple[int, int] | None = None
+        """The host's visits and bytes read when robots.txt was last requested; None until they are counted."""
         self.refused = 0
         """Turns that the rules refused."""
 
@@ -167,12 +178,23 @@ def ruling_of(
     record: RobotsRecord, *, token: str, options: HostOptions, now: float, recheck: Recheck | None = None
 ) -> Ruling:
     """What a record means now for a product token, at a host with these options."""
-    position = standing(record, options.status_policy, now)
-    rules = _rules(record, position, token)
-    written = _written(rules)
-    asked = _obeyed(written, options)
+    position, fresh_until_at = standing(record, options.status_policy, now)
+    if position is Standing.OPEN:
+        rules = ALLOW_ALL
+    elif position is Standing.CLOSED:
+        rules = DENY_ALL
+    else:
+        rules = compile_rules(record.body, token.lower(), record.origin)
+    written = asked = NOTHING_ASKED
+    crawl_delay, rate, visit_times = rules.crawl_delay, rules.request_rate, rules.visit_times
+    # Most sites ask for nothing, and share one object that says so.
+    if crawl_delay is not None or rate is not None or visit_times:
+        written = asked = Asked(crawl_delay=crawl_delay, request_rate=rate, visit_times=joined(visit_times))
+        if not options.obey_crawl_delay:
+            asked = replace(asked, crawl_delay=None, request_rate=None)
+        if not options.obey_visit_time:
+            asked = replace(asked, visit_times=())
     delay_is_refused = asked.delay > options.max_delay
-    fresh_until_at = standing_until_at(record, options.status_policy, now)
     return Ruling(
         origin=record.origin,
         record=record,
@@ -184,22 +206,6 @@ def ruling_of(
         delay_is_refused=delay_is_refused,
         fresh_until_at=fresh_until_at,
         refresh_at=min(refresh_at(record, recheck), fresh_until_at),
-    )
-
-
-def own_ruling(origin: Origin) -> Ruling:
-    """A host of the operator's own: its robots.txt is neither requested nor obeyed."""
-    return Ruling(
-        origin=origin,
-        record=None,
-        standing=Standing.OPEN,
-        rules=ALLOW_ALL,
-        written=NOTHING_ASKED,
-        asked=NOTHING_ASKED,
-        max_delay=math.inf,
-        delay_is_refused=False,
-        fresh_until_at=math.inf,
-        refresh_at=math.inf,
     )
 
 
@@ -222,38 +228,75 @@ def refresh_at(record: RobotsRecord, recheck: Recheck | None) -> float:
     return min(at, record.fresh_until_at)
 
 
-def recheck_is_due(record: RobotsRecord, recheck: Recheck, *, since: Traffic, now: Traffic) -> bool:
+def recheck_is_due(record: RobotsRecord, recheck: Recheck, *, visits: int, bytes_read: int) -> bool:
     """Whether the traffic since robots.txt was last requested calls for another request."""
     if record.failures or not is_answered(record):
         return False
-    if recheck.visits is not None and now.visits - since.visits >= recheck.visits:
+    if recheck.visits is not None and visits >= recheck.visits:
         return True
-    if recheck.bytes_ratio is None:
-        return False
-    return now.bytes_read - since.bytes_read > recheck.bytes_ratio * max(len(record.body), MIN_SIZE)
+    ratio = recheck.bytes_ratio
+    return ratio is not None and bytes_read > ratio * max(len(record.body), MIN_SIZE)
 
 
-def _rules(record: RobotsRecord, position: Standing, token: str) -> Rules:
-    if position is Standing.OPEN:
-        return ALLOW_ALL
-    if position is Standing.CLOSED:
-        return DENY_ALL
-    return compile_rules(record.body, token.lower(), record.origin)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostView:
+    """A host as it is known now. Instants are seconds since the epoch."""
 
+    origin: str
+    """The URL's origin, whose rules these are."""
+    host: str
+    """The pace key: what is paced together."""
+    access: HostAccess | None
+    """How much of the origin may be fetched; None while its rules are not known."""
+    checked_at: float | None
+    """When the origin's robots.txt was last requested."""
+    fresh_until_at: float | None
+    """Until when its rules are used without another request; None while they are not known, and for a host whose
+    robots.txt is not obeyed."""
+    stale: bool
+    """Whether the last request for it failed, so that the last good rules hold."""
+    visits: int
+    """Requests sent, those for robots.txt included."""
+    refused: int
+    """Turns refused because the rules of the URL's origin disallow the URL."""
+    bytes_read: int
+    last_visit_at: float | None
+    """When the last response ended, or the last request began if that came later. The moment of a crash counts."""
+    next_allowed_at: float
+    """No turn begins earlier."""
+    blocked_until_at: float | None
+    """Until when the host asked us to stay away; None when it does not."""
+    blocked_by_operator_until_at: float | None
+    """Until when `RobotGate.block` keeps us away from the URL's host; None when it does not."""
+    unreachable_until_at: float | None
+    """Until when no request is sent to the origin because it could not be reached; None when one may be."""
+    failures: int
+    """Blocks in a row."""
+    latency: float | None
+    """Seconds the host takes to begin a response, as a moving average; None while unknown."""
+    delay: float
+    """Seconds between visits: the longest of the operator's, the site's and the one its latency calls for."""
+    waiting: int
+    """Tasks waiting for a turn."""
+    open_turns: int
+    """Requests under way."""
 
-def _written(rules: Rules) -> Asked:
-    crawl_delay, rate, visit_times = rules.crawl_delay, rules.request_rate, rules.visit_times
-    if crawl_delay is None and rate is None and not visit_times:
-        return NOTHING_ASKED
-    return Asked(crawl_delay=crawl_delay, request_rate=rate, visit_times=joined(visit_times))
-
-
-def _obeyed(written: Asked, options: HostOptions) -> Asked:
-    if written is NOTHING_ASKED or (options.obey_crawl_delay and options.obey_visit_time):
-        return written
-    obeyed = written if options.obey_crawl_delay else NOTHING_ASKED
-    return Asked(
-        crawl_delay=obeyed.crawl_delay,
-        request_rate=obeyed.request_rate,
-        visit_times=written.visit_times if options.obey_visit_time else (),
-    )
+    def __str__(self) -> str:
+        """One line for the host."""
+        access = "unknown" if self.access is None else self.access.value
+        if self.stale:
+            access += " by stale rules"
+        marks = [
+            f"{name} until {datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S}Z" if at < _YEAR_3000 else name
+            for name, at in (
+                ("blocked", self.blocked_until_at),
+                ("blocked by the operator", self.blocked_by_operator_until_at),
+                ("unreachable", self.unreachable_until_at),
+            )
+            if at is not None
+        ]
+        text = (
+            f"{self.origin}: {access}, {self.visits} visits, {self.bytes_read} bytes, {self.refused} refused,"
+            f" {self.delay:g} s apart, {self.waiting} waiting, {self.open_turns} under way"
+        )
+        return ", ".join([text, *marks])

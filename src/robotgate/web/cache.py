@@ -25,7 +25,7 @@ from robotgate.sites.record import (
     retry_delay,
     settle,
 )
-from robotgate.sites.site import Site, Traffic, own_ruling, recheck_is_due, ruling_of
+from robotgate.sites.site import Ruling, Site, recheck_is_due, ruling_of
 from robotgate.sites.status import STATUS_TABLE, Outcome
 from robotgate.urls import pace_key_function
 
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from robotgate.pace.scheduler import Scheduler
     from robotgate.pace.spacing import Asked
     from robotgate.sites.record import RobotsRecord
-    from robotgate.sites.site import Ruling
     from robotgate.urls import Origin
     from robotgate.web.fetcher import Proxy
     from robotgate.web.persistence import Persistence
@@ -238,7 +237,7 @@ class SiteCache:
         if ruling is not None:
             return ruling
         if site.options.ignore_robots:
-            ruling = own_ruling(site.origin)
+            ruling = Ruling(origin=site.origin)
             site.adopt(ruling)
             return ruling
         return await self._asked(site, proxy)
@@ -319,11 +318,11 @@ class SiteCache:
             return
         if site.since is None:
             # Not counted since the rules were learnt: this visit is the first that counts.
-            site.since = Traffic(host.visits - 1, host.bytes_read - bytes_read)
-        traffic = Traffic(host.visits, host.bytes_read)
-        if recheck_is_due(record, recheck, since=site.since, now=traffic):
+            site.since = host.visits - 1, host.bytes_read - bytes_read
+        visits, read = host.visits - site.since[0], host.bytes_read - site.since[1]
+        if recheck_is_due(record, recheck, visits=visits, bytes_read=read):
             # Whatever comes of it, as much has to pass again.
-            site.since = traffic
+            site.since = host.visits, host.bytes_read
             self._renewed(site, self._now())
 
     def _set_asked(self, site: Site, asked: Asked) -> None:
@@ -353,8 +352,8 @@ class SiteCache:
                 raise
         if site.ruling is None:
             # It became a host of the operator's own while it was asked.
-            site.adopt(own_ruling(site.origin))
-        return site.ruling or own_ruling(site.origin)
+            site.adopt(Ruling(origin=site.origin))
+        return site.ruling or Ruling(origin=site.origin)
 
     def _start(
         self, site: Site, proxy: Proxy | None, work: Callable[[Flight], Coroutine[object, None, None]]
@@ -450,7 +449,7 @@ class SiteCache:
         # What is known now is used, whether or not it can be saved.
         ruling = self.learn(site, record)
         if self.counts_traffic:
-            site.since = Traffic(site.host.visits, site.host.bytes_read)
+            site.since = site.host.visits, site.host.bytes_read
         if record.failures and is_answered(record) and site.ruling is ruling:
             asked = result.answer.retry_after if isinstance(result.answer, Answer) else None
             delay = retry_delay(record.failures, retry_after=asked, jitter=random.random())
