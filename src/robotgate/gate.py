@@ -41,12 +41,7 @@ from robotgate.sites.site import HostView
 from robotgate.stores import given_store, open_store
 from robotgate.urls import PaceKey
 from robotgate.web.cache import SiteCache
-from robotgate.web.connector import (
-    BudgetedConnector,
-    SocketBudget,
-    ThreadPerNameResolver,
-    idle_limit,
-)
+from robotgate.web.connector import BudgetedConnector, ThreadPerNameResolver, idle_limit
 from robotgate.web.fetch import FetchCall, PageFetch, PageFetcher, RequestOptions
 from robotgate.web.fetcher import AiohttpFetcher, Fetcher
 from robotgate.web.middleware import GateMiddleware
@@ -783,7 +778,7 @@ class Parts:
 def _own_session(options: Options, identity: Identity, middleware: GateMiddleware) -> aiohttp.ClientSession:
     threads = ThreadPerNameResolver(max_threads=options.concurrency + options.robots_concurrency)
     connector = BudgetedConnector(
-        SocketBudget(idle_limit()),
+        idle_limit(),
         resolver=threads,
         allow_private_addresses=options.allow_private_addresses,
     )
