@@ -1,11 +1,16 @@
 """Requests one robots.txt with aiohttp: a single GET within bounds, without what belongs to the session's pages.
 
-Whatever a server sends, `AiohttpFetcher.fetch` returns an `Answer` or a `Failure`.
+Whatever a server sends, `AiohttpFetcher.fetch` returns an `Answer` or a `Failure`. `outage_of` tells which errors of a
+request mean that its host cannot be reached.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
+import socket
+import ssl
 import zlib
 from dataclasses import dataclass
 from http.cookies import SimpleCookie
@@ -13,19 +18,19 @@ from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 import aiohttp
 from aiohttp.http import HttpProcessingError
-from multidict import CIMultiDict, MultiMapping
+from multidict import CIMultiDict
 from yarl import URL
 
-from robotgate.errors import NonPublicAddressError
+from robotgate.errors import NonPublicAddressError, RobotGateError
 from robotgate.pace.state import retry_after_of
 from robotgate.sites.record import Answer, Failure
 from robotgate.sites.status import REDIRECT_STATUSES
-from robotgate.web.outage import outage_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from aiohttp import ClientHandlerType, ClientMiddlewareType, ClientRequest, ClientResponse
+    from multidict import MultiMapping
 
     from robotgate.clock import Clock
     from robotgate.web.fetch import RequestOptions
@@ -101,19 +106,11 @@ class AiohttpFetcher:
 
     Args:
         session: whose connector, default proxy and TLS settings are used, but none of its middlewares.
-        middlewares: used instead of the session's.
     """
 
-    def __init__(
-        self,
-        session: aiohttp.ClientSession,
-        clock: Clock,
-        *,
-        middlewares: tuple[ClientMiddlewareType, ...] = (),
-    ) -> None:
+    def __init__(self, session: aiohttp.ClientSession, clock: Clock) -> None:
         self._session = session
         self._clock = clock
-        self._middlewares = middlewares
 
     async def fetch(
         self,
@@ -127,8 +124,7 @@ class AiohttpFetcher:
         """As `Fetcher.fetch`, through a proxy."""
         if self._session.closed:
             return Failure("the session was closed")
-        wanted = ASKED_FOR | dict(headers)
-        has_begun = False
+        wanted, has_begun = ASKED_FOR | dict(headers), False
         host: str | None = None
         try:
             host = URL(url).raw_host
@@ -141,7 +137,7 @@ class AiohttpFetcher:
                 proxy=None if proxy is None else proxy.url,
                 # A copy: aiohttp writes into it.
                 proxy_headers=None if proxy is None else proxy.headers.copy(),
-                middlewares=(*self._middlewares, _anonymous(wanted)),
+                middlewares=(_anonymous(wanted),),
                 timeout=aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_TIMEOUT),
             ) as response:
                 has_begun = True
@@ -198,36 +194,27 @@ async def _read(response: ClientResponse, max_bytes: int) -> bytes:
         ValueError: it is not encoded as its headers say.
         aiohttp.ClientError, TimeoutError: it was cut off.
     """
-    headers, content = response.headers, response.content
-    if len(set(_lines(headers, "Content-Length"))) > 1:
+    headers = response.headers
+    if len(set(headers.getall("Content-Length", ()))) > 1:
         raise ValueError("there are several Content-Lengths")
-    for coding in _lines(headers, "Transfer-Encoding"):
+    for coding in headers.getall("Transfer-Encoding", ()):
         # We asked for none, and aiohttp decodes none (RFC 9110 §10.1.4).
         if coding.strip().lower() != "chunked":
             raise ValueError(f"the Transfer-Encoding {coding!r} was not asked for")
-    codings = _lines(headers, "Content-Encoding")
-    if not codings and content.is_eof() and content.total_bytes <= max_bytes:
-        # Most files arrive with their headers.
-        return content.read_nowait(-1)
-    body = BoundedBody(", ".join(codings), max_bytes=max_bytes)
-    while chunk := await _next_chunk(content):
-        body.feed(chunk)
-        if body.is_full:
-            # The rest may be endless, and a connection with unread bytes cannot be used again.
-            response.close()
-            break
-        if not content.at_eof():
+    body = BoundedBody(", ".join(headers.getall("Content-Encoding", ())), max_bytes=max_bytes)
+    try:
+        async for chunk in response.content.iter_chunked(CHUNK_BYTES):
+            body.feed(chunk)
+            if body.is_full:
+                # The rest may be endless, and a connection with unread bytes cannot be used again.
+                response.close()
+                break
             # A body that arrives faster than it is decoded would let no other task run.
             await asyncio.sleep(0)
-    return body.end()
-
-
-async def _next_chunk(content: aiohttp.StreamReader) -> bytes:
-    try:
-        return await content.read(CHUNK_BYTES)
     except (RuntimeError, HttpProcessingError) as error:
         # What aiohttp's two parsers raise for a broken chunk that comes after the headers.
         raise aiohttp.ClientPayloadError(str(error)) from error
+    return body.end()
 
 
 class BoundedBody:
@@ -266,13 +253,9 @@ class BoundedBody:
         """
         if self.is_full:
             return
-        room = self._max_bytes - len(self._body) + 1
-        if self._decoders:
-            for decoder in self._decoders[:-1]:
-                chunk = decoder.decode(chunk, self._max_encoded_bytes + 1)
-            self._body += self._decoders[-1].decode(chunk, room)
-        else:
-            self._body += chunk[:room]
+        for decoder in self._decoders:
+            chunk = decoder.decode(chunk, self._max_encoded_bytes + 1)
+        self._body += chunk
         self.is_full = len(self._body) > self._max_bytes
         if not self.is_full and any(decoder.taken > self._max_encoded_bytes for decoder in self._decoders):
             raise ValueError("the compressed body is longer than what it holds")
@@ -291,12 +274,11 @@ class BoundedBody:
 class _Decoder:
     """Undoes one content coding."""
 
-    __slots__ = ("_begin", "_inflater", "_members", "taken")
+    __slots__ = ("_inflater", "_members", "taken")
 
     def __init__(self, coding: str) -> None:
         self._inflater = None if coding == "deflate" else zlib.decompressobj(_GZIP_OR_ZLIB)
-        self._begin = b""
-        """Of a deflated body, until its format is known."""
+        """None: deflate, as zlib or without its header; the first byte tells."""
         self._members = 1
         self.taken = 0
         """Encoded bytes."""
@@ -313,12 +295,11 @@ class _Decoder:
             ValueError: the coding is broken.
         """
         self.taken += len(encoded)
+        if not encoded:
+            return b""
         if self._inflater is None:
-            encoded = self._begin = self._begin + encoded
-            if len(encoded) < 2:
-                return b""
             # Many servers send "deflate" without its zlib header (RFC 9110 §8.4.1.2 notes it; RFC 1950 §2.2).
-            is_zlib = encoded[0] & 0x0F == zlib.DEFLATED and int.from_bytes(encoded[:2]) % 31 == 0
+            is_zlib = encoded[0] & 0x0F == zlib.DEFLATED
             self._inflater = zlib.decompressobj(_GZIP_OR_ZLIB if is_zlib else _RAW_DEFLATE)
         decoded = bytearray()
         while encoded and len(decoded) < room:
@@ -335,40 +316,97 @@ class _Decoder:
         return bytes(decoded)
 
 
-def answer_of(status: int, headers: Mapping[str, str], body: bytes, *, now: float) -> Answer | Failure:
-    """An answer, with the headers that matter.
+def answer_of(status: int, headers: MultiMapping[str], body: bytes, *, now: float) -> Answer | Failure:
+    """An answer, with the headers that matter. All lines of a header count.
 
     Args:
-        headers: names in any case. All lines of a header count, so that a multidict is needed where a server may
-            repeat them.
+        headers: names in any case.
     """
-    locations = {location.strip() for location in _lines(headers, "Location")}
+    locations = {location.strip() for location in headers.getall("Location", ())}
     if status in REDIRECT_STATUSES and len(locations) > 1:
         return Failure(f"HTTP status {status} redirects to {len(locations)} places")
+    etags, dates = (set(headers.getall(name, ())) for name in ("ETag", "Last-Modified"))
     return Answer(
         status=status,
         body=body,
         location=next(iter(locations), None),
         # RFC 9110 §5.3.
-        cache_control=", ".join(_lines(headers, "Cache-Control")) or None,
+        cache_control=", ".join(headers.getall("Cache-Control", ())) or None,
         retry_after=retry_after_of(headers, now=now),
-        etag=_only(headers, "ETag"),
-        last_modified=_only(headers, "Last-Modified"),
+        # Of lines that differ, none is sent back.
+        etag=etags.pop() if len(etags) == 1 else None,
+        last_modified=dates.pop() if len(dates) == 1 else None,
         expires=headers.get("Expires"),
         date=headers.get("Date"),
         age=headers.get("Age"),
     )
 
 
-def _lines(headers: Mapping[str, str], name: str) -> list[str]:
-    """The values of all lines of a header."""
-    if isinstance(headers, MultiMapping):
-        return headers.getall(name, [])
-    value = headers.get(name)
-    return [] if value is None else [value]
+# Which errors mean that a host cannot be reached. Only these open its circuit. Errors of a server that was reached do
+# not: it closed the connection, or sent half a body. Neither do errors nearer to us than the host: of a proxy, or of
+# this machine when it runs out of descriptors or ports.
+
+OWN_ERRNOS: Final = frozenset(
+    {
+        errno.EADDRINUSE,
+        errno.EADDRNOTAVAIL,
+        errno.EAGAIN,
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.ENOBUFS,
+        errno.ENOMEM,
+    }
+)
+"""This machine has run out of something."""
+OWN_LOOK_UP_ERRNOS: Final = frozenset({socket.EAI_MEMORY, getattr(socket, "EAI_SYSTEM", None)})
+"""The same for `socket.gaierror`, which has numbers of its own; not every system has both."""
+UNREACHABLE_ERRNOS: Final = frozenset(
+    {
+        errno.ECONNREFUSED,
+        errno.EHOSTDOWN,
+        errno.EHOSTUNREACH,
+        errno.ENETUNREACH,
+        errno.ETIMEDOUT,
+    }
+)
+"""An outage whichever exception carries them. A reset means one only while a connection is being made."""
 
 
-def _only(headers: Mapping[str, str], name: str) -> str | None:
-    """The value of a header; None when its lines differ."""
-    values = set(_lines(headers, name))
-    return values.pop() if len(values) == 1 else None
+def outage_of(error: BaseException, *, host: str | None = None) -> str | None:
+    """Why a host cannot be reached, in words that follow its name; None when the error means something else.
+
+    Args:
+        error: what a request raised; aiohttp's exceptions and plain ones.
+        host: the host that was requested. An error that names another host, such as that of a proxy, is no outage of
+            this one.
+    """
+    if isinstance(error, RobotGateError) or _is_about_proxy(error, host):
+        return None
+    if isinstance(error, aiohttp.ClientSSLError | ssl.SSLCertVerificationError):
+        return f"its TLS handshake fails ({error.__cause__ or error})"
+    if isinstance(error, TimeoutError):
+        is_connecting = isinstance(error, aiohttp.ConnectionTimeoutError)
+        return "it takes no connection in time" if is_connecting else "it does not answer in time"
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    if isinstance(cause, socket.gaierror):
+        return None if cause.errno in OWN_LOOK_UP_ERRNOS else "its name cannot be resolved"
+    if not isinstance(cause, OSError) or cause.errno in OWN_ERRNOS:
+        return None
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return "its name cannot be resolved"
+    if isinstance(cause, ConnectionRefusedError):
+        return "it refuses connections"
+    if isinstance(error, aiohttp.ClientConnectorError) or cause.errno in UNREACHABLE_ERRNOS:
+        return f"it takes no connection ({os.strerror(cause.errno) if cause.errno else cause})"
+    return None
+
+
+def _is_about_proxy(error: BaseException, host: str | None) -> bool:
+    # Proxy libraries have exceptions of their own, which aiohttp may wrap. Only their names are known here.
+    kinds = (*type(error).__mro__, *type(error.__cause__).__mro__)
+    if any("Proxy" in kind.__name__ for kind in kinds):
+        return True
+    if host is None or not isinstance(error, aiohttp.ClientConnectorError):
+        return False
+    told, asked = (name.lower().strip("[]").removesuffix(".") for name in (error.host, host))
+    return told != asked
