@@ -19,7 +19,6 @@ from robotgate.identity import identify
 from robotgate.options import (
     MAX_FETCH_BYTES,
     MAX_HOSTS,
-    HostBlocks,
     Options,
     Overrides,
     StatusPolicy,
@@ -45,10 +44,8 @@ from robotgate.web.connector import BudgetedConnector, ThreadPerNameResolver, id
 from robotgate.web.fetch import FetchCall, PageFetch, PageFetcher, RequestOptions
 from robotgate.web.fetcher import AiohttpFetcher, Fetcher
 from robotgate.web.middleware import GateMiddleware
-from robotgate.web.operator import Operator
 from robotgate.web.persistence import Persistence
 from robotgate.web.ready import DEFAULT_AHEAD, Lines, ReadyTurns
-from robotgate.web.robots import RobotsReader
 from robotgate.web.turns import PendingTurn, Turns
 
 if TYPE_CHECKING:
@@ -514,7 +511,7 @@ class RobotGate:
             GateClosedError: the gate is not open.
             OptionError: the pattern or a value makes no sense; nothing has changed.
         """
-        self._open.operator.override(pattern, override)
+        self._open.cache.override(pattern, override)
 
     def block(self, pattern: str, until: float | datetime = math.inf) -> None:
         """Visit some hosts no more, not even for robots.txt: for the day a site complains.
@@ -543,7 +540,7 @@ class RobotGate:
             raise OptionError(
                 f"until={until!r} has passed: give time.time() and the seconds to come, or lift a block by `unblock`"
             )
-        self._open.operator.block(pattern, until_at)
+        self._open.cache.block(pattern, until_at)
 
     def unblock(self, pattern: str) -> None:
         """Lift the block of this pattern, at whichever gate of a fleet it was made; waiting turns go on.
@@ -552,7 +549,7 @@ class RobotGate:
             GateClosedError: the gate is not open.
             OptionError: the pattern makes no sense.
         """
-        self._open.operator.block(pattern, 0.0)
+        self._open.cache.block(pattern, 0.0)
 
     def subscribe(self, callback: Callable[[Event], object], *kinds: type[Event]) -> Callable[[], None]:
         """Call a function with each `Event`: robots.txt fetched, turns, refusals, blocks.
@@ -642,8 +639,7 @@ class Parts:
         self._session = session = session or _own_session(options, identity, middleware)
         self._robots_session = _robots_session(session)
         self._middleware = middleware
-        self._now = now = clock.now
-        blocks = HostBlocks()
+        self._now = clock.now
         connector = session.connector
         pages, robots = _permits(options, connector)
         total = rate_of("total_rate", options.total_rate)
@@ -658,29 +654,17 @@ class Parts:
             events=events,
             is_saved=store is not None,
         )
-        self.operator = Operator(blocks=blocks, overrides=overrides, scheduler=self.scheduler, events=events)
         self._persistence = (
-            None
-            if store is None
-            else Persistence(store, scheduler=self.scheduler, operator=self.operator, events=events, now=now)
+            None if store is None else Persistence(store, scheduler=self.scheduler, events=events)
         )
         self.cache = SiteCache(
             identity=identity,
             options=options,
             overrides=overrides,
-            blocks=blocks,
-            now=now,
-            scheduler=self.scheduler,
-            persistence=self._persistence,
-            events=events,
-        )
-        self.operator.cache = self.cache
-        self.cache.reader = RobotsReader(
-            identity=identity,
-            allow_private_addresses=options.allow_private_addresses,
             scheduler=self.scheduler,
             fetcher=fetcher or AiohttpFetcher(self._robots_session, clock),
-            site_of=self.cache.site,
+            persistence=self._persistence,
+            events=events,
         )
         self.turns = middleware.turns = Turns(
             cache=self.cache,
@@ -704,7 +688,7 @@ class Parts:
     async def open(self) -> None:
         """Join the store."""
         if self._persistence is not None:
-            await self._persistence.open()
+            await self._persistence.open(self.cache.hear_block)
 
     async def aclose(self) -> None:
         """Cancel what runs, and wait for it."""

@@ -167,11 +167,12 @@ class Site(PacedOrigin):
         self.refused = 0
         """Turns that the rules refused."""
 
-    def adopt(self, ruling: Ruling) -> None:
-        """Use a ruling from now on."""
+    def adopt(self, ruling: Ruling) -> Ruling:
+        """Use a ruling from now on; return it."""
         self.ruling = ruling
         self.rules = ruling.rules
         self.refresh_at = ruling.refresh_at
+        return ruling
 
 
 def ruling_of(

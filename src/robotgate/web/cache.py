@@ -6,42 +6,37 @@ import asyncio
 import math
 import random
 from collections import OrderedDict
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Final, TypeGuard
 
-from robotgate.errors import GateClosedError, NestedTurnError, RobotGateError, StoreError
-from robotgate.events import RobotsFetched
-from robotgate.pace.host import NOT_OWNED, Host, Turn, TurnState
+from robotgate.errors import GateClosedError, NestedTurnError, RobotGateError
+from robotgate.events import BlockCause, HostBlocked, HostRecovered, RobotsFetched
+from robotgate.options import HostBlocks
+from robotgate.pace.host import NOT_OWNED, Host, Turn
 from robotgate.pace.spacing import NOTHING_ASKED
-from robotgate.sites.record import (
-    Answer,
-    FetchResult,
-    Standing,
-    is_answered,
-    is_fresh,
-    newer,
-    retry_delay,
-    settle,
-)
+from robotgate.pace.state import CLOCK_GRAIN
+from robotgate.sites.record import Answer, FetchResult, Standing, is_fresh, newer, retry_delay, settle
 from robotgate.sites.site import Ruling, Site, recheck_is_due, ruling_of
 from robotgate.sites.status import STATUS_TABLE, Outcome
 from robotgate.urls import pace_key_function
+from robotgate.web.robots import Flight, RobotsReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
+    from contextlib import AbstractAsyncContextManager
 
     from robotgate.events import Events
     from robotgate.identity import Identity
-    from robotgate.options import HostBlocks, Options, Overrides
+    from robotgate.options import HostOverride, Options, Overrides
     from robotgate.pace.scheduler import Scheduler
     from robotgate.pace.spacing import Asked
     from robotgate.sites.record import RobotsRecord
-    from robotgate.urls import Origin
-    from robotgate.web.fetcher import Proxy
+    from robotgate.urls import HostPattern, Origin
+    from robotgate.web.fetcher import Fetcher, Proxy
     from robotgate.web.persistence import Persistence
-    from robotgate.web.robots import RobotsReader
 
 NON_PUBLIC: Final = frozenset({Outcome.NON_PUBLIC, Outcome.NON_PUBLIC_NAME})
 """Outcomes that another gate's options would make different."""
@@ -59,101 +54,11 @@ COOL_DOWN_PAUSE: Final = 0.02
 """Seconds between two such goes."""
 
 
-class Flight:
-    """One task that finds out about an origin, and a future for each caller that waits for it.
-
-    A cancelled caller cancels nothing, a failure is shared instead of repeated, and a caller that would wait for itself
-    is refused alone.
-    """
-
-    __slots__ = ("_callers", "_waits_for", "is_asking", "proxy", "task")
-
-    def __init__(self, proxy: Proxy | None) -> None:
-        self.proxy = proxy
-        """What the first caller's page goes through, and so robots.txt as well."""
-        self.task: asyncio.Task[None] | None = None
-        self.is_asking = False
-        """Whether a request is under way."""
-        self._callers: dict[asyncio.Future[None], asyncio.Task[object] | None] = {}
-        self._waits_for: tuple[Turn, Scheduler] | None = None
-
-    async def join(self) -> None:
-        """Wait until it has ended.
-
-        Raises:
-            GateClosedError: it was cancelled.
-            NestedTurnError: it waits for a turn that only this task can end.
-            StoreError, HostUnavailableError: it failed.
-        """
-        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._callers[answer] = asyncio.current_task()
-        self._refuse_holders()
-        try:
-            await answer
-        except asyncio.CancelledError:
-            if answer.done() and not answer.cancelled():
-                # Retrieve the error, which came at the same moment: asyncio would report it.
-                answer.exception()
-            raise
-        finally:
-            self._callers.pop(answer, None)
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether it waits for a turn of this process."""
-        return self._waits_for is not None and self._waits_for[0].state is TurnState.WAITING
-
-    @contextmanager
-    def waiting_for(self, turn: Turn, scheduler: Scheduler) -> Iterator[None]:
-        """Within this block, callers that hold what the turn waits for, here or in another process, are refused."""
-        self._waits_for = turn, scheduler
-        try:
-            self._refuse_holders()
-            yield
-        finally:
-            self._waits_for = None
-
-    async def acquire(self, turn: Turn, scheduler: Scheduler) -> None:
-        """Wait for a turn and begin it; callers that hold what it waits for are refused."""
-        while not scheduler.start_now(turn, scheduler.now()):
-            with self.waiting_for(turn, scheduler):
-                await scheduler.wait(turn)
-            if scheduler.begin(turn):
-                break
-        limiter = turn.paced.host.limiter
-        if limiter is not None:
-            await limiter.acquire()
-
-    def end(self, error: BaseException | None) -> None:
-        """Resolve the callers' futures."""
-        for answer in self._callers:
-            if answer.done():
-                continue
-            if error is None:
-                answer.set_result(None)
-            else:
-                answer.set_exception(error)
-
-    @property
-    def has_callers(self) -> bool:
-        """Whether any caller waits."""
-        return bool(self._callers)
-
-    def _refuse_holders(self) -> None:
-        if self._waits_for is None:
-            return
-        turn, scheduler = self._waits_for
-        for answer, caller in self._callers.items():
-            error = None if answer.done() else scheduler.nested(turn, caller)
-            if error is not None:
-                answer.set_exception(error)
-
-
 class SiteCache:
-    """Knows the sites in memory, and finds out about others.
+    """Knows the sites in memory, finds out about others, and holds them to what the operator says of them.
 
     Args:
-        blocks: the operator's blocks.
+        fetcher: requests robots.txt files.
         persistence: the store; None: nothing outlives the gate.
     """
 
@@ -163,33 +68,31 @@ class SiteCache:
         identity: Identity,
         options: Options,
         overrides: Overrides,
-        blocks: HostBlocks,
-        now: Callable[[], float],
         scheduler: Scheduler,
+        fetcher: Fetcher,
         persistence: Persistence | None,
         events: Events,
     ) -> None:
         self.sites: OrderedDict[str, Site] = OrderedDict()
         """By origin as text, the oldest first. Look at `Site.refresh_at` before you use one."""
-        self.reader: RobotsReader | None = None
-        """Set once, by the gate: the reader asks the cache for the sites that redirects lead to."""
         self._token = identity.token
         self._options = options
         self._overrides = overrides
-        self._blocks = blocks
+        self._blocks = HostBlocks()
         self._pace_key = pace_key_function(options.pace_key)
-        self._now = now
+        self._now = scheduler.now
         self._scheduler = scheduler
         self._persistence = persistence
         self._events = events
+        self._reader = RobotsReader(
+            identity, options.allow_private_addresses, scheduler, fetcher, site_of=self.site
+        )
         recheck = options.recheck
         self.counts_traffic = recheck is not None and not (recheck.visits is recheck.bytes_ratio is None)
         """Whether `note_visit` is to be called at the end of every turn."""
         self._flights: dict[str, Flight] = {}
         self._sweeping: asyncio.TimerHandle | None = None
         self._cooling: asyncio.TimerHandle | None = None
-        self._to_cool: list[Site] = []
-        self._are_warm = False
         self._is_closed = False
 
     # Sites in memory.
@@ -237,9 +140,7 @@ class SiteCache:
         if ruling is not None:
             return ruling
         if site.options.ignore_robots:
-            ruling = Ruling(origin=site.origin)
-            site.adopt(ruling)
-            return ruling
+            return site.adopt(Ruling(origin=site.origin))
         return await self._asked(site, proxy)
 
     async def record(self, site: Site) -> RobotsRecord:
@@ -248,11 +149,9 @@ class SiteCache:
         Raises:
             as `known`.
         """
-        if not site.options.ignore_robots:
-            self.fresh(site)
-        record = site.record
-        if record is not None and self._will_do(record, -math.inf):
-            return record
+        self.fresh(site)
+        if self._will_do(site.record):
+            return site.record
         await self._asked(site, None)
         if site.record is None:
             raise GateClosedError
@@ -285,11 +184,10 @@ class SiteCache:
             site.record, site.since = record, None
         if site.options.ignore_robots:
             return ruling
-        site.adopt(ruling)
         self._set_asked(site, NOTHING_ASKED if ruling.delay_is_refused else ruling.asked)
         if self._cooling is None:
-            self._cool_in(COOL_DOWN_DELAY)
-        return ruling
+            self._cooling = asyncio.get_running_loop().call_later(COOL_DOWN_DELAY, self._cool_down)
+        return site.adopt(ruling)
 
     def learn_given(self, site: Site, body: bytes, *, fresh_until_at: float | None) -> None:
         """Use a robots.txt that the caller has, as if it had just been fetched."""
@@ -300,16 +198,6 @@ class SiteCache:
         self.learn(site, record)
         if self._persistence is not None:
             self._persistence.save_record_soon(record)
-
-    def judge_anew(self, site: Site) -> None:
-        """Hold a site to options that have changed; what was fetched stays."""
-        record = site.record
-        if site.options.ignore_robots or record is None:
-            site.ruling = None
-            site.refresh_at = -math.inf
-            self._set_asked(site, NOTHING_ASKED)
-        else:
-            self.learn(site, record)
 
     def note_visit(self, site: Site, bytes_read: int) -> None:
         """A turn of a site has ended: `Recheck` may have its robots.txt requested again."""
@@ -350,33 +238,25 @@ class SiteCache:
             # The rules cannot be renewed while this task holds the host's turn: stale rules beat none.
             if site.ruling is None:
                 raise
-        if site.ruling is None:
-            # It became a host of the operator's own while it was asked.
-            site.adopt(Ruling(origin=site.origin))
-        return site.ruling or Ruling(origin=site.origin)
+        # Without a ruling, it became a host of the operator's own while it was asked.
+        return site.ruling or site.adopt(Ruling(origin=site.origin))
 
     def _start(
         self, site: Site, proxy: Proxy | None, work: Callable[[Flight], Coroutine[object, None, None]]
     ) -> Flight:
         if self._is_closed:
             raise GateClosedError
-        flight = self._flights[site.key] = Flight(proxy)
-        task = asyncio.get_running_loop().create_task(work(flight), name=site.origin.robots_url)
-        flight.task = task
-        task.add_done_callback(partial(self._ended, site.key, flight))
+        flight = self._flights[site.key] = Flight(work, site.origin.robots_url, proxy)
+        flight.task.add_done_callback(partial(self._ended, site.key, flight))
         return flight
 
     def _ended(self, key: str, flight: Flight, task: asyncio.Task[None]) -> None:
         del self._flights[key]
         error = GateClosedError() if task.cancelled() else task.exception()
-        if error is not None and not flight.has_callers and not isinstance(error, RobotGateError):
+        if error is not None and not flight.callers and not isinstance(error, RobotGateError):
             # A fault of a caller's own fetcher or store, of which no caller would hear.
-            context = {
-                "message": f"{task.get_name()} could not be requested",
-                "exception": error,
-                "task": task,
-            }
-            task.get_loop().call_exception_handler(context)
+            message = f"{task.get_name()} could not be requested"
+            task.get_loop().call_exception_handler({"message": message, "exception": error, "task": task})
         flight.end(error)
 
     def _renewed(self, site: Site, now: float) -> Ruling | None:
@@ -394,19 +274,9 @@ class SiteCache:
             except RuntimeError:
                 # A question from outside the loop is answered, and starts nothing.
                 return ruling
-            self._start(site, None, partial(self._renew, site, ruling))
+            after = -math.inf if ruling.record is None else ruling.record.checked_at
+            self._start(site, None, partial(self._refresh, site, after=after))
         return ruling
-
-    async def _renew(self, site: Site, ruling: Ruling, flight: Flight) -> None:
-        """As `_refresh`, of a site that is known: only callers that have joined hear of a failure."""
-        try:
-            await self._refresh(
-                site, flight, after=-math.inf if ruling.record is None else ruling.record.checked_at
-            )
-        except StoreError as error:
-            if self._persistence is not None and site.ruling is ruling:
-                self._persistence.failed("load", error)
-            raise
 
     async def _refresh(self, site: Site, flight: Flight, *, after: float = -math.inf) -> None:
         """Find out about a site.
@@ -415,32 +285,28 @@ class SiteCache:
             after: a record of an attempt up to this instant will not do, though it be fresh.
         """
         store, before = self._persistence, site.record
-        if store is None:
-            if before is None or not self._will_do(before, after):
-                await self._request(site, flight, before, before)
-            else:
-                self.learn(site, before)
-            return
-        record = newer(await store.load_record(site.origin), before)
-        if record is None or not self._will_do(record, after):
-            # The process that requests it now takes a turn of the host, too.
-            waiting = flight.waiting_for(Turn(site, ahead=True), self._scheduler)
-            async with store.alone(f"robots|{site.key}", waiting) as is_shared:
-                if is_shared:
+        record = before if store is None else newer(await store.load_record(site.origin), before)
+        if not self._will_do(record, after):
+            alone: AbstractAsyncContextManager[bool] = nullcontext(False)
+            if store is not None:
+                # The process that requests it now takes a turn of the host, too.
+                waiting = flight.waiting_for(Turn(site, ahead=True), self._scheduler)
+                alone = store.alone(f"robots|{site.key}", waiting)
+            async with alone as is_shared:
+                if store is not None and is_shared:
                     # Another process may have requested it while this one waited.
                     record = newer(await store.load_record(site.origin), before)
-                if record is None or not self._will_do(record, after):
+                if not self._will_do(record, after):
                     await self._request(site, flight, before, record)
                     return
         self.learn(site, record)
-        await store.load_host(site.host)
+        if store is not None:
+            await store.load_host(site.host)
 
     async def _request(
         self, site: Site, flight: Flight, before: RobotsRecord | None, known: RobotsRecord | None
     ) -> None:
-        if self.reader is None:
-            raise GateClosedError
-        result = await self.reader.read(site, flight, known)
+        result = await self._reader.read(site, flight, known)
         now, current = self._now(), site.ruling
         if current is not None and site.record is not before and now < current.fresh_until_at:
             # `learn` was called meanwhile, and the caller knows better.
@@ -450,34 +316,29 @@ class SiteCache:
         ruling = self.learn(site, record)
         if self.counts_traffic:
             site.since = site.host.visits, site.host.bytes_read
-        if record.failures and is_answered(record) and site.ruling is ruling:
-            asked = result.answer.retry_after if isinstance(result.answer, Answer) else None
-            delay = retry_delay(record.failures, retry_after=asked, jitter=random.random())
-            site.refresh_at = min(record.checked_at + delay, ruling.fresh_until_at)
-        self._tell_fetched(ruling, record, result)
+        retry_after = None if result.response is None else result.response.retry_after
+        if record.failures and retry_after is not None and site.ruling is ruling:
+            site.refresh_at = min(max(site.refresh_at, now + retry_after), ruling.fresh_until_at)
+        self._events.emit(
+            RobotsFetched(
+                at=now,
+                origin=record.origin,
+                robots_url=record.robots_url,
+                access=STATUS_TABLE[result.outcome].access,
+                outcome=result.outcome,
+                status=None if result.response is None else result.response.status,
+                cause=result.cause,
+                stale=ruling.standing is Standing.STALE_RULES,
+            )
+        )
         if self._persistence is not None:
             await self._persistence.save_record(record)
 
-    def _will_do(self, record: RobotsRecord, after: float) -> bool:
+    def _will_do(self, record: RobotsRecord | None, after: float = -math.inf) -> TypeGuard[RobotsRecord]:
         """Return whether a record need not be requested: fresh, late enough, and not refused by other options."""
-        if self._options.allow_private_addresses and record.outcome in NON_PUBLIC:
+        if record is None or (self._options.allow_private_addresses and record.outcome in NON_PUBLIC):
             return False
         return record.checked_at > after and is_fresh(record, self._now())
-
-    def _tell_fetched(self, ruling: Ruling, record: RobotsRecord, result: FetchResult) -> None:
-        if self._events.is_heard(RobotsFetched):
-            self._events.emit(
-                RobotsFetched(
-                    at=self._now(),
-                    origin=record.origin,
-                    robots_url=record.robots_url,
-                    access=STATUS_TABLE[result.outcome].access,
-                    outcome=result.outcome,
-                    status=result.answer.status if isinstance(result.answer, Answer) else None,
-                    cause=result.cause,
-                    stale=ruling.standing is Standing.STALE_RULES,
-                )
-            )
 
     async def aclose(self) -> None:
         """Cancel what runs and wait for it; callers get `GateClosedError`."""
@@ -486,28 +347,84 @@ class SiteCache:
         for timer in (self._sweeping, self._cooling):
             if timer is not None:
                 timer.cancel()
-        tasks = [flight.task for flight in self._flights.values() if flight.task is not None]
+        tasks = [flight.task for flight in self._flights.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    # What the operator says while the gate runs.
+
+    def block(self, pattern: str, until_at: float) -> None:
+        """Leave hosts alone until an instant, at all gates that share the store; an instant that has passed lifts it.
+
+        Raises:
+            OptionError: the pattern or the instant makes no sense.
+        """
+        known = self._block(pattern, until_at)
+        if self._persistence is not None:
+            # A lift, too, of what is not blocked here: another process may have blocked it.
+            self._persistence.publish_block(known, until_at)
+
+    def hear_block(self, pattern: str, until_at: float) -> None:
+        """Take in what another gate was told, or this one, which the store repeats."""
+        known_at = self._blocks.get(pattern)
+        is_known = math.isclose(until_at, known_at, rel_tol=0.0, abs_tol=CLOCK_GRAIN)
+        if not is_known and max(until_at, known_at) > self._now():
+            self._block(pattern, until_at)
+
+    def override(self, pattern: str, override: HostOverride | None) -> None:
+        """Change the options of some hosts; waiting turns are held to them. What was fetched stays.
+
+        Raises:
+            OptionError: the pattern or a value makes no sense; everything is then as it was.
+        """
+        sites = self._named_by(self._overrides.set(pattern, override))
+        for site in sites:
+            site.options = self._overrides.options(site.origin.host)
+        for site in sites:
+            if site.options.ignore_robots or site.record is None:
+                site.ruling = None
+                site.refresh_at = -math.inf
+                self._set_asked(site, NOTHING_ASKED)
+            else:
+                self.learn(site, site.record)
+        for host in {site.host for site in sites}:
+            self._scheduler.update_limits(host)
+
+    def _block(self, pattern: str, until_at: float) -> str:
+        now = self._now()
+        self._blocks.prune(now)
+        was_blocked = self._blocks.get(pattern) > now
+        blocked = self._blocks.set(pattern, until_at)
+        sites = self._named_by(blocked)
+        for site in sites:
+            site.operator_until_at = self._blocks.until_at(site.origin.host)
+        for host in {site.host for site in sites}:
+            self._scheduler.reconsider(host)
+        name, cause = str(blocked), BlockCause.OPERATOR
+        if until_at > now:
+            self._events.emit(HostBlocked(at=now, host=name, until_at=until_at, cause=cause))
+        elif was_blocked:
+            self._events.emit(HostRecovered(at=now, host=name, cause=cause))
+        return name
+
+    def _named_by(self, pattern: HostPattern) -> list[Site]:
+        return [site for site in self.sites.values() if pattern.matches(site.origin.host)]
 
     # What is kept.
 
     def _evict(self, looks: int, size: int) -> None:
         """Evict from the oldest of a full cache; what may not go moves to the end."""
-        sites = self.sites
-        if len(sites) <= size:
-            return
-        now = self._scheduler.now()
-        for _ in range(min(looks, len(sites))):
-            if len(sites) <= size:
-                return
+        sites, now = self.sites, self._now()
+        looks = min(looks, len(sites))
+        while looks and len(sites) > size:
+            looks -= 1
             key, site = next(iter(sites.items()))
             if self._may_go(site, now):
                 self._forget(site)
             else:
                 sites.move_to_end(key)
-        if self._sweeping is None and not self._is_closed:
+        if len(sites) > size and self._sweeping is None and not self._is_closed:
             self._sweeping = asyncio.get_running_loop().call_later(SWEEP_DELAY, self._sweep)
 
     def _sweep(self) -> None:
@@ -519,13 +436,10 @@ class SiteCache:
         if site.is_used:
             site.is_used = False
             return False
-        if (
-            site.key in self._flights
-            or site.host in self._scheduler.changed
-            or site.host in self._scheduler.unowned
-        ):
+        host, scheduler = site.host, self._scheduler
+        if site.key in self._flights or host in scheduler.changed or host in scheduler.unowned:
             return False
-        return site.host.may_drop(site, now, is_saved=self._persistence is not None)
+        return host.may_drop(site, now, is_saved=self._persistence is not None)
 
     def _forget(self, site: Site) -> None:
         del self.sites[site.key]
@@ -538,23 +452,14 @@ class SiteCache:
             if self._persistence is not None:
                 self._persistence.forget(host)
 
-    def _cool_in(self, delay: float) -> None:
-        try:
-            self._cooling = asyncio.get_running_loop().call_later(delay, self._cool)
-        except RuntimeError:
-            # Another thread teaches a robots.txt: the next one from within the loop sets the timer.
-            return
-
-    def _cool(self) -> None:
+    def _cool_down(self, left: Iterator[Site] | None = None, *, are_warm: bool = False) -> None:
         """Drop the tables of rules that no question used since the last look, a part of all sites at a time."""
-        self._cooling = None
-        if not self._to_cool:
-            self._to_cool = list(self.sites.values())
-        part, self._to_cool = self._to_cool[:COOL_DOWN], self._to_cool[COOL_DOWN:]
+        sites = iter(list(self.sites.values())) if left is None else left
+        part = list(islice(sites, COOL_DOWN))
         for site in part:
-            self._are_warm |= not site.rules.cool_down()
-        if self._to_cool:
-            self._cool_in(COOL_DOWN_PAUSE)
-        elif self._are_warm:
-            self._are_warm = False
-            self._cool_in(COOL_DOWN_DELAY)
+            are_warm |= not site.rules.cool_down()
+        call_later, self._cooling = asyncio.get_running_loop().call_later, None
+        if part:
+            self._cooling = call_later(COOL_DOWN_PAUSE, partial(self._cool_down, sites, are_warm=are_warm))
+        elif are_warm:
+            self._cooling = call_later(COOL_DOWN_DELAY, self._cool_down)
