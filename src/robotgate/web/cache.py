@@ -22,7 +22,7 @@ from robotgate.sites.record import Answer, FetchResult, Standing, is_fresh, newe
 from robotgate.sites.site import Ruling, Site, recheck_is_due, ruling_of
 from robotgate.sites.status import STATUS_TABLE, Outcome
 from robotgate.urls import pace_key_function
-from robotgate.web.robots import Flight, RobotsReader
+from robotgate.web.fetcher import Flight, RobotsReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator

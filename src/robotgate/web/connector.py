@@ -271,19 +271,6 @@ class BudgetedConnector(PublicConnector):
         """Those still connecting included."""
         self._used: WeakSet[Connection] = WeakSet()
 
-    @property
-    def has_too_many_idle(self) -> bool:
-        """Whether more sockets are idle than may be kept. One that is still connecting counts as idle, to be safe."""
-        return len(self.open_sockets) - len(self._used) > self._max_idle
-
-    async def _create_connection(
-        self, req: ClientRequest, traces: list[Trace], timeout: ClientTimeout
-    ) -> ResponseHandler:
-        if self.has_too_many_idle:
-            # Sockets are closed in the next iteration of the loop.
-            await asyncio.sleep(0)
-        return await super()._create_connection(req, traces, timeout)
-
     async def connect(self, req: ClientRequest, traces: list[Trace], timeout: ClientTimeout) -> Connection:
         """A connection for one request, a kept one or a new one.
 
@@ -302,7 +289,9 @@ class BudgetedConnector(PublicConnector):
         if connection is None:
             return
         self._used.discard(connection)
-        if self.has_too_many_idle and connection.protocol is not None:
+        # One that is still connecting counts as idle, to be safe.
+        idle = len(self.open_sockets) - len(self._used)
+        if idle > self._max_idle and connection.protocol is not None:
             connection.protocol.force_close()
 
     def _counted_socket(self, info: AddrInfoType) -> socket.socket:
