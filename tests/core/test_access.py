@@ -21,7 +21,7 @@ from robotgate.sites.record import (
     conditions,
     follow,
     is_fresh,
-    needs_unconditional_request,
+    needs_plain_request,
     newer,
     retry_delay,
     settle,
@@ -401,7 +401,7 @@ def test_conditions_are_for_the_copy_and_the_url_it_was_read_from() -> None:
 )
 def test_answers_beside_the_point(answer: Answer | Failure, *, expected: bool) -> None:
     """A 304 that names another copy, and a condition that was refused, say nothing of the file."""
-    assert needs_unconditional_request(settled(Outcome.SUCCESS), answer) is expected
+    assert needs_plain_request(settled(Outcome.SUCCESS), answer) is expected
 
 
 ANSWERED: Final = (

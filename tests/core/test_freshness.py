@@ -19,7 +19,7 @@ from robotgate.sites.record import (
     conditions,
     granted_lifetime,
     max_age,
-    needs_unconditional_request,
+    needs_plain_request,
 )
 from robotgate.sites.status import DAY, MINUTE, Outcome
 from robotgate.urls import Origin
@@ -262,7 +262,7 @@ def test_whether_a_304_is_about_our_copy(
 ) -> None:
     """RFC 9111 §4.3.4: it names ours, or none."""
     answer = Answer(status=304, etag=theirs[0], last_modified=theirs[1])
-    assert needs_unconditional_request(copy_with(*ours), answer) is not expected
+    assert needs_plain_request(copy_with(*ours), answer) is not expected
 
 
 @pytest.mark.parametrize(

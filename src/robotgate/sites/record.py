@@ -244,9 +244,8 @@ def is_answered(record: RobotsRecord) -> bool:
 
 def newer(one: RobotsRecord | None, other: RobotsRecord | None) -> RobotsRecord | None:
     """The record of the later attempt: a store may have dropped what memory still has."""
-    if one is None or other is None:
-        return one or other
-    return other if other.checked_at > one.checked_at else one
+    known = [record for record in (one, other) if record is not None]
+    return max(known, key=lambda record: record.checked_at, default=None)
 
 
 def standing(record: RobotsRecord, policy: StatusPolicy, now: float) -> tuple[Standing, float]:
@@ -357,7 +356,7 @@ def conditions(known: RobotsRecord | None, url: str) -> Mapping[str, str]:
     return headers
 
 
-def needs_unconditional_request(known: RobotsRecord, answer: Answer | Failure) -> bool:
+def needs_plain_request(known: RobotsRecord, answer: Answer | Failure) -> bool:
     """Whether the answer to a request with `conditions` is useless, so that it is sent again without them.
 
     That is a 304 that confirms another copy (RFC 9111 §4.3.4); a 304 with a body, which aiohttp reads as the start of a

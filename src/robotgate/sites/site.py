@@ -18,7 +18,7 @@ from robotgate.rules.parser import compile_rules
 from robotgate.rules.rules import ALLOW_ALL, DENY_ALL, Rules
 from robotgate.rules.verdict import AccessResult, Reason, Verdict
 from robotgate.sites.record import Standing, is_answered, retry_delay, standing
-from robotgate.sites.status import STATUS_TABLE, Outcome
+from robotgate.sites.status import STATUS_TABLE, Lifetime, Outcome
 
 if TYPE_CHECKING:
     from robotgate.options import HostOptions, Recheck
@@ -35,7 +35,6 @@ LAST_REFRESH: Final = 0.85
 MIN_SIZE: Final = 1024
 """Bytes that a smaller robots.txt counts for in `Recheck.bytes_ratio`, an empty or missing one included."""
 _YEAR_3000: Final = 32_503_680_000.0
-_TEMPORARY: Final = frozenset({Outcome.FAILURE, Outcome.NON_PUBLIC_NAME})
 
 
 class HostAccess(Enum):
@@ -117,8 +116,9 @@ class Ruling:
     @property
     def is_unreachable(self) -> bool:
         """Whether the site is closed only because its robots.txt could not be read, and will be tried again."""
-        record = self.record
-        return record is not None and self.standing is Standing.CLOSED and record.outcome in _TEMPORARY
+        if self.record is None or self.standing is not Standing.CLOSED:
+            return False
+        return STATUS_TABLE[self.record.outcome].lifetime is Lifetime.RETRY
 
     @property
     def is_non_public(self) -> bool:
@@ -149,10 +149,8 @@ class Site(PacedOrigin):
 
     __slots__ = ("key", "record", "refresh_at", "refused", "rules", "ruling", "since")
 
-    def __init__(
-        self, origin: Origin, host: Host, options: HostOptions, *, operator_until_at: float = 0.0
-    ) -> None:
-        super().__init__(origin, host, options, operator_until_at=operator_until_at)
+    def __init__(self, origin: Origin, host: Host, options: HostOptions) -> None:
+        super().__init__(origin, host, options)
         self.key = origin.text
         self.record: RobotsRecord | None = None
         """What is known of its robots.txt, obeyed or not."""

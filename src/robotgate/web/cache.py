@@ -25,7 +25,7 @@ from robotgate.urls import pace_key_function
 from robotgate.web.fetcher import Flight, RobotsReader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Iterator
     from contextlib import AbstractAsyncContextManager
 
     from robotgate.events import Events
@@ -108,12 +108,8 @@ class SiteCache:
         if host is None:
             host = Host(key, lease=None if self._persistence is None else NOT_OWNED)
             self._scheduler.hosts[key] = host
-        site = Site(
-            origin,
-            host,
-            self._overrides.options(origin.host),
-            operator_until_at=self._blocks.until_at(origin.host),
-        )
+        site = Site(origin, host, self._overrides.options(origin.host))
+        site.operator_until_at = self._blocks.until_at(origin.host)
         host.origins.append(site)
         self.sites[origin.text] = site
         self._scheduler.update_limits(host)
@@ -172,7 +168,7 @@ class SiteCache:
             record = site.record
             if record is not None and record.checked_at >= began_at:
                 return record
-        await self._start(site, None, partial(self._refresh, site, after=math.inf)).join()
+        await self._start(site, after=math.inf).join()
         return site.record or await self.record(site)
 
     def learn(self, site: Site, record: RobotsRecord) -> Ruling:
@@ -231,7 +227,7 @@ class SiteCache:
         return flight is not None and not flight.is_asking and not flight.is_waiting
 
     async def _asked(self, site: Site, proxy: Proxy | None) -> Ruling:
-        flight = self._flights.get(site.key) or self._start(site, proxy, partial(self._refresh, site))
+        flight = self._flights.get(site.key) or self._start(site, proxy)
         try:
             await flight.join()
         except NestedTurnError:
@@ -241,11 +237,10 @@ class SiteCache:
         # Without a ruling, it became a host of the operator's own while it was asked.
         return site.ruling or site.adopt(Ruling(origin=site.origin))
 
-    def _start(
-        self, site: Site, proxy: Proxy | None, work: Callable[[Flight], Coroutine[object, None, None]]
-    ) -> Flight:
+    def _start(self, site: Site, proxy: Proxy | None = None, *, after: float = -math.inf) -> Flight:
         if self._is_closed:
             raise GateClosedError
+        work = partial(self._refresh, site, after=after)
         flight = self._flights[site.key] = Flight(work, site.origin.robots_url, proxy)
         flight.task.add_done_callback(partial(self._ended, site.key, flight))
         return flight
@@ -274,11 +269,10 @@ class SiteCache:
             except RuntimeError:
                 # A question from outside the loop is answered, and starts nothing.
                 return ruling
-            after = -math.inf if ruling.record is None else ruling.record.checked_at
-            self._start(site, None, partial(self._refresh, site, after=after))
+            self._start(site, after=-math.inf if ruling.record is None else ruling.record.checked_at)
         return ruling
 
-    async def _refresh(self, site: Site, flight: Flight, *, after: float = -math.inf) -> None:
+    async def _refresh(self, site: Site, flight: Flight, *, after: float) -> None:
         """Find out about a site.
 
         Args:

@@ -15,7 +15,7 @@ import socket
 import ssl
 import zlib
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.cookies import SimpleCookie
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
@@ -28,14 +28,7 @@ from robotgate.errors import HostUnavailableError, InvalidURLError, NonPublicAdd
 from robotgate.pace.host import Turn, TurnState
 from robotgate.pace.state import retry_after_of
 from robotgate.rules.grammar import MAX_BYTES
-from robotgate.sites.record import (
-    Answer,
-    Failure,
-    FetchResult,
-    conditions,
-    follow,
-    needs_unconditional_request,
-)
+from robotgate.sites.record import Answer, Failure, FetchResult, conditions, follow, needs_plain_request
 from robotgate.sites.status import REDIRECT_STATUSES, Outcome
 from robotgate.urls import split_url
 
@@ -121,36 +114,29 @@ class Proxy:
         return cls(url, CIMultiDict(headers or ()))
 
 
+@dataclass(frozen=True, slots=True)
 class AiohttpFetcher:
     """The `Fetcher` of a gate.
 
     Its requests carry none of the session's headers, credentials and cookies, and leave no cookies behind.
-
-    Args:
-        session: whose connector, default proxy and TLS settings are used, but none of its middlewares.
     """
 
-    def __init__(self, session: aiohttp.ClientSession, clock: Clock) -> None:
-        self._session = session
-        self._clock = clock
+    session: aiohttp.ClientSession
+    """Its connector, default proxy and TLS settings are used, but none of its middlewares."""
+    clock: Clock
+    proxy: Proxy | None = None
 
     async def fetch(
-        self,
-        url: str,
-        *,
-        headers: Mapping[str, str],
-        max_bytes: int,
-        timeout: float,
-        proxy: Proxy | None = None,
+        self, url: str, *, headers: Mapping[str, str], max_bytes: int, timeout: float
     ) -> Answer | Failure:
-        """As `Fetcher.fetch`, through a proxy."""
-        if self._session.closed:
+        """As `Fetcher.fetch`."""
+        if self.session.closed:
             return Failure("the session was closed")
-        wanted, has_begun = ASKED_FOR | dict(headers), False
+        wanted, proxy, has_begun = ASKED_FOR | dict(headers), self.proxy, False
         host: str | None = None
         try:
             host = URL(url).raw_host
-            async with self._session.get(
+            async with self.session.get(
                 url,
                 headers=wanted,
                 allow_redirects=False,
@@ -164,7 +150,7 @@ class AiohttpFetcher:
             ) as response:
                 has_begun = True
                 body = await _read(response, max_bytes) if 200 <= response.status <= 299 else b""
-                return answer_of(response.status, response.headers, body, now=self._clock.now())
+                return answer_of(response.status, response.headers, body, now=self.clock.now())
         except _AnotherAttemptError as error:
             return Failure(str(error), is_stale=True)
         except NonPublicAddressError as error:
@@ -478,7 +464,7 @@ class RobotsReader:
             if isinstance(answer, Failure) and answer.is_stale:
                 answer, took = await self._ask(hop, url, flight, unless=unless, timeout=left)
             left = max(left - took, MIN_HOP_TIMEOUT)
-            if unless and known is not None and needs_unconditional_request(known, answer):
+            if unless and known is not None and needs_plain_request(known, answer):
                 known = None
                 continue
             step = follow(url, redirects, answer, is_conditional=bool(unless))
@@ -498,7 +484,7 @@ class RobotsReader:
         self, hop: Site, url: str, flight: Flight, *, unless: Mapping[str, str], timeout: float
     ) -> tuple[Answer | Failure, float]:
         """Send one request in the host's turn; return the answer and the seconds it took."""
-        scheduler = self.scheduler
+        scheduler, fetcher = self.scheduler, self.fetcher
         turn = Turn(hop, ahead=True)
         try:
             await flight.acquire(turn, scheduler)
@@ -509,7 +495,11 @@ class RobotsReader:
             return Failure(str(error)), 0.0
         try:
             flight.is_asking = True
-            answer = await self._fetch(url, {**self.identity.headers, **unless}, timeout, flight.proxy)
+            if isinstance(fetcher, AiohttpFetcher):
+                fetcher = replace(fetcher, proxy=flight.proxy)
+            headers = {**self.identity.headers, **unless}
+            # One byte more than counts tells whether there is more.
+            answer = await fetcher.fetch(url, headers=headers, max_bytes=MAX_BYTES + 1, timeout=timeout)
             if isinstance(answer, Answer):
                 turn.bytes_read = len(answer.body)
                 scheduler.note_answer(turn, answer.status, answer.retry_after)
@@ -522,15 +512,6 @@ class RobotsReader:
         # Answers of other hosts may have come as well: note their ends before this file is parsed.
         await asyncio.sleep(0)
         return answer, took
-
-    async def _fetch(
-        self, url: str, headers: Mapping[str, str], timeout: float, proxy: Proxy | None
-    ) -> Answer | Failure:
-        # One byte more than counts tells whether there is more.
-        fetcher, size = self.fetcher, MAX_BYTES + 1
-        if isinstance(fetcher, AiohttpFetcher):
-            return await fetcher.fetch(url, headers=headers, max_bytes=size, timeout=timeout, proxy=proxy)
-        return await fetcher.fetch(url, headers=headers, max_bytes=size, timeout=timeout)
 
 
 # Which errors mean that a host cannot be reached. Only these open its circuit. Errors of a server that was reached do

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from robotgate.errors import StoreError
 from robotgate.events import StoreLost, StoreRecovered
 from robotgate.pace.host import NOT_OWNED
-from robotgate.stores.base import Lost, OperatorBlock, Recovered, SharedStore, Wanted
+from robotgate.stores.base import Grant, Lost, OperatorBlock, Recovered, SharedStore, Wanted
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Literal, TypeAlias
 
     from robotgate.events import Events
-    from robotgate.pace.host import Host, Lease
+    from robotgate.pace.host import Host
     from robotgate.pace.scheduler import Scheduler
     from robotgate.pace.state import HostState
     from robotgate.sites.record import RobotsRecord
@@ -61,9 +61,9 @@ class Persistence:
         """
         if isinstance(self._store, SharedStore):
             self._session = await self._store.session()
-            self._begin(self._hear(self._session, on_block))
-        self._begin(self._transfer_hosts())
-        self._begin(self._save_hosts())
+            self._begin(self._hear(self._session, on_block), self._tasks)
+        self._begin(self._transfer_hosts(), self._tasks)
+        self._begin(self._save_hosts(), self._tasks)
 
     def publish_block(self, pattern: str, until_at: float) -> None:
         """As `Session.publish_block`, where gates share the store."""
@@ -163,24 +163,20 @@ class Persistence:
                     self.forget(host)
                     host.lease = NOT_OWNED
                     self._obtaining[host.key] = False
-                    self._begin(self._obtain(host.key))
+                    self._begin(self._obtain(host.key), self._tasks)
 
     async def _obtain(self, key: str) -> None:
         """Load a host's state; where the store is shared, wait for the right to pace it."""
         scheduler, session = self._scheduler, self._session
-        error: StoreError | None = None
-        lease: Lease | None = None
-        state: HostState | None = None
-        not_before_at = 0.0
+        found: Grant | HostState | StoreError | None
         try:
             with self._reporting("load"):
                 if session is None:
-                    state = await self._store.load_host(key)
+                    found = await self._store.load_host(key)
                 else:
-                    grant = await session.obtain(key)
-                    lease, state, not_before_at = grant.lease, grant.state, grant.not_before_at
-        except StoreError as raised:
-            error = raised
+                    found = await session.obtain(key)
+        except StoreError as error:
+            found = error
         is_wanted = self._obtaining.pop(key)
         # It may have been evicted, and be another object by now.
         host = scheduler.hosts.get(key)
@@ -189,12 +185,15 @@ class Persistence:
                 session.leave(key, None)
             return
         scheduler.unowned.discard(host)
-        if error is not None:
-            scheduler.refuse_host(host, error)
+        if isinstance(found, StoreError):
+            scheduler.refuse_host(host, found)
             return
-        host.merge(state)
-        host.next_allowed_at = max(host.next_allowed_at, not_before_at)
-        host.lease = lease
+        host.lease = None
+        if isinstance(found, Grant):
+            host.lease = found.lease
+            host.next_allowed_at = max(host.next_allowed_at, found.not_before_at)
+            found = found.state
+        host.merge(found)
         scheduler.own(host)
         if is_wanted:
             scheduler.want(host)
@@ -290,10 +289,7 @@ class Persistence:
         if not self._failing:
             self._events.emit(StoreRecovered(at=self._scheduler.now()))
 
-    def _begin(
-        self, work: Coroutine[object, None, None], among: set[asyncio.Task[None]] | None = None
-    ) -> None:
-        tasks = self._tasks if among is None else among
+    def _begin(self, work: Coroutine[object, None, None], among: set[asyncio.Task[None]]) -> None:
         task = asyncio.get_running_loop().create_task(work)
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
+        among.add(task)
+        task.add_done_callback(among.discard)
