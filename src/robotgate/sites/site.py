@@ -70,8 +70,6 @@ class Ruling:
     delay_is_refused: bool = False
     """Whether `asked.delay` is longer than `max_delay`; `rules` then allow nothing."""
     fresh_until_at: float = math.inf
-    refresh_at: float = math.inf
-    """From when on the next use requests robots.txt again, without waiting for it; no later than `fresh_until_at`."""
 
     def verdict(self, target: str, *, now: float) -> Verdict:
         """Whether a path and query may be fetched, and why."""
@@ -165,17 +163,15 @@ class Site(PacedOrigin):
         self.refused = 0
         """Turns that the rules refused."""
 
-    def adopt(self, ruling: Ruling) -> Ruling:
+    def adopt(self, ruling: Ruling, refresh_at: float = math.inf) -> Ruling:
         """Use a ruling from now on; return it."""
         self.ruling = ruling
         self.rules = ruling.rules
-        self.refresh_at = ruling.refresh_at
+        self.refresh_at = min(refresh_at, ruling.fresh_until_at)
         return ruling
 
 
-def ruling_of(
-    record: RobotsRecord, *, token: str, options: HostOptions, now: float, recheck: Recheck | None = None
-) -> Ruling:
+def ruling_of(record: RobotsRecord, *, token: str, options: HostOptions, now: float) -> Ruling:
     """What a record means now for a product token, at a host with these options."""
     position, fresh_until_at = standing(record, options.status_policy, now)
     if position is Standing.OPEN:
@@ -204,7 +200,6 @@ def ruling_of(
         max_delay=options.max_delay,
         delay_is_refused=delay_is_refused,
         fresh_until_at=fresh_until_at,
-        refresh_at=min(refresh_at(record, recheck), fresh_until_at),
     )
 
 
@@ -217,14 +212,13 @@ def refresh_at(record: RobotsRecord, recheck: Recheck | None) -> float:
         return record.fresh_until_at
     # The same in every process.
     chance = zlib.crc32(record.origin.text.encode()) / 2**32
+    lifetime = record.fresh_until_at - record.checked_at
+    delay = lifetime * (FIRST_REFRESH + (LAST_REFRESH - FIRST_REFRESH) * chance)
     if record.failures:
         delay = retry_delay(record.failures, retry_after=None, jitter=chance)
-        return min(record.checked_at + delay, record.fresh_until_at)
-    lifetime = record.fresh_until_at - record.checked_at
-    at = record.checked_at + lifetime * (FIRST_REFRESH + (LAST_REFRESH - FIRST_REFRESH) * chance)
-    if recheck is not None and recheck.age is not None:
-        at = min(at, record.checked_at + recheck.age)
-    return min(at, record.fresh_until_at)
+    elif recheck is not None and recheck.age is not None:
+        delay = min(delay, recheck.age)
+    return min(record.checked_at + delay, record.fresh_until_at)
 
 
 def recheck_is_due(record: RobotsRecord, recheck: Recheck, *, visits: int, bytes_read: int) -> bool:

@@ -6,7 +6,7 @@ import asyncio
 import math
 import random
 from collections import OrderedDict
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -19,14 +19,13 @@ from robotgate.pace.host import NOT_OWNED, Host, Turn
 from robotgate.pace.spacing import NOTHING_ASKED
 from robotgate.pace.state import CLOCK_GRAIN
 from robotgate.sites.record import Answer, FetchResult, Standing, is_fresh, newer, retry_delay, settle
-from robotgate.sites.site import Ruling, Site, recheck_is_due, ruling_of
+from robotgate.sites.site import Ruling, Site, recheck_is_due, refresh_at, ruling_of
 from robotgate.sites.status import STATUS_TABLE, Outcome
 from robotgate.urls import pace_key_function
 from robotgate.web.fetcher import Flight, RobotsReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from contextlib import AbstractAsyncContextManager
 
     from robotgate.events import Events
     from robotgate.identity import Identity
@@ -146,9 +145,8 @@ class SiteCache:
             as `known`.
         """
         self.fresh(site)
-        if self._will_do(site.record):
-            return site.record
-        await self._asked(site, None)
+        if not self._will_do(site.record):
+            await self._asked(site, None)
         if site.record is None:
             raise GateClosedError
         return site.record
@@ -163,19 +161,15 @@ class SiteCache:
             GateClosedError, HostUnavailableError, StoreError: as `known`.
         """
         began_at = self._now()
-        while (flight := self._flights.get(site.key)) is not None:
+        while True:
+            flight = self._flights.get(site.key) or self._start(site, after=math.inf)
             await flight.join()
-            record = site.record
-            if record is not None and record.checked_at >= began_at:
-                return record
-        await self._start(site, after=math.inf).join()
-        return site.record or await self.record(site)
+            if site.record is not None and site.record.checked_at >= began_at:
+                return site.record
 
     def learn(self, site: Site, record: RobotsRecord) -> Ruling:
         """Use a record from now on."""
-        ruling = ruling_of(
-            record, token=self._token, options=site.options, now=self._now(), recheck=self._options.recheck
-        )
+        ruling = ruling_of(record, token=self._token, options=site.options, now=self._now())
         if site.record is not record:
             site.record, site.since = record, None
         if site.options.ignore_robots:
@@ -183,7 +177,7 @@ class SiteCache:
         self._set_asked(site, NOTHING_ASKED if ruling.delay_is_refused else ruling.asked)
         if self._cooling is None:
             self._cooling = asyncio.get_running_loop().call_later(COOL_DOWN_DELAY, self._cool_down)
-        return site.adopt(ruling)
+        return site.adopt(ruling, refresh_at(record, self._options.recheck))
 
     def learn_given(self, site: Site, body: bytes, *, fresh_until_at: float | None) -> None:
         """Use a robots.txt that the caller has, as if it had just been fetched."""
@@ -279,20 +273,19 @@ class SiteCache:
             after: a record of an attempt up to this instant will not do, though it be fresh.
         """
         store, before = self._persistence, site.record
-        record = before if store is None else newer(await store.load_record(site.origin), before)
-        if not self._will_do(record, after):
-            alone: AbstractAsyncContextManager[bool] = nullcontext(False)
-            if store is not None:
+        with ExitStack() as stack:
+            record = before if store is None else newer(await store.load_record(site.origin), before)
+            if store is not None and store.session is not None and not self._will_do(record, after):
+                key = f"robots|{site.key}"
                 # The process that requests it now takes a turn of the host, too.
-                waiting = flight.waiting_for(Turn(site, ahead=True), self._scheduler)
-                alone = store.alone(f"robots|{site.key}", waiting)
-            async with alone as is_shared:
-                if store is not None and is_shared:
-                    # Another process may have requested it while this one waited.
-                    record = newer(await store.load_record(site.origin), before)
-                if not self._will_do(record, after):
-                    await self._request(site, flight, before, record)
-                    return
+                with flight.waiting_for(Turn(site, ahead=True), self._scheduler):
+                    await store.session.obtain(key)
+                stack.callback(store.session.leave, key, None)
+                # Another process may have requested it while this one waited.
+                record = newer(await store.load_record(site.origin), before)
+            if not self._will_do(record, after):
+                await self._request(site, flight, before, record)
+                return
         self.learn(site, record)
         if store is not None:
             await store.load_host(site.host)
@@ -308,8 +301,6 @@ class SiteCache:
         record = settle(site.origin, result, previous=known, now=now, jitter=random.random())
         # What is known now is used, whether or not it can be saved.
         ruling = self.learn(site, record)
-        if self.counts_traffic:
-            site.since = site.host.visits, site.host.bytes_read
         retry_after = None if result.response is None else result.response.retry_after
         if record.failures and retry_after is not None and site.ruling is ruling:
             site.refresh_at = min(max(site.refresh_at, now + retry_after), ruling.fresh_until_at)
@@ -354,10 +345,10 @@ class SiteCache:
         Raises:
             OptionError: the pattern or the instant makes no sense.
         """
-        known = self._block(pattern, until_at)
-        if self._persistence is not None:
+        known, store = self._block(pattern, until_at), self._persistence
+        if store is not None and store.session is not None:
             # A lift, too, of what is not blocked here: another process may have blocked it.
-            self._persistence.publish_block(known, until_at)
+            store.session.publish_block(known, until_at)
 
     def hear_block(self, pattern: str, until_at: float) -> None:
         """Take in what another gate was told, or this one, which the store repeats."""

@@ -7,7 +7,7 @@ another process asks for; one task takes them to the store.
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from robotgate.errors import StoreError
@@ -16,8 +16,7 @@ from robotgate.pace.host import NOT_OWNED
 from robotgate.stores.base import Grant, Lost, OperatorBlock, Recovered, SharedStore, Wanted
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Coroutine, Iterator
     from typing import Literal, TypeAlias
 
     from robotgate.events import Events
@@ -41,7 +40,8 @@ class Persistence:
         self._store = store
         self._scheduler = scheduler
         self._events = events
-        self._session: Session | None = None
+        self.session: Session | None = None
+        """This gate's, where gates share the store."""
         self._failing: set[Work] = set()
         """What the store failed at when it was last asked to; "reach": it says itself that it cannot be reached."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -54,21 +54,16 @@ class Persistence:
         """Join the store, and begin to work.
 
         Args:
-            on_block: takes the operator's blocks in, as `publish_block` is given them at any gate.
+            on_block: takes the operator's blocks in, those of this gate included, which the store repeats.
 
         Raises:
             StoreError: it cannot be reached.
         """
         if isinstance(self._store, SharedStore):
-            self._session = await self._store.session()
-            self._begin(self._hear(self._session, on_block), self._tasks)
+            self.session = await self._store.session()
+            self._begin(self._hear(self.session, on_block), self._tasks)
         self._begin(self._transfer_hosts(), self._tasks)
         self._begin(self._save_hosts(), self._tasks)
-
-    def publish_block(self, pattern: str, until_at: float) -> None:
-        """As `Session.publish_block`, where gates share the store."""
-        if self._session is not None:
-            self._session.publish_block(pattern, until_at)
 
     async def aclose(self) -> None:
         """Hand all hosts on, and save what is known.
@@ -82,14 +77,14 @@ class Persistence:
         for task in (*self._tasks, *(self._saves if gives_up else ())):
             task.cancel()
         await asyncio.gather(*self._tasks, *self._saves, return_exceptions=True)
-        if self._session is None:
+        if self.session is None:
             await self._save()
             return
         # What is handed on bears its state.
         self._hand_on()
         for host in self._scheduler.hosts.values():
             self.forget(host)
-        await self._session.aclose()
+        await self.session.aclose()
 
     # Records.
 
@@ -112,27 +107,6 @@ class Persistence:
 
         self._begin(save(), self._saves)
 
-    @asynccontextmanager
-    async def alone(self, key: str, waiting: AbstractContextManager[None]) -> AsyncIterator[bool]:
-        """Do something that one process of those that share the store does at a time; True if others might have.
-
-        Args:
-            waiting: entered while others do it.
-
-        Raises:
-            StoreError: the store cannot tell.
-        """
-        session = self._session
-        if session is None:
-            yield False
-            return
-        with waiting:
-            await session.obtain(key)
-        try:
-            yield True
-        finally:
-            session.leave(key, None)
-
     # Hosts.
 
     async def load_host(self, host: Host) -> None:
@@ -141,14 +115,14 @@ class Persistence:
             return
         with suppress(StoreError):
             host.merge(await self._store.load_host(host.key))
-            if self._session is None and host.lease is not None:
+            if self.session is None and host.lease is not None:
                 host.lease = None
                 self._scheduler.own(host)
 
     def forget(self, host: Host) -> None:
         """A host has left the memory."""
-        if self._session is not None and host.lease is not NOT_OWNED:
-            self._session.leave(host.key, host.snapshot())
+        if self.session is not None and host.lease is not NOT_OWNED:
+            self.session.leave(host.key, host.snapshot())
 
     async def _transfer_hosts(self) -> None:
         """Hand hosts on, and obtain others, as the scheduler says."""
@@ -167,7 +141,7 @@ class Persistence:
 
     async def _obtain(self, key: str) -> None:
         """Load a host's state; where the store is shared, wait for the right to pace it."""
-        scheduler, session = self._scheduler, self._session
+        scheduler, session = self._scheduler, self.session
         found: Grant | HostState | StoreError | None
         try:
             with self._reporting("load"):
@@ -211,7 +185,7 @@ class Persistence:
             try:
                 await self._save()
             except StoreError as error:
-                if self._session is None:
+                if self.session is None:
                     scheduler.fail(error)
                 # Where a process that is not heard of any more is taken to have just visited its hosts, a crash
                 # forgets nothing.
@@ -219,9 +193,9 @@ class Persistence:
 
     def _hand_on(self) -> None:
         leaving, self._scheduler.leaving = self._scheduler.leaving, []
-        if self._session is not None:
+        if self.session is not None:
             for host in leaving:
-                self._session.leave(host.key, host.snapshot())
+                self.session.leave(host.key, host.snapshot())
 
     async def _save(self) -> None:
         scheduler = self._scheduler
