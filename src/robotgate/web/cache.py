@@ -339,23 +339,39 @@ class SiteCache:
 
     # What the operator says while the gate runs.
 
-    def block(self, pattern: str, until_at: float) -> None:
+    def block(self, pattern: str, until_at: float, *, is_heard: bool = False) -> None:
         """Leave hosts alone until an instant, at all gates that share the store; an instant that has passed lifts it.
+
+        Args:
+            is_heard: the other gates know already.
 
         Raises:
             OptionError: the pattern or the instant makes no sense.
         """
-        known, store = self._block(pattern, until_at), self._persistence
-        if store is not None and store.session is not None:
+        now, store = self._now(), self._persistence
+        self._blocks.prune(now)
+        was_blocked = self._blocks.get(pattern) > now
+        blocked = self._blocks.set(pattern, until_at)
+        sites = self._named_by(blocked)
+        for site in sites:
+            site.operator_until_at = self._blocks.until_at(site.origin.host)
+        for host in {site.host for site in sites}:
+            self._scheduler.reconsider(host)
+        name, cause = str(blocked), BlockCause.OPERATOR
+        if until_at > now:
+            self._events.emit(HostBlocked(at=now, host=name, until_at=until_at, cause=cause))
+        elif was_blocked:
+            self._events.emit(HostRecovered(at=now, host=name, cause=cause))
+        if store is not None and store.session is not None and not is_heard:
             # A lift, too, of what is not blocked here: another process may have blocked it.
-            store.session.publish_block(known, until_at)
+            store.session.publish_block(name, until_at)
 
     def hear_block(self, pattern: str, until_at: float) -> None:
         """Take in what another gate was told, or this one, which the store repeats."""
         known_at = self._blocks.get(pattern)
         is_known = math.isclose(until_at, known_at, rel_tol=0.0, abs_tol=CLOCK_GRAIN)
         if not is_known and max(until_at, known_at) > self._now():
-            self._block(pattern, until_at)
+            self.block(pattern, until_at, is_heard=True)
 
     def override(self, pattern: str, override: HostOverride | None) -> None:
         """Change the options of some hosts; waiting turns are held to them. What was fetched stays.
@@ -375,23 +391,6 @@ class SiteCache:
                 self.learn(site, site.record)
         for host in {site.host for site in sites}:
             self._scheduler.update_limits(host)
-
-    def _block(self, pattern: str, until_at: float) -> str:
-        now = self._now()
-        self._blocks.prune(now)
-        was_blocked = self._blocks.get(pattern) > now
-        blocked = self._blocks.set(pattern, until_at)
-        sites = self._named_by(blocked)
-        for site in sites:
-            site.operator_until_at = self._blocks.until_at(site.origin.host)
-        for host in {site.host for site in sites}:
-            self._scheduler.reconsider(host)
-        name, cause = str(blocked), BlockCause.OPERATOR
-        if until_at > now:
-            self._events.emit(HostBlocked(at=now, host=name, until_at=until_at, cause=cause))
-        elif was_blocked:
-            self._events.emit(HostRecovered(at=now, host=name, cause=cause))
-        return name
 
     def _named_by(self, pattern: HostPattern) -> list[Site]:
         return [site for site in self.sites.values() if pattern.matches(site.origin.host)]

@@ -11,7 +11,7 @@ refused are skipped like addresses that are down.
 
 **Sockets.** aiohttp keeps every connection for some seconds after its response, and a crawl of a hundred thousand hosts
 would run out of descriptors. `BudgetedConnector` closes a connection at the end of its response if too many are idle,
-so that open sockets never exceed its `max_idle` and the requests under way.
+so that open sockets stay within its `max_idle` and the most requests that are under way at once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias, TypedDict, Unpack
-from weakref import WeakSet, ref
+from weakref import WeakSet
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from aiohttp import AddrInfoType, ClientRequest, ClientTimeout, SocketFactoryType
     from aiohttp.client_proto import ResponseHandler
-    from aiohttp.connector import Connection
+    from aiohttp.client_reqrep import ConnectionKey
     from aiohttp.tracing import Trace
 
     LookUp: TypeAlias = Callable[[str, int, socket.AddressFamily], list["AddressInfo"]]
@@ -269,30 +269,12 @@ class BudgetedConnector(PublicConnector):
         self._max_idle = max_idle
         self.open_sockets: WeakSet[socket.socket] = WeakSet()
         """Those still connecting included."""
-        self._used: WeakSet[Connection] = WeakSet()
 
-    async def connect(self, req: ClientRequest, traces: list[Trace], timeout: ClientTimeout) -> Connection:
-        """A connection for one request, a kept one or a new one.
-
-        Raises:
-            as `PublicConnector`.
-        """
-        connection = await super().connect(req, traces, timeout)
-        self._used.add(connection)
-        # A strong reference would make a cycle, and an abandoned response would be collected late.
-        connection.add_callback(partial(self._released, ref(connection)))
-        return connection
-
-    def _released(self, reference: ref[Connection]) -> None:
-        """The request is over: close the connection if too many are idle."""
-        connection = reference()
-        if connection is None:
-            return
-        self._used.discard(connection)
-        # One that is still connecting counts as idle, to be safe.
-        idle = len(self.open_sockets) - len(self._used)
-        if idle > self._max_idle and connection.protocol is not None:
-            connection.protocol.force_close()
+    def _release(self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False) -> None:
+        """Keep the connection of a request that has ended, or close it; aiohttp calls this."""
+        # The connection itself is still among those that are acquired, with those that are only being made.
+        idle = len(self.open_sockets) - len(self._acquired)
+        super()._release(key, protocol, should_close=should_close or idle >= self._max_idle)
 
     def _counted_socket(self, info: AddrInfoType) -> socket.socket:
         made = _CountedSocket(*info[:3])
