@@ -285,12 +285,7 @@ def _lifetime(
     if granted is None and known is not None and known.outcome is Outcome.SUCCESS:
         # The headers that a 304 leaves out keep their former values (RFC 9111 §3.2).
         granted = known.fresh_until_at - (now if known.fetched_at is None else known.fetched_at)
-    return MAX_LIFETIME if granted is None else clamped_lifetime(granted)
-
-
-def clamped_lifetime(lifetime: float) -> float:
-    """A lifetime within 5 min and 24 h: seconds."""
-    return min(max(lifetime, MIN_LIFETIME), MAX_LIFETIME)
+    return MAX_LIFETIME if granted is None else min(max(granted, MIN_LIFETIME), MAX_LIFETIME)
 
 
 def granted_lifetime(answer: Answer, *, now: float) -> float | None:
@@ -300,10 +295,12 @@ def granted_lifetime(answer: Answer, *, now: float) -> float | None:
     (§4.2.3). The time the response took to arrive is not: it is at most the request's timeout.
     """
     granted = max_age(answer.cache_control)
-    if granted is None and answer.expires is not None:
-        granted = _until_expiry(answer.expires, answer.date, now)
     if granted is None:
-        return None
+        if answer.expires is None:
+            return None
+        # The server's clock may be wrong, but it wrote both. "0", as many servers write it, has expired (§5.3).
+        expires_at, sent_at = parse_http_date(answer.expires), parse_http_date(answer.date or "")
+        granted = 0.0 if expires_at is None else expires_at - (now if sent_at is None else sent_at)
     # Of a list the first counts, and what is not a number is ignored (RFC 9111 §5.1).
     age = _seconds((answer.age or "")[:MAX_HEADER].partition(",")[0])
     return max(granted - (age or 0.0), 0.0)
@@ -322,16 +319,6 @@ def max_age(cache_control: str | None) -> float | None:
         if name == "max-age" and granted is None:
             granted = _seconds(quoted or bare) or 0.0
     return granted
-
-
-def _until_expiry(expires: str, date: str | None, now: float) -> float:
-    """Seconds from the response's own Date to its Expires: the server's clock may be wrong, but it wrote both."""
-    expires_at = parse_http_date(expires)
-    if expires_at is None:
-        # "0", as many servers write it, has expired (RFC 9111 §5.3).
-        return 0.0
-    sent_at = None if date is None else parse_http_date(date)
-    return expires_at - (now if sent_at is None else sent_at)
 
 
 def _seconds(text: str) -> float | None:

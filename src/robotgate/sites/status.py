@@ -96,11 +96,7 @@ STATUS_TABLE: Final[Mapping[Outcome, Row]] = MappingProxyType(
             AccessResult.UNAVAILABLE,
             Effect.CLOSED,
             Lifetime.ONE_DAY,
-            {
-                StatusPolicy.RFC9309: Effect.OPEN,
-                StatusPolicy.GOOGLE: Effect.OPEN,
-                StatusPolicy.ARCHIVE: Effect.OPEN,
-            },
+            dict.fromkeys((StatusPolicy.RFC9309, StatusPolicy.GOOGLE, StatusPolicy.ARCHIVE), Effect.OPEN),
         ),
         Outcome.MISSING: Row(AccessResult.UNAVAILABLE, Effect.OPEN, Lifetime.ONE_DAY),
         Outcome.OTHER_CLIENT_ERROR: Row(

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from robotgate.web.fetcher import Fetcher, Proxy
     from robotgate.web.persistence import Persistence
 
-NON_PUBLIC: Final = frozenset({Outcome.NON_PUBLIC, Outcome.NON_PUBLIC_NAME})
-"""Outcomes that another gate's options would make different."""
 LOOKS: Final = 4
 """Entries looked at for each that is added to a full cache. A used one is looked at twice before it is evicted."""
 SWEEP: Final = 500
@@ -321,9 +319,10 @@ class SiteCache:
 
     def _will_do(self, record: RobotsRecord | None, after: float = -math.inf) -> TypeGuard[RobotsRecord]:
         """Return whether a record need not be requested: fresh, late enough, and not refused by other options."""
-        if record is None or (self._options.allow_private_addresses and record.outcome in NON_PUBLIC):
+        if record is None or record.checked_at <= after or not is_fresh(record, self._now()):
             return False
-        return record.checked_at > after and is_fresh(record, self._now())
+        is_refused = record.outcome in (Outcome.NON_PUBLIC, Outcome.NON_PUBLIC_NAME)
+        return not (is_refused and self._options.allow_private_addresses)
 
     async def aclose(self) -> None:
         """Cancel what runs and wait for it; callers get `GateClosedError`."""

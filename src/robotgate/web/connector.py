@@ -19,6 +19,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import ipaddress
+import os
 import socket
 import threading
 from contextlib import suppress
@@ -44,12 +45,6 @@ if TYPE_CHECKING:
     from aiohttp.tracing import Trace
 
     LookUp: TypeAlias = Callable[[str, int, socket.AddressFamily], list["AddressInfo"]]
-
-try:
-    import resource
-except ImportError:  # pragma: no cover - Windows has no such limit.
-    resource = None  # type: ignore[assignment]
-
 
 MAX_ADDRESSES: Final = 16
 """Of one name. An answer can hold thousands, and aiohttp tries them over and over."""
@@ -109,11 +104,10 @@ class ThreadPerNameResolver(AbstractResolver):
             tell: Callable[[], None]
             try:
                 tell = partial(answer.set_result, self._look_up(host, port, family))
-            except OSError as error:
-                tell = partial(answer.set_exception, error)
-            except (ValueError, OverflowError) as error:
-                # Names and ports that `getaddrinfo` refuses to look up.
-                tell = partial(answer.set_exception, OSError(f"{host} cannot be looked up: {error}"))
+            except (OSError, ValueError, OverflowError) as error:
+                # There are names and ports that `getaddrinfo` refuses to look up.
+                refused = OSError(f"{host} cannot be looked up: {error}")
+                tell = partial(answer.set_exception, error if isinstance(error, OSError) else refused)
             with suppress(RuntimeError):
                 # The loop may be closed.
                 loop.call_soon_threadsafe(tell)
@@ -238,12 +232,9 @@ def _is_public(address: str) -> bool:
 
 def idle_limit() -> int:
     """How many idle sockets this process may keep: a quarter of its descriptors, within bounds."""
-    allowed = USUAL_DESCRIPTORS
-    if resource is not None:
-        allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        if allowed == resource.RLIM_INFINITY:
-            return MAX_IDLE
-    return min(max(allowed // 4, MIN_IDLE), MAX_IDLE)
+    # Windows has no such limit. -1 stands for none elsewhere.
+    allowed = os.sysconf("SC_OPEN_MAX") if hasattr(os, "sysconf") else USUAL_DESCRIPTORS
+    return MAX_IDLE if allowed < 0 else min(max(allowed // 4, MIN_IDLE), MAX_IDLE)
 
 
 class BudgetedConnector(PublicConnector):
@@ -286,18 +277,14 @@ class BudgetedConnector(PublicConnector):
 class _CountedSocket(socket.socket):
     """A socket that leaves the set of open sockets when it is closed; garbage collection removes it by itself."""
 
-    counted_in: WeakSet[socket.socket] | None = None
+    counted_in: WeakSet[socket.socket] = WeakSet()  # noqa: RUF012  # Replaced where a socket is counted.
 
     def close(self) -> None:
         """Close the socket; asyncio calls this."""
-        self._leave()
+        self.counted_in.discard(self)
         super().close()
 
     def detach(self) -> int:
         """Give up the descriptor; uvloop calls this and closes it itself."""
-        self._leave()
+        self.counted_in.discard(self)
         return super().detach()
-
-    def _leave(self) -> None:
-        if self.counted_in is not None:
-            self.counted_in.discard(self)

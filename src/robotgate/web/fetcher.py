@@ -251,7 +251,7 @@ class BoundedBody:
         self._max_encoded_bytes = 2 * max_bytes + CHUNK_BYTES
         self._body = bytearray()
         self.is_full = False
-        """Whether the body is longer than `max_bytes`; nothing more need be fed."""
+        """Whether the body is longer than `max_bytes`: feed nothing more."""
 
     def feed(self, chunk: bytes) -> None:
         """Take the next bytes of the encoded body.
@@ -259,8 +259,6 @@ class BoundedBody:
         Raises:
             ValueError: they are not what Content-Encoding says, or decode to next to nothing.
         """
-        if self.is_full:
-            return
         for decoder in self._decoders:
             chunk = decoder.decode(chunk, self._max_encoded_bytes + 1)
         self._body += chunk
