@@ -34,6 +34,7 @@ LAST_REFRESH: Final = 0.85
 """Origins learnt together are spread between the first share and this one."""
 MIN_SIZE: Final = 1024
 """Bytes that a smaller robots.txt counts for in `Recheck.bytes_ratio`, an empty or missing one included."""
+WITHOUT_RULES: Final = {Standing.OPEN: ALLOW_ALL, Standing.CLOSED: DENY_ALL}
 _YEAR_3000: Final = 32_503_680_000.0
 
 
@@ -126,7 +127,7 @@ class Ruling:
 
     @property
     def _has_rules(self) -> bool:
-        return self.standing in (Standing.RULES, Standing.STALE_RULES) and not self.delay_is_refused
+        return self.standing not in WITHOUT_RULES and not self.delay_is_refused
 
     def _reason(self, decision: Decision) -> Reason:
         if self._has_rules or decision.reason is Reason.ROBOTS_TXT:
@@ -174,12 +175,7 @@ class Site(PacedOrigin):
 def ruling_of(record: RobotsRecord, *, token: str, options: HostOptions, now: float) -> Ruling:
     """What a record means now for a product token, at a host with these options."""
     position, fresh_until_at = standing(record, options.status_policy, now)
-    if position is Standing.OPEN:
-        rules = ALLOW_ALL
-    elif position is Standing.CLOSED:
-        rules = DENY_ALL
-    else:
-        rules = compile_rules(record.body, token.lower(), record.origin)
+    rules = WITHOUT_RULES.get(position) or compile_rules(record.body, token.lower(), record.origin)
     written = asked = NOTHING_ASKED
     crawl_delay, rate, visit_times = rules.crawl_delay, rules.request_rate, rules.visit_times
     # Most sites ask for nothing, and share one object that says so.

@@ -270,9 +270,11 @@ class SiteCache:
         Args:
             after: a record of an attempt up to this instant will not do, though it be fresh.
         """
-        store, before = self._persistence, site.record
+        store = self._persistence
         with ExitStack() as stack:
-            record = before if store is None else newer(await store.load_record(site.origin), before)
+            record = (
+                site.record if store is None else newer(await store.load_record(site.origin), site.record)
+            )
             if store is not None and store.session is not None and not self._will_do(record, after):
                 key = f"robots|{site.key}"
                 # The process that requests it now takes a turn of the host, too.
@@ -280,17 +282,16 @@ class SiteCache:
                     await store.session.obtain(key)
                 stack.callback(store.session.leave, key, None)
                 # Another process may have requested it while this one waited.
-                record = newer(await store.load_record(site.origin), before)
+                record = newer(await store.load_record(site.origin), site.record)
             if not self._will_do(record, after):
-                await self._request(site, flight, before, record)
+                await self._request(site, flight, record)
                 return
         self.learn(site, record)
         if store is not None:
             await store.load_host(site.host)
 
-    async def _request(
-        self, site: Site, flight: Flight, before: RobotsRecord | None, known: RobotsRecord | None
-    ) -> None:
+    async def _request(self, site: Site, flight: Flight, known: RobotsRecord | None) -> None:
+        before = site.record
         result = await self._reader.read(site, flight, known)
         now, current = self._now(), site.ruling
         if current is not None and site.record is not before and now < current.fresh_until_at:
