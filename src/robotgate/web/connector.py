@@ -68,7 +68,9 @@ def system_look_up(host: str, port: int, family: socket.AddressFamily) -> list[A
     Raises:
         OSError: the name has no address.
     """
-    return list(socket.getaddrinfo(host, port, family, socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG))
+    return list(
+        socket.getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
+    )
 
 
 class ThreadPerNameResolver(AbstractResolver):
