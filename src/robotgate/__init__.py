@@ -57,8 +57,8 @@ from robotgate.rules.robotstxt import CleanParam, RobotsTxt
 from robotgate.rules.rules import Decision, Rules
 from robotgate.rules.verdict import AccessResult, Reason, Rule, RuleKind, Verdict
 from robotgate.sites.record import Answer, Failure, RobotsRecord
+from robotgate.sites.site import HostAccess, HostView
 from robotgate.sites.status import Outcome
-from robotgate.sites.view import HostAccess, HostView
 from robotgate.stores.base import (
     Catalogue,
     Grant,

@@ -19,7 +19,6 @@ from robotgate.identity import identify
 from robotgate.options import (
     MAX_FETCH_BYTES,
     MAX_HOSTS,
-    HostBlocks,
     HostOptions,
     Overrides,
     StatusPolicy,
@@ -37,18 +36,16 @@ from robotgate.pace.limits import Permits, StartWindow
 from robotgate.pace.scheduler import Scheduler
 from robotgate.rules.normal import as_written
 from robotgate.rules.robotstxt import RobotsTxt
-from robotgate.sites.view import HostView
+from robotgate.sites.site import HostView
 from robotgate.stores import given_store, open_store
 from robotgate.urls import PaceKey, pace_key_function
 from robotgate.web.cache import SiteCache
-from robotgate.web.connector import BudgetedConnector, SocketBudget, ThreadPerNameResolver, idle_limit
+from robotgate.web.connector import BudgetedConnector, ThreadPerNameResolver, idle_limit
 from robotgate.web.fetch import PageFetch, PageFetcher, RequestOptions
 from robotgate.web.fetcher import AiohttpFetcher, Fetcher
 from robotgate.web.middleware import GateMiddleware
-from robotgate.web.operator import Operator
 from robotgate.web.persistence import Persistence
 from robotgate.web.ready import DEFAULT_AHEAD, Lines, ReadyTurns
-from robotgate.web.robots import RobotsReader
 from robotgate.web.turns import Turn, Turns
 
 if TYPE_CHECKING:
@@ -193,7 +190,7 @@ class RobotGate:
             obey_visit_time=obey_visit_time,
             status_policy=status_policy,
         )
-        per_host, blocks = Overrides(defaults, overrides), HostBlocks()
+        per_host = Overrides(defaults, overrides)
         connector = None if session is None else session.connector
         pages, robots = _permits(concurrency, robots_concurrency, connector)
         quota = rate_of("total_rate", total_rate)
@@ -208,23 +205,16 @@ class RobotGate:
             events=events,
             is_saved=kept_in is not None,
         )
-        operator = self._operator = Operator(
-            blocks=blocks, overrides=per_host, scheduler=scheduler, events=events
-        )
         self._persistence: Persistence | None = None
         if kept_in is not None:
-            self._persistence = Persistence(
-                kept_in, scheduler=scheduler, operator=operator, events=events, now=self._clock.now
-            )
-        self._cache = operator.cache = SiteCache(
+            self._persistence = Persistence(kept_in, scheduler=scheduler, events=events)
+        self._cache = SiteCache(
             identity=self._identity,
             allow_private_addresses=allow_private_addresses,
             pace_key=pace_key_function(pace_key),
             max_hosts=max_hosts,
             recheck=recheck,
             overrides=per_host,
-            blocks=blocks,
-            now=self._clock.now,
             scheduler=scheduler,
             persistence=self._persistence,
             events=events,
@@ -261,18 +251,12 @@ class RobotGate:
             robots_session = _robots_session(session)
             if robots_session is not session:
                 stack.push_async_callback(robots_session.close)
-            self._cache.reader = RobotsReader(
-                identity=self._identity,
-                allow_private_addresses=self._allow_private_addresses,
-                scheduler=self._scheduler,
-                fetcher=self._fetcher or AiohttpFetcher(robots_session, self._clock),
-                site_of=self._cache.site,
-            )
+            self._cache.open(self._fetcher or AiohttpFetcher(robots_session, self._clock))
             if self._persistence is not None:
                 stack.push_async_callback(self._persistence.aclose)
             stack.push_async_callback(self._stop)
             if self._persistence is not None:
-                await self._persistence.open()
+                await self._persistence.open(self._cache.hear_block)
             self._on_close = stack.pop_all()
         self._middleware.turns = self._turns
         self._pages = PageFetcher(
@@ -576,7 +560,7 @@ class RobotGate:
             OptionError: the pattern or a value makes no sense; nothing has changed.
         """
         self._check_open()
-        self._operator.override(pattern, override)
+        self._cache.override(pattern, override)
 
     def block(self, pattern: str, until: float | datetime = math.inf) -> None:
         """Visit some hosts no more, not even for robots.txt: for the day a site complains.
@@ -610,7 +594,7 @@ class RobotGate:
             raise OptionError(
                 f"until={until!r} has passed: give time.time() and the seconds to come, or lift a block by `unblock`"
             )
-        self._operator.block(pattern, until)
+        self._cache.block(pattern, until)
 
     def unblock(self, pattern: str) -> None:
         """Lift the block of this pattern, at whichever gate of a fleet it was made; waiting turns go on.
@@ -620,7 +604,7 @@ class RobotGate:
             OptionError: the pattern makes no sense.
         """
         self._check_open()
-        self._operator.block(pattern, 0.0)
+        self._cache.block(pattern, 0.0)
 
     def subscribe(self, callback: Callable[[Event], object], *kinds: type[Event]) -> Callable[[], None]:
         """Call a function with each `Event`: robots.txt fetched, turns, refusals, blocks.
@@ -679,7 +663,7 @@ class RobotGate:
 
     def _own_session(self) -> aiohttp.ClientSession:
         connector = BudgetedConnector(
-            SocketBudget(idle_limit()),
+            idle_limit(),
             resolver=ThreadPerNameResolver(max_threads=self._concurrency),
             allow_private_addresses=self._allow_private_addresses,
         )

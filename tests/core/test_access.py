@@ -21,9 +21,8 @@ from robotgate.sites.record import (
     conditions,
     follow,
     is_fresh,
-    needs_unconditional_request,
+    needs_plain_request,
     newer,
-    redirect_target,
     retry_delay,
     settle,
     standing,
@@ -138,7 +137,7 @@ def test_table_has_every_outcome() -> None:
 @pytest.mark.parametrize(("outcome", "policy", "expected"), cases(WITHOUT_A_COPY))
 def test_first_attempt(outcome: Outcome, policy: StatusPolicy, expected: Standing) -> None:
     """What an outcome means for an origin of which nothing is known."""
-    assert standing(settled(outcome, now=100.0), policy, 100.0) is expected
+    assert standing(settled(outcome, now=100.0), policy, 100.0)[0] is expected
 
 
 @pytest.mark.parametrize(("outcome", "policy", "expected"), cases(WITH_A_COPY))
@@ -146,7 +145,7 @@ def test_attempt_after_a_good_copy(outcome: Outcome, policy: StatusPolicy, expec
     """What an outcome means for an origin whose rules were read a day ago."""
     good = settled(Outcome.SUCCESS)
     later = settled(outcome, previous=good, now=DAY)
-    assert standing(later, policy, DAY) is expected
+    assert standing(later, policy, DAY)[0] is expected
     if expected is STALE:
         assert (later.body, later.fetched_at) == (BODY, 0.0)
 
@@ -331,7 +330,7 @@ def test_confirmed_copy_lives_anew() -> None:
     assert (record.failures, record.failing_since_at) == (0, None)
     assert record.fresh_until_at == DAY + HOUR + 600.0
     assert (record.etag, record.last_modified) == ('W/"v1"', failing.last_modified)
-    assert standing(record, StatusPolicy.DEFAULT, DAY + HOUR + 29 * DAY) is RULES
+    assert standing(record, StatusPolicy.DEFAULT, DAY + HOUR + 29 * DAY)[0] is RULES
 
 
 def test_confirmed_copy_may_have_taken_another_way() -> None:
@@ -402,7 +401,7 @@ def test_conditions_are_for_the_copy_and_the_url_it_was_read_from() -> None:
 )
 def test_answers_beside_the_point(answer: Answer | Failure, *, expected: bool) -> None:
     """A 304 that names another copy, and a condition that was refused, say nothing of the file."""
-    assert needs_unconditional_request(settled(Outcome.SUCCESS), answer) is expected
+    assert needs_plain_request(settled(Outcome.SUCCESS), answer) is expected
 
 
 ANSWERED: Final = (
@@ -427,11 +426,11 @@ def test_failure_before_the_end_changes_nothing_yet(outcome: Outcome) -> None:
         assert record.failing_since_at == 20 * HOUR
         assert record.cause == (known.cause or "HTTP status 500")
         for policy in StatusPolicy:
-            assert standing(record, policy, at) is standing(known, policy, at)
+            assert standing(record, policy, at)[0] is standing(known, policy, at)[0]
     late = settled(Outcome.FAILURE, previous=again, now=DAY)
     assert (late.outcome, late.failures, late.failing_since_at) == (Outcome.FAILURE, 3, 20 * HOUR)
     assert late.fresh_until_at == DAY + 240.0
-    assert standing(late, StatusPolicy.DEFAULT, DAY) is (STALE if outcome is Outcome.SUCCESS else CLOSED)
+    assert standing(late, StatusPolicy.DEFAULT, DAY)[0] is (STALE if outcome is Outcome.SUCCESS else CLOSED)
 
 
 @pytest.mark.parametrize("outcome", [outcome for outcome in Outcome if outcome is not Outcome.FAILURE])
@@ -478,16 +477,16 @@ def test_failure_without_an_answer_has_its_cause() -> None:
 def test_stale_copy_serves_thirty_days_then_closes(policy: StatusPolicy) -> None:
     """For thirty days after it was read the last good copy holds; then the site is closed."""
     failing = settled(Outcome.FAILURE, previous=settled(Outcome.SUCCESS, now=1000.0), now=1000.0 + DAY)
-    assert standing(failing, policy, 1000.0 + 30 * DAY - 1) is STALE
-    assert standing(failing, policy, 1000.0 + 30 * DAY) is CLOSED
+    assert standing(failing, policy, 1000.0 + 30 * DAY - 1)[0] is STALE
+    assert standing(failing, policy, 1000.0 + 30 * DAY)[0] is CLOSED
 
 
 @pytest.mark.parametrize("policy", [StatusPolicy.GOOGLE, StatusPolicy.ARCHIVE])
 def test_stale_copy_serves_thirty_days_then_opens(policy: StatusPolicy) -> None:
     """Under the policies that open a failing site, a good copy of thirty days still comes first."""
     failing = settled(Outcome.FAILURE, previous=settled(Outcome.SUCCESS), now=DAY)
-    assert standing(failing, policy, 30 * DAY - 1) is STALE
-    assert standing(failing, policy, 30 * DAY) is OPEN
+    assert standing(failing, policy, 30 * DAY - 1)[0] is STALE
+    assert standing(failing, policy, 30 * DAY)[0] is OPEN
 
 
 def test_google_waits_twelve_hours() -> None:
@@ -495,9 +494,9 @@ def test_google_waits_twelve_hours() -> None:
     first = settled(Outcome.FAILURE, now=100.0)
     again = settled(Outcome.FAILURE, previous=first, now=100.0 + 11 * HOUR)
     for record in (first, again):
-        assert standing(record, StatusPolicy.GOOGLE, 100.0 + 12 * HOUR - 1) is CLOSED
-        assert standing(record, StatusPolicy.GOOGLE, 100.0 + 12 * HOUR) is OPEN
-        assert standing(record, StatusPolicy.DEFAULT, 100.0 + 12 * HOUR) is CLOSED
+        assert standing(record, StatusPolicy.GOOGLE, 100.0 + 12 * HOUR - 1)[0] is CLOSED
+        assert standing(record, StatusPolicy.GOOGLE, 100.0 + 12 * HOUR)[0] is OPEN
+        assert standing(record, StatusPolicy.DEFAULT, 100.0 + 12 * HOUR)[0] is CLOSED
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
@@ -515,14 +514,13 @@ def test_google_waits_twelve_hours() -> None:
 )
 def test_redirect_target(status: int, location: str, target: str) -> None:
     """A Location is resolved against what was asked; fragments and credentials are dropped."""
-    assert redirect_target(URL, Answer(status=status, location=location)) == target
+    assert follow(URL, (), Answer(status=status, location=location)) == target
 
 
 @pytest.mark.parametrize("status", [200, 300, 304, 305, 306, 404, 500])
 def test_other_statuses_do_not_redirect(status: int) -> None:
     """A Location beside another status leads nowhere."""
     answer = Answer(status=status, location="http://b.example/")
-    assert redirect_target(URL, answer) is None
     step = follow(URL, (), answer)
     assert isinstance(step, FetchResult)
     assert step.outcome is outcome_of(status)

@@ -10,14 +10,13 @@ from typing import Final
 import pytest
 
 from robotgate import OptionError, Origin, Outcome, Recheck, RobotsRecord
-from robotgate.sites.site import FIRST_REFRESH, LAST_REFRESH, MIN_SIZE, Traffic, recheck_is_due, refresh_at
+from robotgate.sites.site import FIRST_REFRESH, LAST_REFRESH, MIN_SIZE, recheck_is_due, refresh_at
 from robotgate.sites.status import DAY, HOUR, MINUTE
 
 ORIGIN: Final = Origin("http", "a.example", 80)
 KNOWN: Final = RobotsRecord(
     origin=ORIGIN, outcome=Outcome.SUCCESS, checked_at=1000.0, fresh_until_at=1000.0 + DAY, body=b"x" * 2000
 )
-NEVER: Final = Traffic(0, 0)
 
 
 @pytest.mark.parametrize("life", [5 * MINUTE, HOUR, DAY, 400 * DAY])
@@ -79,9 +78,8 @@ def test_age_only_makes_it_sooner() -> None:
 
 @pytest.mark.parametrize(("visits", "expected"), [(9, False), (10, True), (11, True)])
 def test_visits(visits: int, *, expected: bool) -> None:
-    """So many since, not so many at all."""
-    now = Traffic(1_000_000 + visits, 0)
-    assert recheck_is_due(KNOWN, Recheck(visits=10), since=Traffic(1_000_000, 0), now=now) is expected
+    """So many since it was last requested."""
+    assert recheck_is_due(KNOWN, Recheck(visits=10), visits=visits, bytes_read=0) is expected
 
 
 @pytest.mark.parametrize(
@@ -98,17 +96,16 @@ def test_visits(visits: int, *, expected: bool) -> None:
 def test_bytes(size: int, read: int, *, expected: bool) -> None:
     """More than so many times the size of the file, which counts for 1 KiB at the least."""
     record = replace(KNOWN, body=b"x" * size)
-    since, now = Traffic(3, 500), Traffic(90, 500 + read)
-    assert recheck_is_due(record, Recheck(bytes_ratio=3.0), since=since, now=now) is expected
+    assert recheck_is_due(record, Recheck(bytes_ratio=3.0), visits=87, bytes_read=read) is expected
     assert MIN_SIZE == 1024
 
 
 def test_either_is_enough() -> None:
     """Whichever comes first."""
     both = Recheck(visits=10, bytes_ratio=1.0)
-    assert recheck_is_due(KNOWN, both, since=NEVER, now=Traffic(10, 0))
-    assert recheck_is_due(KNOWN, both, since=NEVER, now=Traffic(1, 2001))
-    assert not recheck_is_due(KNOWN, both, since=NEVER, now=Traffic(9, 2000))
+    assert recheck_is_due(KNOWN, both, visits=10, bytes_read=0)
+    assert recheck_is_due(KNOWN, both, visits=1, bytes_read=2001)
+    assert not recheck_is_due(KNOWN, both, visits=9, bytes_read=2000)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +113,7 @@ def test_either_is_enough() -> None:
 )
 def test_traffic_shortens_no_pause_after_a_failure(record: RobotsRecord) -> None:
     """A site in trouble is not asked the more the more it is visited."""
-    assert not recheck_is_due(record, Recheck(visits=1), since=NEVER, now=Traffic(100, 0))
+    assert not recheck_is_due(record, Recheck(visits=1), visits=100, bytes_read=0)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from robotgate.pace.spacing import NOTHING_ASKED, Asked
 from robotgate.rules.grammar import RequestRate, VisitTime
 from robotgate.rules.verdict import AccessResult, Reason
 from robotgate.sites.record import Answer, Failure, FetchResult, RobotsRecord, Standing, settle
-from robotgate.sites.site import Ruling, own_ruling, ruling_of
+from robotgate.sites.site import Ruling, ruling_of
 from robotgate.sites.status import Outcome
 from robotgate.urls import Origin
 
@@ -153,7 +153,7 @@ def test_verdict_tells_what_the_site_asks(
 
 def test_own_host_is_open_and_stays_so() -> None:
     """Nothing was asked, so nothing is told of a file; robots.txt is as fetchable as ever."""
-    ruling = own_ruling(ORIGIN)
+    ruling = Ruling(origin=ORIGIN)
     assert (ruling.record, ruling.standing, ruling.asked) == (None, Standing.OPEN, NOTHING_ASKED)
     assert (ruling.fresh_until_at, ruling.is_unreachable, ruling.delay_is_refused) == (math.inf, False, False)
     verdict = ruling.verdict("/private", now=MIDNIGHT)

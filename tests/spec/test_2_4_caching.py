@@ -71,7 +71,7 @@ def test_unless_the_file_is_unreachable(policy: StatusPolicy) -> None:
     known = read(Answer(status=200, body=BODY))
     for day in (1, 2, 29):
         known = failed(known, at=day * DAY)
-        assert standing(known, policy, day * DAY) is Standing.STALE_RULES
+        assert standing(known, policy, day * DAY)[0] is Standing.STALE_RULES
         assert known.body == BODY
 
 

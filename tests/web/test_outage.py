@@ -25,8 +25,7 @@ from robotgate.errors import (
     TooSoonError,
 )
 from robotgate.sites.record import Answer, Failure
-from robotgate.web.fetcher import AiohttpFetcher
-from robotgate.web.outage import OWN_ERRNOS, UNREACHABLE_ERRNOS, outage_of
+from robotgate.web.fetcher import OWN_ERRNOS, UNREACHABLE_ERRNOS, AiohttpFetcher, outage_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator

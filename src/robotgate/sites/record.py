@@ -6,6 +6,7 @@ Pure functions of answers, records and an instant. Headers may hold anything a s
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Final
@@ -15,19 +16,13 @@ from robotgate.rules.grammar import MAX_BYTES
 from robotgate.rules.verdict import AccessResult
 from robotgate.sites.status import (
     DAY,
-    GOOGLE_PATIENCE,
-    MAX_LIFETIME,
+    HOUR,
     MAX_REDIRECTS,
-    MAX_RETRY_AFTER,
-    MAX_RETRY_DELAY,
     MAX_SKEW,
     MAX_STALE_AGE,
-    MIN_LIFETIME,
-    MIN_RETRY_DELAY,
+    MINUTE,
     NOT_MODIFIED,
-    PRECONDITION_FAILED,
     REDIRECT_STATUSES,
-    RETRY_JITTER,
     STATUS_TABLE,
     WITHOUT_COPY,
     Effect,
@@ -44,6 +39,15 @@ if TYPE_CHECKING:
     from robotgate.urls import Origin
 
 
+MIN_LIFETIME: Final = 5 * MINUTE
+MAX_LIFETIME: Final = DAY
+"""RFC 9309 §2.4: a copy should not be used for longer than 24 hours."""
+GOOGLE_PATIENCE: Final = 12 * HOUR
+MIN_RETRY_DELAY: Final = MINUTE
+MAX_RETRY_DELAY: Final = HOUR
+RETRY_JITTER: Final = 0.25
+MAX_RETRY_AFTER: Final = DAY
+PRECONDITION_FAILED: Final = 412
 MAX_DELTA: Final = 2.0**31
 """Seconds; a longer count is taken as this (RFC 9111 §1.2.2)."""
 MAX_HEADER: Final = 1000
@@ -53,7 +57,7 @@ MAX_VALIDATOR: Final = 200
 
 _DIRECTIVE: Final = re.compile(r"([\w!#$%&'*+.^`|~-]+)(?:\s*=\s*(?:\"([^\"]*)\"?|([^\s,;\"]*)))?", re.ASCII)
 _ENTITY_TAG: Final = re.compile(r"(?:W/)?\"[\x21\x23-\x7e]*\"")
-_PRINTABLE: Final = re.compile(r"[\x20-\x7e]+")
+_SENDABLE: Final = re.compile(rf"[\x20-\x7e]{{1,{MAX_VALIDATOR}}}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,15 +106,18 @@ class FetchResult:
     """The URLs that redirected, first to last."""
 
     @property
+    def response(self) -> Answer | None:
+        """The last response; None when there was none, or it broke off."""
+        return self.answer if isinstance(self.answer, Answer) else None
+
+    @property
     def cause(self) -> str | None:
         """What went wrong, in words; None when nothing did."""
         if isinstance(self.answer, Failure):
             return self.answer.cause
-        if self.outcome is Outcome.SUCCESS:
-            return None
-        if self.outcome in (Outcome.LOST, Outcome.NON_PUBLIC):
+        if self.outcome is Outcome.LOST:
             return f"{self.outcome.value} ({self.url})"
-        return f"HTTP status {self.answer.status}"
+        return None if self.outcome is Outcome.SUCCESS else f"HTTP status {self.answer.status}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,60 +172,50 @@ def settle(
         previous: the record before it; of a conditional request, the one the conditions were taken from.
         jitter: a random number in [0, 1), so that origins that failed together are not retried together.
     """
-    row, answer = STATUS_TABLE[result.outcome], result.answer
+    row, response = STATUS_TABLE[result.outcome], result.response
     failures, failing_since_at = 0, None
     if row.lifetime is Lifetime.RETRY:
         failures, failing_since_at = 1, now
-        if previous is not None:
-            failures += previous.failures
-            if previous.failing_since_at is not None:
-                failing_since_at = previous.failing_since_at
-            if row.keeps_copy and is_answered(previous) and is_fresh(previous, now):
-                # What the site said still holds to its end, and the failure says nothing instead.
-                return replace(
-                    previous,
-                    cause=previous.cause or result.cause,
-                    checked_at=now,
-                    failures=failures,
-                    failing_since_at=failing_since_at,
-                )
-    copy = answer if result.outcome is Outcome.SUCCESS and isinstance(answer, Answer) else None
-    record = RobotsRecord(
+        if previous is not None and previous.failures:
+            failures, failing_since_at = previous.failures + 1, previous.failing_since_at
+        if previous is not None and row.keeps_copy and is_answered(previous) and is_fresh(previous, now):
+            # What the site said still holds to its end, and the failure says nothing instead.
+            return replace(
+                previous,
+                cause=previous.cause or result.cause,
+                checked_at=now,
+                failures=failures,
+                failing_since_at=failing_since_at,
+            )
+    copy: Answer | RobotsRecord | None = None
+    fetched_at, robots_url, redirects = None, result.url, result.redirects
+    if result.outcome is Outcome.SUCCESS and response is not None:
+        copy, fetched_at = response, now
+        if response.status == NOT_MODIFIED and previous is not None:
+            copy = replace(
+                previous,
+                etag=response.etag or previous.etag,
+                last_modified=response.last_modified or previous.last_modified,
+            )
+    elif row.keeps_copy and previous is not None and previous.fetched_at is not None:
+        copy, fetched_at = previous, previous.fetched_at
+        robots_url, redirects = previous.robots_url, previous.redirects
+    return RobotsRecord(
         origin=origin,
         outcome=result.outcome,
-        status=answer.status if isinstance(answer, Answer) else None,
+        status=None if response is None else response.status,
         cause=result.cause,
         checked_at=now,
         fresh_until_at=now + _lifetime(result, previous, failures=failures, now=now, jitter=jitter),
         failures=failures,
         failing_since_at=failing_since_at,
         body=b"" if copy is None else whole_lines(copy.body),
-        fetched_at=None if copy is None else now,
-        robots_url=result.url,
-        redirects=result.redirects,
+        fetched_at=fetched_at,
+        robots_url=robots_url,
+        redirects=redirects,
         etag=None if copy is None else copy.etag,
         last_modified=None if copy is None else copy.last_modified,
     )
-    if previous is None or previous.fetched_at is None:
-        return record
-    if copy is not None and copy.status == NOT_MODIFIED:
-        return replace(
-            record,
-            body=previous.body,
-            etag=copy.etag or previous.etag,
-            last_modified=copy.last_modified or previous.last_modified,
-        )
-    if copy is None and row.keeps_copy:
-        return replace(
-            record,
-            body=previous.body,
-            fetched_at=previous.fetched_at,
-            robots_url=previous.robots_url,
-            redirects=previous.redirects,
-            etag=previous.etag,
-            last_modified=previous.last_modified,
-        )
-    return record
 
 
 def whole_lines(body: bytes) -> bytes:
@@ -247,45 +244,23 @@ def is_answered(record: RobotsRecord) -> bool:
 
 def newer(one: RobotsRecord | None, other: RobotsRecord | None) -> RobotsRecord | None:
     """The record of the later attempt: a store may have dropped what memory still has."""
-    if one is None or other is None:
-        return one or other
-    return other if other.checked_at > one.checked_at else one
+    known = [record for record in (one, other) if record is not None]
+    return max(known, key=lambda record: record.checked_at, default=None)
 
 
-def standing(record: RobotsRecord, policy: StatusPolicy, now: float) -> Standing:
-    """What a record means under a policy."""
-    effect = STATUS_TABLE[record.outcome].effect_under(policy)
-    if effect is Effect.RULES:
-        return Standing.RULES
-    if effect is Effect.OPEN:
-        return Standing.OPEN
-    if effect is Effect.CLOSED:
-        return Standing.CLOSED
-    if record.fetched_at is not None and now - record.fetched_at < MAX_STALE_AGE:
-        return Standing.STALE_RULES
-    if effect is Effect.LAST_GOOD_ELSE_OPEN:
-        return Standing.OPEN
-    patience_is_over = (
-        record.failing_since_at is not None and now - record.failing_since_at >= GOOGLE_PATIENCE
-    )
-    if effect is Effect.LAST_GOOD_ELSE_CLOSED_12_HOURS and patience_is_over:
-        return Standing.OPEN
-    return Standing.CLOSED
-
-
-def standing_until_at(record: RobotsRecord, policy: StatusPolicy, now: float) -> float:
-    """Until when `standing` stays as it is now and the record is fresh."""
-    effect = STATUS_TABLE[record.outcome].effect_under(policy)
-    until_at = record.fresh_until_at
+def standing(record: RobotsRecord, policy: StatusPolicy, now: float) -> tuple[Standing, float]:
+    """What a record means under a policy, and until when it means that and is fresh."""
+    effect, until_at = STATUS_TABLE[record.outcome].effect_under(policy), record.fresh_until_at
     if effect in WITHOUT_COPY:
-        return until_at
-    if record.fetched_at is not None and record.fetched_at + MAX_STALE_AGE > now:
-        until_at = min(until_at, record.fetched_at + MAX_STALE_AGE)
+        return Standing[effect.name], until_at
+    if record.fetched_at is not None and now < record.fetched_at + MAX_STALE_AGE:
+        return Standing.STALE_RULES, min(until_at, record.fetched_at + MAX_STALE_AGE)
+    if effect is Effect.LAST_GOOD_ELSE_OPEN:
+        return Standing.OPEN, until_at
     if effect is Effect.LAST_GOOD_ELSE_CLOSED_12_HOURS and record.failing_since_at is not None:
         opens_at = record.failing_since_at + GOOGLE_PATIENCE
-        if opens_at > now:
-            until_at = min(until_at, opens_at)
-    return until_at
+        return (Standing.OPEN, until_at) if now >= opens_at else (Standing.CLOSED, min(until_at, opens_at))
+    return Standing.CLOSED, until_at
 
 
 def retry_delay(failures: int, *, retry_after: float | None, jitter: float) -> float:
@@ -299,28 +274,18 @@ def _lifetime(
     result: FetchResult, previous: RobotsRecord | None, *, failures: int, now: float, jitter: float
 ) -> float:
     """Seconds for which the record of a result is used without another request."""
-    rule = STATUS_TABLE[result.outcome].lifetime
-    if rule is Lifetime.ONE_DAY:
-        return DAY
-    answer = result.answer if isinstance(result.answer, Answer) else None
+    rule, response = STATUS_TABLE[result.outcome].lifetime, result.response
     if rule is Lifetime.RETRY:
-        retry_after = None if answer is None else answer.retry_after
+        retry_after = None if response is None else response.retry_after
         return retry_delay(failures, retry_after=retry_after, jitter=jitter)
-    if answer is None:
-        return MAX_LIFETIME
-    granted = granted_lifetime(answer, now=now)
-    if granted is not None:
-        return clamped_lifetime(granted)
-    if answer.status != NOT_MODIFIED or previous is None or previous.outcome is not Outcome.SUCCESS:
-        return MAX_LIFETIME
-    # The headers that a 304 leaves out keep their former values (RFC 9111 §3.2).
-    read_at = now if previous.fetched_at is None else previous.fetched_at
-    return clamped_lifetime(previous.fresh_until_at - read_at)
-
-
-def clamped_lifetime(lifetime: float) -> float:
-    """A lifetime within 5 min and 24 h: seconds."""
-    return min(max(lifetime, MIN_LIFETIME), MAX_LIFETIME)
+    if rule is Lifetime.ONE_DAY or response is None:
+        return DAY
+    granted = granted_lifetime(response, now=now)
+    known = previous if response.status == NOT_MODIFIED else None
+    if granted is None and known is not None and known.outcome is Outcome.SUCCESS:
+        # The headers that a 304 leaves out keep their former values (RFC 9111 §3.2).
+        granted = known.fresh_until_at - (now if known.fetched_at is None else known.fetched_at)
+    return MAX_LIFETIME if granted is None else min(max(granted, MIN_LIFETIME), MAX_LIFETIME)
 
 
 def granted_lifetime(answer: Answer, *, now: float) -> float | None:
@@ -330,9 +295,15 @@ def granted_lifetime(answer: Answer, *, now: float) -> float | None:
     (§4.2.3). The time the response took to arrive is not: it is at most the request's timeout.
     """
     granted = max_age(answer.cache_control)
-    if granted is None and answer.expires is not None:
-        granted = _until_expiry(answer.expires, answer.date, now)
-    return None if granted is None else max(granted - _age(answer.age), 0.0)
+    if granted is None:
+        if answer.expires is None:
+            return None
+        # The server's clock may be wrong, but it wrote both. "0", as many servers write it, has expired (§5.3).
+        expires_at, sent_at = parse_http_date(answer.expires), parse_http_date(answer.date or "")
+        granted = 0.0 if expires_at is None else expires_at - (now if sent_at is None else sent_at)
+    # Of a list the first counts, and what is not a number is ignored (RFC 9111 §5.1).
+    age = _seconds((answer.age or "")[:MAX_HEADER].partition(",")[0])
+    return max(granted - (age or 0.0), 0.0)
 
 
 def max_age(cache_control: str | None) -> float | None:
@@ -341,10 +312,8 @@ def max_age(cache_control: str | None) -> float | None:
     A value that cannot be read counts as 0, and of several values the first counts (RFC 9111 §4.2.1). ``s-maxage`` is
     for shared caches and not read.
     """
-    if cache_control is None:
-        return None
     granted: float | None = None
-    for name, quoted, bare in _DIRECTIVE.findall(cache_control[:MAX_HEADER].lower()):
+    for name, quoted, bare in _DIRECTIVE.findall((cache_control or "")[:MAX_HEADER].lower()):
         if name in ("no-store", "no-cache"):
             return 0.0
         if name == "max-age" and granted is None:
@@ -352,28 +321,9 @@ def max_age(cache_control: str | None) -> float | None:
     return granted
 
 
-def _until_expiry(expires: str, date: str | None, now: float) -> float:
-    """Seconds from the response's own Date to its Expires: the server's clock may be wrong, but it wrote both."""
-    expires_at = parse_http_date(expires)
-    if expires_at is None:
-        # "0", as many servers write it, has expired (RFC 9111 §5.3).
-        return 0.0
-    sent_at = None if date is None else parse_http_date(date)
-    return expires_at - (now if sent_at is None else sent_at)
-
-
-def _age(age: str | None) -> float:
-    """The seconds of an Age header; of a list the first counts, and what is not a number is ignored (RFC 9111 §5.1)."""
-    if age is None:
-        return 0.0
-    return _seconds(age[:MAX_HEADER].partition(",")[0]) or 0.0
-
-
 def _seconds(text: str) -> float | None:
     text = text.strip()
-    if not re.fullmatch(r"[0-9]+", text, re.ASCII):
-        return None
-    return min(float(text), MAX_DELTA)
+    return min(float(text), MAX_DELTA) if re.fullmatch(r"[0-9]+", text) else None
 
 
 def conditions(known: RobotsRecord | None, url: str) -> Mapping[str, str]:
@@ -387,18 +337,13 @@ def conditions(known: RobotsRecord | None, url: str) -> Mapping[str, str]:
     etag, date = known.etag, known.last_modified
     if etag is not None and len(etag) <= MAX_VALIDATOR and _ENTITY_TAG.fullmatch(etag):
         headers["If-None-Match"] = etag
-    if date is not None and _is_sendable_date(date):
+    if date is not None and _SENDABLE.fullmatch(date) and parse_http_date(date) is not None:
         # As it came: servers compare the text (RFC 9110 §13.1.3).
         headers["If-Modified-Since"] = date
     return headers
 
 
-def _is_sendable_date(date: str) -> bool:
-    is_safe = len(date) <= MAX_VALIDATOR and _PRINTABLE.fullmatch(date) is not None
-    return is_safe and parse_http_date(date) is not None
-
-
-def needs_unconditional_request(known: RobotsRecord, answer: Answer | Failure) -> bool:
+def needs_plain_request(known: RobotsRecord, answer: Answer | Failure) -> bool:
     """Whether the answer to a request with `conditions` is useless, so that it is sent again without them.
 
     That is a 304 that confirms another copy (RFC 9111 §4.3.4); a 304 with a body, which aiohttp reads as the start of a
@@ -416,20 +361,6 @@ def needs_unconditional_request(known: RobotsRecord, answer: Answer | Failure) -
     return False
 
 
-def redirect_target(url: str, answer: Answer) -> str | None:
-    """The absolute URL an answer redirects to; None when it does not redirect or its Location is not a URL.
-
-    The scheme may be any: `split_url` refuses all but http and https.
-    """
-    if answer.status not in REDIRECT_STATUSES or not answer.location:
-        return None
-    try:
-        target = parse_url(url).join(parse_url(answer.location.strip()))
-        return str(target.with_fragment(None).with_user(None) if target.raw_host else target)
-    except ValueError:
-        return None
-
-
 def follow(
     url: str, redirects: tuple[str, ...], answer: Answer | Failure, *, is_conditional: bool = False
 ) -> FetchResult | str:
@@ -443,9 +374,9 @@ def follow(
     if isinstance(answer, Failure):
         outcome = Outcome.NON_PUBLIC_NAME if answer.is_non_public else Outcome.FAILURE
         return FetchResult(outcome, answer, url, redirects)
-    target = redirect_target(url, answer)
-    if target is None:
-        return FetchResult(outcome_of(answer.status, is_conditional=is_conditional), answer, url, redirects)
-    if len(redirects) == MAX_REDIRECTS:
-        return FetchResult(Outcome.LOST, answer, url, redirects)
-    return target
+    if answer.status in REDIRECT_STATUSES and answer.location and len(redirects) < MAX_REDIRECTS:
+        # The scheme may be any: `split_url` refuses all but http and https.
+        with suppress(ValueError):
+            target = parse_url(url).join(parse_url(answer.location.strip()))
+            return str(target.with_fragment(None).with_user(None) if target.raw_host else target)
+    return FetchResult(outcome_of(answer.status, is_conditional=is_conditional), answer, url, redirects)

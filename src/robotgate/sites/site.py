@@ -1,20 +1,25 @@
-"""One origin in memory: what its record means for our product token and options, and when it is requested again."""
+"""One origin in memory: what its record means for our product token and options, and when it is requested again.
+
+`HostView` is what `RobotGate.host` and `RobotGate.hosts` show of it.
+"""
 
 from __future__ import annotations
 
 import math
 import zlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from enum import Enum
+from typing import TYPE_CHECKING, Final, Self
 
 from robotgate.pace.host import PacedOrigin
 from robotgate.pace.spacing import NOTHING_ASKED, Asked, joined
+from robotgate.pace.state import is_open
 from robotgate.rules.parser import compile_rules
 from robotgate.rules.rules import ALLOW_ALL, DENY_ALL, Rules
 from robotgate.rules.verdict import AccessResult, Reason, Verdict
-from robotgate.sites.record import Standing, is_answered, retry_delay, standing, standing_until_at
-from robotgate.sites.status import STATUS_TABLE, Outcome
-from robotgate.sites.view import HostAccess
+from robotgate.sites.record import Standing, is_answered, retry_delay, standing
+from robotgate.sites.status import STATUS_TABLE, Lifetime, Outcome
 
 if TYPE_CHECKING:
     from robotgate.options import HostOptions, Recheck
@@ -30,38 +35,43 @@ LAST_REFRESH: Final = 0.85
 """Origins learnt together are spread between the first share and this one."""
 MIN_SIZE: Final = 1024
 """Bytes that a smaller robots.txt counts for in `Recheck.bytes_ratio`, an empty or missing one included."""
-_TEMPORARY: Final = frozenset({Outcome.FAILURE, Outcome.NON_PUBLIC_NAME})
+WITHOUT_RULES: Final = {Standing.OPEN: ALLOW_ALL, Standing.CLOSED: DENY_ALL}
+_YEAR_3000: Final = 32_503_680_000.0
 
 
-@dataclass(frozen=True, slots=True)
-class Traffic:
-    """`HostState.visits` and `HostState.bytes_read` at one moment."""
+class HostAccess(Enum):
+    """How much of a site may be fetched, in the terms of ``LWP::ElephantUA``."""
 
-    visits: int
-    bytes_read: int
+    EXCLUDED = "excluded"
+    """Nothing may be fetched."""
+    OPEN = "open"
+    """Everything may be fetched."""
+    CONTROLLED = "controlled"
+    """Its rules say what may be fetched."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Ruling:
-    """What an origin's record means for us until `fresh_until_at`."""
+    """What an origin's record means for us until `fresh_until_at`.
+
+    Only with its origin, it is that of a host of the operator's own: robots.txt is neither requested nor obeyed.
+    """
 
     origin: Origin
-    record: RobotsRecord | None
-    """None for a host of the operator's own, whose robots.txt is not requested."""
-    standing: Standing
-    rules: Rules
+    record: RobotsRecord | None = None
+    """None for a host of the operator's own."""
+    standing: Standing = Standing.OPEN
+    rules: Rules = ALLOW_ALL
     """What binds us: the file's rules, or all or nothing."""
-    written: Asked
+    written: Asked = NOTHING_ASKED
     """What our group in the file asks about our speed."""
-    asked: Asked
+    asked: Asked = NOTHING_ASKED
     """The part of `written` that the operator's options obey."""
-    max_delay: float
+    max_delay: float = math.inf
     """Seconds; a longer delay is refused."""
-    delay_is_refused: bool
+    delay_is_refused: bool = False
     """Whether `asked.delay` is longer than `max_delay`; `rules` then allow nothing."""
-    fresh_until_at: float
-    refresh_at: float
-    """From when on the next use requests robots.txt again, without waiting for it; no later than `fresh_until_at`."""
+    fresh_until_at: float = math.inf
 
     def verdict(self, target: str, *, now: float) -> Verdict:
         """Whether a path and query may be fetched, and why."""
@@ -106,8 +116,9 @@ class Ruling:
     @property
     def is_unreachable(self) -> bool:
         """Whether the site is closed only because its robots.txt could not be read, and will be tried again."""
-        record = self.record
-        return record is not None and self.standing is Standing.CLOSED and record.outcome in _TEMPORARY
+        if self.record is None or self.standing is not Standing.CLOSED:
+            return False
+        return STATUS_TABLE[self.record.outcome].lifetime is Lifetime.RETRY
 
     @property
     def is_non_public(self) -> bool:
@@ -117,7 +128,7 @@ class Ruling:
 
     @property
     def _has_rules(self) -> bool:
-        return self.standing in (Standing.RULES, Standing.STALE_RULES) and not self.delay_is_refused
+        return self.standing not in WITHOUT_RULES and not self.delay_is_refused
 
     def _reason(self, decision: Decision) -> Reason:
         if self._has_rules or decision.reason is Reason.ROBOTS_TXT:
@@ -138,10 +149,8 @@ class Site(PacedOrigin):
 
     __slots__ = ("key", "record", "refresh_at", "refused", "rules", "ruling", "since")
 
-    def __init__(
-        self, origin: Origin, host: Host, options: HostOptions, *, operator_until_at: float = 0.0
-    ) -> None:
-        super().__init__(origin, host, options, operator_until_at=operator_until_at)
+    def __init__(self, origin: Origin, host: Host, options: HostOptions) -> None:
+        super().__init__(origin, host, options)
         self.key = origin.text
         self.record: RobotsRecord | None = None
         """What is known of its robots.txt, obeyed or not."""
@@ -151,28 +160,33 @@ class Site(PacedOrigin):
         """Those of the ruling."""
         self.refresh_at = -math.inf
         """Until then every use is answered from memory; from then on the next use has robots.txt requested again."""
-        self.since: Traffic | None = None
-        """The host's traffic when robots.txt was last requested; None until it is counted."""
+        self.since: tuple[int, int] | None = None
+        """The host's visits and bytes read when robots.txt was last requested; None until they are counted."""
         self.refused = 0
         """Turns that the rules refused."""
 
-    def adopt(self, ruling: Ruling) -> None:
-        """Use a ruling from now on."""
+    def adopt(self, ruling: Ruling, refresh_at: float = math.inf) -> Ruling:
+        """Use a ruling from now on; return it."""
         self.ruling = ruling
         self.rules = ruling.rules
-        self.refresh_at = ruling.refresh_at
+        self.refresh_at = min(refresh_at, ruling.fresh_until_at)
+        return ruling
 
 
-def ruling_of(
-    record: RobotsRecord, *, token: str, options: HostOptions, now: float, recheck: Recheck | None = None
-) -> Ruling:
+def ruling_of(record: RobotsRecord, *, token: str, options: HostOptions, now: float) -> Ruling:
     """What a record means now for a product token, at a host with these options."""
-    position = standing(record, options.status_policy, now)
-    rules = _rules(record, position, token)
-    written = _written(rules)
-    asked = _obeyed(written, options)
+    position, fresh_until_at = standing(record, options.status_policy, now)
+    rules = WITHOUT_RULES.get(position) or compile_rules(record.body, token.lower(), record.origin)
+    written = asked = NOTHING_ASKED
+    crawl_delay, rate, visit_times = rules.crawl_delay, rules.request_rate, rules.visit_times
+    # Most sites ask for nothing, and share one object that says so.
+    if crawl_delay is not None or rate is not None or visit_times:
+        written = asked = Asked(crawl_delay=crawl_delay, request_rate=rate, visit_times=joined(visit_times))
+        if not options.obey_crawl_delay:
+            asked = replace(asked, crawl_delay=None, request_rate=None)
+        if not options.obey_visit_time:
+            asked = replace(asked, visit_times=())
     delay_is_refused = asked.delay > options.max_delay
-    fresh_until_at = standing_until_at(record, options.status_policy, now)
     return Ruling(
         origin=record.origin,
         record=record,
@@ -183,23 +197,6 @@ def ruling_of(
         max_delay=options.max_delay,
         delay_is_refused=delay_is_refused,
         fresh_until_at=fresh_until_at,
-        refresh_at=min(refresh_at(record, recheck), fresh_until_at),
-    )
-
-
-def own_ruling(origin: Origin) -> Ruling:
-    """A host of the operator's own: its robots.txt is neither requested nor obeyed."""
-    return Ruling(
-        origin=origin,
-        record=None,
-        standing=Standing.OPEN,
-        rules=ALLOW_ALL,
-        written=NOTHING_ASKED,
-        asked=NOTHING_ASKED,
-        max_delay=math.inf,
-        delay_is_refused=False,
-        fresh_until_at=math.inf,
-        refresh_at=math.inf,
     )
 
 
@@ -212,48 +209,111 @@ def refresh_at(record: RobotsRecord, recheck: Recheck | None) -> float:
         return record.fresh_until_at
     # The same in every process.
     chance = zlib.crc32(record.origin.text.encode()) / 2**32
+    lifetime = record.fresh_until_at - record.checked_at
+    delay = lifetime * (FIRST_REFRESH + (LAST_REFRESH - FIRST_REFRESH) * chance)
     if record.failures:
         delay = retry_delay(record.failures, retry_after=None, jitter=chance)
-        return min(record.checked_at + delay, record.fresh_until_at)
-    lifetime = record.fresh_until_at - record.checked_at
-    at = record.checked_at + lifetime * (FIRST_REFRESH + (LAST_REFRESH - FIRST_REFRESH) * chance)
-    if recheck is not None and recheck.age is not None:
-        at = min(at, record.checked_at + recheck.age)
-    return min(at, record.fresh_until_at)
+    elif recheck is not None and recheck.age is not None:
+        delay = min(delay, recheck.age)
+    return min(record.checked_at + delay, record.fresh_until_at)
 
 
-def recheck_is_due(record: RobotsRecord, recheck: Recheck, *, since: Traffic, now: Traffic) -> bool:
+def recheck_is_due(record: RobotsRecord, recheck: Recheck, *, visits: int, bytes_read: int) -> bool:
     """Whether the traffic since robots.txt was last requested calls for another request."""
     if record.failures or not is_answered(record):
         return False
-    if recheck.visits is not None and now.visits - since.visits >= recheck.visits:
+    if recheck.visits is not None and visits >= recheck.visits:
         return True
-    if recheck.bytes_ratio is None:
-        return False
-    return now.bytes_read - since.bytes_read > recheck.bytes_ratio * max(len(record.body), MIN_SIZE)
+    ratio = recheck.bytes_ratio
+    return ratio is not None and bytes_read > ratio * max(len(record.body), MIN_SIZE)
 
 
-def _rules(record: RobotsRecord, position: Standing, token: str) -> Rules:
-    if position is Standing.OPEN:
-        return ALLOW_ALL
-    if position is Standing.CLOSED:
-        return DENY_ALL
-    return compile_rules(record.body, token.lower(), record.origin)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostView:
+    """A host as it is known now. Instants are seconds since the epoch."""
 
+    origin: str
+    """The URL's origin, whose rules these are."""
+    host: str
+    """The pace key: what is paced together."""
+    access: HostAccess | None
+    """How much of the origin may be fetched; None while its rules are not known."""
+    checked_at: float | None
+    """When the origin's robots.txt was last requested."""
+    fresh_until_at: float | None
+    """Until when its rules are used without another request; None while they are not known, and for a host whose
+    robots.txt is not obeyed."""
+    stale: bool
+    """Whether the last request for it failed, so that the last good rules hold."""
+    visits: int
+    """Requests sent, those for robots.txt included."""
+    refused: int
+    """Turns refused because the rules of the URL's origin disallow the URL."""
+    bytes_read: int
+    last_visit_at: float | None
+    """When the last response ended, or the last request began if that came later. The moment of a crash counts."""
+    next_allowed_at: float
+    """No turn begins earlier."""
+    blocked_until_at: float | None
+    """Until when the host asked us to stay away; None when it does not."""
+    blocked_by_operator_until_at: float | None
+    """Until when `RobotGate.block` keeps us away from the URL's host; None when it does not."""
+    unreachable_until_at: float | None
+    """Until when no request is sent to the origin because it could not be reached; None when one may be."""
+    failures: int
+    """Blocks in a row."""
+    latency: float | None
+    """Seconds the host takes to begin a response, as a moving average; None while unknown."""
+    delay: float
+    """Seconds between visits: the longest of the operator's, the site's and the one its latency calls for."""
+    waiting: int
+    """Tasks waiting for a turn."""
+    open_turns: int
+    """Requests under way."""
 
-def _written(rules: Rules) -> Asked:
-    crawl_delay, rate, visit_times = rules.crawl_delay, rules.request_rate, rules.visit_times
-    if crawl_delay is None and rate is None and not visit_times:
-        return NOTHING_ASKED
-    return Asked(crawl_delay=crawl_delay, request_rate=rate, visit_times=joined(visit_times))
+    @classmethod
+    def of(cls, site: Site, *, now: float, next_allowed_at: float) -> Self:
+        """Return what is known of the host of an origin, from memory."""
+        host, ruling = site.host, site.ruling
+        record = None if ruling is None else ruling.record
+        return cls(
+            origin=site.key,
+            host=host.key,
+            access=None if ruling is None else ruling.access,
+            checked_at=None if record is None else record.checked_at,
+            fresh_until_at=None if ruling is None or record is None else ruling.fresh_until_at,
+            stale=ruling is not None and ruling.standing is Standing.STALE_RULES,
+            visits=host.visits,
+            refused=site.refused,
+            bytes_read=host.bytes_read,
+            last_visit_at=host.snapshot().last_visit_at,
+            next_allowed_at=next_allowed_at,
+            blocked_until_at=host.blocked_until_at if host.blocked_until_at > now else None,
+            blocked_by_operator_until_at=site.operator_until_at if site.operator_until_at > now else None,
+            unreachable_until_at=site.circuit.retry_at if is_open(site.circuit, now=now) else None,
+            failures=host.failures,
+            latency=host.latency,
+            delay=host.delay,
+            waiting=host.waiting,
+            open_turns=len(host.open),
+        )
 
-
-def _obeyed(written: Asked, options: HostOptions) -> Asked:
-    if written is NOTHING_ASKED or (options.obey_crawl_delay and options.obey_visit_time):
-        return written
-    obeyed = written if options.obey_crawl_delay else NOTHING_ASKED
-    return Asked(
-        crawl_delay=obeyed.crawl_delay,
-        request_rate=obeyed.request_rate,
-        visit_times=written.visit_times if options.obey_visit_time else (),
-    )
+    def __str__(self) -> str:
+        """One line for the host."""
+        access = "unknown" if self.access is None else self.access.value
+        if self.stale:
+            access += " by stale rules"
+        marks = [
+            f"{name} until {datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S}Z" if at < _YEAR_3000 else name
+            for name, at in (
+                ("blocked", self.blocked_until_at),
+                ("blocked by the operator", self.blocked_by_operator_until_at),
+                ("unreachable", self.unreachable_until_at),
+            )
+            if at is not None
+        ]
+        text = (
+            f"{self.origin}: {access}, {self.visits} visits, {self.bytes_read} bytes, {self.refused} refused,"
+            f" {self.delay:g} s apart, {self.waiting} waiting, {self.open_turns} under way"
+        )
+        return ", ".join([text, *marks])

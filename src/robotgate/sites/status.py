@@ -23,22 +23,13 @@ DAY: Final = 24 * HOUR
 
 REDIRECT_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
 NOT_MODIFIED: Final = 304
-PRECONDITION_FAILED: Final = 412
 
 MAX_REDIRECTS: Final = 5
 """RFC 9309 §2.3.1.2: at least five consecutive redirects are followed."""
-MIN_LIFETIME: Final = 5 * MINUTE
-MAX_LIFETIME: Final = DAY
-"""RFC 9309 §2.4: a copy should not be used for longer than 24 hours."""
 MAX_SKEW: Final = 5 * MINUTE
 """By how much clocks that share a store may differ."""
 MAX_STALE_AGE: Final = 30 * DAY
 """RFC 9309 §2.3.1.4 gives thirty days as its example of a long time."""
-GOOGLE_PATIENCE: Final = 12 * HOUR
-MIN_RETRY_DELAY: Final = MINUTE
-MAX_RETRY_DELAY: Final = HOUR
-RETRY_JITTER: Final = 0.25
-MAX_RETRY_AFTER: Final = DAY
 
 
 class Outcome(Enum):
@@ -105,11 +96,7 @@ STATUS_TABLE: Final[Mapping[Outcome, Row]] = MappingProxyType(
             AccessResult.UNAVAILABLE,
             Effect.CLOSED,
             Lifetime.ONE_DAY,
-            {
-                StatusPolicy.RFC9309: Effect.OPEN,
-                StatusPolicy.GOOGLE: Effect.OPEN,
-                StatusPolicy.ARCHIVE: Effect.OPEN,
-            },
+            dict.fromkeys((StatusPolicy.RFC9309, StatusPolicy.GOOGLE, StatusPolicy.ARCHIVE), Effect.OPEN),
         ),
         Outcome.MISSING: Row(AccessResult.UNAVAILABLE, Effect.OPEN, Lifetime.ONE_DAY),
         Outcome.OTHER_CLIENT_ERROR: Row(

@@ -11,7 +11,7 @@ refused are skipped like addresses that are down.
 
 **Sockets.** aiohttp keeps every connection for some seconds after its response, and a crawl of a hundred thousand hosts
 would run out of descriptors. `BudgetedConnector` closes a connection at the end of its response if too many are idle,
-so that open sockets never exceed `SocketBudget.limit` and the requests under way.
+so that open sockets stay within its `max_idle` and the most requests that are under way at once.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from __future__ import annotations
 import asyncio
 import errno
 import ipaddress
+import os
 import socket
 import threading
+from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias, TypedDict, Unpack
-from weakref import WeakSet, ref
+from weakref import WeakSet
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -39,16 +41,10 @@ if TYPE_CHECKING:
 
     from aiohttp import AddrInfoType, ClientRequest, ClientTimeout, SocketFactoryType
     from aiohttp.client_proto import ResponseHandler
-    from aiohttp.connector import Connection
+    from aiohttp.client_reqrep import ConnectionKey
     from aiohttp.tracing import Trace
 
     LookUp: TypeAlias = Callable[[str, int, socket.AddressFamily], list["AddressInfo"]]
-
-try:
-    import resource
-except ImportError:  # pragma: no cover - Windows has no such limit.
-    resource = None  # type: ignore[assignment]
-
 
 MAX_ADDRESSES: Final = 16
 """Of one name. An answer can hold thousands, and aiohttp tries them over and over."""
@@ -101,64 +97,39 @@ class ThreadPerNameResolver(AbstractResolver):
         await self._permits.acquire()
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[list[AddressInfo]] = loop.create_future()
-        thread = threading.Thread(
-            target=self._work, args=(loop, answer, host, port, family), name=f"resolve {host}", daemon=True
-        )
+        # A cancelled look-up still occupies its thread: the shield below keeps its permit until that ends.
+        answer.add_done_callback(lambda _: self._permits.release())
+
+        def work() -> None:
+            tell: Callable[[], None]
+            try:
+                tell = partial(answer.set_result, self._look_up(host, port, family))
+            except (OSError, ValueError, OverflowError) as error:
+                # There are names and ports that `getaddrinfo` refuses to look up.
+                refused = OSError(f"{host} cannot be looked up: {error}")
+                tell = partial(answer.set_exception, error if isinstance(error, OSError) else refused)
+            with suppress(RuntimeError):
+                # The loop may be closed.
+                loop.call_soon_threadsafe(tell)
+
         try:
-            thread.start()
+            threading.Thread(target=work, name=f"resolve {host}", daemon=True).start()
         except RuntimeError as error:
-            self._permits.release()
-            raise OSError(errno.EAGAIN, f"{host} cannot be looked up: {error}") from error
-        return [_result(host, info) for info in (await answer)[:MAX_ADDRESSES]]
+            answer.set_exception(OSError(errno.EAGAIN, f"{host} cannot be looked up: {error}"))
+        return [
+            ResolveResult(
+                hostname=host,
+                host=str(address[0]),
+                port=int(str(address[1])),
+                family=found_family,
+                proto=proto,
+                flags=_NUMERIC,
+            )
+            for found_family, _, proto, _, address in (await asyncio.shield(answer))[:MAX_ADDRESSES]
+        ]
 
     async def close(self) -> None:
         """Do nothing: threads under way end by themselves."""
-
-    def _work(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        answer: asyncio.Future[list[AddressInfo]],
-        host: str,
-        port: int,
-        family: socket.AddressFamily,
-    ) -> None:
-        infos: list[AddressInfo] = []
-        error: OSError | None = None
-        try:
-            infos = self._look_up(host, port, family)
-        except OSError as failed:
-            error = failed
-        except (ValueError, OverflowError) as failed:
-            # Names and ports that `getaddrinfo` refuses to look up.
-            error = OSError(f"{host} cannot be looked up: {failed}")
-        try:
-            loop.call_soon_threadsafe(self._deliver, answer, infos, error)
-        except RuntimeError:
-            return  # The loop is closed.
-
-    def _deliver(
-        self, answer: asyncio.Future[list[AddressInfo]], infos: list[AddressInfo], error: OSError | None
-    ) -> None:
-        # Only now: a cancelled look-up still occupies its thread.
-        self._permits.release()
-        if answer.done():
-            return
-        if error is not None:
-            answer.set_exception(error)
-        else:
-            answer.set_result(infos)
-
-
-def _result(host: str, info: AddressInfo) -> ResolveResult:
-    family, _, proto, _, address = info
-    return ResolveResult(
-        hostname=host,
-        host=str(address[0]),
-        port=int(str(address[1])),
-        family=family,
-        proto=proto,
-        flags=_NUMERIC,
-    )
 
 
 class ConnectorOptions(TypedDict, total=False):
@@ -208,9 +179,9 @@ class PublicConnector(aiohttp.TCPConnector):
         **options: Unpack[ConnectorOptions],
     ) -> None:
         check_kind("allow_private_addresses", allow_private_addresses, bool)
-        make = _plain_socket if socket_factory is None else socket_factory
+        self._make_socket = socket_factory
         super().__init__(
-            socket_factory=make if allow_private_addresses else _PublicSocketFactory(make), **options
+            socket_factory=socket_factory if allow_private_addresses else self._public_socket, **options
         )
 
     async def _create_connection(
@@ -222,63 +193,33 @@ class PublicConnector(aiohttp.TCPConnector):
             NonPublicAddressError: the host has no public address.
             aiohttp.ClientError, TimeoutError: as aiohttp raises them.
         """
-        attempt = _Attempt(is_to_proxy=req.proxy is not None)
-        token = _current.set(attempt)
+        tried: dict[str, bool] = {}
+        token = _tried.set(None if req.proxy is not None else tried)
         try:
             return await super()._create_connection(req, traces, timeout)
         except aiohttp.ClientConnectorError as error:
-            if not attempt.refused or attempt.has_public:
+            if not tried or any(tried.values()):
                 raise
             url = str(req.url)
-            if error.host in attempt.refused:
+            if error.host in tried:
                 raise NonPublicAddressError(url, f"not a public address ({self._remedy})") from error
-            raise NonPublicAddressError.of_name(
-                url, error.host, list(attempt.refused), permits=self._remedy
-            ) from error
+            raise NonPublicAddressError.of_name(url, error.host, list(tried), permits=self._remedy) from error
         finally:
-            _current.reset(token)
+            _tried.reset(token)
+
+    def _public_socket(self, info: AddrInfoType) -> socket.socket:
+        """Make a socket for an address; raise for one that is not public: aiohttp goes on to the next, as if down."""
+        tried, address = _tried.get(), str(info[4][0])
+        if tried is not None:
+            tried[address] = _is_public(address)
+            if not tried[address]:
+                raise OSError(errno.EHOSTUNREACH, f"{address} is not a public address")
+        return socket.socket(*info[:3]) if self._make_socket is None else self._make_socket(info)
 
 
-class _Attempt:
-    """The addresses tried for one connection. Tasks that try several at once share it."""
-
-    __slots__ = ("has_public", "is_to_proxy", "refused")
-
-    def __init__(self, *, is_to_proxy: bool) -> None:
-        self.is_to_proxy = is_to_proxy
-        self.has_public = False
-        self.refused: dict[str, None] = {}
-        """In the order of the attempts, each address once."""
-
-
-_current: ContextVar[_Attempt | None] = ContextVar("robotgate_connection_attempt", default=None)
-
-
-class _RefusedAddressError(OSError):
-    """An address that is not connected to. aiohttp goes on to the host's next address, as if this one were down."""
-
-    def __init__(self, address: str) -> None:
-        super().__init__(errno.EHOSTUNREACH, f"{address} is not a public address")
-
-
-class _PublicSocketFactory:
-    """A `socket_factory` that raises for an address that is not public."""
-
-    def __init__(self, make: SocketFactoryType) -> None:
-        self._make = make
-
-    def __call__(self, info: AddrInfoType) -> socket.socket:
-        attempt = _current.get()
-        if attempt is not None and attempt.is_to_proxy:
-            return self._make(info)
-        address = str(info[4][0])
-        if not _is_public(address):
-            if attempt is not None:
-                attempt.refused[address] = None
-            raise _RefusedAddressError(address)
-        if attempt is not None:
-            attempt.has_public = True
-        return self._make(info)
+_tried: ContextVar[dict[str, bool] | None] = ContextVar("robotgate_tried_addresses")
+"""The addresses tried for the connection that is being made, and whether each is public. Tasks that try several at once
+share it. None: the connection is to a proxy, whose address may be any."""
 
 
 def _is_public(address: str) -> bool:
@@ -289,118 +230,61 @@ def _is_public(address: str) -> bool:
         return False
 
 
-def _plain_socket(info: AddrInfoType) -> socket.socket:
-    family, kind, proto, _, _ = info
-    return socket.socket(family, kind, proto)
-
-
 def idle_limit() -> int:
     """How many idle sockets this process may keep: a quarter of its descriptors, within bounds."""
-    allowed = USUAL_DESCRIPTORS
-    if resource is not None:
-        allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        if allowed == resource.RLIM_INFINITY:
-            return MAX_IDLE
-    return min(max(allowed // 4, MIN_IDLE), MAX_IDLE)
-
-
-class SocketBudget:
-    """Counts the sockets of a connector.
-
-    Args:
-        limit: how many may be open without a request.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self._open: WeakSet[socket.socket] = WeakSet()
-        self._held: WeakSet[Connection] = WeakSet()
-
-    @property
-    def open_sockets(self) -> int:
-        """How many sockets are open, those still connecting included."""
-        return len(self._open)
-
-    @property
-    def is_spent(self) -> bool:
-        """Whether more sockets are idle than may be kept. One that is still connecting counts as idle, to be safe."""
-        return len(self._open) - len(self._held) > self.limit
-
-    def make(self, address: AddrInfoType) -> socket.socket:
-        """A new socket; the `socket_factory` of `aiohttp.TCPConnector`."""
-        family, kind, proto, _, _ = address
-        made = _CountedSocket(family, kind, proto)
-        made.counted_in = self._open
-        self._open.add(made)
-        return made
-
-    def hold(self, connection: Connection) -> None:
-        """Count a connection as used by a request; when that ends, close the connection if the budget is spent."""
-        self._held.add(connection)
-        # A strong reference would make a cycle, and an abandoned response would be collected late.
-        connection.add_callback(partial(self._release, ref(connection)))
-
-    def _release(self, reference: ref[Connection]) -> None:
-        connection = reference()
-        if connection is None:
-            return
-        self._held.discard(connection)
-        if len(self._open) - len(self._held) > self.limit and connection.protocol is not None:
-            connection.protocol.force_close()
+    # Windows has no such limit. -1 stands for none elsewhere.
+    allowed = os.sysconf("SC_OPEN_MAX") if hasattr(os, "sysconf") else USUAL_DESCRIPTORS
+    return MAX_IDLE if allowed < 0 else min(max(allowed // 4, MIN_IDLE), MAX_IDLE)
 
 
 class BudgetedConnector(PublicConnector):
-    """The connector of the gate's own session: requests under way are not limited, idle sockets are."""
+    """The connector of the gate's own session: requests under way are not limited, idle sockets are.
+
+    Args:
+        max_idle: how many sockets may be open without a request.
+    """
 
     _remedy = PERMITS
 
     def __init__(
-        self, budget: SocketBudget, *, resolver: AbstractResolver, allow_private_addresses: bool = False
+        self, max_idle: int, *, resolver: AbstractResolver, allow_private_addresses: bool = False
     ) -> None:
         super().__init__(
             allow_private_addresses=allow_private_addresses,
-            socket_factory=budget.make,
+            socket_factory=self._counted_socket,
             resolver=resolver,
             ttl_dns_cache=DNS_TTL,
             dns_cache_max_size=MAX_CACHED_NAMES,
             limit=0,
         )
-        self.budget = budget
+        self._max_idle = max_idle
+        self.open_sockets: WeakSet[socket.socket] = WeakSet()
+        """Those still connecting included."""
 
-    async def _create_connection(
-        self, req: ClientRequest, traces: list[Trace], timeout: ClientTimeout
-    ) -> ResponseHandler:
-        if self.budget.is_spent:
-            # Sockets are closed in the next iteration of the loop.
-            await asyncio.sleep(0)
-        return await super()._create_connection(req, traces, timeout)
+    def _release(self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False) -> None:
+        """Keep the connection of a request that has ended, or close it; aiohttp calls this."""
+        # The connection itself is still among those that are acquired, with those that are only being made.
+        idle = len(self.open_sockets) - len(self._acquired)
+        super()._release(key, protocol, should_close=should_close or idle >= self._max_idle)
 
-    async def connect(self, req: ClientRequest, traces: list[Trace], timeout: ClientTimeout) -> Connection:
-        """A connection for one request, a kept one or a new one.
-
-        Raises:
-            as `PublicConnector`.
-        """
-        connection = await super().connect(req, traces, timeout)
-        self.budget.hold(connection)
-        return connection
+    def _counted_socket(self, info: AddrInfoType) -> socket.socket:
+        made = _CountedSocket(*info[:3])
+        made.counted_in = self.open_sockets
+        self.open_sockets.add(made)
+        return made
 
 
 class _CountedSocket(socket.socket):
     """A socket that leaves the set of open sockets when it is closed; garbage collection removes it by itself."""
 
-    counted_in: WeakSet[socket.socket] | None = None
+    counted_in: WeakSet[socket.socket] = WeakSet()  # noqa: RUF012  # Replaced where a socket is counted.
 
     def close(self) -> None:
         """Close the socket; asyncio calls this."""
-        self._leave()
+        self.counted_in.discard(self)
         super().close()
 
     def detach(self) -> int:
         """Give up the descriptor; uvloop calls this and closes it itself."""
-        self._leave()
+        self.counted_in.discard(self)
         return super().detach()
-
-    def _leave(self) -> None:
-        if self.counted_in is not None:
-            self.counted_in.discard(self)

@@ -1,35 +1,55 @@
-"""Requests one robots.txt with aiohttp: a single GET within bounds, without what belongs to the session's pages.
+"""One robots.txt over the network: the request, its body, its redirects, and those who wait for it.
 
-Whatever a server sends, `AiohttpFetcher.fetch` returns an `Answer` or a `Failure`.
+`AiohttpFetcher` sends a single GET within bounds, without what belongs to the session's pages; whatever a server sends,
+it returns an `Answer` or a `Failure`. `RobotsReader` follows redirects, each hop in its own host's turn, ahead of its
+pages. A `Flight` is the task that does it, however many tasks wait for the result. `outage_of` tells which errors of a
+request, for a page as well, mean that its host cannot be reached.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
+import socket
+import ssl
 import zlib
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from http.cookies import SimpleCookie
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 import aiohttp
 from aiohttp.http import HttpProcessingError
-from multidict import CIMultiDict, MultiMapping
+from multidict import CIMultiDict
 from yarl import URL
 
-from robotgate.errors import NonPublicAddressError
+from robotgate.errors import HostUnavailableError, InvalidURLError, NonPublicAddressError, RobotGateError
+from robotgate.pace.host import Turn, TurnState
 from robotgate.pace.state import retry_after_of
-from robotgate.sites.record import Answer, Failure
-from robotgate.sites.status import REDIRECT_STATUSES
-from robotgate.web.outage import outage_of
+from robotgate.rules.grammar import MAX_BYTES
+from robotgate.sites.record import Answer, Failure, FetchResult, conditions, follow, needs_plain_request
+from robotgate.sites.status import REDIRECT_STATUSES, Outcome
+from robotgate.urls import split_url
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Coroutine, Iterator, Mapping
 
     from aiohttp import ClientHandlerType, ClientMiddlewareType, ClientRequest, ClientResponse
+    from multidict import MultiMapping
 
     from robotgate.clock import Clock
+    from robotgate.identity import Identity
+    from robotgate.pace.scheduler import Scheduler
+    from robotgate.sites.record import RobotsRecord
+    from robotgate.sites.site import Site
+    from robotgate.urls import Origin
     from robotgate.web.fetch import RequestOptions
 
+ROBOTS_TIMEOUT: Final = 10.0
+"""Seconds for one robots.txt in all, redirects included; waiting for the hosts' turns does not count."""
+MIN_HOP_TIMEOUT: Final = 0.001
+"""Seconds; a spent budget still has to be a time-out, not the lack of one."""
 CONNECT_TIMEOUT: Final = 5.0
 """Seconds for the TCP connection: other requests for robots.txt wait meanwhile."""
 CHUNK_BYTES: Final = 64 * 1024
@@ -94,45 +114,29 @@ class Proxy:
         return cls(url, CIMultiDict(headers or ()))
 
 
+@dataclass(frozen=True, slots=True)
 class AiohttpFetcher:
     """The `Fetcher` of a gate.
 
     Its requests carry none of the session's headers, credentials and cookies, and leave no cookies behind.
-
-    Args:
-        session: whose connector, default proxy and TLS settings are used, but none of its middlewares.
-        middlewares: used instead of the session's.
     """
 
-    def __init__(
-        self,
-        session: aiohttp.ClientSession,
-        clock: Clock,
-        *,
-        middlewares: tuple[ClientMiddlewareType, ...] = (),
-    ) -> None:
-        self._session = session
-        self._clock = clock
-        self._middlewares = middlewares
+    session: aiohttp.ClientSession
+    """Its connector, default proxy and TLS settings are used, but none of its middlewares."""
+    clock: Clock
+    proxy: Proxy | None = None
 
     async def fetch(
-        self,
-        url: str,
-        *,
-        headers: Mapping[str, str],
-        max_bytes: int,
-        timeout: float,
-        proxy: Proxy | None = None,
+        self, url: str, *, headers: Mapping[str, str], max_bytes: int, timeout: float
     ) -> Answer | Failure:
-        """As `Fetcher.fetch`, through a proxy."""
-        if self._session.closed:
+        """As `Fetcher.fetch`."""
+        if self.session.closed:
             return Failure("the session was closed")
-        wanted = ASKED_FOR | dict(headers)
-        has_begun = False
+        wanted, proxy, has_begun = ASKED_FOR | dict(headers), self.proxy, False
         host: str | None = None
         try:
             host = URL(url).raw_host
-            async with self._session.get(
+            async with self.session.get(
                 url,
                 headers=wanted,
                 allow_redirects=False,
@@ -141,12 +145,12 @@ class AiohttpFetcher:
                 proxy=None if proxy is None else proxy.url,
                 # A copy: aiohttp writes into it.
                 proxy_headers=None if proxy is None else proxy.headers.copy(),
-                middlewares=(*self._middlewares, _anonymous(wanted)),
+                middlewares=(_anonymous(wanted),),
                 timeout=aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_TIMEOUT),
             ) as response:
                 has_begun = True
                 body = await _read(response, max_bytes) if 200 <= response.status <= 299 else b""
-                return answer_of(response.status, response.headers, body, now=self._clock.now())
+                return answer_of(response.status, response.headers, body, now=self.clock.now())
         except _AnotherAttemptError as error:
             return Failure(str(error), is_stale=True)
         except NonPublicAddressError as error:
@@ -198,36 +202,27 @@ async def _read(response: ClientResponse, max_bytes: int) -> bytes:
         ValueError: it is not encoded as its headers say.
         aiohttp.ClientError, TimeoutError: it was cut off.
     """
-    headers, content = response.headers, response.content
-    if len(set(_lines(headers, "Content-Length"))) > 1:
+    headers = response.headers
+    if len(set(headers.getall("Content-Length", ()))) > 1:
         raise ValueError("there are several Content-Lengths")
-    for coding in _lines(headers, "Transfer-Encoding"):
+    for coding in headers.getall("Transfer-Encoding", ()):
         # We asked for none, and aiohttp decodes none (RFC 9110 §10.1.4).
         if coding.strip().lower() != "chunked":
             raise ValueError(f"the Transfer-Encoding {coding!r} was not asked for")
-    codings = _lines(headers, "Content-Encoding")
-    if not codings and content.is_eof() and content.total_bytes <= max_bytes:
-        # Most files arrive with their headers.
-        return content.read_nowait(-1)
-    body = BoundedBody(", ".join(codings), max_bytes=max_bytes)
-    while chunk := await _next_chunk(content):
-        body.feed(chunk)
-        if body.is_full:
-            # The rest may be endless, and a connection with unread bytes cannot be used again.
-            response.close()
-            break
-        if not content.at_eof():
+    body = BoundedBody(", ".join(headers.getall("Content-Encoding", ())), max_bytes=max_bytes)
+    try:
+        async for chunk in response.content.iter_chunked(CHUNK_BYTES):
+            body.feed(chunk)
+            if body.is_full:
+                # The rest may be endless, and a connection with unread bytes cannot be used again.
+                response.close()
+                break
             # A body that arrives faster than it is decoded would let no other task run.
             await asyncio.sleep(0)
-    return body.end()
-
-
-async def _next_chunk(content: aiohttp.StreamReader) -> bytes:
-    try:
-        return await content.read(CHUNK_BYTES)
     except (RuntimeError, HttpProcessingError) as error:
         # What aiohttp's two parsers raise for a broken chunk that comes after the headers.
         raise aiohttp.ClientPayloadError(str(error)) from error
+    return body.end()
 
 
 class BoundedBody:
@@ -256,7 +251,7 @@ class BoundedBody:
         self._max_encoded_bytes = 2 * max_bytes + CHUNK_BYTES
         self._body = bytearray()
         self.is_full = False
-        """Whether the body is longer than `max_bytes`; nothing more need be fed."""
+        """Whether the body is longer than `max_bytes`: feed nothing more."""
 
     def feed(self, chunk: bytes) -> None:
         """Take the next bytes of the encoded body.
@@ -264,15 +259,9 @@ class BoundedBody:
         Raises:
             ValueError: they are not what Content-Encoding says, or decode to next to nothing.
         """
-        if self.is_full:
-            return
-        room = self._max_bytes - len(self._body) + 1
-        if self._decoders:
-            for decoder in self._decoders[:-1]:
-                chunk = decoder.decode(chunk, self._max_encoded_bytes + 1)
-            self._body += self._decoders[-1].decode(chunk, room)
-        else:
-            self._body += chunk[:room]
+        for decoder in self._decoders:
+            chunk = decoder.decode(chunk, self._max_encoded_bytes + 1)
+        self._body += chunk
         self.is_full = len(self._body) > self._max_bytes
         if not self.is_full and any(decoder.taken > self._max_encoded_bytes for decoder in self._decoders):
             raise ValueError("the compressed body is longer than what it holds")
@@ -291,12 +280,11 @@ class BoundedBody:
 class _Decoder:
     """Undoes one content coding."""
 
-    __slots__ = ("_begin", "_inflater", "_members", "taken")
+    __slots__ = ("_inflater", "_members", "taken")
 
     def __init__(self, coding: str) -> None:
         self._inflater = None if coding == "deflate" else zlib.decompressobj(_GZIP_OR_ZLIB)
-        self._begin = b""
-        """Of a deflated body, until its format is known."""
+        """None: deflate, as zlib or without its header; the first byte tells."""
         self._members = 1
         self.taken = 0
         """Encoded bytes."""
@@ -313,12 +301,11 @@ class _Decoder:
             ValueError: the coding is broken.
         """
         self.taken += len(encoded)
+        if not encoded:
+            return b""
         if self._inflater is None:
-            encoded = self._begin = self._begin + encoded
-            if len(encoded) < 2:
-                return b""
             # Many servers send "deflate" without its zlib header (RFC 9110 §8.4.1.2 notes it; RFC 1950 §2.2).
-            is_zlib = encoded[0] & 0x0F == zlib.DEFLATED and int.from_bytes(encoded[:2]) % 31 == 0
+            is_zlib = encoded[0] & 0x0F == zlib.DEFLATED
             self._inflater = zlib.decompressobj(_GZIP_OR_ZLIB if is_zlib else _RAW_DEFLATE)
         decoded = bytearray()
         while encoded and len(decoded) < room:
@@ -335,40 +322,255 @@ class _Decoder:
         return bytes(decoded)
 
 
-def answer_of(status: int, headers: Mapping[str, str], body: bytes, *, now: float) -> Answer | Failure:
-    """An answer, with the headers that matter.
+def answer_of(status: int, headers: MultiMapping[str], body: bytes, *, now: float) -> Answer | Failure:
+    """An answer, with the headers that matter. All lines of a header count.
 
     Args:
-        headers: names in any case. All lines of a header count, so that a multidict is needed where a server may
-            repeat them.
+        headers: names in any case.
     """
-    locations = {location.strip() for location in _lines(headers, "Location")}
+    locations = {location.strip() for location in headers.getall("Location", ())}
     if status in REDIRECT_STATUSES and len(locations) > 1:
         return Failure(f"HTTP status {status} redirects to {len(locations)} places")
+    etags, dates = (set(headers.getall(name, ())) for name in ("ETag", "Last-Modified"))
     return Answer(
         status=status,
         body=body,
         location=next(iter(locations), None),
         # RFC 9110 §5.3.
-        cache_control=", ".join(_lines(headers, "Cache-Control")) or None,
+        cache_control=", ".join(headers.getall("Cache-Control", ())) or None,
         retry_after=retry_after_of(headers, now=now),
-        etag=_only(headers, "ETag"),
-        last_modified=_only(headers, "Last-Modified"),
+        # Of lines that differ, none is sent back.
+        etag=etags.pop() if len(etags) == 1 else None,
+        last_modified=dates.pop() if len(dates) == 1 else None,
         expires=headers.get("Expires"),
         date=headers.get("Date"),
         age=headers.get("Age"),
     )
 
 
-def _lines(headers: Mapping[str, str], name: str) -> list[str]:
-    """The values of all lines of a header."""
-    if isinstance(headers, MultiMapping):
-        return headers.getall(name, [])
-    value = headers.get(name)
-    return [] if value is None else [value]
+class Flight:
+    """One task that finds out about an origin, and a future for each caller that waits for it.
+
+    A cancelled caller cancels nothing, a failure is shared instead of repeated, and a caller that would wait for itself
+    is refused alone.
+    """
+
+    __slots__ = ("_waits_for", "callers", "is_asking", "proxy", "task")
+
+    def __init__(
+        self, work: Callable[[Flight], Coroutine[object, None, None]], name: str, proxy: Proxy | None
+    ) -> None:
+        self.proxy = proxy
+        """What the first caller's page goes through, and so robots.txt as well."""
+        self.is_asking = False
+        """Whether a request is under way."""
+        self.callers: dict[asyncio.Future[None], asyncio.Task[object] | None] = {}
+        self._waits_for: tuple[Turn, Scheduler] | None = None
+        self.task = asyncio.get_running_loop().create_task(work(self), name=name)
+
+    async def join(self) -> None:
+        """Wait until it has ended.
+
+        Raises:
+            GateClosedError: it was cancelled.
+            NestedTurnError: it waits for a turn that only this task can end.
+            StoreError, HostUnavailableError: it failed.
+        """
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # Retrieve the error even if the caller is cancelled at the same moment: asyncio would report it.
+        answer.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self.callers[answer] = asyncio.current_task()
+        self._refuse_holders()
+        try:
+            await answer
+        finally:
+            del self.callers[answer]
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it waits for a turn of this process."""
+        return self._waits_for is not None and self._waits_for[0].state is TurnState.WAITING
+
+    @contextmanager
+    def waiting_for(self, turn: Turn, scheduler: Scheduler) -> Iterator[None]:
+        """Within this block, callers that hold what the turn waits for, here or in another process, are refused."""
+        self._waits_for = turn, scheduler
+        try:
+            self._refuse_holders()
+            yield
+        finally:
+            self._waits_for = None
+
+    async def acquire(self, turn: Turn, scheduler: Scheduler) -> None:
+        """Wait for a turn and begin it; callers that hold what it waits for are refused."""
+        while not scheduler.start_now(turn, scheduler.now()):
+            with self.waiting_for(turn, scheduler):
+                await scheduler.wait(turn)
+            if scheduler.begin(turn):
+                break
+        limiter = turn.paced.host.limiter
+        if limiter is not None:
+            await limiter.acquire()
+
+    def end(self, error: BaseException | None) -> None:
+        """Resolve the callers' futures."""
+        for answer in self.callers:
+            if answer.done():
+                continue
+            if error is None:
+                answer.set_result(None)
+            else:
+                answer.set_exception(error)
+
+    def _refuse_holders(self) -> None:
+        if self._waits_for is None:
+            return
+        turn, scheduler = self._waits_for
+        for answer, caller in self.callers.items():
+            error = None if answer.done() else scheduler.nested(turn, caller)
+            if error is not None:
+                answer.set_exception(error)
 
 
-def _only(headers: Mapping[str, str], name: str) -> str | None:
-    """The value of a header; None when its lines differ."""
-    values = set(_lines(headers, name))
-    return values.pop() if len(values) == 1 else None
+@dataclass(frozen=True, slots=True)
+class RobotsReader:
+    """Requests robots.txt files."""
+
+    identity: Identity
+    allow_private_addresses: bool
+    scheduler: Scheduler
+    fetcher: Fetcher
+    """Sends each request; the gate's own takes a proxy besides."""
+    site_of: Callable[[Origin], Site]
+    """Returns the site of an origin that a redirect names."""
+
+    async def read(self, site: Site, flight: Flight, known: RobotsRecord | None) -> FetchResult:
+        """Request a site's robots.txt, follow redirects, and say how it ended.
+
+        Args:
+            flight: told what it waits for; has the proxy.
+            known: the copy that is only to be confirmed, where it still lies where it was.
+
+        Raises:
+            GateClosedError, HostUnavailableError, StoreError.
+        """
+        hop, url, left = site, site.origin.robots_url, ROBOTS_TIMEOUT
+        redirects: tuple[str, ...] = ()
+        while True:
+            unless = conditions(known, url)
+            answer, took = await self._ask(hop, url, flight, unless=unless, timeout=left)
+            if isinstance(answer, Failure) and answer.is_stale:
+                answer, took = await self._ask(hop, url, flight, unless=unless, timeout=left)
+            left = max(left - took, MIN_HOP_TIMEOUT)
+            if unless and known is not None and needs_plain_request(known, answer):
+                known = None
+                continue
+            step = follow(url, redirects, answer, is_conditional=bool(unless))
+            if isinstance(step, FetchResult):
+                return step
+            redirects, url = (*redirects, url), step
+            try:
+                origin, target = split_url(url)
+                if not (origin.is_public or self.allow_private_addresses):
+                    raise NonPublicAddressError(url)  # Handled as the same error of `split_url`.
+            except InvalidURLError as error:
+                outcome = Outcome.NON_PUBLIC if isinstance(error, NonPublicAddressError) else Outcome.LOST
+                return FetchResult(outcome, Failure(f"redirected to {error}"), url, redirects)
+            hop, url = self.site_of(origin), f"{origin.text}{target}"
+
+    async def _ask(
+        self, hop: Site, url: str, flight: Flight, *, unless: Mapping[str, str], timeout: float
+    ) -> tuple[Answer | Failure, float]:
+        """Send one request in the host's turn; return the answer and the seconds it took."""
+        scheduler, fetcher = self.scheduler, self.fetcher
+        turn = Turn(hop, ahead=True)
+        try:
+            await flight.acquire(turn, scheduler)
+        except HostUnavailableError as error:
+            if hop.operator_until_at > scheduler.now():
+                # The operator's word says nothing of the site, so there is nothing to remember.
+                raise
+            return Failure(str(error)), 0.0
+        try:
+            flight.is_asking = True
+            if isinstance(fetcher, AiohttpFetcher):
+                fetcher = replace(fetcher, proxy=flight.proxy)
+            headers = {**self.identity.headers, **unless}
+            # One byte more than counts tells whether there is more.
+            answer = await fetcher.fetch(url, headers=headers, max_bytes=MAX_BYTES + 1, timeout=timeout)
+            if isinstance(answer, Answer):
+                turn.bytes_read = len(answer.body)
+                scheduler.note_answer(turn, answer.status, answer.retry_after)
+            elif answer.is_outage:
+                scheduler.note_outage(turn, answer.cause)
+        finally:
+            flight.is_asking = False
+            scheduler.end(turn)
+        took = scheduler.now() - turn.began_at
+        # Answers of other hosts may have come as well: note their ends before this file is parsed.
+        await asyncio.sleep(0)
+        return answer, took
+
+
+# Which errors mean that a host cannot be reached. Only these open its circuit. Errors of a server that was reached do
+# not: it closed the connection, or sent half a body. Neither do errors nearer to us than the host: of a proxy, or of
+# this machine when it runs out of descriptors or ports.
+
+OWN_ERRNOS: Final = frozenset(
+    {
+        errno.EADDRINUSE,
+        errno.EADDRNOTAVAIL,
+        errno.EAGAIN,
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.ENOBUFS,
+        errno.ENOMEM,
+    }
+)
+"""This machine has run out of something."""
+OWN_LOOK_UP_ERRNOS: Final = frozenset({socket.EAI_MEMORY, getattr(socket, "EAI_SYSTEM", None)})
+"""The same for `socket.gaierror`, which has numbers of its own; not every system has both."""
+UNREACHABLE_ERRNOS: Final = frozenset(
+    {errno.ECONNREFUSED, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT}
+)
+"""An outage whichever exception carries them. A reset means one only while a connection is being made."""
+
+
+def outage_of(error: BaseException, *, host: str | None = None) -> str | None:
+    """Why a host cannot be reached, in words that follow its name; None when the error means something else.
+
+    Args:
+        error: what a request raised; aiohttp's exceptions and plain ones.
+        host: the host that was requested. An error that names another host, such as that of a proxy, is no outage of
+            this one.
+    """
+    if isinstance(error, RobotGateError) or _is_about_proxy(error, host):
+        return None
+    if isinstance(error, aiohttp.ClientSSLError | ssl.SSLCertVerificationError):
+        return f"its TLS handshake fails ({error.__cause__ or error})"
+    if isinstance(error, TimeoutError):
+        is_connecting = isinstance(error, aiohttp.ConnectionTimeoutError)
+        return "it takes no connection in time" if is_connecting else "it does not answer in time"
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    if isinstance(cause, socket.gaierror):
+        return None if cause.errno in OWN_LOOK_UP_ERRNOS else "its name cannot be resolved"
+    if not isinstance(cause, OSError) or cause.errno in OWN_ERRNOS:
+        return None
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return "its name cannot be resolved"
+    if isinstance(cause, ConnectionRefusedError):
+        return "it refuses connections"
+    if isinstance(error, aiohttp.ClientConnectorError) or cause.errno in UNREACHABLE_ERRNOS:
+        return f"it takes no connection ({os.strerror(cause.errno) if cause.errno else cause})"
+    return None
+
+
+def _is_about_proxy(error: BaseException, host: str | None) -> bool:
+    # Proxy libraries have exceptions of their own, which aiohttp may wrap. Only their names are known here.
+    kinds = (*type(error).__mro__, *type(error.__cause__).__mro__)
+    if any("Proxy" in kind.__name__ for kind in kinds):
+        return True
+    if host is None or not isinstance(error, aiohttp.ClientConnectorError):
+        return False
+    told, asked = (name.lower().strip("[]").removesuffix(".") for name in (error.host, host))
+    return told != asked

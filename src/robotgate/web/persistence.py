@@ -7,78 +7,63 @@ another process asks for; one task takes them to the store.
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager, suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from robotgate.errors import StoreError
 from robotgate.events import StoreLost, StoreRecovered
 from robotgate.pace.host import NOT_OWNED
-from robotgate.stores.base import Lost, OperatorBlock, Recovered, SharedStore, Wanted
+from robotgate.stores.base import Grant, Lost, OperatorBlock, Recovered, SharedStore, Wanted
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Coroutine, Iterator
     from typing import Literal, TypeAlias
 
     from robotgate.events import Events
-    from robotgate.pace.host import Host, Lease
+    from robotgate.pace.host import Host
     from robotgate.pace.scheduler import Scheduler
     from robotgate.pace.state import HostState
     from robotgate.sites.record import RobotsRecord
     from robotgate.stores.base import Session, Store
     from robotgate.urls import Origin
-    from robotgate.web.operator import Operator
 
-    Work: TypeAlias = Literal["load", "save record", "save hosts"]
+    Work: TypeAlias = Literal["reach", "load", "save record", "save hosts"]
 
 SAVE_DELAY: Final = 0.5
 """Seconds for which changes are collected. What a crash loses of them is taken to have happened."""
 
 
 class Persistence:
-    """A gate's use of its store.
+    """A gate's use of its store."""
 
-    Args:
-        operator: takes the blocks of other gates in.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        *,
-        scheduler: Scheduler,
-        operator: Operator,
-        events: Events,
-        now: Callable[[], float],
-    ) -> None:
+    def __init__(self, store: Store, *, scheduler: Scheduler, events: Events) -> None:
         self._store = store
         self._scheduler = scheduler
-        self._operator = operator
         self._events = events
-        self._now = now
-        self._session: Session | None = None
+        self.session: Session | None = None
+        """This gate's, where gates share the store."""
         self._failing: set[Work] = set()
-        """What the store failed at when it was last asked to."""
-        self._is_lost = False
-        """Whether the store says that it cannot be reached."""
+        """What the store failed at when it was last asked to; "reach": it says itself that it cannot be reached."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._saves: set[asyncio.Task[None]] = set()
         """Records that are saved in the background."""
         self._obtaining: dict[str, bool] = {}
         """Hosts whose state is asked for, and whether another process wants them already."""
 
-    async def open(self) -> None:
+    async def open(self, on_block: Callable[[str, float], None]) -> None:
         """Join the store, and begin to work.
+
+        Args:
+            on_block: takes the operator's blocks in, those of this gate included, which the store repeats.
 
         Raises:
             StoreError: it cannot be reached.
         """
         if isinstance(self._store, SharedStore):
-            self._session = await self._store.session()
-            self._operator.publish = self._session.publish_block
-            self._begin(self._hear(self._session))
-        self._begin(self._transfer_hosts())
-        self._begin(self._save_hosts())
+            self.session = await self._store.session()
+            self._begin(self._hear(self.session, on_block), self._tasks)
+        self._begin(self._transfer_hosts(), self._tasks)
+        self._begin(self._save_hosts(), self._tasks)
 
     async def aclose(self) -> None:
         """Hand all hosts on, and save what is known.
@@ -88,90 +73,56 @@ class Persistence:
         """
         caller = asyncio.current_task()
         # Records are waited for, unless the store is lost or the caller is cancelled.
-        gives_up = self._is_lost or (caller is not None and caller.cancelling() > 0)
+        gives_up = "reach" in self._failing or (caller is not None and caller.cancelling() > 0)
         for task in (*self._tasks, *(self._saves if gives_up else ())):
             task.cancel()
         await asyncio.gather(*self._tasks, *self._saves, return_exceptions=True)
-        if self._session is None:
+        if self.session is None:
             await self._save()
             return
         # What is handed on bears its state.
         self._hand_on()
         for host in self._scheduler.hosts.values():
             self.forget(host)
-        await self._session.aclose()
+        await self.session.aclose()
 
     # Records.
 
     async def load_record(self, origin: Origin) -> RobotsRecord | None:
-        """As `Store.load_record`."""
-        record = await self._store.load_record(origin)
-        self._worked("load")
-        return record
+        """As `Store.load_record`; a failure is reported as an event, too."""
+        with self._reporting("load"):
+            return await self._store.load_record(origin)
 
     async def save_record(self, record: RobotsRecord) -> None:
         """As `Store.save_record`; a failure is reported as an event, too."""
-        try:
+        with self._reporting("save record"):
             await self._store.save_record(record)
-        except StoreError as error:
-            self.failed("save record", error)
-            raise
-        self._worked("save record")
 
     def save_record_soon(self, record: RobotsRecord) -> None:
         """Save a record in the background; a failure is reported as an event."""
 
         async def save() -> None:
-            try:
+            with suppress(StoreError):
                 await self.save_record(record)
-            except StoreError:
-                # The event tells of it.
-                return
 
-        task = asyncio.get_running_loop().create_task(save())
-        self._saves.add(task)
-        task.add_done_callback(self._saves.discard)
-
-    @asynccontextmanager
-    async def alone(self, key: str, waiting: AbstractContextManager[None]) -> AsyncIterator[bool]:
-        """Do something that one process of those that share the store does at a time; True if others might have.
-
-        Args:
-            waiting: entered while others do it.
-
-        Raises:
-            StoreError: the store cannot tell.
-        """
-        session = self._session
-        if session is None:
-            yield False
-            return
-        with waiting:
-            await session.obtain(key)
-        try:
-            yield True
-        finally:
-            session.leave(key, None)
+        self._begin(save(), self._saves)
 
     # Hosts.
 
     async def load_host(self, host: Host) -> None:
         """Load what the store knows of a host, for views and `wait_time`; a failure is left to the host's next turn."""
-        if host.lease is None or host.is_mine():
+        if host.is_mine():
             return
-        try:
-            state = await self._store.load_host(host.key)
-        except StoreError:
-            return
-        host.merge(state)
-        if self._session is None and host.lease is not None:
-            host.lease = None
-            self._scheduler.own(host)
+        with suppress(StoreError):
+            host.merge(await self._store.load_host(host.key))
+            if self.session is None and host.lease is not None:
+                host.lease = None
+                self._scheduler.own(host)
 
     def forget(self, host: Host) -> None:
         """A host has left the memory."""
-        if self._session is not None and host.lease is not NOT_OWNED:
-            self._session.leave(host.key, host.snapshot())
+        if self.session is not None and host.lease is not NOT_OWNED:
+            self.session.leave(host.key, host.snapshot())
 
     async def _transfer_hosts(self) -> None:
         """Hand hosts on, and obtain others, as the scheduler says."""
@@ -186,26 +137,20 @@ class Persistence:
                     self.forget(host)
                     host.lease = NOT_OWNED
                     self._obtaining[host.key] = False
-                    self._begin(self._obtain(host.key))
+                    self._begin(self._obtain(host.key), self._tasks)
 
     async def _obtain(self, key: str) -> None:
         """Load a host's state; where the store is shared, wait for the right to pace it."""
-        scheduler, session = self._scheduler, self._session
-        error: StoreError | None = None
-        lease: Lease | None = None
-        state: HostState | None = None
-        not_before_at = 0.0
+        scheduler, session = self._scheduler, self.session
+        found: Grant | HostState | StoreError | None
         try:
-            if session is None:
-                state = await self._store.load_host(key)
-            else:
-                grant = await session.obtain(key)
-                lease, state, not_before_at = grant.lease, grant.state, grant.not_before_at
-        except StoreError as raised:
-            error = raised
-            self.failed("load", error)
-        else:
-            self._worked("load")
+            with self._reporting("load"):
+                if session is None:
+                    found = await self._store.load_host(key)
+                else:
+                    found = await session.obtain(key)
+        except StoreError as error:
+            found = error
         is_wanted = self._obtaining.pop(key)
         # It may have been evicted, and be another object by now.
         host = scheduler.hosts.get(key)
@@ -214,12 +159,15 @@ class Persistence:
                 session.leave(key, None)
             return
         scheduler.unowned.discard(host)
-        if error is not None:
-            scheduler.refuse_host(host, error)
+        if isinstance(found, StoreError):
+            scheduler.refuse_host(host, found)
             return
-        host.merge(state)
-        host.next_allowed_at = max(host.next_allowed_at, not_before_at)
-        host.lease = lease
+        host.lease = None
+        if isinstance(found, Grant):
+            host.lease = found.lease
+            host.next_allowed_at = max(host.next_allowed_at, found.not_before_at)
+            found = found.state
+        host.merge(found)
         scheduler.own(host)
         if is_wanted:
             scheduler.want(host)
@@ -237,8 +185,7 @@ class Persistence:
             try:
                 await self._save()
             except StoreError as error:
-                self.failed("save hosts", error)
-                if self._session is None:
+                if self.session is None:
                     scheduler.fail(error)
                 # Where a process that is not heard of any more is taken to have just visited its hosts, a crash
                 # forgets nothing.
@@ -246,28 +193,27 @@ class Persistence:
 
     def _hand_on(self) -> None:
         leaving, self._scheduler.leaving = self._scheduler.leaving, []
-        if self._session is not None:
+        if self.session is not None:
             for host in leaving:
-                self._session.leave(host.key, host.snapshot())
+                self.session.leave(host.key, host.snapshot())
 
     async def _save(self) -> None:
         scheduler = self._scheduler
         hosts = list(scheduler.changed)
         if not hosts:
             return
-        states = {host.key: host.snapshot() for host in hosts}
         scheduler.changed.clear()
         try:
-            await self._store.save_hosts(states)
+            with self._reporting("save hosts"):
+                await self._store.save_hosts({host.key: host.snapshot() for host in hosts})
         except (StoreError, asyncio.CancelledError):
             scheduler.changed.update(hosts)
             raise
-        self._worked("save hosts")
         scheduler.recover()
 
     # News of a shared store.
 
-    async def _hear(self, session: Session) -> None:
+    async def _hear(self, session: Session, on_block: Callable[[str, float], None]) -> None:
         while True:
             for news in await session.news():
                 match news:
@@ -279,54 +225,45 @@ class Persistence:
                             elif host is not None and host.lease is not NOT_OWNED:
                                 self._scheduler.want(host)
                     case OperatorBlock(pattern, until_at):
-                        self._operator.hear(pattern, until_at)
+                        on_block(pattern, until_at)
                     case Lost(error):
-                        self._lost(error)
+                        self._scheduler.store_error = error
+                        self._failed("reach", error)
                     case Recovered():
-                        self._recovered()
+                        self._scheduler.store_error = None
+                        self._worked("reach")
 
-    # Whether it works. A store may fail at one thing and do another: each has to work again. Only when hosts can be
-    # saved again does all else: that is tried all the time.
+    # Whether it works. A store may fail at one thing and do another: each has to work again.
 
-    def failed(self, work: Work, error: StoreError) -> None:
-        """Report that the store failed at something, unless it is known to fail."""
-        is_news = not self._failing and not self._is_lost
+    @contextmanager
+    def _reporting(self, work: Work) -> Iterator[None]:
+        """Report whether the store fails at what is done within this block."""
+        try:
+            yield
+        except StoreError as error:
+            self._failed(work, error)
+            raise
+        self._worked(work)
+
+    def _failed(self, work: Work, error: StoreError) -> None:
+        if not self._failing:
+            self._events.emit(StoreLost(at=self._scheduler.now(), error=error))
         self._failing.add(work)
-        if is_news:
-            self._tell_lost(error)
 
     def _worked(self, work: Work) -> None:
         if work not in self._failing:
             return
-        if work == "save hosts":
+        if work == "reach":
             self._failing.clear()
+        elif work == "save hosts":
+            # Only then does all else work: this is tried all the time.
+            self._failing &= {"reach"}
         else:
             self._failing.discard(work)
-        if not self._failing and not self._is_lost:
-            self._tell_recovered()
+        if not self._failing:
+            self._events.emit(StoreRecovered(at=self._scheduler.now()))
 
-    def _lost(self, error: StoreError) -> None:
-        was_known, self._is_lost = bool(self._failing) or self._is_lost, True
-        self._scheduler.store_error = error
-        if not was_known:
-            self._tell_lost(error)
-
-    def _recovered(self) -> None:
-        was_known, self._is_lost = bool(self._failing) or self._is_lost, False
-        self._failing.clear()
-        self._scheduler.store_error = None
-        if was_known:
-            self._tell_recovered()
-
-    def _tell_lost(self, error: StoreError) -> None:
-        if self._events.is_heard(StoreLost):
-            self._events.emit(StoreLost(at=self._now(), error=error))
-
-    def _tell_recovered(self) -> None:
-        if self._events.is_heard(StoreRecovered):
-            self._events.emit(StoreRecovered(at=self._now()))
-
-    def _begin(self, work: Coroutine[object, None, None]) -> None:
+    def _begin(self, work: Coroutine[object, None, None], among: set[asyncio.Task[None]]) -> None:
         task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        among.add(task)
+        task.add_done_callback(among.discard)

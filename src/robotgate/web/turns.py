@@ -23,8 +23,7 @@ from robotgate.pace.scheduler import STORE_TIMEOUT
 from robotgate.pace.state import BLOCKING_STATUSES, MIN_RETRY_AFTER, retry_after_of
 from robotgate.rules.normal import as_written, is_plain, target_units
 from robotgate.urls import Origin, split_url
-from robotgate.web.outage import outage_of
-from robotgate.web.robots import ROBOTS_TIMEOUT
+from robotgate.web.fetcher import ROBOTS_TIMEOUT, outage_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
