@@ -48,7 +48,6 @@ _LONG: Final = 4
 
 _NORMAL_LINES: Final = re.compile(r"(?:[/*][!&-;=?-Z_a-z~]*+\$?+\n)*+[/*][!&-;=?-Z_a-z~]*+\$?+")
 """Patterns, one in a line, that are their own normal form, in units too."""
-_NO_WILD: Final[dict[str, list[str]]] = {}
 _NOT_LITERAL: Final = re.compile(f"[*%{ESCAPED_SLASH}{ESCAPED_MARK}]")
 _ABSOLUTE: Final = re.compile(r"(https?://[^/?]*)(.*)", re.IGNORECASE | re.DOTALL)
 
@@ -155,9 +154,10 @@ def _path_of(value: str, origin: Origin | str | None) -> str:
 class Patterns:
     """The patterns of all rules of one kind.
 
-    A pattern that is more than a prefix, here called wild, is tried only if the target contains its needle, a long
-    text that every match contains. Prefixes are tried one by one, until there were so many questions that it pays to
-    sort them: of those that a target begins with, the longest is the nearest before the target, or a prefix of that.
+    A pattern that is more than a prefix, here called wild, is tried only if the target contains its needle, a text
+    that every match contains: the one at its end, or the longest where that is short. Prefixes are tried one by one,
+    until there were so many questions that it pays to sort them: of those that a target begins with, the longest is the
+    nearest before the target, or a prefix of that.
     """
 
     def __init__(self, values: Sequence[str], origin: Origin | str | None, *, is_disallow: bool) -> None:
@@ -175,24 +175,38 @@ class Patterns:
                 value if value.startswith(("/", "*")) else _path_of(value, origin) or "!" for value in values
             ]
             values = pattern_units("\n".join(paths)) if paths else paths
-            lines = "".join(values)
+            lines = "\n".join(values)
         self.patterns = tuple(values)
         """In the order of the rules. No target begins with one that is wild."""
         self._undecided = is_disallow
         self._asked = 0 if len(values) > _FEW else -1
         self._prefixes: tuple[str, ...] | None = None
         self._parents: tuple[int, ...] = ()
-        self._wild = self._wild_in_path = _NO_WILD
-        """The wild patterns by their needles; those that match some target without a query."""
+        self._wild: dict[str, list[str]] = {}
+        """The wild patterns by their needles."""
+        self._needles: Iterable[str] = ()
+        self._needles_in_path: Iterable[str] = ()
+        """Those of patterns that match some target without a query."""
         self._max_length = sys.maxsize
         """For no longer target can all wild patterns be more than `MAX_WORK`."""
         if "*" in lines or "$" in lines or "%" in lines:
-            wild = dict.fromkeys(value for value in values if "*" in value or "$" in value or "%" in value)
-            self._wild = _by_needle(wild)
-            in_path = (value for value in wild if "?" not in value)
-            self._wild_in_path = _by_needle(in_path) if "?" in lines else self._wild
-            cost = _cost if "%" in lines or not lines.isascii() else len
-            self._max_length = MAX_WORK // sum(1 + 2 * cost(value) for value in wild)
+            self._index(lines)
+
+    def _index(self, lines: str) -> None:
+        """Find the wild patterns by their needles."""
+        is_ascii, in_path, cost = lines.isascii() and "%" not in lines, {}, 0
+        for pattern in dict.fromkeys(self.patterns):
+            if "*" in pattern or "$" in pattern or "%" in pattern:
+                # Nearly always the text at its end is long enough.
+                needle = pattern.rstrip("*$").rpartition("*")[2]
+                if len(needle) < _LONG or not is_ascii:
+                    needle = max(_NOT_LITERAL.split(pattern.removesuffix("$")), key=len)
+                self._wild.setdefault(needle, []).append(pattern)
+                if "?" not in pattern:
+                    in_path[needle] = True
+                cost += 1 + 2 * (len(pattern) if is_ascii else _cost(pattern))
+        self._needles, self._needles_in_path = tuple(self._wild), tuple(in_path)
+        self._max_length = MAX_WORK // cost
 
     def matches(self, target: str) -> bool:
         """Whether one of the patterns matches a target, with its query unescaped."""
@@ -205,14 +219,14 @@ class Patterns:
                     self._sort()
         elif self._longest_prefix(target):
             return True
-        wild = self._wild if "?" in target else self._wild_in_path
+        needles = self._needles if "?" in target else self._needles_in_path
         if len(target) <= self._max_length:
-            for needle in wild:
+            for needle in needles:
                 if needle in target:
                     break
             else:
                 return False
-        return bool(self._matching(wild, target))
+        return bool(self._matching(needles, target))
 
     def best(self, target: str, exact: str | None = None) -> str:
         """The longest pattern that matches, of several the first; empty if none matches.
@@ -222,8 +236,8 @@ class Patterns:
             exact: for an Allow, the target with its query as written, if that differs.
         """
         prefix = self._longest_prefix(target)
-        wild = self._wild if "?" in target else self._wild_in_path
-        found = self._matching(wild, target, exact) if wild else []
+        needles = self._needles if "?" in target else self._needles_in_path
+        found = self._matching(needles, target, exact) if needles else []
         if not found:
             return prefix
         if prefix:
@@ -251,8 +265,8 @@ class Patterns:
             at = self._parents[at]
         return ""
 
-    def _matching(self, wild: dict[str, list[str]], target: str, exact: str | None = None) -> list[str]:
-        """Those of some wild patterns that match.
+    def _matching(self, needles: Iterable[str], target: str, exact: str | None = None) -> list[str]:
+        """The wild patterns with some needles that match.
 
         If all of them could be more work than `MAX_WORK`, only the first are tried; the next one of a Disallow counts
         as a match.
@@ -260,20 +274,20 @@ class Patterns:
         found: list[str] = []
         if len(target) > self._max_length or exact is not None:
             left = MAX_WORK // len(target)
-            tried = {}
-            for needle, patterns in wild.items():
+            tried = []
+            for needle in needles:
                 left -= len(needle)
                 if left >= 0 and needle not in target:
                     continue
-                left -= sum(_cost(pattern, exact) for pattern in patterns)
+                left -= sum(_cost(pattern, exact) for pattern in self._wild[needle])
                 if left < 0:
-                    found = patterns[:1] if self._undecided else []
+                    found = self._wild[needle][:1] if self._undecided else []
                     break
-                tried[needle] = patterns
-            wild = tried
-        for needle in wild:
+                tried.append(needle)
+            needles = tried
+        for needle in needles:
             if needle in target:
-                for pattern in wild[needle]:
+                for pattern in self._wild[needle]:
                     if matches(pattern, target, exact, undecided=self._undecided):
                         found.append(pattern)
         return found
@@ -283,22 +297,6 @@ class Patterns:
         prefixes = sorted(set(self.patterns).difference(chain.from_iterable(self._wild.values())))
         self._parents = _parents(prefixes)
         self._prefixes = tuple(prefixes)
-
-
-def _by_needle(patterns: Iterable[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for pattern in patterns:
-        found.setdefault(_needle(pattern), []).append(pattern)
-    return found
-
-
-def _needle(pattern: str) -> str:
-    """A text that every match of a pattern contains: the last, or the longest where that is short."""
-    if not pattern.isascii() or "%" in pattern:
-        return max(_NOT_LITERAL.split(pattern.removesuffix("$")), key=len)
-    body = pattern.rstrip("*$")
-    last = body.rpartition("*")[2]
-    return last if len(last) >= _LONG else max(body.split("*"), key=len)
 
 
 def _parents(prefixes: Sequence[str]) -> tuple[int, ...]:
