@@ -309,18 +309,19 @@ class SiteCache:
         retry_after = None if result.response is None else result.response.retry_after
         if record.failures and retry_after is not None and site.ruling is ruling:
             site.refresh_at = min(max(site.refresh_at, now + retry_after), ruling.fresh_until_at)
-        self._events.emit(
-            RobotsFetched(
-                at=now,
-                origin=record.origin,
-                robots_url=record.robots_url,
-                access=STATUS_TABLE[result.outcome].access,
-                outcome=result.outcome,
-                status=None if result.response is None else result.response.status,
-                cause=result.cause,
-                stale=ruling.standing is Standing.STALE_RULES,
+        if self._events.is_heard(RobotsFetched):
+            self._events.emit(
+                RobotsFetched(
+                    at=now,
+                    origin=record.origin,
+                    robots_url=record.robots_url,
+                    access=STATUS_TABLE[result.outcome].access,
+                    outcome=result.outcome,
+                    status=None if result.response is None else result.response.status,
+                    cause=result.cause,
+                    stale=ruling.standing is Standing.STALE_RULES,
+                )
             )
-        )
         if self._persistence is not None:
             await self._persistence.save_record(record)
 

@@ -26,7 +26,7 @@ from yarl import URL
 
 from robotgate.errors import HostUnavailableError, InvalidURLError, NonPublicAddressError, RobotGateError
 from robotgate.pace.host import Turn, TurnState
-from robotgate.pace.state import retry_after_of
+from robotgate.pace.state import GOOD_BELOW, retry_after_of
 from robotgate.rules.grammar import MAX_BYTES
 from robotgate.sites.record import Answer, Failure, FetchResult, conditions, follow, needs_plain_request
 from robotgate.sites.status import REDIRECT_STATUSES, Outcome
@@ -217,8 +217,9 @@ async def _read(response: ClientResponse, max_bytes: int) -> bytes:
                 # The rest may be endless, and a connection with unread bytes cannot be used again.
                 response.close()
                 break
-            # A body that arrives faster than it is decoded would let no other task run.
-            await asyncio.sleep(0)
+            if not response.content.at_eof():
+                # A body that arrives faster than it is decoded would let no other task run.
+                await asyncio.sleep(0)
     except (RuntimeError, HttpProcessingError) as error:
         # What aiohttp's two parsers raise for a broken chunk that comes after the headers.
         raise aiohttp.ClientPayloadError(str(error)) from error
@@ -338,7 +339,7 @@ def answer_of(status: int, headers: MultiMapping[str], body: bytes, *, now: floa
         location=next(iter(locations), None),
         # RFC 9110 §5.3.
         cache_control=", ".join(headers.getall("Cache-Control", ())) or None,
-        retry_after=retry_after_of(headers, now=now),
+        retry_after=retry_after_of(headers, now=now) if status >= GOOD_BELOW else None,
         # Of lines that differ, none is sent back.
         etag=etags.pop() if len(etags) == 1 else None,
         last_modified=dates.pop() if len(dates) == 1 else None,
@@ -377,14 +378,15 @@ class Flight:
             StoreError, HostUnavailableError: it failed.
         """
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        # Retrieve the error even if the caller is cancelled at the same moment: asyncio would report it.
-        answer.add_done_callback(lambda done: done.cancelled() or done.exception())
         self.callers[answer] = asyncio.current_task()
         self._refuse_holders()
         try:
             await answer
         finally:
             del self.callers[answer]
+            if answer.done() and not answer.cancelled():
+                # Retrieve the error though the caller was cancelled at the same moment: asyncio would report it.
+                answer.exception()
 
     @property
     def is_waiting(self) -> bool:
@@ -493,7 +495,7 @@ class RobotsReader:
             return Failure(str(error)), 0.0
         try:
             flight.is_asking = True
-            if isinstance(fetcher, AiohttpFetcher):
+            if flight.proxy is not None and isinstance(fetcher, AiohttpFetcher):
                 fetcher = replace(fetcher, proxy=flight.proxy)
             headers = {**self.identity.headers, **unless}
             # One byte more than counts tells whether there is more.
@@ -506,10 +508,7 @@ class RobotsReader:
         finally:
             flight.is_asking = False
             scheduler.end(turn)
-        took = scheduler.now() - turn.began_at
-        # Answers of other hosts may have come as well: note their ends before this file is parsed.
-        await asyncio.sleep(0)
-        return answer, took
+        return answer, scheduler.now() - turn.began_at
 
 
 # Which errors mean that a host cannot be reached. Only these open its circuit. Errors of a server that was reached do
