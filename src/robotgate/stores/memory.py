@@ -12,14 +12,15 @@ from robotgate.options import MAX_HOSTS, check_whole
 from robotgate.pace.state import is_served, merged
 from robotgate.stores.base import Grant, Managed, OperatorBlock, Pruned
 from robotgate.stores.grants import Grants, Leave, Member
-from robotgate.stores.session import GrantSession
+from robotgate.stores.session import Inbox, Seat
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from robotgate.pace.state import HostState
     from robotgate.sites.record import RobotsRecord
-    from robotgate.stores.grants import Hold
+    from robotgate.stores.grants import Item
+    from robotgate.stores.session import HeldLease
     from robotgate.urls import Origin
 
 LOOKS: Final = 4
@@ -196,34 +197,33 @@ class MemoryStore(Managed):
         return f"<MemoryStore records={len(self._records)} hosts={len(self._hosts)}>"
 
 
-class MemorySession(GrantSession):
+class MemorySession(Inbox, Seat):
     """One gate of those that share a `MemoryStore`."""
 
     def __init__(self, store: MemoryStore, name: str, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(Member(name))
+        Inbox.__init__(self)
+        Seat.__init__(self, Member(name), self.tell)
         self.loop = loop
+        self.name = name
         self._store = store
 
-        self.name = name
+    def uptime(self) -> float:
+        """As `Seat.uptime`."""
+        return _TIME
 
     def poke(self) -> None:
         """Exchange at once: it takes no time."""
         self._store.exchange()
 
-    def grant_of(self, key: str, hold: Hold) -> Grant:
-        """As `GrantSession.grant_of`."""
-        return Grant(_MemoryLease(hold), self._store.state_of(key))
+    def grant_of(self, item: Item, lease: HeldLease) -> Grant:
+        """As `Seat.grant_of`."""
+        return Grant(lease, self._store.state_of(item.key))
 
-    async def confirm(self) -> None:
-        """It is always known."""
-
-    def leave(self, key: str, state: HostState | None) -> None:
-        """As `Session.leave`."""
+    def leave_with(self, key: str, state: HostState) -> Leave:
+        """As `Seat.leave_with`. The store has the state."""
         if key in self.member.holds:
-            if state is not None:
-                self._store.keep(key, state)
-            self.member.leave(Leave(key), now=_TIME)
-            self._store.exchange()
+            self._store.keep(key, state)
+        return Leave(key)
 
     def publish_block(self, pattern: str, until_at: float) -> None:
         """As `Session.publish_block`."""
@@ -241,19 +241,6 @@ class MemorySession(GrantSession):
     def exchange(self, grants: Grants, *, is_last: bool = False) -> None:
         """Send a request, and take in the reply."""
         self.receive(grants.exchange(self.member.request(now=_TIME, is_last=is_last), now=_TIME))
-
-
-class _MemoryLease:
-    """Valid for as long as the host is held: all is in one event loop."""
-
-    __slots__ = ("_hold",)
-
-    def __init__(self, hold: Hold) -> None:
-        self._hold = hold
-
-    def is_valid(self) -> bool:
-        """As `Lease.is_valid`."""
-        return self._hold.is_live
 
 
 def _place(record: RobotsRecord) -> tuple[str, int, str]:

@@ -317,6 +317,7 @@ async def _check_line(store: SharedStore, other: SharedStore) -> None:
         waiter.cancel()
         four.leave(KEY, None)
         await _obtained(one, KEY, "obtain: a host is kept by a session that was cancelled")
+        await asyncio.wait({waiter})
 
 
 async def _check_keys(store: SharedStore, other: SharedStore) -> None:
