@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from robotgate.errors import StoreError
 from robotgate.options import MAX_HOSTS, check_whole
 from robotgate.pace.state import is_served, merged
-from robotgate.stores.base import Grant, Managed, OperatorBlock, Pruned
+from robotgate.stores.base import Grant, OperatorBlock, OwnStore, Pruned
 from robotgate.stores.grants import Grants, Leave, Member
 from robotgate.stores.session import Inbox, Seat
 
@@ -34,7 +34,7 @@ _TIME: Final = 0.0
 """The time by which sessions of one event loop are judged: nothing expires while the loop lives."""
 
 
-class MemoryStore(Managed):
+class MemoryStore(OwnStore):
     """Keeps all in dictionaries. Gates of one event loop may share it.
 
     Beyond `max_hosts` those go first of which nothing was saved for the longest: records, and hosts. No host goes that

@@ -14,8 +14,9 @@ from robotgate.clock import SystemClock
 from robotgate.errors import InvalidURLError, OptionError
 from robotgate.options import check_patience, check_seconds, check_text
 from robotgate.pace.state import merged
-from robotgate.stores.base import Managed, Pruned
+from robotgate.stores.base import OwnStore, Pruned
 from robotgate.stores.grants import EXPIRY
+from robotgate.stores.option import PATIENCE
 from robotgate.stores.redis.client import client_of, given_client
 from robotgate.stores.redis.faults import explained
 from robotgate.stores.redis.link import GRANTS, Link
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from robotgate.sites.record import RobotsRecord
 
 LEAST_LEASE: Final = 1.0
-PATIENCE: Final = 30.0
 MAX_AGE: Final = 31 * 24 * 3600.0
 LEAST_MAX_AGE: Final = 3600.0
 TAGS: Final = 16
@@ -56,7 +56,7 @@ _SCANNED: Final = 1000
 """Keys that the server examines before it serves other clients."""
 
 
-class RedisStore(Managed):
+class RedisStore(OwnStore):
     """Keeps records and host states in a Redis or Valkey server, and hands out grants to all that use the same prefix.
 
     It belongs to the event loop that first uses it.

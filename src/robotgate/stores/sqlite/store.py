@@ -13,8 +13,8 @@ from robotgate.clock import SystemClock
 from robotgate.errors import StoreError
 from robotgate.options import check_choice, check_seconds, check_whole
 from robotgate.pace.state import HostState, merged
-from robotgate.stores.base import Managed, Pruned
-from robotgate.stores.path import file_path
+from robotgate.stores.base import OwnStore, Pruned
+from robotgate.stores.option import file_path
 from robotgate.stores.sqlite import tables
 from robotgate.stores.sqlite.clock import FileClock, Moment
 from robotgate.stores.sqlite.database import Database, WhenLost, fault
@@ -62,7 +62,7 @@ WARNING_INTERVAL: Final = 600.0
 _logger: Final = logging.getLogger("robotgate.stores")
 
 
-class SQLiteStore(Managed):
+class SQLiteStore(OwnStore):
     """Keeps all in a file, which outlives the process. Gates of several processes of one machine may share it.
 
     Nothing here blocks the event loop: one thread does all that touches the file. Every process that crawls has a
@@ -97,7 +97,7 @@ class SQLiteStore(Managed):
         when_lost: WhenLost = WhenLost.RAISE,
         clock: Clock | None = None,
     ) -> None:
-        self.path = file_path(path, option="path")
+        self.path = file_path(path)
         check_whole("max_bytes", max_bytes, least=LEAST_MAX_BYTES)
         check_seconds("max_age", max_age)
         check_choice("when_lost", when_lost, WhenLost)
