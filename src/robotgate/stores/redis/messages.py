@@ -134,15 +134,11 @@ def read_item(values: list[object]) -> Item:
     )
 
 
-def encoded_state(state: HostState, *, now: float) -> bytes:
-    """Encode a state, its instants relative to now."""
-    return pack_host(moved(state, -now))
-
-
-def binds_for(state: HostState, *, now: float) -> tuple[float | None, float]:
-    """Return the seconds since the last visit, and until the next may start."""
-    visited_ago = None if state.last_visit_at is None else now - state.last_visit_at
-    return visited_ago, max(state.next_allowed_at - now, state.blocked_until_at - now, 0.0)
+def encoded_state(state: HostState, *, now: float) -> tuple[float | bool, float, str]:
+    """Return the seconds since the last visit, and until the next may start; and the state, its instants relative."""
+    visited_ago = state.last_visit_at is not None and now - state.last_visit_at
+    not_before_in = max(state.next_allowed_at - now, state.blocked_until_at - now, 0.0)
+    return visited_ago, not_before_in, pack_host(moved(state, -now)).decode()
 
 
 def state_of(item: Item, *, now: float) -> HostState | None:
@@ -173,7 +169,7 @@ def _leave(leave: Leave) -> list[object]:
         spelled(leave.key),
         str(leave.token),
         leave.age,
-        False if leave.visited_ago is None else leave.visited_ago,
+        leave.visited_ago is not None and leave.visited_ago,
         leave.not_before_in,
         leave.state is not None and leave.state.decode(),
     ]

@@ -18,7 +18,6 @@ from robotgate.stores.base import Grant, Lost, OperatorBlock, Recovered
 from robotgate.stores.grants import BEAT, EXPIRY, LEASE, Leave, Member
 from robotgate.stores.redis.link import GRANTS
 from robotgate.stores.redis.messages import (
-    binds_for,
     encoded,
     encoded_request,
     encoded_state,
@@ -129,8 +128,8 @@ class RedisSeat(Seat):
 
     def leave_with(self, key: str, state: HostState) -> Leave:
         """As `Seat.leave_with`."""
-        now = self._timing.now()
-        return Leave(key, *binds_for(state, now=now), encoded_state(state, now=now))
+        visited_ago, not_before_in, told = encoded_state(state, now=self._timing.now())
+        return Leave(key, None if visited_ago is False else visited_ago, not_before_in, told.encode())
 
     def grant_of(self, item: Item, lease: HeldLease) -> Grant:
         """As `Seat.grant_of`."""

@@ -7,6 +7,8 @@
 --     item: number key token is_wanted state state_age visited_ago not_before_in
 --     paces: for each ask that has to wait, the seconds between two visits, as far as they are known
 --   save {{key session token visited_ago not_before_in state}...}   -> 1
+--     the state replaces what is known if the session holds the host; or, with false, if no session does; or, with true,
+--     if nothing is known
 --   load {key...}       -> {item...}, with false for a host that is not known
 --   forget key          -> whether it was known
 --   blocks version {{pattern said_ago until_in}...}
@@ -345,7 +347,8 @@ function operations.save(tag, messages)
     local key, session, token, visited_ago, not_before_in, state = unpack(message)
     local host = change_host(tag, key)
     later(host, visited_ago and now - visited_ago, not_before_in > 0 and now + not_before_in)
-    if (host.owner or false) == session and (not session or host.token == token) then
+    local is_owner = host.owner == session and host.token == token
+    if is_owner or not (session or host.owner) or session == true and not host.state then
       host.state, host.saved_at = state, now
     end
   end
