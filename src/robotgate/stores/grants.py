@@ -225,18 +225,6 @@ class Grants:
             self._forget_unknown(key)
         session.inbox.clear()
 
-    def line_of(self, key: str) -> tuple[str, ...]:
-        """The session that holds a host, and those in line behind it."""
-        host = self.hosts.get(key)
-        if host is None:
-            return ()
-        return tuple(host.line) if host.owner is None else (host.owner, *host.line)
-
-    def last_item_of(self, name: str) -> int:
-        """The number of the last item in a session's inbox; 0: it is empty."""
-        session = self.sessions.get(name)
-        return 0 if session is None else next(reversed(session.inbox.values()), 0)
-
     def host(self, key: str) -> HostRow:
         """What is known of a host."""
         return self.hosts.setdefault(key, HostRow())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import OrderedDict
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from robotgate.errors import StoreError
@@ -30,6 +31,7 @@ STRETCH: Final = 1000
 LONGEST_DELAY: Final = 600.0
 """Seconds for which a visit may bind beyond what its state says: what a site asks for is learnt by its first visit,
 and counts from that. A gate refuses longer delays than its `max_delay`, a minute unless told otherwise."""
+_PLACE: Final = attrgetter("origin.host", "origin.port", "origin.scheme")
 _TIME: Final = 0.0
 """The time by which sessions of one event loop are judged: nothing expires while the loop lives."""
 
@@ -106,7 +108,7 @@ class MemoryStore(OwnStore):
 
     async def records(self) -> AsyncIterator[RobotsRecord]:
         """As `Catalogue.records`; those that come or go meanwhile may be among them or not."""
-        for record in sorted(self._records.values(), key=_place):
+        for record in sorted(self._records.values(), key=_PLACE):
             yield record
 
     async def hosts(self) -> AsyncIterator[tuple[str, HostState]]:
@@ -236,12 +238,10 @@ class MemorySession(Inbox, Seat):
 
     def is_behind(self, grants: Grants) -> bool:
         """Whether it has something to say or to hear."""
-        return self.member.has_to_send or grants.last_item_of(self.name) > self.member.after
+        session = grants.sessions.get(self.name)
+        last = 0 if session is None else next(reversed(session.inbox.values()), 0)
+        return self.member.has_to_send or last > self.member.after
 
     def exchange(self, grants: Grants, *, is_last: bool = False) -> None:
         """Send a request, and take in the reply."""
         self.receive(grants.exchange(self.member.request(now=_TIME, is_last=is_last), now=_TIME))
-
-
-def _place(record: RobotsRecord) -> tuple[str, int, str]:
-    return record.origin.host, record.origin.port, record.origin.scheme

@@ -20,7 +20,7 @@ from robotgate.stores.base import OwnStore, Pruned
 from robotgate.stores.codec import moved_record, pack_record, unpack_record
 from robotgate.stores.grants import EXPIRY
 from robotgate.stores.option import PATIENCE
-from robotgate.stores.redis.client import client_of, given_client
+from robotgate.stores.redis.client import client_of
 from robotgate.stores.redis.faults import explained
 from robotgate.stores.redis.link import GRANTS, RECORDS, Link
 from robotgate.stores.redis.messages import (
@@ -97,13 +97,8 @@ class RedisStore(OwnStore):
         check_patience("patience", patience)
         _check_at_least("max_age", max_age, LEAST_MAX_AGE)
         self._owns_client = isinstance(client_or_url, str)
-        self._client = (
-            client_of(client_or_url, option="client_or_url")
-            if isinstance(client_or_url, str)
-            else given_client(client_or_url, option="client_or_url")
-        )
-        is_cluster = isinstance(self._client, RedisCluster)
-        self._keys = Keys(prefix, TAGS if is_cluster else 1)
+        self._client = client_of(client_or_url)
+        self._keys = Keys(prefix, TAGS if isinstance(self._client, RedisCluster) else 1)
         self._now = (clock if clock is not None else SystemClock()).now
         self._timing = Timing(lease=lease, now=self._now)
         self._link = Link(

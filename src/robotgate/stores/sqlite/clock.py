@@ -75,10 +75,6 @@ class FileClock:
         """The time by which leases are judged."""
         return uptime()
 
-    def reading(self) -> float:
-        """What `moment` has to be given. Read in the event loop."""
-        return self.clock.now()
-
     def moment(self, reading: float) -> Moment:
         """Now. Read in any thread."""
         system = self._system

@@ -66,13 +66,11 @@ _CAUSES: Final = {
     sqlite3.SQLITE_IOERR: ("reading or writing failed", "look at the disk"),
     sqlite3.SQLITE_READONLY: ("it cannot be written", _WRITABLE),
     sqlite3.SQLITE_PERM: ("access is refused", _WRITABLE),
-    sqlite3.SQLITE_AUTH: ("access is refused", _WRITABLE),
     sqlite3.SQLITE_CANTOPEN: (
         "it cannot be opened",
         "see that its directory exists and that this user may write there",
     ),
     sqlite3.SQLITE_BUSY: ("another program keeps it locked", "end that program"),
-    sqlite3.SQLITE_LOCKED: ("another program keeps it locked", "end that program"),
     sqlite3.SQLITE_PROTOCOL: (
         "its locks do not work",
         "put it on a disk of this machine: network file systems cannot share a write-ahead log",
@@ -80,14 +78,6 @@ _CAUSES: Final = {
     sqlite3.SQLITE_CORRUPT: (
         "it is damaged",
         "delete it, and all will be learnt again, or restore it from a copy",
-    ),
-    sqlite3.SQLITE_NOTADB: (
-        "it is no SQLite database",
-        "name another file, or delete this one if nobody needs it",
-    ),
-    sqlite3.SQLITE_TOOBIG: (
-        "a value is too large for SQLite",
-        "report this to robotgate: it keeps no value so large",
     ),
 }
 _REMEDIES: Final = {

@@ -11,7 +11,7 @@ import logging
 import math
 import os
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from robotgate.errors import StoreError
@@ -25,7 +25,7 @@ from robotgate.stores.sqlite.tables import text, text_of
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from robotgate.stores.grants import Item, Reply, Request
     from robotgate.stores.session import HeldLease
@@ -64,6 +64,7 @@ class FileGrants(Grants):
         super().__init__(str(tables.read_fact(there, tables.FILE_NUMBER)))
         self._there = there
         self._at = at
+        self._clock = clock
         self._left = left or {}
         self._serial = int(tables.read_fact(there, tables.SERIAL) or 0)
         for name, joined, seen_at, boot, place, pid in there.execute("SELECT * FROM sessions").fetchall():
@@ -93,10 +94,22 @@ class FileGrants(Grants):
 
     def take_in(self, request: Request) -> Reply:
         """As `Grants.exchange`."""
+        run, name = self._there.execute, request.session
         query = "SELECT key FROM grants WHERE session = ? AND item > ?"
-        for (key,) in self._there.execute(query, (request.session, request.after)).fetchall():
+        for (key,) in run(query, (name, request.after)).fetchall():
             self.host(text_of(key))
-        return self.exchange(request, now=self._at.now)
+        reply = self.exchange(request, now=self._at.now)
+        if name in self.sessions:
+            values = (
+                name,
+                reply.term.joined,
+                self._at.uptime,
+                self._clock.boot,
+                self._clock.place,
+                os.getpid(),
+            )
+            run("REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?)", values)
+        return reply
 
     def write(self) -> None:
         """Write back what may have changed."""
@@ -113,8 +126,8 @@ class FileGrants(Grants):
             line = enumerate(host.line, 1)
             there.executemany(insert, ((text(key), name, place, None, None) for place, name in line))
             if host.visited_at is not None and not key.startswith("robots|"):
-                visits[key] = HostState(last_visit_at=host.visited_at)
-        save_hosts(there, visits, self._at, replaces=False, is_filed=True)
+                visits[key] = self._at.from_file(HostState(last_visit_at=host.visited_at))
+        save_hosts(there, visits, self._at, replaces=False)
         tables.write_fact(there, tables.SERIAL, float(self._serial))
 
     def _leave(self, name: str, leave: Leave, now: float, *, is_current: bool) -> None:
@@ -133,59 +146,35 @@ class FileGrants(Grants):
         """Keep it: `write` deletes its rows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What a session says in one exchange."""
+def exchange_blocks(
+    there: sqlite3.Connection,
+    at: Moment,
+    said: Iterable[OperatorBlock],
+    *,
+    after: int,
+    number: Callable[[], int],
+) -> tuple[list[OperatorBlock], int]:
+    """Hear the blocks of others, then tell our own: nobody hears what it said itself.
 
-    request: Request
-    left: Mapping[str, HostState]
-    """The states of the hosts that are left."""
-    blocks: tuple[OperatorBlock, ...] = ()
-    blocks_after: int = 0
+    Args:
+        after: up to which number the blocks are known.
+        number: the next for each of our own.
 
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a session is told."""
-
-    reply: Reply
-    states: Mapping[str, HostState | None] = field(default_factory=dict)
-    """Of the hosts that were granted, as far as they are known."""
-    blocks: tuple[OperatorBlock, ...] = ()
-    blocks_after: int = 0
-    others: int = 0
-    """How many other sessions there are."""
-
-
-def exchange(there: sqlite3.Connection, at: Moment, clock: FileClock, said: Said) -> Answer:
-    """Let a session say and hear what there is."""
-    grants, name = FileGrants(there, at, clock, said.left), said.request.session
-    reply = grants.take_in(said.request)
-    if name in grants.sessions:
-        values = (name, reply.term.joined, at.uptime, clock.boot, clock.place, os.getpid())
-        there.execute("REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?)", values)
-    blocks, blocks_after = _exchange_blocks(there, at, said, grants)
-    grants.write()
-    states = {item.key: known_host(there, item.key, at) for item in reply.items}
-    return Answer(reply, states, blocks, blocks_after, len(grants.sessions.keys() - {name}))
-
-
-def _exchange_blocks(
-    there: sqlite3.Connection, at: Moment, said: Said, grants: FileGrants
-) -> tuple[tuple[OperatorBlock, ...], int]:
-    """Hear the blocks of others, then tell our own: nobody hears what it said itself."""
+    Returns:
+        What is heard, and up to which number that is.
+    """
     run, now, ahead = there.execute, at.now, at.ahead
     query = "SELECT pattern, until_at FROM blocks WHERE serial > ? ORDER BY serial"
-    rows = run(query, (said.blocks_after,)).fetchall()
-    for block in said.blocks:
+    rows = run(query, (after,)).fetchall()
+    for block in said:
         run("DELETE FROM blocks WHERE until_at < ?", (now - OLD_BLOCK,))
         until_at = block.until_at + ahead if block.until_at else now
-        run("REPLACE INTO blocks VALUES (?, ?, ?)", (block.pattern, until_at, grants.next_number()))
+        run("REPLACE INTO blocks VALUES (?, ?, ?)", (block.pattern, until_at, number()))
     (last,) = run("SELECT coalesce(max(serial), 0) FROM blocks").fetchone()
-    heard = (
+    heard = [
         OperatorBlock(pattern, until_at - ahead if until_at > now else 0.0) for pattern, until_at in rows
-    )
-    return tuple(heard), max(int(last), said.blocks_after)
+    ]
+    return heard, max(int(last), after)
 
 
 def known_host(there: sqlite3.Connection, key: str, at: Moment) -> HostState | None:
@@ -199,34 +188,14 @@ def known_host(there: sqlite3.Connection, key: str, at: Moment) -> HostState | N
 
 
 def save_hosts(
-    there: sqlite3.Connection,
-    states: Mapping[str, HostState],
-    at: Moment,
-    *,
-    replaces: bool,
-    is_filed: bool = False,
+    there: sqlite3.Connection, states: Mapping[str, HostState], at: Moment, *, replaces: bool
 ) -> None:
-    """Write states, or merge them with what is known.
-
-    Args:
-        is_filed: they are by the file's clock, and not by the store's.
-    """
-    ours = states if is_filed else {key: at.to_file(state) for key, state in states.items()}
+    """Write states, which are by the store's clock, or merge them with what is known."""
+    ours = {key: at.to_file(state) for key, state in states.items()}
     if not replaces:
-        known = {key: tables.read_host(there, key, now=at.now) or state for key, state in ours.items()}
-        ours = {key: merged(known[key], state) for key, state in ours.items()}
+        known = {key: tables.read_host(there, key, now=at.now) for key in ours}
+        ours = {key: merged(known[key] or state, state) for key, state in ours.items()}
     tables.write_hosts(there, ours, now=at.now)
-
-
-def has_news(connection: sqlite3.Connection, name: str, *, after: int, blocks_after: int) -> bool:
-    """Whether a session's inbox has something, or its row is gone."""
-    query = (
-        "SELECT EXISTS (SELECT 1 FROM grants WHERE session = :name AND item > :after) "
-        "OR EXISTS (SELECT 1 FROM blocks WHERE serial > :blocks_after) "
-        "OR NOT EXISTS (SELECT 1 FROM sessions WHERE id = :name)"
-    )
-    values = {"name": name, "after": after, "blocks_after": blocks_after}
-    return bool(connection.execute(query, values).fetchone()[0])
 
 
 class SQLiteSession(Inbox, Seat):
@@ -235,10 +204,10 @@ class SQLiteSession(Inbox, Seat):
     def __init__(self, store: SQLiteStore, name: str, clock: FileClock) -> None:
         Inbox.__init__(self)
         Seat.__init__(self, Member(name), self.tell)
-        self.blocks_after = 0
+        self._blocks_after = 0
         self._store = store
         self._clock = clock
-        self._states: Mapping[str, HostState | None] = {}
+        self._states: dict[str, HostState | None] = {}
         """Of the hosts that were granted by the last exchange."""
         self._left: dict[str, HostState] = {}
         self._blocks: list[OperatorBlock] = []
@@ -333,7 +302,7 @@ class SQLiteSession(Inbox, Seat):
             while not self._closing.is_set():
                 try:
                     await self._wait()
-                    if self._has_to_send() or await self._store.has_news(self):
+                    if self._has_to_send() or await self._store.read(self._has_news):
                         await self._exchange()
                         self._recover()
                 except StoreError as error:
@@ -356,6 +325,17 @@ class SQLiteSession(Inbox, Seat):
                 await self._poked.wait()
         self._poked.clear()
 
+    def _has_news(self, there: sqlite3.Connection, _: Moment) -> bool:
+        """Whether there is something in the inbox, or the session's row is gone."""
+        query = (
+            "SELECT EXISTS (SELECT 1 FROM grants WHERE session = :name AND item > :after) "
+            "OR EXISTS (SELECT 1 FROM blocks WHERE serial > :blocks_after) "
+            "OR NOT EXISTS (SELECT 1 FROM sessions WHERE id = :name)"
+        )
+        member = self.member
+        values = {"name": member.session, "after": member.after, "blocks_after": self._blocks_after}
+        return bool(there.execute(query, values).fetchone()[0])
+
     def _has_to_send(self) -> bool:
         return self.member.has_to_send or bool(self._blocks) or self.uptime() >= self._beat_at
 
@@ -364,17 +344,27 @@ class SQLiteSession(Inbox, Seat):
         request = self.member.request(now=now, is_last=is_last)
         left = {leave.key: self._left[leave.key] for leave in request.leaves if leave.key in self._left}
         blocks = tuple(self._blocks)
-        answer = await self._store.exchange(Said(request, left, blocks, self.blocks_after))
+
+        def work(
+            there: sqlite3.Connection, at: Moment
+        ) -> tuple[Reply, dict[str, HostState | None], list[OperatorBlock], int]:
+            grants = FileGrants(there, at, self._clock, left)
+            reply = grants.take_in(request)
+            heard, last = exchange_blocks(
+                there, at, blocks, after=self._blocks_after, number=grants.next_number
+            )
+            grants.write()
+            return reply, {item.key: known_host(there, item.key, at) for item in reply.items}, heard, last
+
+        reply, self._states, heard, self._blocks_after = await self._store.exchange(work)
         # A session that waits hears of owners that are gone by asking: they change nothing in the file.
         self._beat_at = now + (IDLE_LOOK if self.member.wants else BEAT)
         self._left = {key: state for key, state in self._left.items() if left.get(key) is not state}
         del self._blocks[: len(blocks)]
-        self.blocks_after = answer.blocks_after
-        if answer.reply.items or left or request.asks:
+        if reply.items or left or request.asks:
             self._look = FIRST_LOOK
-        self._states = answer.states
-        self.receive(answer.reply)
-        self.tell(*answer.blocks)
+        self.receive(reply)
+        self.tell(*heard)
         # What was heard is older than what was said in the same exchange, or is yet to be said.
         self.overrule({block.pattern for block in (*blocks, *self._blocks)})
 

@@ -21,8 +21,6 @@ from robotgate.stores.sqlite.database import Database, WhenLost, fault
 from robotgate.stores.sqlite.grants import (
     FileGrants,
     SQLiteSession,
-    exchange,
-    has_news,
     known_host,
     save_hosts,
 )
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
 
     from robotgate.clock import Clock
     from robotgate.sites.record import RobotsRecord
-    from robotgate.stores.sqlite.grants import Answer, Said
     from robotgate.urls import Origin
 
 T = TypeVar("T")
@@ -131,7 +128,7 @@ class SQLiteStore(OwnStore):
         Raises:
             StoreError: it cannot be opened, and memory is not enough.
         """
-        await self._or_else(partial(self._do, _nothing), None)
+        await self._attempt(lambda: self._do(lambda *_: None))
 
     async def load_record(self, origin: Origin) -> RobotsRecord | None:
         """As `Store.load_record`.
@@ -141,8 +138,8 @@ class SQLiteStore(OwnStore):
         """
         if origin in self._records:
             return self._records[origin]
-        return await self._or_else(
-            lambda: self._read(lambda there, at: tables.read_record(there, origin, now=at.now)), None
+        return await self._attempt(
+            lambda: self.read(lambda there, at: tables.read_record(there, origin, now=at.now))
         )
 
     async def save_record(self, record: RobotsRecord) -> None:
@@ -151,12 +148,10 @@ class SQLiteStore(OwnStore):
         Raises:
             StoreError: it cannot be written, and memory is not enough.
         """
-
-        def save(there: sqlite3.Connection, at: Moment) -> bool:
-            tables.write_records(there, (record,), now=at.now)
-            return True
-
-        if not await self._or_else(lambda: self._do(save), False):
+        await self._attempt(
+            lambda: self._do(lambda there, at: tables.write_records(there, (record,), now=at.now))
+        )
+        if self._lost is not None:
             self._records[record.origin] = record
             while len(self._records) > MAX_LOST_RECORDS:
                 del self._records[next(iter(self._records))]
@@ -169,9 +164,7 @@ class SQLiteStore(OwnStore):
         """
         if pace_key in self._states:
             return self._states[pace_key]
-        found = await self._or_else(
-            lambda: self._read(lambda there, at: known_host(there, pace_key, at)), None
-        )
+        found = await self._attempt(lambda: self.read(lambda there, at: known_host(there, pace_key, at)))
         return found if self._lost is None else self.guess(pace_key)
 
     async def save_hosts(self, states: Mapping[str, HostState]) -> None:
@@ -181,16 +174,13 @@ class SQLiteStore(OwnStore):
             StoreError: they cannot be written, and memory is not enough.
         """
 
-        def save(there: sqlite3.Connection, at: Moment) -> bool:
+        def save(there: sqlite3.Connection, at: Moment) -> None:
             (sessions,) = there.execute("SELECT count(*) FROM sessions").fetchone()
             save_hosts(there, states, at, replaces=sessions <= 1)
-            return True
 
-        if not await self._or_else(lambda: self._do(save), False):
-            self._states |= {
-                key: merged(self._states[key], state) if key in self._states else state
-                for key, state in states.items()
-            }
+        await self._attempt(lambda: self._do(save))
+        if self._lost is not None:
+            self._states |= states
 
     async def session(self) -> SQLiteSession:
         """As `SharedStore.session`.
@@ -218,7 +208,7 @@ class SQLiteStore(OwnStore):
         """
         place: tables.Place | None = tables.FIRST_PLACE
         while place is not None:
-            page, place = await self._read(partial(tables.records_after, after=place, limit=PAGE))
+            page, place = await self.read(partial(tables.records_after, after=place, limit=PAGE))
             for record in page:
                 yield record
 
@@ -229,7 +219,7 @@ class SQLiteStore(OwnStore):
             StoreError: the file cannot be read.
         """
         last: str | None = None
-        while page := await self._read(partial(tables.hosts_after, after=last, limit=PAGE)):
+        while page := await self.read(partial(tables.hosts_after, after=last, limit=PAGE)):
             for pace_key, state in page:
                 yield pace_key, state
             last = page[-1][0]
@@ -240,7 +230,7 @@ class SQLiteStore(OwnStore):
         Raises:
             StoreError: the file cannot be read.
         """
-        return await self._read(lambda there, _: tables.origins_of(there, host))
+        return await self.read(lambda there, _: tables.origins_of(there, host))
 
     async def host(self, pace_key: str) -> HostState | None:
         """As `Catalogue.host`.
@@ -253,7 +243,7 @@ class SQLiteStore(OwnStore):
             state = tables.read_host(there, pace_key, now=at.now)
             return None if state is None else at.from_file(state)
 
-        return await self._read(look)
+        return await self.read(look)
 
     async def forget_record(self, origin: Origin) -> bool:
         """As `Catalogue.forget_record`.
@@ -277,10 +267,10 @@ class SQLiteStore(OwnStore):
         Raises:
             StoreError: the file cannot be written.
         """
-        at = now + await self._read(lambda _, at: at.ahead)
+        at = now + await self.read(lambda _, at: at.ahead)
         gone = await self._delete(before=at - self._max_age, now=at)
         for _ in range(MOST_ROUNDS):
-            used = await self._read(lambda there, _: tables.used_bytes(there))
+            used = await self.read(lambda there, _: tables.used_bytes(there))
             before = await self._bound(used, now=at) if used > self._max_bytes else None
             if before is None:
                 break
@@ -367,37 +357,27 @@ class SQLiteStore(OwnStore):
             if session is not by:
                 session.probe()
 
-    async def exchange(self, said: Said) -> Answer:
-        """Let a session say and hear what there is.
+    async def exchange(self, work: Callable[[sqlite3.Connection, Moment], T]) -> T:
+        """Let a session say and hear what there is, after all that was saved while the file was lost.
 
         Raises:
             StoreError: the file cannot be written.
         """
         states, records = dict(self._states), dict(self._records)
 
-        def work(there: sqlite3.Connection, at: Moment) -> Answer:
+        def whole(there: sqlite3.Connection, at: Moment) -> tuple[T, set[str]]:
             self._write_pending(there, at, states, records)
-            return exchange(there, at, self._clock, said)
+            result = work(there, at)
+            return result, {name for (name,) in there.execute("SELECT id FROM sessions")}
 
-        answer = await self._do(work)
+        result, names = await self._do(whole)
         # More may have been saved meanwhile.
         self._states = {key: state for key, state in self._states.items() if states.get(key) is not state}
         self._records = {
             key: record for key, record in self._records.items() if records.get(key) is not record
         }
-        self._others = max(answer.others + 1 - len(self._sessions), 0)
-        return answer
-
-    async def has_news(self, session: SQLiteSession) -> bool:
-        """Whether the file has something for a session to hear.
-
-        Raises:
-            StoreError: the file cannot be read.
-        """
-        name, after, blocks_after = session.member.session, session.member.after, session.blocks_after
-        return await self._read(
-            lambda there, _: has_news(there, name, after=after, blocks_after=blocks_after)
-        )
+        self._others = len(names - self._sessions.keys())
+        return result
 
     def ended(self, session: SQLiteSession) -> None:
         """A session is over."""
@@ -454,7 +434,7 @@ class SQLiteStore(OwnStore):
             self._sessions.clear()
             self._upkeep = None
             self._questions, self._asking = [], None
-        self._reading = self._clock.reading()
+        self._reading = self._clock.clock.now()
 
     def _timed(self, work: Callable[[sqlite3.Connection, Moment], T]) -> Callable[[sqlite3.Connection], T]:
         reading = self._reading
@@ -469,7 +449,7 @@ class SQLiteStore(OwnStore):
             _logger.info("%s: the file can be used again", self.path)
         return result
 
-    async def _read(self, work: Callable[[sqlite3.Connection, Moment], T]) -> T:
+    async def read(self, work: Callable[[sqlite3.Connection, Moment], T]) -> T:
         """Look something up, together with all else that is asked for in this turn of the event loop."""
         self._bind()
         found: list[T] = []
@@ -489,24 +469,23 @@ class SQLiteStore(OwnStore):
 
         await self._database.run(self._timed(work), begin="BEGIN")
 
-    async def _or_else(self, work: Callable[[], Awaitable[T]], otherwise: T) -> T:
-        """Do something; where the file is lost and memory is enough, take something else for its result."""
-        self._bind()
+    async def _attempt(self, work: Callable[[], Awaitable[T]]) -> T | None:
+        """Do something; None where the file is lost, now or before, and memory is enough."""
         if self._lost is not None and self._sessions:
             # The sessions try it: nobody else waits for that.
             self.check()
-            return otherwise
+            return None
         try:
             return await work()
         except StoreError as error:
             if self._is_closed:
                 raise
             self.lose(error)
-            if self._when_lost is WhenLost.RAISE:
-                if not self._sessions:
-                    self._lost = None
-                raise
-            return otherwise
+            if self._when_lost is WhenLost.MEMORY:
+                return None
+            if not self._sessions:
+                self._lost = None
+            raise
 
     def _write_pending(
         self,
@@ -515,10 +494,8 @@ class SQLiteStore(OwnStore):
         states: Mapping[str, HostState],
         records: Mapping[Origin, RobotsRecord],
     ) -> None:
-        if states:
-            save_hosts(there, states, at, replaces=False)
-        if records:
-            tables.write_records(there, records.values(), now=at.now)
+        save_hosts(there, states, at, replaces=False)
+        tables.write_records(there, records.values(), now=at.now)
 
     def _leave(self, there: sqlite3.Connection, at: Moment) -> None:
         self._write_pending(there, at, self._states, self._records)
@@ -535,13 +512,7 @@ class SQLiteStore(OwnStore):
         """Run a query on all rows of a table, a few at a time. Yields what it found, and how many it changed."""
         first: tables.Value = tables.BEFORE_ALL
         while first is not None:
-
-            def step(
-                there: sqlite3.Connection, _: Moment, after: tables.Value = first
-            ) -> tuple[list[tuple[int, ...]], int, tables.Value]:
-                cursor, last = table.step(there, query, after, values)
-                return cursor.fetchall(), cursor.rowcount, last
-
+            step = partial(table.step, query=query, after=first, values=values)
             found, changed, first = await self._do(step)
             yield found, changed
             await asyncio.sleep(STEP_PAUSE)
@@ -574,7 +545,7 @@ class SQLiteStore(OwnStore):
         """Prune the file when it is time."""
         while True:
             try:
-                if await self._read(self._has_to_prune):
+                if await self.read(self._has_to_prune):
                     await self.prune(now=self._clock.clock.now())
                     await self._do(lambda there, at: tables.write_fact(there, tables.PRUNED_AT, at.now))
             except StoreError:
@@ -598,7 +569,3 @@ class SQLiteStore(OwnStore):
 
     def __repr__(self) -> str:
         return f"<SQLiteStore {str(self.path)!r}>"
-
-
-def _nothing(there: sqlite3.Connection, at: Moment) -> None:
-    """Work that needs no more than an open file."""

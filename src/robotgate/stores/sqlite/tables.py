@@ -322,13 +322,17 @@ class Pruning:
     """What was written before `before`, and can go."""
 
     def step(
-        self, there: sqlite3.Connection, query: str, first: Value, values: Mapping[str, Value]
-    ) -> tuple[sqlite3.Cursor, Value]:
-        """Run a query of this table on some rows. Returns its cursor, and the last key; none: there are no more."""
-        row = there.execute(self.last, (first, self.rows - 1)).fetchone()
+        self, there: sqlite3.Connection, _: Moment, *, query: str, after: Value, values: Mapping[str, Value]
+    ) -> tuple[list[tuple[int, ...]], int, Value]:
+        """Run a query of this table on some rows.
+
+        Returns:
+            What it found, how many rows it changed, and the last key; none: there are no more rows.
+        """
+        row = there.execute(self.last, (after, self.rows - 1)).fetchone()
         last = _AFTER_ALL if row is None else row[0]
-        cursor = there.execute(query, {**values, "first": first, "last": last})
-        return cursor, None if row is None else last
+        cursor = there.execute(query, {**values, "first": after, "last": last})
+        return cursor.fetchall(), cursor.rowcount, None if row is None else last
 
 
 PRUNED_RECORDS: Final = Pruning(

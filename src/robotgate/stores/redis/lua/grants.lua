@@ -271,21 +271,6 @@ local function item(tag, key, number)
   }
 end
 
--- What a session's request says besides its leaves. Returns the paces of hosts that it has to wait for.
-local function heed(tag, session, withdrawals, asks, claims)
-  local paces = {}
-  for _, key in ipairs(withdrawals) do
-    withdraw(tag, session, key)
-  end
-  for place, key in ipairs(asks) do
-    paces[place] = ask(tag, session, key)
-  end
-  for _, key in ipairs(claims) do
-    claim(tag, session, key)
-  end
-  return paces
-end
-
 local function read_inbox(tag, inbox, after)
   local items, news = {}, redis.call('HGETALL', inbox)
   for i = 1, #news, 2 do
@@ -327,7 +312,15 @@ function operations.exchange(tag, session, epoch, joined, number, after, leaves,
     if number > me[2] then
       redis.call('ZADD', tag.sessions, now + EXPIRY, session)
       redis.call('HSET', inbox, '', cmsgpack.pack({joined, number}))
-      paces = heed(tag, session, withdrawals, asks, claims)
+      for _, key in ipairs(withdrawals) do
+        withdraw(tag, session, key)
+      end
+      for place, key in ipairs(asks) do
+        paces[place] = ask(tag, session, key)
+      end
+      for _, key in ipairs(claims) do
+        claim(tag, session, key)
+      end
     end
     items = read_inbox(tag, inbox, after)
   end
