@@ -116,17 +116,12 @@ class Link:
             StoreError: the server was lost for longer than `patience`, or refuses the call; or the link was closed.
         """
         loop = self.check()
-        while True:
-            await self._found(tag)
-            call = _Call(key, encode, loop.create_future())
-            lane = (script, tag)
-            self._waiting.setdefault(lane, []).append(call)
-            if lane not in self._senders:
-                self._senders[lane] = loop.create_task(self._send(script, tag))
-            try:
-                return await call.reply
-            except _AwayError:
-                continue
+        call = _Call(key, encode, loop.create_future())
+        lane = (script, tag)
+        self._waiting.setdefault(lane, []).append(call)
+        if lane not in self._senders:
+            self._senders[lane] = loop.create_task(self._send(script, tag))
+        return await call.reply
 
     def given_up(self, tag: int) -> StoreError | None:
         """Return the error for a new caller, where the server has been lost for longer than `patience`."""
@@ -150,9 +145,6 @@ class Link:
         tasks = [*self._senders.values(), *(loss.probing for loss in self._losses.values() if loss.probing)]
         for task in tasks:
             task.cancel()
-        for loss in self._losses.values():
-            loss.error, loss.gives_up_at = self._closed(), 0.0
-            loss.is_over.set()
         for task in tasks:
             with suppress(asyncio.CancelledError):
                 await task
@@ -177,37 +169,28 @@ class Link:
     def _closed(self) -> StoreError:
         return StoreError(f"{self.server}: the store was closed; make another")
 
-    async def _found(self, tag: int) -> None:
-        """Wait while a place is lost.
-
-        Raises:
-            StoreError: for longer than `patience`.
-        """
-        while (loss := self._losses.get(tag)) is not None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout_at(loss.gives_up_at):
-                    await loss.is_over.wait()
-            if self._is_closed or not loss.is_over.is_set():
-                # Each caller raises an error of its own: one that is raised twice gathers two traces.
-                raise StoreError(*loss.error.args)
-
     async def _send(self, script: bytes, tag: int) -> None:
-        """Send what waits, one command after the other."""
+        """Send what waits, one command after the other. While the place is lost, wait until it gives up."""
         lane = (script, tag)
-        calls: list[_Call] = []
+        waiting, reason = self._waiting[lane], None
         try:
-            while waiting := self._waiting.pop(lane, []):
-                calls, self._waiting[lane] = waiting[:MAX_CALLS], waiting[MAX_CALLS:]
+            while waiting:
+                while (loss := self._losses.get(tag)) is not None:
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout_at(loss.gives_up_at):
+                            await loss.is_over.wait()
+                    if not loss.is_over.is_set():
+                        reason = loss.error
+                        return
+                calls = waiting[:MAX_CALLS]
                 await self._carry(script, tag, calls)
-                if not self._waiting[lane]:
-                    del self._waiting[lane]
+                waiting[: len(calls)] = [call for call in calls if not call.reply.done()]
         finally:
-            del self._senders[lane]
-            # After a mistake, or when somebody cancelled this task.
-            for call in (*calls, *self._waiting.pop(lane, [])):
-                if not call.reply.done():
-                    call.reply.set_exception(self.stopped())
-                    call.reply.exception()
+            del self._senders[lane], self._waiting[lane]
+            for call in waiting:
+                # Without a reason, after a mistake, or when somebody cancelled this task. An error that is raised twice
+                # gathers two traces.
+                _fail(call, StoreError(*(reason or self.stopped()).args))
 
     def stopped(self) -> StoreError:
         """Return the error for callers of a task that has ended."""
@@ -226,9 +209,8 @@ class Link:
                 if not call.reply.done():
                     call.reply.set_result(reply)
         elif found.kind is not Kind.CALL:
+            # They are sent again once it is over.
             self._lose(tag, found)
-            for call in calls:
-                _fail(call, _AwayError())
         elif len(calls) == 1:
             _fail(calls[0], found.error)
         else:
@@ -300,10 +282,6 @@ class Link:
     def _publish(self, error: StoreError | None) -> None:
         for listener in list(self.listeners):
             listener(error)
-
-
-class _AwayError(Exception):
-    """The server was lost while a call was on its way."""
 
 
 def _fail(call: _Call, error: Exception) -> None:

@@ -215,8 +215,7 @@ class RedisSession(Inbox):
         Raises:
             StoreError: it cannot.
         """
-        await self._blocks.share()
-        self._blocks.start()
+        await self._blocks.open()
 
     async def obtain(self, key: str) -> Grant:
         """Wait in line for a host. One task at a time may wait for one.
@@ -296,7 +295,8 @@ class _Blocks:
         self._is_due = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
+    async def open(self) -> None:
+        await self.share()
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def say(self, pattern: str, until_at: float) -> None:

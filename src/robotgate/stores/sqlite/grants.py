@@ -66,6 +66,10 @@ class FileGrants(Grants):
         self._at = at
         self._clock = clock
         self._left = left or {}
+        self._told: dict[str, HostState] = {}
+        """The states of hosts that were left by their owners."""
+        self._told_late: dict[str, HostState] = {}
+        """Those of hosts that had been lost before."""
         self._serial = int(tables.read_fact(there, tables.SERIAL) or 0)
         for name, joined, seen_at, boot, place, pid in there.execute("SELECT * FROM sessions").fetchall():
             is_gone = boot != clock.boot or (place and place == clock.place and not process_runs(pid))
@@ -127,6 +131,8 @@ class FileGrants(Grants):
             there.executemany(insert, ((text(key), name, place, None, None) for place, name in line))
             if host.visited_at is not None and not key.startswith("robots|"):
                 visits[key] = self._at.from_file(HostState(last_visit_at=host.visited_at))
+        save_hosts(there, self._told, self._at, replaces=True)
+        save_hosts(there, self._told_late, self._at, replaces=False)
         save_hosts(there, visits, self._at, replaces=False)
         tables.write_fact(there, tables.SERIAL, float(self._serial))
 
@@ -134,7 +140,7 @@ class FileGrants(Grants):
         host = self.host(leave.key)
         is_owner = is_current and host.owner == name and host.token == leave.token
         if leave.key in self._left:
-            save_hosts(self._there, {leave.key: self._left[leave.key]}, self._at, replaces=is_owner)
+            (self._told if is_owner else self._told_late)[leave.key] = self._left[leave.key]
         super()._leave(name, replace(leave, visited_ago=None), now, is_current=is_current)
 
     def _claim(self, name: str, key: str) -> None:

@@ -289,6 +289,7 @@ class SQLiteStore(OwnStore):
             if self._closing is not None and not self._closing.done():
                 await asyncio.wait({self._closing})
             return
+        self._bind()
         self._is_closed = True
         for session in self._sessions.values():
             session.stop()
@@ -297,7 +298,6 @@ class SQLiteStore(OwnStore):
         is_pending = bool(self._states or self._records or self._sessions)
         if not (self._database.is_started or is_pending):
             return
-        self._bind_loop()
         self._closing = self._database.end(self._timed(self._leave))
         # A cancellation ends only the wait for it.
         await asyncio.wait({self._closing})
@@ -423,9 +423,6 @@ class SQLiteStore(OwnStore):
         """See that the store can be used here."""
         if self._is_closed:
             raise self._database.closed()
-        self._bind_loop()
-
-    def _bind_loop(self) -> None:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             if self._loop is not None and not self._loop.is_closed():
