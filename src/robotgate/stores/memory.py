@@ -94,8 +94,8 @@ class MemoryStore(OwnStore):
                 self.end(session)
             elif session.loop is not loop:
                 raise StoreError("another event loop uses this MemoryStore; make one for each event loop")
-        session = MemorySession(self, f"{next(self._names)}", loop)
-        self._sessions[session.name] = session
+        session = MemorySession(self, str(next(self._names)), loop)
+        self._sessions[session.member.session] = session
         self.exchange()
         session.tell(*(OperatorBlock(pattern, until_at) for pattern, until_at in self._blocks.items()))
         return session
@@ -191,7 +191,7 @@ class MemoryStore(OwnStore):
 
     def end(self, session: MemorySession) -> None:
         """Take a session out: its hosts are free."""
-        if self._sessions.pop(session.name, None) is not None:
+        if self._sessions.pop(session.member.session, None) is not None:
             session.exchange(self._grants, is_last=True)
             self.exchange()
 
@@ -206,7 +206,6 @@ class MemorySession(Inbox, Seat):
         Inbox.__init__(self)
         Seat.__init__(self, Member(name), self.tell)
         self.loop = loop
-        self.name = name
         self._store = store
 
     def uptime(self) -> float:
@@ -238,7 +237,7 @@ class MemorySession(Inbox, Seat):
 
     def is_behind(self, grants: Grants) -> bool:
         """Whether it has something to say or to hear."""
-        session = grants.sessions.get(self.name)
+        session = grants.sessions.get(self.member.session)
         last = 0 if session is None else next(reversed(session.inbox.values()), 0)
         return self.member.has_to_send or last > self.member.after
 

@@ -17,7 +17,7 @@ from redis.exceptions import NoScriptError, RedisError
 
 from robotgate.errors import StoreError
 from robotgate.stores.redis.client import server_name
-from robotgate.stores.redis.faults import Kind, explained, fault
+from robotgate.stores.redis.faults import Kind, explained
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -130,10 +130,6 @@ class Link:
             return None
         return StoreError(*loss.error.args)
 
-    def nonsense(self, reply: bytes) -> StoreError:
-        """Return the error for a reply that cannot be read."""
-        return fault(self.server, "ANSWER", said=repr(reply[:100])).error
-
     async def recovered(self, tag: int, *, least: float = 0.0) -> None:
         """Wait until the server is not lost; where it is not, for some seconds."""
         loss = self._losses.get(tag)
@@ -223,24 +219,22 @@ class Link:
     ) -> list[bytes] | Fault:
         try:
             async with asyncio.timeout(TIMEOUT):
-                replies = await self._run(script, keys, arguments)
+                return await self._run(script, keys, arguments)
         except (RedisError, OSError, TimeoutError) as error:
             found = explained(self.server, error)
             if found.kind is not Kind.CALL:
                 await self._disconnect()
             return found
-        if isinstance(replies, list) and len(replies) == len(keys):
-            return replies
-        return fault(self.server, "ANSWER", said=repr(replies)[:100])
 
-    async def _run(self, script: bytes, keys: Sequence[bytes], arguments: Sequence[bytes]) -> object:
+    async def _run(self, script: bytes, keys: Sequence[bytes], arguments: Sequence[bytes]) -> list[bytes]:
         rest: tuple[int | bytes, ...] = (len(keys), *keys, self._settings, *arguments)
         execute = self._client.execute_command
         try:
             # Whatever the operator's client makes of replies, ours are bytes.
-            return await execute("EVALSHA", _sha(script), *rest, NEVER_DECODE=True)
+            replies: list[bytes] = await execute("EVALSHA", _sha(script), *rest, NEVER_DECODE=True)
         except NoScriptError:
-            return await execute("EVAL", script, *rest, NEVER_DECODE=True)
+            replies = await execute("EVAL", script, *rest, NEVER_DECODE=True)
+        return replies
 
     async def _disconnect(self) -> None:
         """Close idle connections: a server that became a replica keeps them open."""

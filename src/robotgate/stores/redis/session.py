@@ -156,14 +156,11 @@ class RedisSeat(Seat):
         while True:
             try:
                 data = await self._link.call(GRANTS, self._tag, self._key, self._request)
-                try:
-                    reply, paces = read_reply(data)
-                except (ValueError, TypeError) as error:
-                    raise self._link.nonsense(data) from error
             except StoreError as error:
                 self.fail(error)
                 await self._link.recovered(self._tag, least=PAUSE)
                 continue
+            reply, paces = read_reply(data)
             for key, pace in zip(self._asked, paces, strict=False):
                 if key in self.waiting:
                     self.waiting[key].pace = pace
@@ -317,11 +314,8 @@ class _Blocks:
             return encoded(["blocks", str(self._version), said])
 
         data = await self._link.call(GRANTS, 0, self._key, encode)
-        try:
-            epoch, version, words = json.loads(data)
-            version = int(version)
-        except (ValueError, TypeError) as error:
-            raise self._link.nonsense(data) from error
+        epoch, text, words = json.loads(data)
+        version = int(text)
         self._unsent = {name: word for name, word in self._unsent.items() if sent.get(name) is not word}
         if version < self._version or epoch != self._epoch != "":
             self._unsent = self._words | self._unsent

@@ -25,6 +25,7 @@ from robotgate.stores.redis.faults import explained
 from robotgate.stores.redis.link import GRANTS, RECORDS, Link
 from robotgate.stores.redis.messages import (
     ROBOTS,
+    ItemValues,
     Keys,
     encoded,
     encoded_state,
@@ -57,7 +58,7 @@ _SCANNED: Final = 1000
 """Keys that the server examines before it serves other clients."""
 _AGE_BYTES: Final = 24
 _LARGE: Final = 64 * 1024
-"""Bytes from which on packing and reading are done in a thread: they would keep the event loop for too long."""
+"""Bytes of a body from which on it is packed in a thread: that would keep the event loop for too long."""
 _SAME_CLOCK: Final = 1.0
 """Seconds by which the clocks of two machines may differ before a record's instants are moved."""
 
@@ -144,10 +145,7 @@ class RedisStore(OwnStore):
             return None
         try:
             checked_at = self._now() - float(reply[:_AGE_BYTES])
-            if len(reply) < _LARGE:
-                record = unpack_record(origin, reply[_AGE_BYTES:])
-            else:
-                record = await asyncio.to_thread(unpack_record, origin, reply[_AGE_BYTES:])
+            record = unpack_record(origin, reply[_AGE_BYTES:])
         except ValueError as error:
             _logger.warning("the record of %s cannot be read (%s); it is fetched again", origin, error)
             return None
@@ -256,16 +254,14 @@ class RedisStore(OwnStore):
 
     async def _load(self, pace_keys: Iterable[str]) -> list[HostState | None]:
         async def load(pace_key: str) -> HostState | None:
-            found = await self._call(self._keys.tag_of(pace_key), "load", [spelled(pace_key)])
-            if not isinstance(found, list) or not isinstance(found[0], list):
-                return None
-            return state_of(read_item(found[0]), now=self._now())
+            found = await self._call(self._keys.tag_of(pace_key), "load", spelled(pace_key))
+            return None if isinstance(found, bool) else state_of(read_item(found), now=self._now())
 
         return await asyncio.gather(*map(load, pace_keys))
 
-    async def _call(self, tag: int, operation: str, argument: object) -> object:
+    async def _call(self, tag: int, operation: str, argument: object) -> ItemValues | bool:
         message = encoded([operation, argument])
-        reply: object = json.loads(
+        reply: ItemValues | bool = json.loads(
             await self._link.call(GRANTS, tag, self._keys.of_tag(tag), lambda: message)
         )
         return reply

@@ -105,10 +105,8 @@ def process_runs(pid: int) -> bool:
     """Whether there is such a process, in this place."""
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    except OSError as error:
+        return not isinstance(error, ProcessLookupError)
     return True
 
 

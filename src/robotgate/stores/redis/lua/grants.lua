@@ -9,7 +9,7 @@
 --   save {{key session token visited_ago not_before_in state}...}   -> 1
 --     the state replaces what is known if the session holds the host; or, with false, if no session does; or, with true,
 --     if nothing is known
---   load {key...}       -> {item...}, with false for a host that is not known
+--   load key            -> item, or false for a host that is not known
 --   forget key          -> whether it was known
 --   blocks version {{pattern said_ago until_in}...}
 --     -> epoch version {{pattern said_ago until_in}...} of all later versions
@@ -352,12 +352,8 @@ local function is_known(host)
   return (host.state or host.visited_at or host.not_before_at) and true or false
 end
 
-function operations.load(tag, keys)
-  local found = {}
-  for place, key in ipairs(keys) do
-    found[place] = is_known(read_host(tag, key)) and item(tag, key, 0)
-  end
-  return found
+function operations.load(tag, key)
+  return is_known(read_host(tag, key)) and item(tag, key, 0)
 end
 
 function operations.forget(tag, key)
