@@ -142,12 +142,10 @@ class Grants:
 
     Args:
         epoch: names what it remembers.
-        expiry: seconds after its last request at which a session is ended.
     """
 
-    def __init__(self, epoch: str, *, expiry: float = EXPIRY) -> None:
+    def __init__(self, epoch: str) -> None:
         self.epoch = epoch
-        self._expiry = expiry
         self._serial = 0
         """The last number given to a token, a stay or an item."""
         self.sessions: dict[str, SessionRow] = {}
@@ -170,7 +168,7 @@ class Grants:
             self.hosts.clear()
         for host in self.hosts.values():
             host.owner, host.line = None, {}
-        self._lost_until_at = self._assumed_at = now + self._expiry
+        self._lost_until_at = self._assumed_at = now + EXPIRY
 
     def exchange(self, request: Request, *, now: float) -> Reply:
         """Take in a request, and answer it."""
@@ -200,7 +198,7 @@ class Grants:
 
     def expire(self, now: float) -> None:
         """End sessions that were not heard of for `EXPIRY`, and the time after a loss in which only claims count."""
-        ended = sorted((session.seen_at + self._expiry, name) for name, session in self.sessions.items())
+        ended = sorted((session.seen_at + EXPIRY, name) for name, session in self.sessions.items())
         for ended_at, name in ended:
             if ended_at <= now:
                 self.end(name, visited_at=ended_at)

@@ -233,11 +233,11 @@ class RedisSession(Inbox):
         """Tell every session of a block; 0 lifts it. Others hear of it with their next sign of life."""
         self._blocks.say(pattern, until_at)
 
-    def grant_of(self, key: str) -> tuple[str, int] | None:
+    def grant_of(self, key: str) -> tuple[str, str] | None:
         """Return the session's name and token, where a host is granted to it."""
         seat = self._seats.get(self._keys.tag_of(key))
         hold = None if seat is None else seat.member.holds.get(key)
-        return None if seat is None or hold is None else (seat.member.session, hold.token)
+        return None if seat is None or hold is None else (seat.member.session, str(hold.token))
 
     def look(self) -> None:
         """Look at once whether others want hosts: something is sent to the server anyway."""
@@ -348,7 +348,10 @@ class _Blocks:
         if until_in is not False:
             until_at = math.inf if until_in > FOREVER / 2 else now + until_in
         known = self._words.get(pattern)
-        if pattern in self._unsent or (known is not None and _is_same(known.until_at, until_at)):
+        # Two processes that say the same say it a moment apart.
+        if pattern in self._unsent or (
+            known and math.isclose(known.until_at, until_at, rel_tol=0, abs_tol=1)
+        ):
             return
         try:
             HostPattern.parse(pattern)
@@ -358,8 +361,3 @@ class _Blocks:
         self._words[pattern] = _Word(until_at, self._timing.uptime() - said_ago)
         if until_at > now or known is not None:
             self._tell(OperatorBlock(pattern, until_at))
-
-
-def _is_same(one_at: float, other_at: float) -> bool:
-    # Two processes that say the same say it a moment apart.
-    return one_at == other_at or abs(one_at - other_at) <= 1

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import struct
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
@@ -173,16 +174,23 @@ class RedisStore(OwnStore):
         self._sessions = [session for session in self._sessions if not session.is_closed]
         # With two gates on this store, either of them may say it.
         owner = self._sessions[0] if len(self._sessions) == 1 else None
-        by_tag: dict[int, list[tuple[str, tuple[str | bool, int]]]] = {}
-        for key in states:
-            grant = None if owner is None else owner.grant_of(key)
-            said_by = (bool(self._sessions), 0) if grant is None else grant
-            by_tag.setdefault(self._keys.tag_of(key), []).append((key, said_by))
+        said_by = {key: (owner and owner.grant_of(key)) or (bool(self._sessions), "0") for key in states}
+
+        def encode(hosts: list[str]) -> bytes:
+            now = self._now()
+            messages = [[spelled(key), *said_by[key], *encoded_state(states[key], now=now)] for key in hosts]
+            return encoded(["save", messages])
+
         for session in self._sessions:
             session.look()
+        by_tag: dict[int, list[str]] = {}
+        for key in states:
+            by_tag.setdefault(self._keys.tag_of(key), []).append(key)
         await asyncio.gather(
             *(
-                self._save(tag, hosts[start : start + _SAVED], states)
+                self._link.call(
+                    GRANTS, tag, self._keys.of_tag(tag), partial(encode, hosts[start : start + _SAVED])
+                )
                 for tag, hosts in by_tag.items()
                 for start in range(0, len(hosts), _SAVED)
             )
@@ -235,22 +243,6 @@ class RedisStore(OwnStore):
         await self._link.aclose()
         if self._owns_client:
             await self._client.aclose()
-
-    async def _save(
-        self,
-        tag: int,
-        hosts: Iterable[tuple[str, tuple[str | bool, int]]],
-        states: Mapping[str, HostState],
-    ) -> None:
-        def encode() -> bytes:
-            now = self._now()
-            messages = [
-                [spelled(key), session, str(token), *encoded_state(states[key], now=now)]
-                for key, (session, token) in hosts
-            ]
-            return encoded(["save", messages])
-
-        await self._link.call(GRANTS, tag, self._keys.of_tag(tag), encode)
 
     async def _load(self, pace_keys: Iterable[str]) -> list[HostState | None]:
         async def load(pace_key: str) -> HostState | None:
