@@ -1,8 +1,8 @@
 """The protocol by which sessions share hosts, without I/O and without a clock: every method takes `now`.
 
 A grant is the exclusive right to pace one host. It has two sides. `Grants` is what the shared medium does with one
-message; the Lua of Redis and the SQL of SQLite do the same. `Member` is one session's side: it knows what the session
-holds and waits for, puts that into messages, and repeats what was not acknowledged.
+message: a file keeps its rows, and the Lua of Redis does the same. `Member` is one session's side: it knows what the
+session holds and waits for, puts that into messages, and repeats what was not acknowledged.
 
 There is one kind of message. A `Request` is a sign of life and carries asks, withdrawals, hosts that are left, and
 claims; its `Reply` carries the session's inbox: hosts that were granted to it, and hosts it holds that others want.

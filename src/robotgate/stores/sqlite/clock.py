@@ -111,9 +111,8 @@ def process_runs(pid: int) -> bool:
 
 
 def _boot_id() -> str:
-    if sys.platform != "linux":
-        return ""
     try:
+        # Only Linux has such a file.
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
         return ""

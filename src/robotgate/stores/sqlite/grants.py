@@ -11,7 +11,7 @@ import logging
 import math
 import os
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from robotgate.errors import StoreError
@@ -21,6 +21,7 @@ from robotgate.stores.grants import BEAT, EXPIRY, Grants, HostRow, Leave, Member
 from robotgate.stores.session import Inbox, Seat
 from robotgate.stores.sqlite import tables
 from robotgate.stores.sqlite.clock import process_runs
+from robotgate.stores.sqlite.database import WhenLost
 from robotgate.stores.sqlite.tables import text, text_of
 
 if TYPE_CHECKING:
@@ -375,9 +376,8 @@ class SQLiteSession(Inbox, Seat):
         self.overrule({block.pattern for block in (*blocks, *self._blocks)})
 
     def _lose(self, error: StoreError) -> None:
-        self._store.lose(error, by=self)
-        self._beat_at = -math.inf
-        if not self._store.waits_for_others:
+        self._store.lose(error)
+        if self._store.is_on_memory or self._store.when_lost is WhenLost.RAISE:
             self.fail(error)
         if not self._store.is_on_memory and not self._is_lost:
             self._is_lost = True
@@ -389,14 +389,12 @@ class SQLiteSession(Inbox, Seat):
             self.tell(Recovered())
 
 
+@dataclass(frozen=True, slots=True)
 class _MemoryLease:
     """Valid while the file is lost, and memory is enough."""
 
-    __slots__ = ("_store",)
-
-    def __init__(self, store: SQLiteStore) -> None:
-        self._store = store
+    store: SQLiteStore
 
     def is_valid(self) -> bool:
         """As `Lease.is_valid`."""
-        return self._store.is_on_memory
+        return self.store.is_on_memory

@@ -100,7 +100,7 @@ class SQLiteStore(OwnStore):
         check_choice("when_lost", when_lost, WhenLost)
         self._max_bytes = max_bytes
         self._max_age = max_age
-        self._when_lost = when_lost
+        self.when_lost = when_lost
         self._clock = FileClock(SystemClock() if clock is None else clock)
         self._database = Database(self.path, opening=self._opening)
         self._reading = 0.0
@@ -304,7 +304,7 @@ class SQLiteStore(OwnStore):
         error = self._closing.exception()
         if error is None or (isinstance(error, StoreError) and not is_pending):
             return
-        if not isinstance(error, StoreError) or self._when_lost is WhenLost.RAISE:
+        if not isinstance(error, StoreError) or self.when_lost is WhenLost.RAISE:
             raise error
         _logger.warning("%s. What was learnt since is lost", error)
 
@@ -313,12 +313,7 @@ class SQLiteStore(OwnStore):
     @property
     def is_on_memory(self) -> bool:
         """Whether the file is lost, memory is enough, and no other session may hold a host."""
-        return self._lost is not None and self._when_lost is WhenLost.MEMORY and not self.is_shared
-
-    @property
-    def waits_for_others(self) -> bool:
-        """Whether the file is lost, memory would be enough, but other sessions may hold hosts."""
-        return self._lost is not None and self._when_lost is WhenLost.MEMORY and self.is_shared
+        return self._lost is not None and self.when_lost is WhenLost.MEMORY and not self.is_shared
 
     @property
     def is_shared(self) -> bool:
@@ -332,7 +327,7 @@ class SQLiteStore(OwnStore):
             StoreError: the file is lost, and memory is not enough; or the store was closed.
         """
         self._bind()
-        if self._lost is not None and self._when_lost is WhenLost.RAISE:
+        if self._lost is not None and self.when_lost is WhenLost.RAISE:
             raise StoreError(*self._lost.args) from self._lost
 
     def closed(self) -> StoreError:
@@ -344,18 +339,17 @@ class SQLiteStore(OwnStore):
         visited = HostState(last_visit_at=self._lost_at)
         return merged(self._states.get(pace_key, visited), visited)
 
-    def lose(self, error: StoreError, *, by: SQLiteSession | None = None) -> None:
+    def lose(self, error: StoreError) -> None:
         """The file failed. The sessions try it again."""
         if self._is_closed:
             return
         if self._lost is None:
             self._lost_at = self._clock.clock.now()
-            if self._when_lost is WhenLost.MEMORY:
+            if self.when_lost is WhenLost.MEMORY:
                 self._warn(error)
         self._lost = error
         for session in self._sessions.values():
-            if session is not by:
-                session.probe()
+            session.probe()
 
     async def exchange(self, work: Callable[[sqlite3.Connection, Moment], T]) -> T:
         """Let a session say and hear what there is, after all that was saved while the file was lost.
@@ -415,8 +409,6 @@ class SQLiteStore(OwnStore):
             tables.write_fact(there, tables.ASSUMED_VISIT_AT, at.now)
         tables.forget_facts(there, f"{tables.OPENED} *")
         tables.write_fact(there, mark, at.now)
-        if tables.read_fact(there, tables.PRUNED_AT) is None:
-            tables.write_fact(there, tables.PRUNED_AT, at.now)
         there.execute("COMMIT")
 
     def _bind(self) -> None:
@@ -478,7 +470,7 @@ class SQLiteStore(OwnStore):
             if self._is_closed:
                 raise
             self.lose(error)
-            if self._when_lost is WhenLost.MEMORY:
+            if self.when_lost is WhenLost.MEMORY:
                 return None
             if not self._sessions:
                 self._lost = None
