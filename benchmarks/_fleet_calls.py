@@ -10,6 +10,7 @@ import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha1
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from redis.asyncio import ConnectionPool, Redis
@@ -20,7 +21,7 @@ from benchmarks._fleet_measure import TASKS, WARM_UP, serving
 from benchmarks._fleet_ways import POOL
 from benchmarks._report import Column, Findings, Goal, Row, Table
 from robotgate.stores.redis.client import client_of
-from robotgate.stores.redis.link import Link, Script
+from robotgate.stores.redis.link import Link
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -31,14 +32,14 @@ if TYPE_CHECKING:
 
     Call: TypeAlias = Callable[[str], Awaitable[object]]
 
-NOTHING: Final = Script(b"local r = {} for i = 1, #KEYS do r[i] = '' end return r")
+NOTHING: Final = b"local r = {} for i = 1, #KEYS do r[i] = '' end return r"
 PATIENCE: Final = 30.0
 
 
 @asynccontextmanager
 async def by_link(url: str) -> AsyncIterator[Call]:
     """As the store calls: calls that are made in one turn of the event loop travel together."""
-    async with client_of(url, option="url") as client:
+    async with client_of(url) as client:
         link = Link(client, settings=b"", probe=lambda _: (b"", b""), patience=PATIENCE)
         yield lambda host: link.call(NOTHING, 0, host.encode(), bytes)
         await link.aclose()
@@ -49,8 +50,8 @@ async def by_pool(url: str) -> AsyncIterator[Call]:
     """A connection of redis-py's pool for each call."""
     pool = ConnectionPool.from_url(url, **POOL)
     async with Redis(connection_pool=pool) as client:
-        await client.script_load(NOTHING.source)
-        yield lambda host: client.evalsha(NOTHING.sha, 1, host)
+        await client.script_load(NOTHING)
+        yield lambda host: client.evalsha(sha1(NOTHING, usedforsecurity=False).hexdigest(), 1, host)
     await pool.aclose()
 
 

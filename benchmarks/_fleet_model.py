@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from robotgate import Clock, HostState, Origin, RobotsRecord
     from robotgate.stores.grants import Reply
-    from robotgate.stores.redis.link import Script
 
     Batch: TypeAlias = list[tuple[Callable[[], bytes], asyncio.Future[bytes]]]
 
@@ -78,13 +77,13 @@ class ModelLink(Link):
     """One worker's way to the server."""
 
     def __init__(self, server: Server) -> None:
-        client = client_of("redis://model", option="url")
+        client = client_of("redis://model")
         super().__init__(client, settings=b"", probe=lambda _: (b"", b""), patience=PATIENCE)
         self._model = server
         self._batch: Batch = []
         self._sending: asyncio.Task[None] | None = None
 
-    async def call(self, script: Script, tag: int, key: bytes, encode: Callable[[], bytes]) -> bytes:
+    async def call(self, script: bytes, tag: int, key: bytes, encode: Callable[[], bytes]) -> bytes:
         """Travel with whatever else is called meanwhile."""
         del script, tag, key
         reply: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()

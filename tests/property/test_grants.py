@@ -74,6 +74,11 @@ class Fleet(RuleBasedStateMachine):
     def _start(self, name: int, offset: float) -> None:
         self.crawlers[name] = Crawler(Member(f"{name}/{next(self.serial)}"), offset)
 
+    def _line_of(self, key: str) -> tuple[str, ...]:
+        """Whoever holds a host, and those in line behind."""
+        host = self.medium.host(key)
+        return tuple(host.line) if host.owner is None else (host.owner, *host.line)
+
     def _awake(self, name: int) -> Crawler | None:
         crawler = self.crawlers[name]
         return crawler if crawler.suspended_until <= self.now else None
@@ -183,11 +188,11 @@ class Fleet(RuleBasedStateMachine):
 
     def _exchange(self, request: Request) -> Reply:
         self.medium.expire(self.now)
-        before = {key: self.medium.line_of(key) for key in KEYS}
+        before = {key: self._line_of(key) for key in KEYS}
         left = {leave.key for leave in request.leaves} | set(request.withdrawals) | set(request.claims)
         reply = self.medium.exchange(request, now=self.now)
         for key in KEYS:
-            line = self.medium.line_of(key)
+            line = self._line_of(key)
             if key not in left and not request.is_last:
                 assert line[: len(before[key])] == before[key], "somebody lost the place in the line"
             elif before[key] and line and request.session == before[key][0] and line[0] != before[key][0]:

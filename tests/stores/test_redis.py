@@ -17,7 +17,7 @@ from robotgate.rules.grammar import MAX_BYTES
 from robotgate.stores.base import Catalogue, SharedStore
 from robotgate.stores.redis import RedisStore
 from robotgate.stores.redis.messages import Keys
-from robotgate.stores.redis.records import useful_for
+from robotgate.stores.redis.store import useful_for
 from robotgate.testing import check_store
 
 if TYPE_CHECKING:

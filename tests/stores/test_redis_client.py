@@ -18,7 +18,7 @@ from tests.stores.redis_parts import KEY, LEASE, RECORD, Worker, admin, becomes,
 from robotgate import OptionError, StoreError
 from robotgate.stores.base import Lost, OperatorBlock, Recovered, Wanted
 from robotgate.stores.redis import RedisStore
-from robotgate.stores.redis.client import COMMANDS, client_of, given_client, server_name
+from robotgate.stores.redis.client import COMMANDS, client_of, server_name
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -45,7 +45,7 @@ SENTINEL: Final = Sentinel([("db.example", 26379)])  # type: ignore[no-untyped-c
 )
 def test_urls(url: str, name: str) -> None:
     """Named without credentials."""
-    assert server_name(client_of(url, option="store")) == name
+    assert server_name(client_of(url)) == name
 
 
 @pytest.mark.parametrize(
@@ -73,14 +73,14 @@ def test_urls(url: str, name: str) -> None:
 )
 def test_what_is_no_url_is_refused(url: str, problem: str) -> None:
     """By the name of the option, and without what may be a password."""
-    with pytest.raises(OptionError, match=f"^store=.*{problem}") as caught:
-        client_of(url, option="store")
+    with pytest.raises(OptionError, match=f"^client_or_url=.*{problem}") as caught:
+        client_of(url)
     assert "s3cret" not in str(caught.value)
 
 
 def test_a_client_of_ours_waits_for_nothing_long() -> None:
     """Unless the URL says so."""
-    client = client_of("redis://localhost?socket_timeout=0.5", option="store")
+    client = client_of("redis://localhost?socket_timeout=0.5")
     assert isinstance(client, Redis)
     options = client.connection_pool.connection_kwargs
     assert options["socket_timeout"] == 0.5
@@ -103,7 +103,7 @@ def test_a_client_of_ours_waits_for_nothing_long() -> None:
 def test_what_is_no_client_is_refused(client: object, problem: str) -> None:
     """Saying what to give instead."""
     with pytest.raises(OptionError, match=f"^client_or_url=.*{problem}") as caught:
-        given_client(client, option="client_or_url")
+        client_of(client)
     assert "s3cret" not in str(caught.value)
 
 
@@ -118,9 +118,9 @@ def test_a_store_refuses_the_same() -> None:
 def test_clients_are_named() -> None:
     """A service of Sentinels, wherever its primary is; a cluster by the nodes that were given."""
     cluster = RedisCluster(host="db.example", password="s3cret")
-    assert server_name(given_client(cluster, option="client_or_url")) == "redis cluster db.example:6379"
+    assert server_name(client_of(cluster)) == "redis cluster db.example:6379"
     client = SENTINEL.master_for("fleet", db=2, password="s3cret")
-    assert server_name(given_client(client, option="client_or_url")) == "redis service fleet/2"
+    assert server_name(client_of(client)) == "redis service fleet/2"
 
 
 async def test_a_socket_of_this_machine(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ SETTINGS: Final = json.dumps([EXPIRY, 3600.0])
 
 def script() -> str:
     """Return the script, by a clock and a run that the test sets."""
-    source = GRANTS.source.decode()
+    source = GRANTS.decode()
     for line, replacement in (
         ("redis.call('TIME')", "cjson.decode(redis.call('GET', 'test:now'))"),
         ("info('server', 'run_id:(%x+)')", "redis.call('GET', 'test:run')"),

@@ -22,7 +22,6 @@ from robotgate.clock import SystemClock
 from robotgate.stores import Pruned, Wanted
 from robotgate.stores.sqlite import clock as file_clock
 from robotgate.stores.sqlite import store as sqlite_store
-from robotgate.stores.sqlite import tables
 from robotgate.testing import VirtualClock, VirtualTimeLoop
 
 if TYPE_CHECKING:
@@ -297,7 +296,7 @@ async def test_keeps_its_bound_by_itself(path: Path, monkeypatch: pytest.MonkeyP
         # Given back to the system, once the log is written back.
         await until(lambda: rows(path, "PRAGMA page_count") <= [(MIB // 4096,)])
         await session.aclose()
-    assert MIB * tables.ROOM / 2 <= path.stat().st_size <= MIB, "no more goes than has to"
+    assert MIB * sqlite_store.ROOM / 2 <= path.stat().st_size <= MIB, "no more goes than has to"
     (kept,) = rows(path, "SELECT min(host), max(host), count(*) FROM records")
     assert kept[1:] == ("00999.example", 1000 - int(str(kept[0])[:5])), "the newest, all of them"
     assert rows(path, f"SELECT count(*) FROM hosts WHERE next_allowed_at > {NOW + 1e8}") == [(10,)]

@@ -7,6 +7,7 @@ from robotgate.stores.base import (
     Lost,
     News,
     OperatorBlock,
+    OwnStore,
     Pruned,
     Recovered,
     Session,
@@ -15,7 +16,7 @@ from robotgate.stores.base import (
     Wanted,
 )
 from robotgate.stores.memory import MemoryStore
-from robotgate.stores.option import OwnStore, StoreOption, given_store, open_store
+from robotgate.stores.option import StoreOption, given_store, open_store
 from robotgate.stores.sqlite import SQLiteStore, WhenLost
 
 __all__ = [

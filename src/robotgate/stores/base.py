@@ -7,7 +7,6 @@ each page. `robotgate.stores.grants` is the protocol of grants without I/O.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
@@ -193,20 +192,17 @@ class Catalogue(Store, Protocol):
         ...
 
 
-class Managed(ABC):
-    """``async with`` for a store: opened when the block begins, if not before, and closed when it ends."""
+@runtime_checkable
+class OwnStore(Catalogue, SharedStore, Protocol):
+    """A store that its maker opens and closes. ``async with`` opens it, if that was not done before, and closes it."""
 
-    @abstractmethod
     async def open(self) -> None:
         """Reach the medium now rather than at the first use.
 
         Raises:
             StoreError: it cannot be reached.
         """
-
-    @abstractmethod
-    async def aclose(self) -> None:
-        """Write what is pending and release all resources. Closing twice is closing once."""
+        ...
 
     async def __aenter__(self) -> Self:
         try:

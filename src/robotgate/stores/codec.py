@@ -1,4 +1,4 @@
-"""Records and host states as named fields: one codec for every store, and for files of JSON Lines.
+"""Records and host states as named fields: one table of fields for every store, and for files of JSON Lines.
 
 What is written as JSON is ASCII: no terminal, and no tool that splits lines its own way, makes anything else of it.
 What is read may come from anywhere: a value is taken whole or refused whole. A field that is missing, unknown, or there
@@ -13,8 +13,8 @@ import json
 import math
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from robotgate.errors import InvalidURLError
@@ -25,8 +25,9 @@ from robotgate.sites.status import Outcome
 from robotgate.urls import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+T = TypeVar("T")
 
 MAX_LINE_BYTES: Final = 8 * 1024 * 1024
 """A longer line is refused: twice what the longest robots.txt takes with every byte of it escaped."""
@@ -49,9 +50,6 @@ _MAX_QUOTED: Final = 40
 _UNSENDABLE: Final = frozenset("\r\n\0")
 """What no header may hold, and what is sent back to a server must not."""
 
-Values: TypeAlias = Mapping[str, object]
-Choice = TypeVar("Choice")
-
 
 class FieldError(ValueError):
     """What is wrong with a value, or with one field of it."""
@@ -62,100 +60,89 @@ class FieldError(ValueError):
         self.field = field
 
 
-class Fields:
-    """The fields of one object, each asked for once by what it has to be.
+# What a field may be: each function returns the value that it is given, or raises `FieldError`.
 
-    Each question raises `FieldError` where the field is missing or something else.
 
-    Args:
-        least_amount: negative where instants are relative.
+def _text(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    raise FieldError(f"{quoted(value)} is no text")
+
+
+def _header(value: object) -> str:
+    text = _text(value)
+    if _UNSENDABLE.isdisjoint(text):
+        return text
+    raise FieldError("no header holds the end of a line")
+
+
+def amount(value: object) -> float:
+    """Return seconds: an instant, which may be relative, or a duration.
+
+    Raises:
+        FieldError: the value is something else.
     """
-
-    def __init__(self, values: Values, *, least_amount: float = 0.0) -> None:
-        self._values = dict(values)
-        self._least_amount = least_amount
-
-    def has(self, name: str) -> bool:
-        """Whether there is such a field."""
-        return name in self._values
-
-    def text(self, name: str) -> str:
-        """A text."""
-        value = self._take(name)
-        if isinstance(value, str):
-            return value
-        raise FieldError(f"{quoted(value)} is no text", name)
-
-    def text_if_any(self, name: str) -> str | None:
-        """A text, or null."""
-        return self.text(name) if self._if_any(name) else None
-
-    def header_if_any(self, name: str) -> str | None:
-        """The value of a header, or null."""
-        value = self.text_if_any(name)
-        if value is None or _UNSENDABLE.isdisjoint(value):
-            return value
-        raise FieldError("no header holds the end of a line", name)
-
-    def choice(self, name: str, known: Mapping[str, Choice]) -> Choice:
-        """What one of the known texts stands for."""
-        value = self.text(name)
-        if value in known:
-            return known[value]
-        raise FieldError(f"{quoted(value)} is none of {', '.join(known)}", name)
-
-    def amount(self, name: str) -> float:
-        """Seconds: an instant or a duration."""
-        value = self._take(name)
-        # Compared, not converted: an int may be beyond every float, and NaN is under and over nothing.
-        if isinstance(value, int | float) and not isinstance(value, bool):  # noqa: SIM102 - see above
-            if self._least_amount <= value <= MAX_AMOUNT:
-                return float(value)
-        raise FieldError(
-            f"{quoted(value)} is no number of seconds from {self._least_amount:.0f} to {MAX_AMOUNT:.0f}", name
-        )
-
-    def amount_if_any(self, name: str) -> float | None:
-        """Seconds, or null."""
-        return self.amount(name) if self._if_any(name) else None
-
-    def count(self, name: str, *, most: int = MAX_COUNT) -> int:
-        """A whole number."""
-        value = self._take(name)
-        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most:
-            return value
-        raise FieldError(f"{quoted(value)} is no whole number from 0 to {most}", name)
-
-    def status_if_any(self, name: str) -> int | None:
-        """An HTTP status, or null."""
-        return self.count(name, most=999) if self._if_any(name) else None
-
-    def texts(self, name: str) -> tuple[str, ...]:
-        """A list of texts."""
-        values = self._take(name)
-        if isinstance(values, list) and all(isinstance(value, str) for value in values):
-            return tuple(values)
-        raise FieldError(f"{quoted(values)} is no list of texts", name)
-
-    def end(self) -> None:
-        """Refuse fields that were not asked for."""
-        if self._values:
-            raise FieldError("not known here", min(self._values))
-
-    def _if_any(self, name: str) -> bool:
-        """Whether there is a value; a null is dealt with."""
-        if self.has(name) and self._values[name] is None:
-            del self._values[name]
-            return False
-        return True
-
-    def _take(self, name: str) -> object:
-        if not self.has(name):
-            raise FieldError("missing", name)
-        return self._values.pop(name)
+    # Compared, not converted: an int may be beyond every float, and NaN is under and over nothing.
+    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= MAX_AMOUNT:
+        return float(value)
+    raise FieldError(f"{quoted(value)} is no number of seconds up to {MAX_AMOUNT:.0f}")
 
 
-def object_of(line: bytes) -> Values:
+def _count(value: object, *, most: int = MAX_COUNT) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most:
+        return value
+    raise FieldError(f"{quoted(value)} is no whole number from 0 to {most}")
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if isinstance(value, list):
+        return tuple(map(_text, value))
+    raise FieldError(f"{quoted(value)} is no list of texts")
+
+
+def _choice(value: object, *, known: Mapping[str, T]) -> T:
+    if (text := _text(value)) in known:
+        return known[text]
+    raise FieldError(f"{quoted(value)} is none of {', '.join(known)}")
+
+
+def _if_any(value: object, *, check: Callable[[object], object]) -> object:
+    return None if value is None else check(value)
+
+
+_RECORD: Final[Mapping[str, Callable[[object], object]]] = {
+    "outcome": partial(_choice, known={outcome.name.lower(): outcome for outcome in Outcome}),
+    "status": partial(_if_any, check=partial(_count, most=999)),
+    "cause": partial(_if_any, check=_text),
+    "checked_at": amount,
+    "fresh_until_at": amount,
+    "failures": _count,
+    "failing_since_at": partial(_if_any, check=amount),
+    "fetched_at": partial(_if_any, check=amount),
+    "robots_url": _text,
+    "redirects": _texts,
+    "etag": partial(_if_any, check=_header),
+    "last_modified": partial(_if_any, check=_header),
+}
+"""The fields of a record, but for its origin and its body."""
+_HOST: Final[Mapping[str, Callable[[object], object]]] = {
+    "last_visit_at": partial(_if_any, check=amount),
+    "next_allowed_at": amount,
+    "blocked_at": amount,
+    "blocked_until_at": amount,
+    "failures": _count,
+    "visits": _count,
+    "bytes_read": _count,
+    "latency": partial(_if_any, check=amount),
+}
+"""The fields of a host's state."""
+HOST_FIELDS: Final = tuple(_HOST)
+# The tables see to the types of what these are given.
+_make_record: Final[Callable[..., RobotsRecord]] = RobotsRecord
+_make_host: Final[Callable[..., HostState]] = HostState
+
+
+def object_of(line: bytes) -> dict[str, object]:
     """The one JSON object that a line is.
 
     Raises:
@@ -200,46 +187,37 @@ def quoted(value: object) -> str:
     return text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}..."
 
 
-def record_fields(record: RobotsRecord) -> dict[str, object]:
-    """A record's fields, but for its origin and its body."""
-    return {
-        "outcome": record.outcome.name.lower(),
-        "status": record.status,
-        "cause": record.cause,
-        "checked_at": _written(record.checked_at),
-        "fresh_until_at": _written(record.fresh_until_at),
-        "failures": min(record.failures, MAX_COUNT),
-        "failing_since_at": _written_if_any(record.failing_since_at),
-        "fetched_at": _written_if_any(record.fetched_at),
-        "robots_url": record.robots_url,
-        "redirects": record.redirects,
-        "etag": record.etag,
-        "last_modified": record.last_modified,
-    }
+def _take(values: dict[str, object], name: str, check: Callable[[object], T]) -> T:
+    """Take one field out of an object."""
+    if name not in values:
+        raise FieldError("missing", name)
+    try:
+        return check(values.pop(name))
+    except FieldError as error:
+        raise FieldError(error.problem, name) from None
 
 
-def record_of(fields: Fields, origin: Origin, body: bytes) -> RobotsRecord:
-    """The record of `record_fields`.
+def _take_all(
+    values: dict[str, object], checks: Mapping[str, Callable[[object], object]]
+) -> dict[str, object]:
+    """Take all fields out of an object, which must have no others left."""
+    taken = {name: _take(values, name, check) for name, check in checks.items()}
+    if values:
+        raise FieldError("not known here", min(values))
+    return taken
 
-    Raises:
-        FieldError: a field is not what it should be.
-    """
-    return RobotsRecord(
-        origin=origin,
-        outcome=fields.choice("outcome", _OUTCOMES),
-        status=fields.status_if_any("status"),
-        cause=fields.text_if_any("cause"),
-        checked_at=fields.amount("checked_at"),
-        fresh_until_at=fields.amount("fresh_until_at"),
-        failures=fields.count("failures"),
-        failing_since_at=fields.amount_if_any("failing_since_at"),
-        body=body,
-        fetched_at=fields.amount_if_any("fetched_at"),
-        robots_url=fields.text("robots_url"),
-        redirects=fields.texts("redirects"),
-        etag=fields.header_if_any("etag"),
-        last_modified=fields.header_if_any("last_modified"),
-    )
+
+def _written(value: object) -> object:
+    """A field's value as it is written, which the tables can read."""
+    if isinstance(value, Outcome):
+        return value.name.lower()
+    if isinstance(value, float):
+        return min(value, MAX_AMOUNT)
+    return min(value, MAX_COUNT) if isinstance(value, int) else value
+
+
+def _record_fields(record: RobotsRecord) -> dict[str, object]:
+    return {name: _written(getattr(record, name)) for name in _RECORD}
 
 
 def moved_record(record: RobotsRecord, seconds: float) -> RobotsRecord:
@@ -260,7 +238,7 @@ def pack_record(record: RobotsRecord) -> bytes:
     """A record but for its origin: a line of JSON, then the body as far as it counts, compressed."""
     body = whole_lines(record.body)
     packer = zlib.compressobj(COMPRESSION, zdict=_USUAL)
-    head = _json({**record_fields(record), "body_bytes": len(body)})
+    head = _json({**_record_fields(record), "body_bytes": len(body)})
     return packer.compress(head + b"\n" + body) + packer.flush()
 
 
@@ -275,44 +253,24 @@ def unpack_record(origin: Origin, packed: bytes) -> RobotsRecord:
         head, _, body = zlib.decompressobj(zdict=_USUAL).decompress(packed, MAX_LINE_BYTES).partition(b"\n")
     except zlib.error as error:
         raise FieldError(f"not compressed as it says ({error})") from None
-    fields = Fields(object_of(head), least_amount=-MAX_AMOUNT)
-    if len(body) != fields.count("body_bytes"):
+    values = object_of(head)
+    if len(body) != _take(values, "body_bytes", _count):
         raise FieldError("not of its length", "body")
-    record = record_of(fields, origin, body)
-    fields.end()
-    return record
+    return _make_record(origin=origin, body=body, **_take_all(values, _RECORD))
 
 
-def host_fields(state: HostState) -> dict[str, float | int | None]:
+def host_fields(state: HostState) -> dict[str, object]:
     """A host state's fields."""
-    return {
-        "last_visit_at": _written_if_any(state.last_visit_at),
-        "next_allowed_at": _written(state.next_allowed_at),
-        "blocked_at": _written(state.blocked_at),
-        "blocked_until_at": _written(state.blocked_until_at),
-        "failures": min(state.failures, MAX_COUNT),
-        "visits": min(state.visits, MAX_COUNT),
-        "bytes_read": min(state.bytes_read, MAX_COUNT),
-        "latency": _written_if_any(state.latency),
-    }
+    return {name: _written(getattr(state, name)) for name in _HOST}
 
 
-def host_of(fields: Fields) -> HostState:
+def host_of(values: dict[str, object]) -> HostState:
     """The state of `host_fields`.
 
     Raises:
         FieldError: a field is not what it should be.
     """
-    return HostState(
-        last_visit_at=fields.amount_if_any("last_visit_at"),
-        next_allowed_at=fields.amount("next_allowed_at"),
-        blocked_at=fields.amount("blocked_at"),
-        blocked_until_at=fields.amount("blocked_until_at"),
-        failures=fields.count("failures"),
-        visits=fields.count("visits"),
-        bytes_read=fields.count("bytes_read"),
-        latency=fields.amount_if_any("latency"),
-    )
+    return _make_host(**_take_all(values, _HOST))
 
 
 def pack_host(state: HostState) -> bytes:
@@ -326,14 +284,11 @@ def unpack_host(packed: bytes) -> HostState:
     Raises:
         FieldError: it is none.
     """
-    fields = Fields(object_of(packed), least_amount=-MAX_AMOUNT)
-    state = host_of(fields)
-    fields.end()
-    return state
+    return host_of(object_of(packed))
 
 
 VERSION: Final = 1
-"""Of the format; another set of fields is another version."""
+"""Of the format of lines; another set of fields is another version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,8 +318,12 @@ def record_line(record: RobotsRecord) -> str:
 
     Of a body that is longer than counts (`RobotGate.learn` takes any), what counts is written.
     """
-    fields = {"origin": record.origin.text, **record_fields(record), **_written_body(record.body)}
-    return _line("record", fields)
+    body = whole_lines(record.body)
+    try:
+        written = {"body": body.decode()}
+    except UnicodeDecodeError:
+        written = {"body_base64": b64encode(body).decode("ascii")}
+    return _line("record", {"origin": record.origin.text, **_record_fields(record), **written})
 
 
 def host_line(entry: HostEntry) -> str:
@@ -383,78 +342,55 @@ def read_line(line: bytes, number: int) -> Entry:
         LineError: it is no record and no host, or any of its fields is not what it should be.
     """
     try:
-        return _entry(Fields(object_of(line)))
+        return _entry(object_of(line))
     except FieldError as error:
         raise LineError(number, error.problem, error.field) from None
 
 
-def _entry(fields: Fields) -> Entry:
-    if fields.count("version") != VERSION:
+def _entry(values: dict[str, object]) -> Entry:
+    if _take(values, "version", _count) != VERSION:
         raise FieldError(f"not {VERSION}, the only one known here", "version")
-    read = fields.choice("kind", _KINDS)
-    entry = read(fields)
-    fields.end()
-    return entry
+    checks = _take(values, "kind", partial(_choice, known={"record": _RECORD, "host": _HOST}))
+    for name, value in values.items():
+        if name in checks and isinstance(value, int | float) and value < 0:
+            raise FieldError(f"{quoted(value)} is less than 0", name)
+    if checks is _HOST:
+        pace_key = _take(values, "pace_key", _text)
+        if not pace_key:
+            raise FieldError("a host has a name", "pace_key")
+        return HostEntry(pace_key, host_of(values))
+    origin = _take(values, "origin", _origin)
+    name = "body_base64" if "body_base64" in values else "body"
+    decode = partial(b64decode, validate=True) if name == "body_base64" else str.encode
+    body = _take(values, name, partial(_body, decode=decode))
+    return _make_record(origin=origin, body=body, **_take_all(values, _RECORD))
 
 
-def _record_entry(fields: Fields) -> RobotsRecord:
-    return record_of(fields, _origin(fields), _body(fields))
-
-
-def _host_entry(fields: Fields) -> HostEntry:
-    pace_key = fields.text("pace_key")
-    if not pace_key:
-        raise FieldError("a host has a name", "pace_key")
-    return HostEntry(pace_key, host_of(fields))
-
-
-_KINDS: Final[Mapping[str, Callable[[Fields], Entry]]] = {"record": _record_entry, "host": _host_entry}
-_OUTCOMES: Final = {outcome.name.lower(): outcome for outcome in Outcome}
-
-
-def _origin(fields: Fields) -> Origin:
-    text = fields.text("origin")
+def _origin(value: object) -> Origin:
+    text = _text(value)
     try:
         origin = Origin.of(text)
     except InvalidURLError as error:
-        raise FieldError(error.problem, "origin") from None
+        raise FieldError(error.problem) from None
     if origin.text != text:
-        raise FieldError(f"{quoted(text)} is an origin, but not spelt as {quoted(origin.text)}", "origin")
+        raise FieldError(f"{quoted(text)} is an origin, but not spelt as {quoted(origin.text)}")
     return origin
 
 
-def _body(fields: Fields) -> bytes:
-    name = "body_base64" if fields.has("body_base64") else "body"
-    text = fields.text(name)
+def _body(value: object, *, decode: Callable[[str], bytes]) -> bytes:
+    text = _text(value)
     try:
-        body = text.encode() if name == "body" else b64decode(text, validate=True)
+        body = decode(text)
     except ValueError:
-        what = "is no text of UTF-8" if name == "body" else "is no base64"
-        raise FieldError(f"{quoted(text)} {what}", name) from None
+        raise FieldError(f"{quoted(text)} is no text of UTF-8, or no base64") from None
     if len(body) > MAX_BYTES:
-        raise FieldError(f"longer than the {MAX_BYTES} bytes that count", name)
+        raise FieldError(f"longer than the {MAX_BYTES} bytes that count")
     return body
 
 
-def _written_body(body: bytes) -> dict[str, str]:
-    body = whole_lines(body)
-    try:
-        return {"body": body.decode()}
-    except UnicodeDecodeError:
-        return {"body_base64": b64encode(body).decode("ascii")}
+def _json(values: Mapping[str, object]) -> bytes:
+    return json.dumps(values, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
-def _json(fields: Values) -> bytes:
-    return json.dumps(fields, allow_nan=False, separators=(",", ":")).encode("ascii")
-
-
-def _written(amount: float) -> float:
-    return min(amount, MAX_AMOUNT)
-
-
-def _written_if_any(amount: float | None) -> float | None:
-    return None if amount is None else _written(amount)
-
-
-def _line(kind: str, fields: Values) -> str:
-    return json.dumps({"version": VERSION, "kind": kind, **fields}, allow_nan=False)
+def _line(kind: str, values: Mapping[str, object]) -> str:
+    return json.dumps({"version": VERSION, "kind": kind, **values}, allow_nan=False)

@@ -1,8 +1,8 @@
 """The protocol by which sessions share hosts, without I/O and without a clock: every method takes `now`.
 
 A grant is the exclusive right to pace one host. It has two sides. `Grants` is what the shared medium does with one
-message; the Lua of Redis and the SQL of SQLite do the same. `Member` is one session's side: it knows what the session
-holds and waits for, puts that into messages, and repeats what was not acknowledged.
+message: a file keeps its rows, and the Lua of Redis does the same. `Member` is one session's side: it knows what the
+session holds and waits for, puts that into messages, and repeats what was not acknowledged.
 
 There is one kind of message. A `Request` is a sign of life and carries asks, withdrawals, hosts that are left, and
 claims; its `Reply` carries the session's inbox: hosts that were granted to it, and hosts it holds that others want.
@@ -108,7 +108,9 @@ class Reply:
 
 
 @dataclass(slots=True)
-class _Session:
+class SessionRow:
+    """What is known of a session."""
+
     joined: int
     seen_at: float
     number: int = 0
@@ -117,7 +119,9 @@ class _Session:
 
 
 @dataclass(slots=True)
-class _Host:
+class HostRow:
+    """What is known of a host, who holds it, and who waits for it."""
+
     owner: str | None = None
     token: int = 0
     line: dict[str, None] = field(default_factory=dict)
@@ -127,6 +131,7 @@ class _Host:
     not_before_at: float = 0.0
 
     def move_later(self, visited_at: float | None, not_before_at: float = 0.0) -> None:
+        """Take in instants, as far as they are later than those that are known."""
         if visited_at is not None and (self.visited_at is None or self.visited_at < visited_at):
             self.visited_at = visited_at
         self.not_before_at = max(self.not_before_at, not_before_at)
@@ -137,16 +142,14 @@ class Grants:
 
     Args:
         epoch: names what it remembers.
-        expiry: seconds after its last request at which a session is ended.
     """
 
-    def __init__(self, epoch: str, *, expiry: float = EXPIRY) -> None:
+    def __init__(self, epoch: str) -> None:
         self.epoch = epoch
-        self._expiry = expiry
         self._serial = 0
         """The last number given to a token, a stay or an item."""
-        self._sessions: dict[str, _Session] = {}
-        self._hosts: dict[str, _Host] = {}
+        self.sessions: dict[str, SessionRow] = {}
+        self.hosts: dict[str, HostRow] = {}
         self._lost_until_at: float | None = None
         """Until when only claims are granted."""
         self._assumed_at: float | None = None
@@ -160,19 +163,19 @@ class Grants:
             forgets_hosts: what is known of hosts is lost too; otherwise only who holds and waits for them.
         """
         self.epoch = epoch
-        self._sessions.clear()
+        self.sessions.clear()
         if forgets_hosts:
-            self._hosts.clear()
-        for host in self._hosts.values():
+            self.hosts.clear()
+        for host in self.hosts.values():
             host.owner, host.line = None, {}
-        self._lost_until_at = self._assumed_at = now + self._expiry
+        self._lost_until_at = self._assumed_at = now + EXPIRY
 
     def exchange(self, request: Request, *, now: float) -> Reply:
         """Take in a request, and answer it."""
         self.expire(now)
-        session = self._sessions.get(request.session)
+        session = self.sessions.get(request.session)
         if session is None:
-            session = self._sessions[request.session] = _Session(self._next(), now)
+            session = self.sessions[request.session] = SessionRow(self.next_number(), now)
         term = Term(self.epoch, session.joined)
         for leave in request.leaves:
             self._leave(request.session, leave, now, is_current=request.term == term)
@@ -195,13 +198,13 @@ class Grants:
 
     def expire(self, now: float) -> None:
         """End sessions that were not heard of for `EXPIRY`, and the time after a loss in which only claims count."""
-        ended = sorted((session.seen_at + self._expiry, name) for name, session in self._sessions.items())
+        ended = sorted((session.seen_at + EXPIRY, name) for name, session in self.sessions.items())
         for ended_at, name in ended:
             if ended_at <= now:
                 self.end(name, visited_at=ended_at)
         if self._lost_until_at is not None and now >= self._lost_until_at:
             self._lost_until_at = None
-            for key in [key for key, host in self._hosts.items() if host.line and host.owner is None]:
+            for key in [key for key, host in self.hosts.items() if host.line and host.owner is None]:
                 self._grant_next(key)
 
     def end(self, name: str, *, visited_at: float | None) -> None:
@@ -210,48 +213,43 @@ class Grants:
         Args:
             visited_at: when its hosts count as visited; None: as is known.
         """
-        session = self._sessions.pop(name)
-        for host in self._hosts.values():
+        session = self.sessions.pop(name)
+        for key in self.keys_of(name):
+            host = self.host(key)
             host.line.pop(name, None)
-        for key, host in list(self._hosts.items()):
             if host.owner == name:
                 host.move_later(visited_at)
                 self._grant_next(key)
             self._forget_unknown(key)
         session.inbox.clear()
 
-    def line_of(self, key: str) -> tuple[str, ...]:
-        """The session that holds a host, and those in line behind it."""
-        host = self._hosts.get(key)
-        if host is None:
-            return ()
-        return tuple(host.line) if host.owner is None else (host.owner, *host.line)
+    def host(self, key: str) -> HostRow:
+        """What is known of a host."""
+        return self.hosts.setdefault(key, HostRow())
 
-    def last_item_of(self, name: str) -> int:
-        """The number of the last item in a session's inbox; 0: it is empty."""
-        session = self._sessions.get(name)
-        return 0 if session is None else next(reversed(session.inbox.values()), 0)
+    def keys_of(self, name: str) -> list[str]:
+        """All hosts that a session holds or waits for, and maybe others."""
+        del name
+        return list(self.hosts)
 
     def _leave(self, name: str, leave: Leave, now: float, *, is_current: bool) -> None:
-        host = self._hosts.setdefault(leave.key, _Host())
+        host = self.host(leave.key)
         left_at = now - leave.age
         visited_at = None if leave.visited_ago is None else left_at - leave.visited_ago
         host.move_later(visited_at, left_at + leave.not_before_in if leave.not_before_in else 0.0)
         if is_current and host.owner == name and host.token == leave.token:
             if leave.state is not None:
                 host.state, host.saved_at = leave.state, left_at
-            self._sessions[name].inbox.pop(leave.key, None)
+            self.sessions[name].inbox.pop(leave.key, None)
             self._grant_next(leave.key)
         self._forget_unknown(leave.key)
 
     def _withdraw(self, name: str, key: str) -> None:
-        host = self._hosts.get(key)
-        if host is not None and name in host.line:
-            del host.line[name]
-            self._forget_unknown(key)
+        self.host(key).line.pop(name, None)
+        self._forget_unknown(key)
 
     def _ask(self, name: str, key: str) -> None:
-        host = self._hosts.setdefault(key, _Host())
+        host = self.host(key)
         if host.owner == name:
             self._tell(key)
         elif name not in host.line:
@@ -262,14 +260,14 @@ class Grants:
                 self._tell(key)
 
     def _claim(self, name: str, key: str) -> None:
-        host = self._hosts.setdefault(key, _Host())
+        host = self.host(key)
         if self._lost_until_at is not None and host.owner is None:
             self._grant(name, key)
         self._forget_unknown(key)
 
     def _grant_next(self, key: str) -> None:
         """Grant a host that is free, or becomes so, to the first in line."""
-        host = self._hosts[key]
+        host = self.hosts[key]
         host.owner = None
         if host.line and self._lost_until_at is None:
             name = next(iter(host.line))
@@ -279,20 +277,20 @@ class Grants:
         self._forget_unknown(key)
 
     def _grant(self, name: str, key: str) -> None:
-        host = self._hosts[key]
-        host.owner, host.token = name, self._next()
+        host = self.hosts[key]
+        host.owner, host.token = name, self.next_number()
         self._tell(key)
 
     def _tell(self, key: str) -> None:
         """Put a host into its owner's inbox, behind all else."""
-        owner = self._hosts[key].owner
+        owner = self.hosts[key].owner
         if owner is not None:
-            inbox = self._sessions[owner].inbox
+            inbox = self.sessions[owner].inbox
             inbox.pop(key, None)
-            inbox[key] = self._next()
+            inbox[key] = self.next_number()
 
     def _item(self, key: str, number: int, now: float) -> Item:
-        host = self._hosts[key]
+        host = self.hosts[key]
         return Item(
             number,
             key,
@@ -305,11 +303,12 @@ class Grants:
         )
 
     def _forget_unknown(self, key: str) -> None:
-        host = self._hosts.get(key)
-        if host is not None and host == _Host(token=host.token, saved_at=host.saved_at):
-            del self._hosts[key]
+        host = self.hosts.get(key)
+        if host is not None and host == HostRow(token=host.token, saved_at=host.saved_at):
+            del self.hosts[key]
 
-    def _next(self) -> int:
+    def next_number(self) -> int:
+        """A number greater than all before."""
         self._serial += 1
         return self._serial
 

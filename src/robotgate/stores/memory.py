@@ -5,21 +5,23 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import OrderedDict
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from robotgate.errors import StoreError
 from robotgate.options import MAX_HOSTS, check_whole
 from robotgate.pace.state import is_served, merged
-from robotgate.stores.base import Grant, Managed, OperatorBlock, Pruned
+from robotgate.stores.base import Grant, OperatorBlock, OwnStore, Pruned
 from robotgate.stores.grants import Grants, Leave, Member
-from robotgate.stores.session import GrantSession
+from robotgate.stores.session import Inbox, Seat
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from robotgate.pace.state import HostState
     from robotgate.sites.record import RobotsRecord
-    from robotgate.stores.grants import Hold
+    from robotgate.stores.grants import Item
+    from robotgate.stores.session import HeldLease
     from robotgate.urls import Origin
 
 LOOKS: Final = 4
@@ -29,11 +31,12 @@ STRETCH: Final = 1000
 LONGEST_DELAY: Final = 600.0
 """Seconds for which a visit may bind beyond what its state says: what a site asks for is learnt by its first visit,
 and counts from that. A gate refuses longer delays than its `max_delay`, a minute unless told otherwise."""
+_PLACE: Final = attrgetter("origin.host", "origin.port", "origin.scheme")
 _TIME: Final = 0.0
 """The time by which sessions of one event loop are judged: nothing expires while the loop lives."""
 
 
-class MemoryStore(Managed):
+class MemoryStore(OwnStore):
     """Keeps all in dictionaries. Gates of one event loop may share it.
 
     Beyond `max_hosts` those go first of which nothing was saved for the longest: records, and hosts. No host goes that
@@ -91,8 +94,8 @@ class MemoryStore(Managed):
                 self.end(session)
             elif session.loop is not loop:
                 raise StoreError("another event loop uses this MemoryStore; make one for each event loop")
-        session = MemorySession(self, f"{next(self._names)}", loop)
-        self._sessions[session.name] = session
+        session = MemorySession(self, str(next(self._names)), loop)
+        self._sessions[session.member.session] = session
         self.exchange()
         session.tell(*(OperatorBlock(pattern, until_at) for pattern, until_at in self._blocks.items()))
         return session
@@ -105,7 +108,7 @@ class MemoryStore(Managed):
 
     async def records(self) -> AsyncIterator[RobotsRecord]:
         """As `Catalogue.records`; those that come or go meanwhile may be among them or not."""
-        for record in sorted(self._records.values(), key=_place):
+        for record in sorted(self._records.values(), key=_PLACE):
             yield record
 
     async def hosts(self) -> AsyncIterator[tuple[str, HostState]]:
@@ -188,7 +191,7 @@ class MemoryStore(Managed):
 
     def end(self, session: MemorySession) -> None:
         """Take a session out: its hosts are free."""
-        if self._sessions.pop(session.name, None) is not None:
+        if self._sessions.pop(session.member.session, None) is not None:
             session.exchange(self._grants, is_last=True)
             self.exchange()
 
@@ -196,34 +199,32 @@ class MemoryStore(Managed):
         return f"<MemoryStore records={len(self._records)} hosts={len(self._hosts)}>"
 
 
-class MemorySession(GrantSession):
+class MemorySession(Inbox, Seat):
     """One gate of those that share a `MemoryStore`."""
 
     def __init__(self, store: MemoryStore, name: str, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(Member(name))
+        Inbox.__init__(self)
+        Seat.__init__(self, Member(name), self.tell)
         self.loop = loop
         self._store = store
 
-        self.name = name
+    def uptime(self) -> float:
+        """As `Seat.uptime`."""
+        return _TIME
 
     def poke(self) -> None:
         """Exchange at once: it takes no time."""
         self._store.exchange()
 
-    def grant_of(self, key: str, hold: Hold) -> Grant:
-        """As `GrantSession.grant_of`."""
-        return Grant(_MemoryLease(hold), self._store.state_of(key))
+    def grant_of(self, item: Item, lease: HeldLease) -> Grant:
+        """As `Seat.grant_of`."""
+        return Grant(lease, self._store.state_of(item.key))
 
-    async def confirm(self) -> None:
-        """It is always known."""
-
-    def leave(self, key: str, state: HostState | None) -> None:
-        """As `Session.leave`."""
+    def leave_with(self, key: str, state: HostState) -> Leave:
+        """As `Seat.leave_with`. The store has the state."""
         if key in self.member.holds:
-            if state is not None:
-                self._store.keep(key, state)
-            self.member.leave(Leave(key), now=_TIME)
-            self._store.exchange()
+            self._store.keep(key, state)
+        return Leave(key)
 
     def publish_block(self, pattern: str, until_at: float) -> None:
         """As `Session.publish_block`."""
@@ -236,25 +237,10 @@ class MemorySession(GrantSession):
 
     def is_behind(self, grants: Grants) -> bool:
         """Whether it has something to say or to hear."""
-        return self.member.has_to_send or grants.last_item_of(self.name) > self.member.after
+        session = grants.sessions.get(self.member.session)
+        last = 0 if session is None else next(reversed(session.inbox.values()), 0)
+        return self.member.has_to_send or last > self.member.after
 
     def exchange(self, grants: Grants, *, is_last: bool = False) -> None:
         """Send a request, and take in the reply."""
         self.receive(grants.exchange(self.member.request(now=_TIME, is_last=is_last), now=_TIME))
-
-
-class _MemoryLease:
-    """Valid for as long as the host is held: all is in one event loop."""
-
-    __slots__ = ("_hold",)
-
-    def __init__(self, hold: Hold) -> None:
-        self._hold = hold
-
-    def is_valid(self) -> bool:
-        """As `Lease.is_valid`."""
-        return self._hold.is_live
-
-
-def _place(record: RobotsRecord) -> tuple[str, int, str]:
-    return record.origin.host, record.origin.port, record.origin.scheme

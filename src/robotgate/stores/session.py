@@ -1,69 +1,30 @@
-"""What the sessions of memory and of SQLite share: tasks that wait for hosts, and news."""
+"""What the sessions of all shared stores have in common: tasks that wait for hosts, leases, and news."""
 
 from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from robotgate.stores.base import OperatorBlock, Wanted
+from robotgate.errors import StoreError
+from robotgate.stores.base import Grant, OperatorBlock, Wanted
+from robotgate.stores.grants import Leave
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
-    from robotgate.errors import StoreError
     from robotgate.pace.state import HostState
-    from robotgate.stores.base import Grant, News
-    from robotgate.stores.grants import Hold, Member, Reply
+    from robotgate.stores.base import News
+    from robotgate.stores.grants import Hold, Item, Member, Reply
 
 
-class GrantSession(ABC):
-    """A `Session` that speaks by a `Member`."""
+class Inbox:
+    """The news of a session, until they are heard."""
 
-    def __init__(self, member: Member) -> None:
-        self.member = member
-        self._granted: dict[str, asyncio.Future[None]] = {}
-        """For each host that is waited for."""
+    def __init__(self) -> None:
         self._news: list[News] = []
         self._told = asyncio.Event()
-
-    @abstractmethod
-    def poke(self) -> None:
-        """There is something to send."""
-
-    @abstractmethod
-    def grant_of(self, key: str, hold: Hold) -> Grant:
-        """The grant of a host that is held."""
-
-    @abstractmethod
-    def leave(self, key: str, state: HostState | None) -> None:
-        """As `Session.leave`."""
-
-    @abstractmethod
-    async def confirm(self) -> None:
-        """Wait until it is known whether what is held is held still."""
-
-    async def obtain(self, key: str) -> Grant:
-        """As `Session.obtain`. One task at a time may wait for a host."""
-        member = self.member
-        if key in member.holds:
-            await self.confirm()
-        if key not in member.holds:
-            granted = self._granted[key] = asyncio.get_running_loop().create_future()
-            member.want(key)
-            self.poke()
-            try:
-                await granted
-            except BaseException:
-                if key in member.holds:
-                    self.leave(key, None)
-                else:
-                    member.unwant(key)
-                    self.poke()
-                raise
-            finally:
-                self._granted.pop(key, None)
-        return self.grant_of(key, member.holds[key])
 
     async def news(self) -> Sequence[News]:
         """As `Session.news`."""
@@ -84,20 +45,112 @@ class GrantSession(ABC):
             news for news in self._news if not (isinstance(news, OperatorBlock) and news.pattern in patterns)
         ]
 
+
+@dataclass(frozen=True, slots=True)
+class HeldLease:
+    """Valid while the host is held, and its session is known to be alive."""
+
+    seat: Seat
+    hold: Hold
+
+    def is_valid(self) -> bool:
+        """As `Lease.is_valid`."""
+        return self.seat.member.is_valid(self.hold, now=self.seat.uptime())
+
+
+@dataclass(slots=True, eq=False)
+class Waiter:
+    """A task that waits for a host."""
+
+    granted: asyncio.Future[Grant]
+    since: float
+    """By the clock of leases."""
+    pace: float | None = None
+    """Seconds between two visits of the host, as far as they are known."""
+
+
+class Seat(ABC):
+    """A `Member`, and the tasks that wait for what it asks for.
+
+    Args:
+        tell: is told which hosts others want.
+    """
+
+    def __init__(self, member: Member, tell: Callable[[News], None]) -> None:
+        self.member = member
+        self.waiting: dict[str, Waiter] = {}
+        self._tell = tell
+
+    @abstractmethod
+    def uptime(self) -> float:
+        """The clock of leases, which runs while the machine is suspended."""
+
+    @abstractmethod
+    def poke(self) -> None:
+        """There is something to send."""
+
+    @abstractmethod
+    def grant_of(self, item: Item, lease: HeldLease) -> Grant:
+        """A grant, with what is known of the host."""
+
+    @abstractmethod
+    def leave_with(self, key: str, state: HostState) -> Leave:
+        """What is said of a host that is left."""
+
+    def ask(self, key: str) -> None:
+        """Ask for a host."""
+        self.member.want(key)
+        self.poke()
+
+    async def obtain(self, key: str) -> Grant:
+        """As `Session.obtain`. One task at a time may wait for a host."""
+        if key in self.member.holds:
+            self.leave(key, None)
+        granted: asyncio.Future[Grant] = asyncio.get_running_loop().create_future()
+        waiter = self.waiting[key] = Waiter(granted, self.uptime())
+        self.ask(key)
+        try:
+            return await granted
+        except asyncio.CancelledError:
+            if self.waiting.get(key) is waiter:
+                self._forget(key)
+            elif not granted.cancelled():
+                # It was granted in the same moment.
+                self.leave(key, None)
+            raise
+
+    def leave(self, key: str, state: HostState | None) -> None:
+        """As `Session.leave`."""
+        left = Leave(key) if state is None else self.leave_with(key, state)
+        self.member.leave(left, now=self.uptime())
+        self.poke()
+
     def receive(self, reply: Reply) -> None:
         """Take in a reply: wake those who waited, and tell what is wanted."""
-        wanted = []
+        wanted = set()
         for item in self.member.receive(reply):
-            granted = self._granted.get(item.key)
-            if granted is not None and not granted.done():
-                granted.set_result(None)
+            waiter = self.waiting.pop(item.key, None)
+            if waiter is not None and waiter.granted.done():
+                # It was cancelled a moment ago.
+                self.leave(item.key, None)
+                continue
+            if waiter is not None:
+                lease = HeldLease(self, self.member.holds[item.key])
+                waiter.granted.set_result(self.grant_of(item, lease))
             if item.is_wanted:
-                wanted.append(item.key)
+                wanted.add(item.key)
         if wanted:
-            self.tell(Wanted(frozenset(wanted)))
+            self._tell(Wanted(frozenset(wanted)))
 
     def fail(self, error: StoreError) -> None:
         """Tell all who wait that the store cannot tell."""
-        for granted in self._granted.values():
-            if not granted.done():
-                granted.set_exception(error)
+        for key, waiter in list(self.waiting.items()):
+            self._forget(key)
+            if not waiter.granted.done():
+                # An error of its own: one that is raised twice gathers two traces.
+                waiter.granted.set_exception(StoreError(*error.args))
+
+    def _forget(self, key: str) -> None:
+        del self.waiting[key]
+        self.member.unwant(key)
+        self.poke()

@@ -7,7 +7,7 @@ import inspect
 import math
 import time
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from robotgate.clock import SystemClock
@@ -317,6 +317,7 @@ async def _check_line(store: SharedStore, other: SharedStore) -> None:
         waiter.cancel()
         four.leave(KEY, None)
         await _obtained(one, KEY, "obtain: a host is kept by a session that was cancelled")
+        await asyncio.wait({waiter})
 
 
 async def _check_keys(store: SharedStore, other: SharedStore) -> None:
@@ -424,22 +425,14 @@ async def _expect_state(store: Store, key: str, state: HostState, complaint: str
 
 def is_alike(state: HostState | None, other: HostState) -> bool:
     """Whether two states are the same, but for what another clock may have done to their instants."""
-    if state is None or (state.last_visit_at is None) != (other.last_visit_at is None):
+    if state is None:
         return False
-    instants = (
-        (state.last_visit_at or 0.0, other.last_visit_at or 0.0),
-        (state.next_allowed_at, other.next_allowed_at),
-        (state.blocked_at, other.blocked_at),
-        (state.blocked_until_at, other.blocked_until_at),
+    ours, theirs = asdict(state), asdict(other)
+    instants = {name for name in ours if name.endswith("_at") and None not in (ours[name], theirs[name])}
+    return all(
+        abs(ours[name] - theirs[name]) <= OTHER_CLOCK if name in instants else ours[name] == theirs[name]
+        for name in ours
     )
-    same = replace(
-        state,
-        last_visit_at=other.last_visit_at,
-        next_allowed_at=other.next_allowed_at,
-        blocked_at=other.blocked_at,
-        blocked_until_at=other.blocked_until_at,
-    )
-    return same == other and all(abs(at - also) <= OTHER_CLOCK for at, also in instants)
 
 
 async def in_time(awaitable: Awaitable[T], complaint: str) -> T:

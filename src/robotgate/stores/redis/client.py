@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import urlsplit
 
 import redis
@@ -14,7 +14,10 @@ from redis.asyncio.sentinel import Sentinel
 from redis.backoff import NoBackoff
 
 from robotgate.errors import OptionError
-from robotgate.stores.path import without_secrets
+from robotgate.stores.option import without_secrets
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Client: TypeAlias = Redis | RedisCluster
 
@@ -38,74 +41,60 @@ _SCHEME: Final = re.compile(
 _EXAMPLE: Final = "redis://localhost:6379/0"
 
 
-def client_of(url: str, *, option: str) -> Client:
-    """Make a client for a URL. It connects nowhere yet. What the URL says counts.
-
-    Args:
-        option: by which it was given, for the message.
+def client_of(given: object) -> Client:
+    """Return the operator's own client, or make one for a URL. It connects nowhere yet. What the URL says counts.
 
     Raises:
-        OptionError: it is no such URL.
+        OptionError: it is no such URL, or the client cannot be used.
     """
+    if isinstance(given, str):
+        return _client_for(given)
+    if isinstance(given, redis.Redis | redis.RedisCluster):
+        problem = "it would block the event loop; give one of redis.asyncio"
+    elif isinstance(given, Sentinel | redis.Sentinel):
+        problem = "give what redis.asyncio.Sentinel.master_for(name) returns"
+    elif isinstance(given, RedisCluster):
+        return given
+    elif not isinstance(given, Redis) or isinstance(given, Pipeline):
+        problem = f"give a redis.asyncio.Redis, or a URL such as {_EXAMPLE}"
+    elif not getattr(given.connection_pool, "is_master", True):
+        problem = "a replica cannot be written; give what Sentinel.master_for(name) returns"
+    else:
+        return given
+    # Its repr may hold a password.
+    kind = f"a {type(given).__module__}.{type(given).__qualname__}"
+    raise OptionError(f"client_or_url={kind}: {problem}")
+
+
+def _client_for(url: str) -> Client:
     found = _SCHEME.fullmatch(url)
     if found is None:
-        raise _bad_url(url, option, f"give a URL such as {_EXAMPLE}")
+        raise _bad_url(url, f"give a URL such as {_EXAMPLE}")
     scheme = found["scheme"].lower().partition("+")[0].replace("valkey", "redis")
     spelled = f"{scheme}://{found['rest']}"
     is_cluster = found["cluster"] is not None
-    _check_address(url, spelled, option, is_cluster=is_cluster)
+    _check_address(url, spelled, is_cluster=is_cluster)
     # The first retry meets connections that were closed while idle. `Link` sees to all others.
-    retry = Retry(NoBackoff(), 1)
+    settings: dict[str, object] = {
+        "socket_timeout": TIMEOUT,
+        "socket_connect_timeout": TIMEOUT,
+        "health_check_interval": HEALTH_CHECK,
+        "retry": Retry(NoBackoff(), 3 if is_cluster else 1),
+        # All servers speak it, and it pushes nothing.
+        "protocol": 2,
+    }
+    if not is_cluster and scheme != "unix":
+        settings["socket_keepalive"] = True
+    make: Callable[..., Client] = RedisCluster.from_url if is_cluster else Redis.from_url
     try:
-        if is_cluster:
-            return RedisCluster.from_url(
-                spelled,
-                socket_timeout=TIMEOUT,
-                socket_connect_timeout=TIMEOUT,
-                health_check_interval=HEALTH_CHECK,
-                retry=Retry(NoBackoff(), 3),
-                protocol=2,
-            )
-        client: Redis = Redis.from_url(
-            spelled,
-            socket_timeout=TIMEOUT,
-            socket_connect_timeout=TIMEOUT,
-            health_check_interval=HEALTH_CHECK,
-            retry=retry,
-            # All servers speak it, and it pushes nothing.
-            protocol=2,
-            **({} if scheme == "unix" else {"socket_keepalive": True}),
-        )
-        # Which refuses parameters that it does not know.
-        client.connection_pool.make_connection()  # type: ignore[no-untyped-call]
+        client = make(spelled, **settings)
+        if isinstance(client, Redis):
+            # Which refuses parameters that it does not know.
+            client.connection_pool.make_connection()  # type: ignore[no-untyped-call]
     except (ValueError, TypeError, redis.RedisError) as error:
         # It may quote the URL.
         problem = str(error).replace(url, "…").replace(spelled, "…")
-        raise _bad_url(url, option, f"{problem}; give a URL such as {_EXAMPLE}") from None
-    return client
-
-
-def given_client(client: object, *, option: str) -> Client:
-    """Return the operator's own client.
-
-    Args:
-        option: by which it was given, for the message.
-
-    Raises:
-        OptionError: it cannot be used.
-    """
-    if isinstance(client, redis.Redis | redis.RedisCluster):
-        raise _bad_client(client, option, "it would block the event loop; give one of redis.asyncio")
-    if isinstance(client, Sentinel | redis.Sentinel):
-        raise _bad_client(client, option, "give what redis.asyncio.Sentinel.master_for(name) returns")
-    if isinstance(client, RedisCluster):
-        return client
-    if not isinstance(client, Redis) or isinstance(client, Pipeline):
-        raise _bad_client(client, option, f"give a redis.asyncio.Redis, or a URL such as {_EXAMPLE}")
-    if not getattr(client.connection_pool, "is_master", True):
-        raise _bad_client(
-            client, option, "a replica cannot be written; give what Sentinel.master_for(name) returns"
-        )
+        raise _bad_url(url, f"{problem}; give a URL such as {_EXAMPLE}") from None
     return client
 
 
@@ -129,7 +118,7 @@ def _address(host: str, port: object) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _check_address(url: str, spelled: str, option: str, *, is_cluster: bool) -> None:
+def _check_address(url: str, spelled: str, *, is_cluster: bool) -> None:
     """Refuse what redis-py would ignore silently, and so talk to another database or server."""
     try:
         parts = urlsplit(spelled)
@@ -137,28 +126,18 @@ def _check_address(url: str, spelled: str, option: str, *, is_cluster: bool) -> 
     except ValueError:
         # What stands there may be a password that lacks its @.
         hidden = f"{url.partition(':')[0]}://…"
-        raise _bad_url(hidden, option, f"its port is no number; give a URL such as {_EXAMPLE}") from None
+        raise _bad_url(hidden, f"its port is no number; give a URL such as {_EXAMPLE}") from None
     database = parts.path.strip("/")
     if parts.fragment:
-        raise _bad_url(url, option, "write a # as %23")
+        raise _bad_url(url, "write a # as %23")
     if parts.scheme == "unix":
         if not database:
-            raise _bad_url(url, option, "give the path of a socket, as in unix:///run/redis.sock?db=0")
+            raise _bad_url(url, "give the path of a socket, as in unix:///run/redis.sock?db=0")
     elif is_cluster and database not in {"", "0"}:
-        raise _bad_url(url, option, "a cluster has no database but 0")
+        raise _bad_url(url, "a cluster has no database but 0")
     elif database and not database.isdecimal():
-        raise _bad_url(url, option, f"give the number of a database, as in {_EXAMPLE}")
+        raise _bad_url(url, f"give the number of a database, as in {_EXAMPLE}")
 
 
-def _bad_url(url: str, option: str, problem: str) -> OptionError:
-    return OptionError(f"{option}={without_secrets(url)!r}: {problem}")
-
-
-def _bad_client(client: object, option: str, problem: str) -> OptionError:
-    # Its repr may hold a password.
-    kind = (
-        client.__name__
-        if isinstance(client, type)
-        else f"a {type(client).__module__}.{type(client).__qualname__}"
-    )
-    return OptionError(f"{option}={kind}: {problem}")
+def _bad_url(url: str, problem: str) -> OptionError:
+    return OptionError(f"client_or_url={without_secrets(url)!r}: {problem}")

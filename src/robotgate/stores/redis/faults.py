@@ -75,7 +75,6 @@ _TABLE: Final = {
     "REFUSED": (Kind.REFUSED, "it refuses", "see that it is Redis 6.2, Valkey 7.2 or later"),
     "WRONGTYPE": (Kind.CALL, "a key of ours holds something else", _PREFIX),
     "SCRIPT": (Kind.CALL, "a script of ours failed", _REPORT),
-    "ANSWER": (Kind.CALL, "a script of ours gave an unknown answer", _REPORT),
 }
 
 _CLASSES: Final = (
@@ -116,19 +115,10 @@ def explained(server: str, error: Exception) -> Fault:
     Args:
         server: its name, without credentials.
     """
-    return fault(server, _code_of(error), said=str(error))
-
-
-def fault(server: str, code: str, *, said: str = "") -> Fault:
-    """Return a fault of the table.
-
-    Args:
-        server: its name, without credentials.
-        said: the message of the server or of redis-py.
-    """
+    code = _code_of(error)
     kind, cause, remedy = _TABLE[code]
     # A script's failure may repeat what a site has said.
-    line = "".join(char if char.isprintable() else "�" for char in said)
+    line = "".join(char if char.isprintable() else "�" for char in str(error))
     told = f" ({line if len(line) <= _MAX_QUOTED else f'{line[:_MAX_QUOTED]}…'})" if line else ""
     return Fault(kind, code, StoreError(f"{server}: {cause}{told}; {remedy}"))
 

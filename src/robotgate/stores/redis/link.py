@@ -6,6 +6,7 @@ import asyncio
 import logging
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from hashlib import sha1
 from importlib.resources import files
 from random import uniform
@@ -16,7 +17,7 @@ from redis.exceptions import NoScriptError, RedisError
 
 from robotgate.errors import StoreError
 from robotgate.stores.redis.client import server_name
-from robotgate.stores.redis.faults import Kind, explained, fault
+from robotgate.stores.redis.faults import Kind, explained
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from robotgate.stores.redis.faults import Fault
 
 TIMEOUT: Final = 5.0
+"""Seconds for a reply, whatever the client's own are."""
 FIRST_PAUSE: Final = 0.05
 LAST_PAUSE: Final = 1.0
 MAX_CALLS: Final = 200
@@ -33,22 +35,17 @@ MAX_CALLS: Final = 200
 _logger: Final = logging.getLogger("robotgate.stores")
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
-    """A Lua script. It has one key and one argument for each call, behind an argument of settings for all."""
-
-    source: bytes
-    sha: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        # The name by which EVALSHA finds it; it protects nothing.
-        object.__setattr__(self, "sha", sha1(self.source, usedforsecurity=False).hexdigest())
+def _load(name: str) -> bytes:
+    return (files("robotgate.stores.redis") / "lua" / f"{name}.lua").read_bytes()
 
 
-def _load(name: str) -> Script:
-    return Script((files("robotgate.stores.redis") / "lua" / f"{name}.lua").read_bytes())
+@cache
+def _sha(script: bytes) -> str:
+    # The name by which EVALSHA finds it; it protects nothing.
+    return sha1(script, usedforsecurity=False).hexdigest()
 
 
+# Lua scripts. Each has one key and one argument for each call, behind an argument of settings for all.
 GRANTS: Final = _load("grants")
 RECORDS: Final = _load("records")
 
@@ -85,7 +82,6 @@ class Link:
         settings: the first argument of each script.
         probe: a key and an argument for `GRANTS` that changes nothing but writes, as calls do.
         patience: seconds.
-        timeout: seconds for a reply, whatever the client's own are.
     """
 
     def __init__(
@@ -95,24 +91,21 @@ class Link:
         settings: bytes,
         probe: Callable[[int], tuple[bytes, bytes]],
         patience: float,
-        timeout: float = TIMEOUT,
     ) -> None:
         self.server = server_name(client)
-        self.is_cluster = isinstance(client, RedisCluster)
         self._client = client
         self._settings = settings
         self._probe = probe
         self._patience = patience
-        self._timeout = timeout
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._waiting: dict[tuple[Script, int], list[_Call]] = {}
-        self._senders: dict[tuple[Script, int], asyncio.Task[None]] = {}
+        self._waiting: dict[tuple[bytes, int], list[_Call]] = {}
+        self._senders: dict[tuple[bytes, int], asyncio.Task[None]] = {}
         self._losses: dict[int, _Loss] = {}
         self.listeners: list[Callable[[StoreError | None], object]] = []
         """Each is called with the error when the first place is lost, and with None when all are back."""
         self._is_closed = False
 
-    async def call(self, script: Script, tag: int, key: bytes, encode: Callable[[], bytes]) -> bytes:
+    async def call(self, script: bytes, tag: int, key: bytes, encode: Callable[[], bytes]) -> bytes:
         """Call a script.
 
         Args:
@@ -123,33 +116,23 @@ class Link:
             StoreError: the server was lost for longer than `patience`, or refuses the call; or the link was closed.
         """
         loop = self.check()
-        place = tag if self.is_cluster else 0
-        while True:
-            await self._found(place)
-            call = _Call(key, encode, loop.create_future())
-            lane = (script, place)
-            self._waiting.setdefault(lane, []).append(call)
-            if lane not in self._senders:
-                self._senders[lane] = loop.create_task(self._send(script, place))
-            try:
-                return await call.reply
-            except _AwayError:
-                continue
+        call = _Call(key, encode, loop.create_future())
+        lane = (script, tag)
+        self._waiting.setdefault(lane, []).append(call)
+        if lane not in self._senders:
+            self._senders[lane] = loop.create_task(self._send(script, tag))
+        return await call.reply
 
     def given_up(self, tag: int) -> StoreError | None:
         """Return the error for a new caller, where the server has been lost for longer than `patience`."""
-        loss = self._losses.get(tag if self.is_cluster else 0)
+        loss = self._losses.get(tag)
         if loss is None or asyncio.get_running_loop().time() < loss.gives_up_at:
             return None
         return StoreError(*loss.error.args)
 
-    def nonsense(self, reply: bytes) -> StoreError:
-        """Return the error for a reply that cannot be read."""
-        return fault(self.server, "ANSWER", said=repr(reply[:100])).error
-
     async def recovered(self, tag: int, *, least: float = 0.0) -> None:
         """Wait until the server is not lost; where it is not, for some seconds."""
-        loss = self._losses.get(tag if self.is_cluster else 0)
+        loss = self._losses.get(tag)
         await (asyncio.sleep(least) if loss is None else loss.is_over.wait())
 
     async def aclose(self) -> None:
@@ -158,9 +141,6 @@ class Link:
         tasks = [*self._senders.values(), *(loss.probing for loss in self._losses.values() if loss.probing)]
         for task in tasks:
             task.cancel()
-        for loss in self._losses.values():
-            loss.error, loss.gives_up_at = self._closed(), 0.0
-            loss.is_over.set()
         for task in tasks:
             with suppress(asyncio.CancelledError):
                 await task
@@ -185,37 +165,28 @@ class Link:
     def _closed(self) -> StoreError:
         return StoreError(f"{self.server}: the store was closed; make another")
 
-    async def _found(self, place: int) -> None:
-        """Wait while a place is lost.
-
-        Raises:
-            StoreError: for longer than `patience`.
-        """
-        while (loss := self._losses.get(place)) is not None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout_at(loss.gives_up_at):
-                    await loss.is_over.wait()
-            if self._is_closed or not loss.is_over.is_set():
-                # Each caller raises an error of its own: one that is raised twice gathers two traces.
-                raise StoreError(*loss.error.args)
-
-    async def _send(self, script: Script, place: int) -> None:
-        """Send what waits, one command after the other."""
-        lane = (script, place)
-        calls: list[_Call] = []
+    async def _send(self, script: bytes, tag: int) -> None:
+        """Send what waits, one command after the other. While the place is lost, wait until it gives up."""
+        lane = (script, tag)
+        waiting, reason = self._waiting[lane], None
         try:
-            while waiting := self._waiting.pop(lane, []):
-                calls, self._waiting[lane] = waiting[:MAX_CALLS], waiting[MAX_CALLS:]
-                await self._carry(script, place, calls)
-                if not self._waiting[lane]:
-                    del self._waiting[lane]
+            while waiting:
+                while (loss := self._losses.get(tag)) is not None:
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout_at(loss.gives_up_at):
+                            await loss.is_over.wait()
+                    if not loss.is_over.is_set():
+                        reason = loss.error
+                        return
+                calls = waiting[:MAX_CALLS]
+                await self._carry(script, tag, calls)
+                waiting[: len(calls)] = [call for call in calls if not call.reply.done()]
         finally:
-            del self._senders[lane]
-            # After a mistake, or when somebody cancelled this task.
-            for call in (*calls, *self._waiting.pop(lane, [])):
-                if not call.reply.done():
-                    call.reply.set_exception(self.stopped())
-                    call.reply.exception()
+            del self._senders[lane], self._waiting[lane]
+            for call in waiting:
+                # Without a reason, after a mistake, or when somebody cancelled this task. An error that is raised twice
+                # gathers two traces.
+                _fail(call, StoreError(*(reason or self.stopped()).args))
 
     def stopped(self) -> StoreError:
         """Return the error for callers of a task that has ended."""
@@ -225,7 +196,7 @@ class Link:
             f"{self.server}: a task of the store has ended; look at the log, and cancel only your own tasks"
         )
 
-    async def _carry(self, script: Script, place: int, calls: Sequence[_Call]) -> None:
+    async def _carry(self, script: bytes, tag: int, calls: Sequence[_Call]) -> None:
         """Send calls in one command, and settle them."""
         arguments = [call.encode() for call in calls]
         found = await self._try(script, [call.key for call in calls], arguments)
@@ -234,39 +205,36 @@ class Link:
                 if not call.reply.done():
                     call.reply.set_result(reply)
         elif found.kind is not Kind.CALL:
-            self._lose(place, found)
-            for call in calls:
-                _fail(call, _AwayError())
+            # They are sent again once it is over.
+            self._lose(tag, found)
         elif len(calls) == 1:
             _fail(calls[0], found.error)
         else:
             # One call of many, as a rule, and the others should not pay for it.
             for call in calls:
-                await self._carry(script, place, [call])
+                await self._carry(script, tag, [call])
 
     async def _try(
-        self, script: Script, keys: Sequence[bytes], arguments: Sequence[bytes]
+        self, script: bytes, keys: Sequence[bytes], arguments: Sequence[bytes]
     ) -> list[bytes] | Fault:
         try:
-            async with asyncio.timeout(self._timeout):
-                replies = await self._run(script, keys, arguments)
+            async with asyncio.timeout(TIMEOUT):
+                return await self._run(script, keys, arguments)
         except (RedisError, OSError, TimeoutError) as error:
             found = explained(self.server, error)
             if found.kind is not Kind.CALL:
                 await self._disconnect()
             return found
-        if isinstance(replies, list) and len(replies) == len(keys):
-            return replies
-        return fault(self.server, "ANSWER", said=repr(replies)[:100])
 
-    async def _run(self, script: Script, keys: Sequence[bytes], arguments: Sequence[bytes]) -> object:
+    async def _run(self, script: bytes, keys: Sequence[bytes], arguments: Sequence[bytes]) -> list[bytes]:
         rest: tuple[int | bytes, ...] = (len(keys), *keys, self._settings, *arguments)
         execute = self._client.execute_command
         try:
             # Whatever the operator's client makes of replies, ours are bytes.
-            return await execute("EVALSHA", script.sha, *rest, NEVER_DECODE=True)
+            replies: list[bytes] = await execute("EVALSHA", _sha(script), *rest, NEVER_DECODE=True)
         except NoScriptError:
-            return await execute("EVAL", script.source, *rest, NEVER_DECODE=True)
+            replies = await execute("EVAL", script, *rest, NEVER_DECODE=True)
+        return replies
 
     async def _disconnect(self) -> None:
         """Close idle connections: a server that became a replica keeps them open."""
@@ -275,23 +243,23 @@ class Link:
                 async with asyncio.timeout(FIRST_PAUSE):
                     await self._client.connection_pool.disconnect(inuse_connections=False)
 
-    def _lose(self, place: int, found: Fault) -> None:
+    def _lose(self, tag: int, found: Fault) -> None:
         loop = asyncio.get_running_loop()
         gives_up_at = loop.time() + (self._patience if found.kind is Kind.AWAY else 0.0)
-        loss = self._losses.get(place)
+        loss = self._losses.get(tag)
         if loss is not None:
             loss.error, loss.gives_up_at = found.error, min(loss.gives_up_at, gives_up_at)
             return
         is_first = not self._losses
-        loss = self._losses[place] = _Loss(found.error, gives_up_at)
-        loss.probing = loop.create_task(self._seek(place, loss))
+        loss = self._losses[tag] = _Loss(found.error, gives_up_at)
+        loss.probing = loop.create_task(self._seek(tag, loss))
         if is_first:
             self._publish(found.error)
 
-    async def _seek(self, place: int, loss: _Loss) -> None:
+    async def _seek(self, tag: int, loss: _Loss) -> None:
         """Try until the server answers again, and takes writes."""
         pause = FIRST_PAUSE
-        key, argument = self._probe(place)
+        key, argument = self._probe(tag)
         while True:
             # Processes that lost their server together should not come back together.
             await asyncio.sleep(pause * uniform(0.5, 1.0))
@@ -299,8 +267,8 @@ class Link:
             found = await self._try(GRANTS, [key], [argument])
             if isinstance(found, list) or found.kind is Kind.CALL:
                 break
-            self._lose(place, found)
-        del self._losses[place]
+            self._lose(tag, found)
+        del self._losses[tag]
         loss.is_over.set()
         if not self._losses:
             self._publish(None)
@@ -308,10 +276,6 @@ class Link:
     def _publish(self, error: StoreError | None) -> None:
         for listener in list(self.listeners):
             listener(error)
-
-
-class _AwayError(Exception):
-    """The server was lost while a call was on its way."""
 
 
 def _fail(call: _Call, error: Exception) -> None:

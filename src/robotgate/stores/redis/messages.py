@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import string
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import quote, unquote
 from zlib import crc32
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 ROBOTS: Final = "robots|"
 """Before the origin in a key that grants the fetch of a robots.txt. Such a host has no state."""
 _PLAIN: Final = string.punctuation.replace("%", "")
+ItemValues: TypeAlias = "tuple[str, str, str, bool, str | bool, float, float | bool, float]"
+"""An item, as the script writes it; False is nothing."""
 _GRAIN: Final = 1e-3
 """Seconds; instants of a host closer than this are the same."""
 
@@ -104,45 +106,33 @@ def encoded_request(request: Request) -> bytes:
 
 
 def read_reply(data: bytes) -> tuple[Reply, list[float | None]]:
-    """Read a reply, and for each host that was asked for its pace in seconds, as far as that is known.
-
-    Raises:
-        ValueError, TypeError: it is no reply.
-    """
+    """Read a reply, and for each host that was asked for its pace in seconds, as far as that is known."""
     number, epoch, joined, items, paces = json.loads(data)
     term = Term(epoch, int(joined))
     # An empty list is written as an empty object.
     return Reply(number, term, tuple(read_item(item) for item in items)), [pace or None for pace in paces]
 
 
-def read_item(values: list[object]) -> Item:
-    """Read an item of a reply.
-
-    Raises:
-        ValueError, TypeError: it is none.
-    """
+def read_item(values: ItemValues) -> Item:
+    """Read an item of a reply."""
     number, key, token, is_wanted, state, state_age, visited_ago, not_before_in = values
     return Item(
-        int(str(number)),
-        read_name(str(key)),
-        int(str(token)),
-        bool(is_wanted),
-        str(state).encode() if state else None,
-        _seconds(state_age),
-        None if visited_ago is False else _seconds(visited_ago),
-        _seconds(not_before_in),
+        int(number),
+        read_name(key),
+        int(token),
+        is_wanted,
+        state.encode() if isinstance(state, str) else None,
+        state_age,
+        None if visited_ago is False else visited_ago,
+        not_before_in,
     )
 
 
-def encoded_state(state: HostState, *, now: float) -> bytes:
-    """Encode a state, its instants relative to now."""
-    return pack_host(moved(state, -now))
-
-
-def binds_for(state: HostState, *, now: float) -> tuple[float | None, float]:
-    """Return the seconds since the last visit, and until the next may start."""
-    visited_ago = None if state.last_visit_at is None else now - state.last_visit_at
-    return visited_ago, max(state.next_allowed_at - now, state.blocked_until_at - now, 0.0)
+def encoded_state(state: HostState, *, now: float) -> tuple[float | bool, float, str]:
+    """Return the seconds since the last visit, and until the next may start; and the state, its instants relative."""
+    visited_ago = state.last_visit_at is not None and now - state.last_visit_at
+    not_before_in = max(state.next_allowed_at - now, state.blocked_until_at - now, 0.0)
+    return visited_ago, not_before_in, pack_host(moved(state, -now)).decode()
 
 
 def state_of(item: Item, *, now: float) -> HostState | None:
@@ -173,13 +163,7 @@ def _leave(leave: Leave) -> list[object]:
         spelled(leave.key),
         str(leave.token),
         leave.age,
-        False if leave.visited_ago is None else leave.visited_ago,
+        leave.visited_ago is not None and leave.visited_ago,
         leave.not_before_in,
         leave.state is not None and leave.state.decode(),
     ]
-
-
-def _seconds(value: object) -> float:
-    if isinstance(value, int | float):
-        return float(value)
-    raise TypeError(f"{value!r:.40} is no number of seconds")

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Final
 
 from robotgate.clock import uptime
 from robotgate.errors import OptionError, StoreError
-from robotgate.stores.base import Grant, Lost, OperatorBlock, Recovered, Wanted
+from robotgate.stores.base import Grant, Lost, OperatorBlock, Recovered
 from robotgate.stores.grants import BEAT, EXPIRY, LEASE, Leave, Member
 from robotgate.stores.redis.link import GRANTS
 from robotgate.stores.redis.messages import (
-    binds_for,
     encoded,
     encoded_request,
     encoded_state,
@@ -27,16 +26,18 @@ from robotgate.stores.redis.messages import (
     spelled,
     state_of,
 )
+from robotgate.stores.session import Inbox, Seat
 from robotgate.urls import HostPattern
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from robotgate.pace.state import HostState
     from robotgate.stores.base import News
-    from robotgate.stores.grants import Hold, Item
+    from robotgate.stores.grants import Item
     from robotgate.stores.redis.link import Link
     from robotgate.stores.redis.messages import Keys
+    from robotgate.stores.session import HeldLease
 
 MIN_POLL: Final = 0.025
 MAX_POLL: Final = 1.0
@@ -71,24 +72,6 @@ class Timing:
         return self.lease * BEAT / EXPIRY
 
 
-@dataclass(slots=True, eq=False)
-class _Waiter:
-    granted: asyncio.Future[Grant]
-    since: float
-    """By `Timing.uptime`."""
-    pace: float | None = None
-    """Seconds between two visits of the host, as far as they are known."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Lease:
-    seat: _Seat
-    hold: Hold
-
-    def is_valid(self) -> bool:
-        return self.seat.member.is_valid(self.hold, now=self.seat.timing.uptime())
-
-
 @dataclass(frozen=True, slots=True)
 class _Word:
     """What was said of a pattern."""
@@ -98,19 +81,17 @@ class _Word:
     """By `Timing.uptime`."""
 
 
-class _Seat:
-    """A session's part for one hash tag: sends the requests of its `Member`, and passes on what they bring."""
+class RedisSeat(Seat):
+    """A session's part for one hash tag, with a sign of life of its own: in a cluster, nodes fail one by one."""
 
     def __init__(
         self, link: Link, tag: int, key: bytes, timing: Timing, tell: Callable[[News], None]
     ) -> None:
-        self.member = Member(token_hex(8), lease=timing.lease * LEASE / EXPIRY)
-        self.timing = timing
+        super().__init__(Member(token_hex(8), lease=timing.lease * LEASE / EXPIRY), tell)
+        self._timing = timing
         self._link = link
         self._tag = tag
         self._key = key
-        self._tell = tell
-        self._waiting: dict[str, _Waiter] = {}
         self._unasked: dict[str, None] = {}
         """Hosts that no request has asked for yet."""
         self._asked: tuple[str, ...] = ()
@@ -118,147 +99,103 @@ class _Seat:
         self._task = asyncio.get_running_loop().create_task(self._run())
         self._task.add_done_callback(self._ended)
 
+    def uptime(self) -> float:
+        """As `Seat.uptime`."""
+        return self._timing.uptime()
+
+    def poke(self) -> None:
+        """As `Seat.poke`."""
+        self._is_due.set()
+
+    def ask(self, key: str) -> None:
+        """As `Seat.ask`, not all at once."""
+        self._unasked[key] = None
+        self.poke()
+
     async def obtain(self, key: str) -> Grant:
+        """As `Session.obtain`."""
         error = self._link.given_up(self._tag)
         if error is not None or self._task.done():
             raise error or self._link.stopped()
-        if key in self._waiting:
-            raise ValueError(f"{key}: another task of this session waits for it")
-        if key in self.member.holds:
-            self.member.leave(Leave(key), now=self.timing.uptime())
-        waiter = _Waiter(asyncio.get_running_loop().create_future(), self.timing.uptime())
-        self._waiting[key] = waiter
-        self._unasked[key] = None
-        self._is_due.set()
-        try:
-            return await waiter.granted
-        except asyncio.CancelledError:
-            if self._waiting.get(key) is waiter:
-                self._forget(key)
-            elif not waiter.granted.cancelled():
-                self.member.leave(Leave(key), now=self.timing.uptime())
-            self._is_due.set()
-            raise
+        return await super().obtain(key)
 
-    def leave(self, key: str, state: HostState | None) -> None:
-        left = Leave(key)
-        if state is not None:
-            now = self.timing.now()
-            visited_ago, not_before_in = binds_for(state, now=now)
-            left = Leave(
-                key,
-                visited_ago=visited_ago,
-                not_before_in=not_before_in,
-                state=encoded_state(state, now=now),
-            )
-        self.member.leave(left, now=self.timing.uptime())
-        self._is_due.set()
+    def leave_with(self, key: str, state: HostState) -> Leave:
+        """As `Seat.leave_with`."""
+        visited_ago, not_before_in, told = encoded_state(state, now=self._timing.now())
+        return Leave(key, None if visited_ago is False else visited_ago, not_before_in, told.encode())
 
-    def look(self) -> None:
-        """Look at the inbox now, if it may hold anything."""
-        if self.member.holds:
-            self._is_due.set()
+    def grant_of(self, item: Item, lease: HeldLease) -> Grant:
+        """As `Seat.grant_of`."""
+        now = self._timing.now()
+        return Grant(lease, state_of(item, now=now), now + item.not_before_in)
 
     async def aclose(self) -> None:
+        """Leave every host and every line."""
         self._task.cancel()
         await asyncio.wait({self._task})
 
         def encode() -> bytes:
-            return encoded_request(self.member.request(now=self.timing.uptime(), is_last=True))
+            return encoded_request(self.member.request(now=self.uptime(), is_last=True))
 
         await self._link.call(GRANTS, self._tag, self._key, encode)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         """Let nobody wait for a task that has ended: by a mistake, or cancelled."""
-        self._fail(self._link.stopped())
+        self.fail(self._link.stopped())
         if not task.cancelled() and (error := task.exception()) is not None:
             _logger.error("a session of %s failed", self._link.server, exc_info=error)
 
     async def _run(self) -> None:
         while True:
             try:
-                self._receive(await self._link.call(GRANTS, self._tag, self._key, self._request))
+                data = await self._link.call(GRANTS, self._tag, self._key, self._request)
             except StoreError as error:
-                self._fail(error)
+                self.fail(error)
                 await self._link.recovered(self._tag, least=PAUSE)
-            else:
+                continue
+            reply, paces = read_reply(data)
+            for key, pace in zip(self._asked, paces, strict=False):
+                if key in self.waiting:
+                    self.waiting[key].pace = pace
+            self.receive(reply)
+            if not (self.member.has_to_send or self._unasked):
                 await self._pause()
 
     def _request(self) -> bytes:
         self._is_due.clear()
         # A few at a time, at random: a session that asked for all hosts in one request would get them all, and then the
         # next session would.
-        number = min(max(len(self._unasked) // MIN_ASKS, MIN_ASKS), MAX_ASKS)
-        for key in sample(list(self._unasked), min(len(self._unasked), number)):
+        self._unasked = {key: None for key in self._unasked if key in self.waiting}
+        number = min(max(len(self._unasked) // MIN_ASKS, MIN_ASKS), MAX_ASKS, len(self._unasked))
+        for key in sample(list(self._unasked), number):
             del self._unasked[key]
             self.member.want(key)
-        request = self.member.request(now=self.timing.uptime())
+        request = self.member.request(now=self.uptime())
         self._asked = request.asks
         return encoded_request(request)
 
-    def _receive(self, data: bytes) -> None:
-        try:
-            reply, paces = read_reply(data)
-        except (ValueError, TypeError) as error:
-            raise self._link.nonsense(data) from error
-        for key, pace in zip(self._asked, paces, strict=False):
-            if key in self._waiting:
-                self._waiting[key].pace = pace
-        wanted = frozenset(item.key for item in self.member.receive(reply) if self._take(item))
-        if wanted:
-            self._tell(Wanted(wanted))
-
-    def _take(self, item: Item) -> bool:
-        """Take in an item. Returns whether others want a host that is held."""
-        key, now = item.key, self.timing.now()
-        waiter = self._waiting.pop(key, None)
-        if waiter is not None and waiter.granted.done():
-            # It was cancelled a moment ago.
-            self.member.leave(Leave(key), now=self.timing.uptime())
-            return False
-        if waiter is not None:
-            lease = _Lease(self, self.member.holds[key])
-            waiter.granted.set_result(Grant(lease, state_of(item, now=now), now + item.not_before_in))
-        return item.is_wanted
-
     async def _pause(self) -> None:
         """Wait until there is something to send, or it is time for a sign of life or a look at the inbox."""
-        if self.member.has_to_send or self._unasked:
-            return
-        now, delay = self.timing.uptime(), self.timing.beat
-        for waiter in self._waiting.values():
+        now, delay = self.uptime(), self._timing.beat
+        for waiter in self.waiting.values():
             pace = now - waiter.since if waiter.pace is None else waiter.pace
             delay = min(delay, max(pace / POLLS, MIN_POLL), MAX_POLL)
         with suppress(TimeoutError):
             async with asyncio.timeout(delay):
                 await self._is_due.wait()
 
-    def _fail(self, error: StoreError) -> None:
-        for key, waiter in list(self._waiting.items()):
-            self._forget(key)
-            if not waiter.granted.done():
-                waiter.granted.set_exception(StoreError(*error.args))
 
-    def _forget(self, key: str) -> None:
-        self._waiting.pop(key, None)
-        self._unasked.pop(key, None)
-        self.member.unwant(key)
-
-
-class RedisSession:
-    """A gate's session. It keeps itself alive from its first reply on.
-
-    Each hash tag of which it uses hosts has a sign of life of its own: in a cluster, nodes fail one by one.
-    """
+class RedisSession(Inbox):
+    """A gate's session. It keeps itself alive from its first reply on."""
 
     def __init__(self, link: Link, keys: Keys, timing: Timing) -> None:
+        super().__init__()
         self._link = link
         self._keys = keys
         self._timing = timing
-        self._seats: dict[int, _Seat] = {}
-        self._news: list[News] = []
-        self._has_news = asyncio.Event()
-        self._blocks = _Blocks(link, keys.of_tag(0), timing, self._tell)
+        self._seats: dict[int, RedisSeat] = {}
+        """For each hash tag of which it uses hosts."""
+        self._blocks = _Blocks(link, keys.of_tag(0), timing, self.tell)
         self.is_closed = False
         link.listeners.append(self._heard)
 
@@ -268,8 +205,7 @@ class RedisSession:
         Raises:
             StoreError: it cannot.
         """
-        await self._blocks.share()
-        self._blocks.start()
+        await self._blocks.open()
 
     async def obtain(self, key: str) -> Grant:
         """Wait in line for a host. One task at a time may wait for one.
@@ -286,35 +222,28 @@ class RedisSession:
         if not self.is_closed:
             self._seat(key).leave(key, state)
 
-    async def news(self) -> Sequence[News]:
-        """Wait for news."""
-        await self._has_news.wait()
-        self._has_news.clear()
-        news, self._news = self._news, []
-        return news
-
     def publish_block(self, pattern: str, until_at: float) -> None:
         """Tell every session of a block; 0 lifts it. Others hear of it with their next sign of life."""
         self._blocks.say(pattern, until_at)
 
-    def grant_of(self, key: str) -> tuple[str, int] | None:
+    def grant_of(self, key: str) -> tuple[str, str] | None:
         """Return the session's name and token, where a host is granted to it."""
         seat = self._seats.get(self._keys.tag_of(key))
         hold = None if seat is None else seat.member.holds.get(key)
-        return None if seat is None or hold is None else (seat.member.session, hold.token)
+        return None if seat is None or hold is None else (seat.member.session, str(hold.token))
 
     def look(self) -> None:
         """Look at once whether others want hosts: something is sent to the server anyway."""
         for seat in self._seats.values():
-            seat.look()
+            if seat.member.holds:
+                seat.poke()
 
     async def aclose(self) -> None:
         """Leave every host and every line."""
         if self.is_closed:
             return
         self.is_closed = True
-        if self._heard in self._link.listeners:
-            self._link.listeners.remove(self._heard)
+        self._link.listeners.remove(self._heard)
         closing = [seat.aclose() for seat in self._seats.values()]
         try:
             async with asyncio.timeout(CLOSING):
@@ -328,18 +257,14 @@ class RedisSession:
                 *(self._link.server, str(error) or "no answer", self._timing.lease),
             )
 
-    def _seat(self, key: str) -> _Seat:
+    def _seat(self, key: str) -> RedisSeat:
         tag = self._keys.tag_of(key)
         if tag not in self._seats:
-            self._seats[tag] = _Seat(self._link, tag, self._keys.of_tag(tag), self._timing, self._tell)
+            self._seats[tag] = RedisSeat(self._link, tag, self._keys.of_tag(tag), self._timing, self.tell)
         return self._seats[tag]
 
-    def _tell(self, news: News) -> None:
-        self._news.append(news)
-        self._has_news.set()
-
     def _heard(self, error: StoreError | None) -> None:
-        self._tell(Recovered() if error is None else Lost(error))
+        self.tell(Recovered() if error is None else Lost(error))
 
 
 class _Blocks:
@@ -360,7 +285,8 @@ class _Blocks:
         self._is_due = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
+    async def open(self) -> None:
+        await self.share()
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def say(self, pattern: str, until_at: float) -> None:
@@ -381,11 +307,8 @@ class _Blocks:
             return encoded(["blocks", str(self._version), said])
 
         data = await self._link.call(GRANTS, 0, self._key, encode)
-        try:
-            epoch, version, words = json.loads(data)
-            version = int(version)
-        except (ValueError, TypeError) as error:
-            raise self._link.nonsense(data) from error
+        epoch, text, words = json.loads(data)
+        version = int(text)
         self._unsent = {name: word for name, word in self._unsent.items() if sent.get(name) is not word}
         if version < self._version or epoch != self._epoch != "":
             self._unsent = self._words | self._unsent
@@ -418,7 +341,10 @@ class _Blocks:
         if until_in is not False:
             until_at = math.inf if until_in > FOREVER / 2 else now + until_in
         known = self._words.get(pattern)
-        if pattern in self._unsent or (known is not None and _is_same(known.until_at, until_at)):
+        # Two processes that say the same say it a moment apart.
+        if pattern in self._unsent or (
+            known and math.isclose(known.until_at, until_at, rel_tol=0, abs_tol=1)
+        ):
             return
         try:
             HostPattern.parse(pattern)
@@ -428,8 +354,3 @@ class _Blocks:
         self._words[pattern] = _Word(until_at, self._timing.uptime() - said_ago)
         if until_at > now or known is not None:
             self._tell(OperatorBlock(pattern, until_at))
-
-
-def _is_same(one_at: float, other_at: float) -> bool:
-    # Two processes that say the same say it a moment apart.
-    return one_at == other_at or abs(one_at - other_at) <= 1

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import struct
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
@@ -13,28 +16,29 @@ from redis.exceptions import RedisError
 from robotgate.clock import SystemClock
 from robotgate.errors import InvalidURLError, OptionError
 from robotgate.options import check_kind, check_patience, check_seconds
-from robotgate.pace.state import merged
-from robotgate.stores.base import Managed, Pruned
+from robotgate.sites.status import DAY, MAX_STALE_AGE
+from robotgate.stores.base import OwnStore, Pruned
+from robotgate.stores.codec import moved_record, pack_record, unpack_record
 from robotgate.stores.grants import EXPIRY
-from robotgate.stores.redis.client import client_of, given_client
+from robotgate.stores.option import PATIENCE
+from robotgate.stores.redis.client import client_of
 from robotgate.stores.redis.faults import explained
-from robotgate.stores.redis.link import GRANTS, Link
+from robotgate.stores.redis.link import GRANTS, RECORDS, Link
 from robotgate.stores.redis.messages import (
     ROBOTS,
+    ItemValues,
     Keys,
-    binds_for,
     encoded,
     encoded_state,
     read_item,
     spelled,
     state_of,
 )
-from robotgate.stores.redis.records import Records
 from robotgate.stores.redis.session import RedisSession, Timing
 from robotgate.urls import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 
     from redis.asyncio import Redis
 
@@ -43,7 +47,6 @@ if TYPE_CHECKING:
     from robotgate.sites.record import RobotsRecord
 
 LEAST_LEASE: Final = 1.0
-PATIENCE: Final = 30.0
 MAX_AGE: Final = 31 * 24 * 3600.0
 LEAST_MAX_AGE: Final = 3600.0
 TAGS: Final = 16
@@ -54,9 +57,16 @@ _SAVED: Final = 200
 """Hosts that are saved in one call."""
 _SCANNED: Final = 1000
 """Keys that the server examines before it serves other clients."""
+_AGE_BYTES: Final = 24
+_LARGE: Final = 64 * 1024
+"""Bytes of a body from which on it is packed in a thread: that would keep the event loop for too long."""
+_SAME_CLOCK: Final = 1.0
+"""Seconds by which the clocks of two machines may differ before a record's instants are moved."""
+
+_logger: Final = logging.getLogger("robotgate.stores")
 
 
-class RedisStore(Managed):
+class RedisStore(OwnStore):
     """Keeps records and host states in a Redis or Valkey server, and hands out grants to all that use the same prefix.
 
     It belongs to the event loop that first uses it.
@@ -89,13 +99,8 @@ class RedisStore(Managed):
         check_patience("patience", patience)
         _check_at_least("max_age", max_age, LEAST_MAX_AGE)
         self._owns_client = isinstance(client_or_url, str)
-        self._client = (
-            client_of(client_or_url, option="client_or_url")
-            if isinstance(client_or_url, str)
-            else given_client(client_or_url, option="client_or_url")
-        )
-        is_cluster = isinstance(self._client, RedisCluster)
-        self._keys = Keys(prefix, TAGS if is_cluster else 1)
+        self._client = client_of(client_or_url)
+        self._keys = Keys(prefix, TAGS if isinstance(self._client, RedisCluster) else 1)
         self._now = (clock if clock is not None else SystemClock()).now
         self._timing = Timing(lease=lease, now=self._now)
         self._link = Link(
@@ -104,7 +109,7 @@ class RedisStore(Managed):
             probe=lambda tag: (self._keys.of_tag(tag), encoded(["save", []])),
             patience=patience,
         )
-        self._records = Records(self._link, self._keys, max_age=max_age, now=self._now)
+        self._max_age = max_age
         self._sessions: list[RedisSession] = []
         self._is_closed = False
 
@@ -130,14 +135,35 @@ class RedisStore(Managed):
     async def load_record(self, origin: Origin) -> RobotsRecord | None:
         """Return the origin's record, fresh or not.
 
+        One that cannot be read counts as none, which the log says: robots.txt is fetched again, and replaces it. So a
+        fleet of which a part runs a newer version goes on, too.
+
         Raises:
             StoreError: the server was away for longer than `patience`, or refuses. So with all other methods.
         """
-        return await self._records.load(origin)
+        reply = await self._call_records(origin, lambda: b"L")
+        if not reply:
+            return None
+        try:
+            checked_at = self._now() - float(reply[:_AGE_BYTES])
+            record = unpack_record(origin, reply[_AGE_BYTES:])
+        except ValueError as error:
+            _logger.warning("the record of %s cannot be read (%s); it is fetched again", origin, error)
+            return None
+        shift = checked_at - record.checked_at
+        return record if abs(shift) < _SAME_CLOCK else moved_record(record, shift)
 
     async def save_record(self, record: RobotsRecord) -> None:
-        """Keep a record in place of the origin's earlier one, unless that was checked later."""
-        await self._records.save(record)
+        """Keep a record in place of the origin's earlier one.
+
+        An answer that comes late, by a day at most, does not replace one that was checked later.
+        """
+        is_large = len(record.body) >= _LARGE
+        value = await asyncio.to_thread(pack_record, record) if is_large else pack_record(record)
+        ttl = max(min(useful_for(record), self._max_age) * 1000.0 // 1, 1.0)
+        await self._call_records(
+            record.origin, lambda: struct.pack("<cdd", b"S", self._now() - record.checked_at, ttl) + value
+        )
 
     async def load_host(self, pace_key: str) -> HostState | None:
         """Return what the server knows of a host."""
@@ -146,13 +172,15 @@ class RedisStore(Managed):
     async def save_hosts(self, states: Mapping[str, HostState]) -> None:
         """Keep the states of hosts. Where another session may know a host better, instants only move later."""
         self._sessions = [session for session in self._sessions if not session.is_closed]
-        held = {key: grant for key in states if (grant := self._grant_of(key)) is not None}
-        kept = dict(states)
-        if self._sessions:
-            # With two gates on this store, either of them may say it.
-            others = [key for key in states if key not in held or len(self._sessions) > 1]
-            for key, known in zip(others, await self._load(others), strict=True):
-                kept[key] = states[key] if known is None else merged(known, states[key])
+        # With two gates on this store, either of them may say it.
+        owner = self._sessions[0] if len(self._sessions) == 1 else None
+        said_by = {key: (owner and owner.grant_of(key)) or (bool(self._sessions), "0") for key in states}
+
+        def encode(hosts: list[str]) -> bytes:
+            now = self._now()
+            messages = [[spelled(key), *said_by[key], *encoded_state(states[key], now=now)] for key in hosts]
+            return encoded(["save", messages])
+
         for session in self._sessions:
             session.look()
         by_tag: dict[int, list[str]] = {}
@@ -160,9 +188,11 @@ class RedisStore(Managed):
             by_tag.setdefault(self._keys.tag_of(key), []).append(key)
         await asyncio.gather(
             *(
-                self._save(tag, keys[start : start + _SAVED], kept, held)
-                for tag, keys in by_tag.items()
-                for start in range(0, len(keys), _SAVED)
+                self._link.call(
+                    GRANTS, tag, self._keys.of_tag(tag), partial(encode, hosts[start : start + _SAVED])
+                )
+                for tag, hosts in by_tag.items()
+                for start in range(0, len(hosts), _SAVED)
             )
         )
 
@@ -194,7 +224,7 @@ class RedisStore(Managed):
 
     async def forget_record(self, origin: Origin) -> bool:
         """Remove an origin's record. Returns whether there was one."""
-        return await self._records.forget(origin)
+        return await self._call_records(origin, lambda: b"F") == b"1"
 
     async def forget_host(self, pace_key: str) -> bool:
         """Remove a host's state, even if its wait is not over. Returns whether there was any."""
@@ -214,55 +244,23 @@ class RedisStore(Managed):
         if self._owns_client:
             await self._client.aclose()
 
-    def _grant_of(self, key: str) -> tuple[str, int] | None:
-        for session in self._sessions:
-            grant = session.grant_of(key)
-            if grant is not None:
-                return grant
-        return None
-
-    async def _save(
-        self,
-        tag: int,
-        keys: Iterable[str],
-        states: Mapping[str, HostState],
-        held: Mapping[str, tuple[str, int]],
-    ) -> None:
-        def encode() -> bytes:
-            now = self._now()
-            messages = []
-            for key in keys:
-                state, (session, token) = states[key], held.get(key, (False, 0))
-                visited_ago, not_before_in = binds_for(state, now=now)
-                messages.append(
-                    [
-                        spelled(key),
-                        session,
-                        str(token),
-                        False if visited_ago is None else visited_ago,
-                        not_before_in,
-                        encoded_state(state, now=now).decode(),
-                    ]
-                )
-            return encoded(["save", messages])
-
-        await self._link.call(GRANTS, tag, self._keys.of_tag(tag), encode)
-
     async def _load(self, pace_keys: Iterable[str]) -> list[HostState | None]:
         async def load(pace_key: str) -> HostState | None:
-            found = await self._call(self._keys.tag_of(pace_key), "load", [spelled(pace_key)])
-            if not isinstance(found, list) or not isinstance(found[0], list):
-                return None
-            return state_of(read_item(found[0]), now=self._now())
+            found = await self._call(self._keys.tag_of(pace_key), "load", spelled(pace_key))
+            return None if isinstance(found, bool) else state_of(read_item(found), now=self._now())
 
         return await asyncio.gather(*map(load, pace_keys))
 
-    async def _call(self, tag: int, operation: str, argument: object) -> object:
+    async def _call(self, tag: int, operation: str, argument: object) -> ItemValues | bool:
         message = encoded([operation, argument])
-        reply: object = json.loads(
+        reply: ItemValues | bool = json.loads(
             await self._link.call(GRANTS, tag, self._keys.of_tag(tag), lambda: message)
         )
         return reply
+
+    async def _call_records(self, origin: Origin, encode: Callable[[], bytes]) -> bytes:
+        tag = self._keys.tag_of(origin.text)
+        return await self._link.call(RECORDS, tag, self._keys.named("robots", origin.text), encode)
 
     async def _origins(self, containing: str) -> list[Origin]:
         found = set()
@@ -286,6 +284,18 @@ class RedisStore(Managed):
                     yield name
         except (RedisError, OSError) as error:
             raise explained(self._link.server, error).error from error
+
+
+def useful_for(record: RobotsRecord) -> float:
+    """Return for how many seconds from its last check a record can be used.
+
+    That is as long as its copy may be used stale. How often and since when a site has failed says when to try it next,
+    for some hours after the answer itself has expired: a day covers them.
+    """
+    until_at = record.fresh_until_at + DAY
+    if record.fetched_at is not None:
+        until_at = max(until_at, record.fetched_at + MAX_STALE_AGE)
+    return max(until_at - record.checked_at, DAY)
 
 
 def _check_at_least(name: str, value: float, least: float) -> None:

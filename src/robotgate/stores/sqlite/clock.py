@@ -68,10 +68,6 @@ class FileClock:
         """The time by which leases are judged."""
         return uptime()
 
-    def reading(self) -> float:
-        """What `moment` has to be given. Read in the event loop."""
-        return self.clock.now()
-
     def moment(self, reading: float) -> Moment:
         """Now. Read in any thread."""
         system = self._system
@@ -102,17 +98,14 @@ def process_runs(pid: int) -> bool:
     """Whether there is such a process, in this place."""
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    except OSError as error:
+        return not isinstance(error, ProcessLookupError)
     return True
 
 
 def _boot_id() -> str:
-    if sys.platform != "linux":
-        return ""
     try:
+        # Only Linux has such a file.
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
         return ""

@@ -15,9 +15,9 @@ import sys
 import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from enum import Enum
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from robotgate.errors import StoreError
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 T = TypeVar("T")
-Value = TypeVar("Value")
 Identity: TypeAlias = tuple[int, int]
 """Device and number of a file: not its name, which may come to name another."""
 
@@ -41,7 +40,12 @@ _FILE_MODE: Final = 0o600
 _EXCLUSIVELY: Final = (
     os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 )
-HEADER_BYTES: Final = 100
+APPLICATION_ID: Final = 0x52476174
+"""``RGat``: by it a file is known to be ours."""
+VERSION: Final = 2
+"""Of the tables. The first was never released."""
+_MAGIC: Final = b"SQLite format 3\0"
+_HEADER_BYTES: Final = 100
 LOOKS: Final = 50
 """How often a file is looked into that another process is writing, before it is refused."""
 LOOK_PAUSE: Final = 0.05
@@ -62,13 +66,11 @@ _CAUSES: Final = {
     sqlite3.SQLITE_IOERR: ("reading or writing failed", "look at the disk"),
     sqlite3.SQLITE_READONLY: ("it cannot be written", _WRITABLE),
     sqlite3.SQLITE_PERM: ("access is refused", _WRITABLE),
-    sqlite3.SQLITE_AUTH: ("access is refused", _WRITABLE),
     sqlite3.SQLITE_CANTOPEN: (
         "it cannot be opened",
         "see that its directory exists and that this user may write there",
     ),
     sqlite3.SQLITE_BUSY: ("another program keeps it locked", "end that program"),
-    sqlite3.SQLITE_LOCKED: ("another program keeps it locked", "end that program"),
     sqlite3.SQLITE_PROTOCOL: (
         "its locks do not work",
         "put it on a disk of this machine: network file systems cannot share a write-ahead log",
@@ -76,14 +78,6 @@ _CAUSES: Final = {
     sqlite3.SQLITE_CORRUPT: (
         "it is damaged",
         "delete it, and all will be learnt again, or restore it from a copy",
-    ),
-    sqlite3.SQLITE_NOTADB: (
-        "it is no SQLite database",
-        "name another file, or delete this one if nobody needs it",
-    ),
-    sqlite3.SQLITE_TOOBIG: (
-        "a value is too large for SQLite",
-        "report this to robotgate: it keeps no value so large",
     ),
 }
 _REMEDIES: Final = {
@@ -125,13 +119,46 @@ def explained(path: Path, error: sqlite3.Error | OSError) -> StoreError:
     return fault(path, f"{cause} ({error})", remedy)
 
 
+def examine(header: bytes, path: Path) -> None:
+    """Make sure that a file with these first bytes is ours, or empty.
+
+    Raises:
+        StoreError: it is another program's, or of another version.
+    """
+    if header:
+        if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
+            raise fault(
+                path, "it is no SQLite database", "name another file, or delete this one if nobody needs it"
+            )
+        check_format(int.from_bytes(header[68:72]), int.from_bytes(header[60:64]), path)
+
+
+def check_format(application: int, version: int, path: Path) -> None:
+    """Make sure that a database is ours, and of this version.
+
+    Raises:
+        StoreError: it is not.
+    """
+    if application != APPLICATION_ID:
+        raise fault(path, "it is another program's database", "name another file")
+    if version > VERSION:
+        raise fault(
+            path,
+            f"it was written by a newer robotgate (version {version} of its tables; known is {VERSION})",
+            "upgrade robotgate, or name another file",
+        )
+    if version < VERSION:
+        raise fault(
+            path, f"it was written by an older robotgate (version {version} of its tables)", "delete it"
+        )
+
+
 class Database:
     """A file, and the thread that alone touches it. No file is opened, and no thread started, before the first work.
 
     After a failure the connection is given up: the next work opens the file again, and finds out anew what it is.
 
     Args:
-        examine: makes sure that a file with these first bytes is ours, before anything is changed.
         opening: the first thing done with a connection. What it writes is on the disk when it ends. It is told whether
             this is plainly another file than the one that was open before.
     """
@@ -140,16 +167,13 @@ class Database:
         self,
         path: Path,
         *,
-        examine: Callable[[bytes], None],
         opening: Callable[[sqlite3.Connection, bool], None],
     ) -> None:
         self.path = path
-        self._examine = examine
         self._opening = opening
         self._connection: sqlite3.Connection | None = None
         self._identity: Identity | None = None
-        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._thread: ThreadPoolExecutor | None = None
         self._process = 0
         self._is_ended = False
 
@@ -158,19 +182,18 @@ class Database:
         """Whether there was any work yet."""
         return self._thread is not None
 
-    def run(self, work: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
-        """Do this on the thread, in one transaction in which no other process writes.
+    def run(
+        self, work: Callable[[sqlite3.Connection], T], *, begin: str = "BEGIN IMMEDIATE"
+    ) -> asyncio.Future[T]:
+        """Do this on the thread, in one transaction. It is done to its end, whether or not anybody still waits for it.
 
-        It is done to its end, whether or not anybody still waits for it.
+        Args:
+            begin: by default, no other process writes meanwhile; ``BEGIN`` will do for work that only reads.
 
         Raises:
             StoreError: (also from the future) it could not be done; nothing of it is.
         """
-        return self._submit(lambda: self._perform(work, "BEGIN IMMEDIATE"))
-
-    def read(self, work: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
-        """As `run`, of work that only reads: others may write meanwhile, and it sees nothing of that."""
-        return self._submit(lambda: self._perform(work, "BEGIN"))
+        return self._submit(lambda: self._perform(work, begin))
 
     def end(self, work: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
         """As `run`, of the last work: the file is closed after it, and the thread ends."""
@@ -183,7 +206,8 @@ class Database:
 
         future = self._submit(last)
         self._is_ended = True
-        self._jobs.put(None)
+        if self._thread is not None:
+            self._thread.shutdown(wait=False)
         return future
 
     def closed(self) -> StoreError:
@@ -195,32 +219,15 @@ class Database:
             raise self.closed()
         if self._thread is None:
             self._process = os.getpid()
-            self._thread = threading.Thread(
-                target=self._work, name=f"robotgate {self.path.name}", daemon=True
-            )
-            self._thread.start()
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"robotgate {self.path.name}")
         elif self._process != os.getpid():
             raise fault(
                 self.path, "the store was opened before this process was forked", "open one in each process"
             )
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
-
-        def job() -> None:
-            try:
-                result = do()
-            except BaseException as error:  # noqa: BLE001 - it is raised where the future is awaited
-                _tell(loop, _fail, future, error)
-            else:
-                _tell(loop, _resolve, future, result)
-
-        self._jobs.put(job)
-        return future
-
-    def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            job()
-        self._drop()
+        done = asyncio.get_running_loop().run_in_executor(self._thread, do)
+        # Where nobody waits any more, an error is nobody's.
+        done.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return asyncio.shield(done)
 
     def _perform(self, work: Callable[[sqlite3.Connection], T], begin: str) -> T:
         try:
@@ -303,9 +310,9 @@ class Database:
         journal = self.path.with_name(f"{self.path.name}-journal")
         for look in range(LOOKS):
             with self.path.open("rb") as file:
-                header = file.read(HEADER_BYTES)
+                header = file.read(_HEADER_BYTES)
             try:
-                self._examine(header)
+                examine(header, self.path)
             except StoreError:
                 if look == LOOKS - 1 or (look and not journal.exists()):
                     raise
@@ -342,35 +349,7 @@ def _check_directory(path: Path, *, makes_directory: bool) -> None:
 def _check_file(file: Path, path: Path) -> os.stat_result:
     found = os.lstat(file)
     if not stat.S_ISREG(found.st_mode):
-        kinds = {
-            stat.S_IFLNK: ("a symbolic link", "name the file itself"),
-            stat.S_IFDIR: ("a directory", "name a file in it"),
-            stat.S_IFIFO: ("a named pipe", "name another file"),
-            stat.S_IFSOCK: ("a socket", "name another file"),
-        }
-        kind, remedy = kinds.get(stat.S_IFMT(found.st_mode), ("a device", "name another file"))
-        raise fault(path, f"{file.name} is {kind}", remedy)
+        raise fault(path, f"{file.name} is a link, or no plain file", "name the file itself, or another")
     if sys.platform != "win32" and found.st_uid != os.geteuid():
         raise fault(path, f"{file.name} belongs to another user", "name a file of your own, or run chown")
     return found
-
-
-def _tell(
-    loop: asyncio.AbstractEventLoop,
-    how: Callable[[asyncio.Future[T], Value], None],
-    future: asyncio.Future[T],
-    what: Value,
-) -> None:
-    # A loop that was closed meanwhile has nobody to tell.
-    with suppress(RuntimeError):
-        loop.call_soon_threadsafe(how, future, what)
-
-
-def _resolve(future: asyncio.Future[T], result: T) -> None:
-    if not future.done():
-        future.set_result(result)
-
-
-def _fail(future: asyncio.Future[T], error: BaseException) -> None:
-    if not future.done():
-        future.set_exception(error)

@@ -1,4 +1,4 @@
-"""Grants in SQL, as `robotgate.stores.grants.Grants` has them, and a session that uses them.
+"""Grants in a file: rows for `robotgate.stores.grants.Grants`, which decides, and a session that uses them.
 
 All processes that use the file are on one machine, so the file's clock is one for all, and a process that is gone may
 be seen before its session expires. No message is lost: a transaction is done or not.
@@ -11,23 +11,25 @@ import logging
 import math
 import os
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from robotgate.errors import StoreError
-from robotgate.pace.state import HostState, merged
+from robotgate.pace.state import CLOCK_GRAIN, HostState, merged
 from robotgate.stores.base import Grant, Lost, OperatorBlock, Recovered
-from robotgate.stores.grants import BEAT, EXPIRY, Item, Leave, Member, Reply, Term
-from robotgate.stores.session import GrantSession
+from robotgate.stores.grants import BEAT, EXPIRY, Grants, HostRow, Leave, Member, SessionRow
+from robotgate.stores.session import Inbox, Seat
 from robotgate.stores.sqlite import tables
 from robotgate.stores.sqlite.clock import process_runs
+from robotgate.stores.sqlite.database import WhenLost
 from robotgate.stores.sqlite.tables import text, text_of
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-    from robotgate.stores.grants import Hold, Request
+    from robotgate.stores.grants import Item, Reply, Request
+    from robotgate.stores.session import HeldLease
     from robotgate.stores.sqlite.clock import FileClock, Moment
     from robotgate.stores.sqlite.store import SQLiteStore
 
@@ -43,224 +45,180 @@ OLD_BLOCK: Final = 3600.0
 
 _logger: Final = logging.getLogger("robotgate.stores")
 
-_VISIT_HOSTS_OF: Final = """
-INSERT INTO hosts (pace_key, saved_at, last_visit_at, next_allowed_at, blocked_at, blocked_until_at, failures, visits,
-    bytes_read)
-SELECT key, :at, :at, 0.0, 0.0, 0.0, 0, 0, 0 FROM grants
-WHERE session = :session AND token IS NOT NULL AND key NOT GLOB 'robots|*'
-ON CONFLICT (pace_key) DO UPDATE SET last_visit_at = max(coalesce(last_visit_at, 0.0), excluded.last_visit_at)
-"""
-_WANTED_OF: Final = """
-SELECT DISTINCT waiting.key FROM grants AS held JOIN grants AS waiting ON waiting.key = held.key
-WHERE held.session = ? AND held.token IS NOT NULL AND waiting.token IS NULL AND waiting.session <> held.session
-"""
-_INBOX: Final = """
-SELECT key, token, item, EXISTS (SELECT 1 FROM grants AS w WHERE w.key = g.key AND w.token IS NULL)
-FROM grants AS g WHERE session = ? AND item > ? ORDER BY item
-"""
 
+class FileGrants(Grants):
+    """The grants of a file within one transaction: rows are read when they are asked for, and `write` writes them back.
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What a session says in one exchange."""
+    What is known of a host is not among them, but for visits that are assumed: `hosts` has its own table.
 
-    request: Request
-    left: Mapping[str, HostState]
-    """The states of the hosts that are left."""
-    blocks: tuple[OperatorBlock, ...] = ()
-    blocks_after: int = 0
+    Args:
+        left: the states of hosts that are left.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a session is told."""
-
-    reply: Reply
-    states: Mapping[str, HostState] = field(default_factory=dict)
-    """Of the hosts that were granted, as far as they are known."""
-    blocks: tuple[OperatorBlock, ...] = ()
-    blocks_after: int = 0
-    others: int = 0
-    """How many other sessions there are."""
-
-
-class Exchange:
-    """One exchange, or the end of sessions, within a transaction."""
-
-    def __init__(self, connection: sqlite3.Connection, moment: Moment, clock: FileClock) -> None:
-        self._connection = connection
-        self._moment = moment
-        self._clock = clock
-        self._serial = int(tables.read_fact(connection, tables.SERIAL) or 0)
-
-    def take_in(self, said: Said) -> Answer:
-        """As `Grants.exchange`."""
-        run, request, uptime = self._connection.execute, said.request, self._moment.uptime
-        name = request.session
-        self.expire()
-        row = run("SELECT joined FROM sessions WHERE id = ?", (name,)).fetchone()
-        joined = self._next() if row is None else int(row[0])
-        if row is None:
-            clock = self._clock
-            values = (name, joined, uptime, clock.boot, clock.place, os.getpid())
-            run("INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?)", values)
-        epoch = tables.read_fact(self._connection, tables.FILE_NUMBER)
-        term = Term(str(epoch), joined)
-        is_current = request.term == term
-        self._leave(name, request.leaves, said.left, is_current=is_current)
-        if is_current:
-            run("UPDATE sessions SET seen_at = ? WHERE id = ?", (uptime, name))
-            for key in request.withdrawals:
-                run("DELETE FROM grants WHERE key = ? AND session = ? AND token IS NULL", (text(key), name))
-            for key in (*request.asks, *request.claims):
-                self._ask(name, text(key), is_claim=key in request.claims)
-        blocks, blocks_after = self._exchange_blocks(said)
-        if is_current and request.is_last:
-            self.end(name, visited_at=None)
-        items = self._inbox(name, request.after) if is_current else ()
-        states = known_hosts(self._connection, [item.key for item in items], self._moment)
-        (others,) = run("SELECT count(*) FROM sessions WHERE id <> ?", (name,)).fetchone()
-        tables.write_fact(self._connection, tables.SERIAL, float(self._serial))
-        return Answer(Reply(request.number, term, items), states, blocks, blocks_after, int(others))
-
-    def expire(self) -> None:
-        """End sessions of processes that are gone, and those not heard of for `EXPIRY`."""
-        clock, now, uptime = self._clock, self._moment.now, self._moment.uptime
-        for name, seen_at, boot, place, pid in self._connection.execute(
-            "SELECT id, seen_at, boot, place, pid FROM sessions ORDER BY seen_at"
-        ).fetchall():
-            is_gone = boot != clock.boot or (place and place == clock.place and not process_runs(pid))
-            ended_ago = uptime - seen_at - EXPIRY
-            if is_gone or seen_at > uptime:
-                self.end(name, visited_at=now)
-            elif ended_ago >= 0:
-                self.end(name, visited_at=now - ended_ago)
-
-    def end(self, name: str, *, visited_at: float | None) -> None:
-        """As `Grants.end`."""
-        run = self._connection.execute
-        if visited_at is not None:
-            run(_VISIT_HOSTS_OF, {"at": visited_at, "session": name})
-        wanted = run(_WANTED_OF, (name,)).fetchall()
-        run("DELETE FROM grants WHERE session = ?", (name,))
-        run("DELETE FROM sessions WHERE id = ?", (name,))
-        for (key,) in wanted:
-            self._grant_next(key)
-
-    def _leave(
-        self, name: str, leaves: Iterable[Leave], left: Mapping[str, HostState], *, is_current: bool
+    def __init__(
+        self,
+        there: sqlite3.Connection,
+        at: Moment,
+        clock: FileClock,
+        left: Mapping[str, HostState] | None = None,
     ) -> None:
-        query = "DELETE FROM grants WHERE key = ? AND session = ? AND token = ?"
-        held = {
-            leave.key
-            for leave in leaves
-            if is_current and self._connection.execute(query, (text(leave.key), name, leave.token)).rowcount
-        }
-        for replaces in (True, False):
-            states = {key: state for key, state in left.items() if (key in held) is replaces}
-            save_hosts(self._connection, states, self._moment, replaces=replaces)
-        for key in held:
-            self._grant_next(text(key))
+        super().__init__(str(tables.read_fact(there, tables.FILE_NUMBER)))
+        self._there = there
+        self._at = at
+        self._clock = clock
+        self._left = left or {}
+        self._told: dict[str, HostState] = {}
+        """The states of hosts that were left by their owners."""
+        self._told_late: dict[str, HostState] = {}
+        """Those of hosts that had been lost before."""
+        self._serial = int(tables.read_fact(there, tables.SERIAL) or 0)
+        for name, joined, seen_at, boot, place, pid in there.execute("SELECT * FROM sessions").fetchall():
+            is_gone = boot != clock.boot or (place and place == clock.place and not process_runs(pid))
+            age = EXPIRY + CLOCK_GRAIN if is_gone or seen_at > at.uptime else at.uptime - seen_at
+            self.sessions[name] = SessionRow(joined, at.now - age)
+        self._names = set(self.sessions)
 
-    def _ask(self, name: str, key: str | bytes, *, is_claim: bool) -> None:
-        run = self._connection.execute
-        rows = run("SELECT session, token FROM grants WHERE key = ?", (key,)).fetchall()
-        if any(session == name for session, _ in rows) or (is_claim and rows):
-            return
-        run("INSERT INTO grants (key, session, place) VALUES (?, ?, ?)", (key, name, self._next()))
-        if not rows:
-            self._grant_next(key)
-        elif len(rows) == 1:
-            run("UPDATE grants SET item = ? WHERE key = ? AND token IS NOT NULL", (self._next(), key))
+    def host(self, key: str) -> HostRow:
+        """As `Grants.host`."""
+        if key not in self.hosts:
+            host = self.hosts[key] = HostRow()
+            query = "SELECT session, token, item FROM grants WHERE key = ? ORDER BY place"
+            for name, token, item in self._there.execute(query, (text(key),)).fetchall():
+                if token is None:
+                    host.line[name] = None
+                    continue
+                host.owner, host.token = name, token
+                if name in self.sessions:
+                    self.sessions[name].inbox[key] = item
+        return self.hosts[key]
 
-    def _grant_next(self, key: str | bytes) -> None:
-        query = (
-            "UPDATE grants SET token = ?, item = ? WHERE key = ? AND session = "
-            "(SELECT session FROM grants WHERE key = ? ORDER BY place LIMIT 1)"
+    def keys_of(self, name: str) -> list[str]:
+        """As `Grants.keys_of`."""
+        rows = self._there.execute("SELECT key FROM grants WHERE session = ?", (name,)).fetchall()
+        return [*{*self.hosts, *(text_of(key) for (key,) in rows)}]
+
+    def take_in(self, request: Request) -> Reply:
+        """As `Grants.exchange`."""
+        run, name = self._there.execute, request.session
+        query = "SELECT key FROM grants WHERE session = ? AND item > ?"
+        for (key,) in run(query, (name, request.after)).fetchall():
+            self.host(text_of(key))
+        reply = self.exchange(request, now=self._at.now)
+        if name in self.sessions:
+            values = (
+                name,
+                reply.term.joined,
+                self._at.uptime,
+                self._clock.boot,
+                self._clock.place,
+                os.getpid(),
+            )
+            run("REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?)", values)
+        return reply
+
+    def write(self) -> None:
+        """Write back what may have changed."""
+        there, visits = self._there, {}
+        there.executemany(
+            "DELETE FROM sessions WHERE id = ?", ((name,) for name in self._names - self.sessions.keys())
         )
-        self._connection.execute(query, (self._next(), self._next(), key, key))
+        for key, host in self.hosts.items():
+            there.execute("DELETE FROM grants WHERE key = ?", (text(key),))
+            insert = "INSERT INTO grants (key, session, place, token, item) VALUES (?, ?, ?, ?, ?)"
+            if host.owner is not None:
+                item = self.sessions[host.owner].inbox.get(key, 0)
+                there.execute(insert, (text(key), host.owner, 0, host.token, item))
+            line = enumerate(host.line, 1)
+            there.executemany(insert, ((text(key), name, place, None, None) for place, name in line))
+            if host.visited_at is not None and not key.startswith("robots|"):
+                visits[key] = self._at.from_file(HostState(last_visit_at=host.visited_at))
+        save_hosts(there, self._told, self._at, replaces=True)
+        save_hosts(there, self._told_late, self._at, replaces=False)
+        save_hosts(there, visits, self._at, replaces=False)
+        tables.write_fact(there, tables.SERIAL, float(self._serial))
 
-    def _inbox(self, name: str, after: int) -> tuple[Item, ...]:
-        rows = self._connection.execute(_INBOX, (name, after)).fetchall()
-        return tuple(Item(item, text_of(key), token, bool(wanted)) for key, token, item, wanted in rows)
+    def _leave(self, name: str, leave: Leave, now: float, *, is_current: bool) -> None:
+        host = self.host(leave.key)
+        is_owner = is_current and host.owner == name and host.token == leave.token
+        if leave.key in self._left:
+            (self._told if is_owner else self._told_late)[leave.key] = self._left[leave.key]
+        super()._leave(name, replace(leave, visited_ago=None), now, is_current=is_current)
 
-    def _exchange_blocks(self, said: Said) -> tuple[tuple[OperatorBlock, ...], int]:
-        """Hear the blocks of others, then tell our own: nobody hears what it said itself."""
-        run, now, ahead = self._connection.execute, self._moment.now, self._moment.ahead
-        query = "SELECT pattern, until_at FROM blocks WHERE serial > ? ORDER BY serial"
-        rows = run(query, (said.blocks_after,)).fetchall()
-        for block in said.blocks:
-            run("DELETE FROM blocks WHERE until_at < ?", (now - OLD_BLOCK,))
-            until_at = block.until_at + ahead if block.until_at else now
-            run("REPLACE INTO blocks VALUES (?, ?, ?)", (block.pattern, until_at, self._next()))
-        (last,) = run("SELECT coalesce(max(serial), 0) FROM blocks").fetchone()
-        heard = (OperatorBlock(pattern, at - ahead if at > now else 0.0) for pattern, at in rows)
-        return tuple(heard), max(int(last), said.blocks_after)
+    def _claim(self, name: str, key: str) -> None:
+        # The file was exchanged for another: its owner has a host if nobody else was granted it meanwhile.
+        if self.host(key).owner is None:
+            self._grant(name, key)
 
-    def _next(self) -> int:
-        self._serial += 1
-        return self._serial
+    def _forget_unknown(self, key: str) -> None:
+        """Keep it: `write` deletes its rows."""
 
 
-def known_hosts(
-    connection: sqlite3.Connection, keys: Collection[str], moment: Moment
-) -> dict[str, HostState]:
-    """What is known of these hosts by the store's clock, with what is assumed of all hosts after a crash."""
-    assumed_at = tables.read_fact(connection, tables.ASSUMED_VISIT_AT)
-    assumed = HostState() if assumed_at is None else HostState(last_visit_at=min(assumed_at, moment.now))
-    states = tables.read_hosts(connection, keys, now=moment.now)
+def exchange_blocks(
+    there: sqlite3.Connection,
+    at: Moment,
+    said: Iterable[OperatorBlock],
+    *,
+    after: int,
+    number: Callable[[], int],
+) -> tuple[list[OperatorBlock], int]:
+    """Hear the blocks of others, then tell our own: nobody hears what it said itself.
+
+    Args:
+        after: up to which number the blocks are known.
+        number: the next for each of our own.
+
+    Returns:
+        What is heard, and up to which number that is.
+    """
+    run, now, ahead = there.execute, at.now, at.ahead
+    query = "SELECT pattern, until_at FROM blocks WHERE serial > ? ORDER BY serial"
+    rows = run(query, (after,)).fetchall()
+    for block in said:
+        run("DELETE FROM blocks WHERE until_at < ?", (now - OLD_BLOCK,))
+        until_at = block.until_at + ahead if block.until_at else now
+        run("REPLACE INTO blocks VALUES (?, ?, ?)", (block.pattern, until_at, number()))
+    (last,) = run("SELECT coalesce(max(serial), 0) FROM blocks").fetchone()
+    heard = [
+        OperatorBlock(pattern, until_at - ahead if until_at > now else 0.0) for pattern, until_at in rows
+    ]
+    return heard, max(int(last), after)
+
+
+def known_host(there: sqlite3.Connection, key: str, at: Moment) -> HostState | None:
+    """What is known of a host by the store's clock, with what is assumed of all hosts after a crash."""
+    state = tables.read_host(there, key, now=at.now)
+    assumed_at = tables.read_fact(there, tables.ASSUMED_VISIT_AT)
     if assumed_at is not None:
-        states = {key: merged(states.get(key, assumed), assumed) for key in keys}
-    return {key: moment.from_file(state) for key, state in states.items()}
+        assumed = HostState(last_visit_at=min(assumed_at, at.now))
+        state = assumed if state is None else merged(state, assumed)
+    return None if state is None else at.from_file(state)
 
 
 def save_hosts(
-    connection: sqlite3.Connection,
-    states: Mapping[str, HostState],
-    moment: Moment,
-    *,
-    replaces: bool | None = None,
+    there: sqlite3.Connection, states: Mapping[str, HostState], at: Moment, *, replaces: bool
 ) -> None:
-    """Write states, which are by the store's clock, or merge them with what is known.
-
-    Args:
-        replaces: None: if there are not several sessions.
-    """
-    ours = {key: moment.to_file(state) for key, state in states.items()}
-    if replaces is None:
-        (sessions,) = connection.execute("SELECT count(*) FROM sessions").fetchone()
-        replaces = int(sessions) <= 1
+    """Write states, which are by the store's clock, or merge them with what is known."""
+    ours = {key: at.to_file(state) for key, state in states.items()}
     if not replaces:
-        known = tables.read_hosts(connection, ours, now=moment.now)
-        ours = {key: merged(known[key], state) if key in known else state for key, state in ours.items()}
-    tables.write_hosts(connection, ours.items(), now=moment.now)
+        known = {key: tables.read_host(there, key, now=at.now) for key in ours}
+        ours = {key: merged(known[key] or state, state) for key, state in ours.items()}
+    tables.write_hosts(there, ours, now=at.now)
 
 
-def has_news(connection: sqlite3.Connection, name: str, *, after: int, blocks_after: int) -> bool:
-    """Whether a session's inbox has something, or its row is gone."""
-    query = (
-        "SELECT EXISTS (SELECT 1 FROM grants WHERE session = :name AND item > :after) "
-        "OR EXISTS (SELECT 1 FROM blocks WHERE serial > :blocks_after) "
-        "OR NOT EXISTS (SELECT 1 FROM sessions WHERE id = :name)"
-    )
-    values = {"name": name, "after": after, "blocks_after": blocks_after}
-    return bool(connection.execute(query, values).fetchone()[0])
-
-
-class SQLiteSession(GrantSession):
+class SQLiteSession(Inbox, Seat):
     """One gate of those that share a file. A task of its own talks to the file, and beats."""
 
     def __init__(self, store: SQLiteStore, name: str, clock: FileClock) -> None:
-        super().__init__(Member(name))
-        self.blocks_after = 0
+        Inbox.__init__(self)
+        Seat.__init__(self, Member(name), self.tell)
+        self._blocks_after = 0
         self._store = store
         self._clock = clock
-        self._states: dict[str, HostState] = {}
-        """Of hosts that were granted and not yet taken over."""
+        self._states: dict[str, HostState | None] = {}
+        """Of the hosts that were granted by the last exchange."""
         self._left: dict[str, HostState] = {}
         self._blocks: list[OperatorBlock] = []
         self._poked = asyncio.Event()
-        self._exchanged = asyncio.Event()
         self._beat_at = -math.inf
         self._look = FIRST_LOOK
         self._is_lost = False
@@ -280,6 +238,10 @@ class SQLiteSession(GrantSession):
             if not self._store.is_on_memory:
                 raise
         self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def uptime(self) -> float:
+        """As `Seat.uptime`."""
+        return self._clock.lease_now()
 
     def poke(self) -> None:
         """Have it sent: together with all else that is said in this turn of the event loop."""
@@ -301,36 +263,20 @@ class SQLiteSession(GrantSession):
         self._beat_at = -math.inf
         self.poke()
 
-    async def confirm(self) -> None:
-        """As `GrantSession.confirm`: a lease that has run out may be renewed."""
-        while self.member.holds and self._clock.lease_now() >= self.member.valid_until_at:
-            self._store.check()
-            self._exchanged.clear()
-            self.probe()
-            await self._exchanged.wait()
+    def grant_of(self, item: Item, lease: HeldLease) -> Grant:
+        """As `Seat.grant_of`."""
+        return Grant(lease, self._states.get(item.key))
 
-    def grant_of(self, key: str, hold: Hold) -> Grant:
-        """As `GrantSession.grant_of`."""
-        return Grant(_Lease(self, hold), self._states.pop(key, None))
-
-    def leave(self, key: str, state: HostState | None) -> None:
-        """As `Session.leave`."""
-        self._states.pop(key, None)
-        if state is not None:
-            self._left[key] = state
-        # The file takes the instants from the state.
-        self.member.leave(Leave(key, None if state is None else 0.0), now=self._clock.lease_now())
-        self.poke()
+    def leave_with(self, key: str, state: HostState) -> Leave:
+        """As `Seat.leave_with`. The file takes the instants from the state."""
+        self._left[key] = state
+        return Leave(key, 0.0)
 
     def publish_block(self, pattern: str, until_at: float) -> None:
         """As `Session.publish_block`."""
         self.overrule({pattern})
         self._blocks.append(OperatorBlock(pattern, until_at))
         self.poke()
-
-    def is_valid(self, hold: Hold) -> bool:
-        """Whether a grant holds."""
-        return self.member.is_valid(hold, now=self._clock.lease_now())
 
     def stop(self) -> None:
         """The store is closed, and ends the session."""
@@ -363,7 +309,7 @@ class SQLiteSession(GrantSession):
             while not self._closing.is_set():
                 try:
                     await self._wait()
-                    if self._has_to_send() or await self._store.has_news(self):
+                    if self._has_to_send() or await self._store.read(self._has_news):
                         await self._exchange()
                         self._recover()
                 except StoreError as error:
@@ -381,50 +327,59 @@ class SQLiteSession(GrantSession):
         pause, self._look = self._look, min(self._look * 1.5, LAST_LOOK)
         if not self._store.is_shared:
             pause = IDLE_LOOK
-        try:
-            async with asyncio.timeout(max(min(pause, self._beat_at - self._clock.lease_now()), 0.0)):
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(min(pause, self._beat_at - self.uptime()), 0.0)):
                 await self._poked.wait()
-        except TimeoutError:
-            return
-        finally:
-            self._poked.clear()
+        self._poked.clear()
+
+    def _has_news(self, there: sqlite3.Connection, _: Moment) -> bool:
+        """Whether there is something in the inbox, or the session's row is gone."""
+        query = (
+            "SELECT EXISTS (SELECT 1 FROM grants WHERE session = :name AND item > :after) "
+            "OR EXISTS (SELECT 1 FROM blocks WHERE serial > :blocks_after) "
+            "OR NOT EXISTS (SELECT 1 FROM sessions WHERE id = :name)"
+        )
+        member = self.member
+        values = {"name": member.session, "after": member.after, "blocks_after": self._blocks_after}
+        return bool(there.execute(query, values).fetchone()[0])
 
     def _has_to_send(self) -> bool:
-        now = self._clock.lease_now()
-        return self.member.has_to_send or bool(self._blocks) or now >= self._beat_at
+        return self.member.has_to_send or bool(self._blocks) or self.uptime() >= self._beat_at
 
     async def _exchange(self, *, is_last: bool = False) -> None:
-        now = self._clock.lease_now()
+        now = self.uptime()
         request = self.member.request(now=now, is_last=is_last)
         left = {leave.key: self._left[leave.key] for leave in request.leaves if leave.key in self._left}
         blocks = tuple(self._blocks)
-        answer = await self._store.exchange(Said(request, left, blocks, self.blocks_after))
+
+        def work(
+            there: sqlite3.Connection, at: Moment
+        ) -> tuple[Reply, dict[str, HostState | None], list[OperatorBlock], int]:
+            grants = FileGrants(there, at, self._clock, left)
+            reply = grants.take_in(request)
+            heard, last = exchange_blocks(
+                there, at, blocks, after=self._blocks_after, number=grants.next_number
+            )
+            grants.write()
+            return reply, {item.key: known_host(there, item.key, at) for item in reply.items}, heard, last
+
+        reply, self._states, heard, self._blocks_after = await self._store.exchange(work)
         # A session that waits hears of owners that are gone by asking: they change nothing in the file.
         self._beat_at = now + (IDLE_LOOK if self.member.wants else BEAT)
-        for key, state in left.items():
-            if self._left.get(key) is state:
-                del self._left[key]
+        self._left = {key: state for key, state in self._left.items() if left.get(key) is not state}
         del self._blocks[: len(blocks)]
-        self.blocks_after = answer.blocks_after
-        if answer.reply.items or left or request.asks:
+        if reply.items or left or request.asks:
             self._look = FIRST_LOOK
-        self._states |= {key: state for key, state in answer.states.items() if key in self.member.wants}
-        self.receive(answer.reply)
-        self.tell(*answer.blocks)
+        self.receive(reply)
+        self.tell(*heard)
         # What was heard is older than what was said in the same exchange, or is yet to be said.
         self.overrule({block.pattern for block in (*blocks, *self._blocks)})
-        self._exchanged.set()
 
     def _lose(self, error: StoreError) -> None:
-        self._store.lose(error, by=self)
-        self._beat_at = -math.inf
-        self._exchanged.set()
-        if self._store.waits_for_others:
-            is_told = True
-        else:
-            is_told = not self._store.is_on_memory
+        self._store.lose(error)
+        if self._store.is_on_memory or self._store.when_lost is WhenLost.RAISE:
             self.fail(error)
-        if is_told and not self._is_lost:
+        if not self._store.is_on_memory and not self._is_lost:
             self._is_lost = True
             self.tell(Lost(error))
 
@@ -434,28 +389,12 @@ class SQLiteSession(GrantSession):
             self.tell(Recovered())
 
 
-class _Lease:
-    """Valid while the session holds the host, and its own lease is."""
-
-    __slots__ = ("_hold", "_session")
-
-    def __init__(self, session: SQLiteSession, hold: Hold) -> None:
-        self._session = session
-        self._hold = hold
-
-    def is_valid(self) -> bool:
-        """As `Lease.is_valid`."""
-        return self._session.is_valid(self._hold)
-
-
+@dataclass(frozen=True, slots=True)
 class _MemoryLease:
     """Valid while the file is lost, and memory is enough."""
 
-    __slots__ = ("_store",)
-
-    def __init__(self, store: SQLiteStore) -> None:
-        self._store = store
+    store: SQLiteStore
 
     def is_valid(self) -> bool:
         """As `Lease.is_valid`."""
-        return self._store.is_on_memory
+        return self.store.is_on_memory

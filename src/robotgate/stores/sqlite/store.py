@@ -5,29 +5,33 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
+from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from robotgate.clock import SystemClock
 from robotgate.errors import StoreError
 from robotgate.options import check_kind, check_seconds, check_whole
 from robotgate.pace.state import HostState, merged
-from robotgate.stores.base import Managed
-from robotgate.stores.path import file_path
+from robotgate.stores.base import OwnStore, Pruned
+from robotgate.stores.option import file_path
 from robotgate.stores.sqlite import tables
 from robotgate.stores.sqlite.clock import FileClock, Moment
 from robotgate.stores.sqlite.database import Database, WhenLost, fault
-from robotgate.stores.sqlite.grants import Exchange, SQLiteSession, has_news, known_hosts, save_hosts
+from robotgate.stores.sqlite.grants import (
+    FileGrants,
+    SQLiteSession,
+    known_host,
+    save_hosts,
+)
 
 if TYPE_CHECKING:
     import os
     import sqlite3
-    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
     from robotgate.clock import Clock
     from robotgate.sites.record import RobotsRecord
-    from robotgate.stores.base import Pruned
-    from robotgate.stores.sqlite.grants import Answer, Said
     from robotgate.urls import Origin
 
 T = TypeVar("T")
@@ -43,6 +47,10 @@ UPKEEP_INTERVAL: Final = 60.0
 """Seconds between two looks at the size of the file."""
 STEP_PAUSE: Final = 0.01
 """Seconds between two steps of a pruning, for other processes that want the file."""
+ROOM: Final = 0.9
+"""The share of `max_bytes` that is left, so that not every next batch prunes again."""
+MOST_ROUNDS: Final = 4
+"""Estimates may have to be made again; entries that must stay are not tried for ever."""
 MAX_LOST_RECORDS: Final = 256
 """Kept in memory while there is no file to take them; others are fetched again."""
 WARNING_INTERVAL: Final = 600.0
@@ -51,7 +59,7 @@ WARNING_INTERVAL: Final = 600.0
 _logger: Final = logging.getLogger("robotgate.stores")
 
 
-class SQLiteStore(Managed):
+class SQLiteStore(OwnStore):
     """Keeps all in a file, which outlives the process. Gates of several processes of one machine may share it.
 
     Nothing here blocks the event loop: one thread does all that touches the file. Every process that crawls has a
@@ -86,35 +94,30 @@ class SQLiteStore(Managed):
         when_lost: WhenLost = WhenLost.RAISE,
         clock: Clock | None = None,
     ) -> None:
-        self.path = file_path(path, option="path")
+        self.path = file_path(path)
         check_whole("max_bytes", max_bytes, least=LEAST_MAX_BYTES)
         check_seconds("max_age", max_age)
         check_kind("when_lost", when_lost, WhenLost)
         self._max_bytes = max_bytes
         self._max_age = max_age
-        self._when_lost = when_lost
+        self.when_lost = when_lost
         self._clock = FileClock(SystemClock() if clock is None else clock)
-        self._database = Database(
-            self.path, examine=partial(tables.examine, path=self.path), opening=self._opening
-        )
+        self._database = Database(self.path, opening=self._opening)
         self._reading = 0.0
         self._file_number: float | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._sessions: dict[str, SQLiteSession] = {}
         self._others = 0
         """Sessions of other stores, when the file last told."""
-        self._versions: dict[str, tuple[int, int]] = {}
-        """For each session, what the file was like when it last looked."""
-        self._exchanges = 0
         self._lost: StoreError | None = None
         self._lost_at = 0.0
-        self._warned: tuple[str, float] | None = None
+        self._warned_at = -WARNING_INTERVAL
         self._states: dict[str, HostState] = {}
         """Saved while the file was lost."""
         self._records: dict[Origin, RobotsRecord] = {}
         """As `_states`."""
-        self._hosts = _Batch(self._load_hosts)
-        self._origins = _Batch(self._load_records)
+        self._questions: list[Callable[[sqlite3.Connection, Moment], None]] = []
+        self._asking: asyncio.Task[None] | None = None
         self._upkeep: asyncio.Task[None] | None = None
         self._closing: asyncio.Future[None] | None = None
         self._is_closed = False
@@ -125,7 +128,7 @@ class SQLiteStore(Managed):
         Raises:
             StoreError: it cannot be opened, and memory is not enough.
         """
-        await self._or_else(partial(self._do, _nothing), None)
+        await self._attempt(lambda: self._do(lambda *_: None))
 
     async def load_record(self, origin: Origin) -> RobotsRecord | None:
         """As `Store.load_record`.
@@ -133,8 +136,11 @@ class SQLiteStore(Managed):
         Raises:
             StoreError: the file cannot be read, and memory is not enough.
         """
-        known = self._records.get(origin)
-        return await self._or_else(partial(self._origins.get, origin), known) if known is None else known
+        if origin in self._records:
+            return self._records[origin]
+        return await self._attempt(
+            lambda: self.read(lambda there, at: tables.read_record(there, origin, now=at.now))
+        )
 
     async def save_record(self, record: RobotsRecord) -> None:
         """As `Store.save_record`; returns when it is in the file.
@@ -142,12 +148,10 @@ class SQLiteStore(Managed):
         Raises:
             StoreError: it cannot be written, and memory is not enough.
         """
-
-        async def save() -> bool:
-            await self._do(lambda there, at: tables.write_records(there, (record,), now=at.now))
-            return True
-
-        if not await self._or_else(save, False):
+        await self._attempt(
+            lambda: self._do(lambda there, at: tables.write_records(there, (record,), now=at.now))
+        )
+        if self._lost is not None:
             self._records[record.origin] = record
             while len(self._records) > MAX_LOST_RECORDS:
                 del self._records[next(iter(self._records))]
@@ -158,12 +162,10 @@ class SQLiteStore(Managed):
         Raises:
             StoreError: the file cannot be read, and memory is not enough.
         """
-        known = self._states.get(pace_key)
-        return (
-            await self._or_else(partial(self._hosts.get, pace_key), self.guess(pace_key))
-            if known is None
-            else known
-        )
+        if pace_key in self._states:
+            return self._states[pace_key]
+        found = await self._attempt(lambda: self.read(lambda there, at: known_host(there, pace_key, at)))
+        return found if self._lost is None else self.guess(pace_key)
 
     async def save_hosts(self, states: Mapping[str, HostState]) -> None:
         """As `Store.save_hosts`; among several sessions the later instants count.
@@ -172,15 +174,13 @@ class SQLiteStore(Managed):
             StoreError: they cannot be written, and memory is not enough.
         """
 
-        async def save() -> bool:
-            await self._do(lambda there, at: save_hosts(there, states, at))
-            return True
+        def save(there: sqlite3.Connection, at: Moment) -> None:
+            (sessions,) = there.execute("SELECT count(*) FROM sessions").fetchone()
+            save_hosts(there, states, at, replaces=sessions <= 1)
 
-        if not await self._or_else(save, False):
-            self._states |= {
-                key: merged(self._states[key], state) if key in self._states else state
-                for key, state in states.items()
-            }
+        await self._attempt(lambda: self._do(save))
+        if self._lost is not None:
+            self._states |= states
 
     async def session(self) -> SQLiteSession:
         """As `SharedStore.session`.
@@ -208,7 +208,7 @@ class SQLiteStore(Managed):
         """
         place: tables.Place | None = tables.FIRST_PLACE
         while place is not None:
-            page, place = await self._read(partial(_records_after, place))
+            page, place = await self.read(partial(tables.records_after, after=place, limit=PAGE))
             for record in page:
                 yield record
 
@@ -219,7 +219,7 @@ class SQLiteStore(Managed):
             StoreError: the file cannot be read.
         """
         last: str | None = None
-        while page := await self._read(partial(_hosts_after, last)):
+        while page := await self.read(partial(tables.hosts_after, after=last, limit=PAGE)):
             for pace_key, state in page:
                 yield pace_key, state
             last = page[-1][0]
@@ -230,7 +230,7 @@ class SQLiteStore(Managed):
         Raises:
             StoreError: the file cannot be read.
         """
-        return await self._read(lambda there, _: tables.origins_of(there, host))
+        return await self.read(lambda there, _: tables.origins_of(there, host))
 
     async def host(self, pace_key: str) -> HostState | None:
         """As `Catalogue.host`.
@@ -238,7 +238,12 @@ class SQLiteStore(Managed):
         Raises:
             StoreError: the file cannot be read.
         """
-        return await self._read(partial(_host, pace_key))
+
+        def look(there: sqlite3.Connection, at: Moment) -> HostState | None:
+            state = tables.read_host(there, pace_key, now=at.now)
+            return None if state is None else at.from_file(state)
+
+        return await self.read(look)
 
     async def forget_record(self, origin: Origin) -> bool:
         """As `Catalogue.forget_record`.
@@ -262,11 +267,17 @@ class SQLiteStore(Managed):
         Raises:
             StoreError: the file cannot be written.
         """
-        ahead = await self._read(lambda _, at: at.ahead)
-        pruning = tables.Pruning(now=now + ahead, max_bytes=self._max_bytes, max_age=self._max_age)
-        while not await self._do(lambda there, _: pruning.step(there)):  # noqa: ASYNC110 - it leaves time to others
+        at = now + await self.read(lambda _, at: at.ahead)
+        gone = await self._delete(before=at - self._max_age, now=at)
+        for _ in range(MOST_ROUNDS):
+            used = await self.read(lambda there, _: tables.used_bytes(there))
+            before = await self._bound(used, now=at) if used > self._max_bytes else None
+            if before is None:
+                break
+            gone += await self._delete(before=before, now=at)
+        while await self._do(lambda there, _: tables.vacuum(there)):  # noqa: ASYNC110 - it leaves time to others
             await asyncio.sleep(STEP_PAUSE)
-        return pruning.pruned
+        return Pruned(records=gone[tables.PRUNED_RECORDS], hosts=gone[tables.PRUNED_HOSTS])
 
     async def aclose(self) -> None:
         """Write what is pending, and close the file. A second time changes nothing.
@@ -275,9 +286,10 @@ class SQLiteStore(Managed):
             StoreError: not all could be written, and memory was not enough.
         """
         if self._is_closed:
-            if self._closing is not None and self._closing.get_loop() is asyncio.get_running_loop():
+            if self._closing is not None and not self._closing.done():
                 await asyncio.wait({self._closing})
             return
+        self._bind()
         self._is_closed = True
         for session in self._sessions.values():
             session.stop()
@@ -286,14 +298,13 @@ class SQLiteStore(Managed):
         is_pending = bool(self._states or self._records or self._sessions)
         if not (self._database.is_started or is_pending):
             return
-        self._bind_loop()
         self._closing = self._database.end(self._timed(self._leave))
         # A cancellation ends only the wait for it.
         await asyncio.wait({self._closing})
         error = self._closing.exception()
         if error is None or (isinstance(error, StoreError) and not is_pending):
             return
-        if not isinstance(error, StoreError) or self._when_lost is WhenLost.RAISE:
+        if not isinstance(error, StoreError) or self.when_lost is WhenLost.RAISE:
             raise error
         _logger.warning("%s. What was learnt since is lost", error)
 
@@ -302,12 +313,7 @@ class SQLiteStore(Managed):
     @property
     def is_on_memory(self) -> bool:
         """Whether the file is lost, memory is enough, and no other session may hold a host."""
-        return self._lost is not None and self._when_lost is WhenLost.MEMORY and not self.is_shared
-
-    @property
-    def waits_for_others(self) -> bool:
-        """Whether the file is lost, memory would be enough, but other sessions may hold hosts."""
-        return self._lost is not None and self._when_lost is WhenLost.MEMORY and self.is_shared
+        return self._lost is not None and self.when_lost is WhenLost.MEMORY and not self.is_shared
 
     @property
     def is_shared(self) -> bool:
@@ -321,76 +327,55 @@ class SQLiteStore(Managed):
             StoreError: the file is lost, and memory is not enough; or the store was closed.
         """
         self._bind()
-        if self._lost is not None and self._when_lost is WhenLost.RAISE:
+        if self._lost is not None and self.when_lost is WhenLost.RAISE:
             raise StoreError(*self._lost.args) from self._lost
 
     def closed(self) -> StoreError:
         """The error for use after the end."""
         return self._database.closed()
 
-    def guess(self, pace_key: str) -> HostState | None:
+    def guess(self, pace_key: str) -> HostState:
         """What is assumed of a host while the file is lost."""
         visited = HostState(last_visit_at=self._lost_at)
-        return merged(self._states.get(pace_key, visited), visited) if self._lost is not None else None
+        return merged(self._states.get(pace_key, visited), visited)
 
-    def lose(self, error: StoreError, *, by: SQLiteSession | None = None) -> None:
+    def lose(self, error: StoreError) -> None:
         """The file failed. The sessions try it again."""
         if self._is_closed:
             return
         if self._lost is None:
             self._lost_at = self._clock.clock.now()
-            if self._when_lost is WhenLost.MEMORY:
+            if self.when_lost is WhenLost.MEMORY:
                 self._warn(error)
         self._lost = error
         for session in self._sessions.values():
-            if session is not by:
-                session.probe()
+            session.probe()
 
-    async def exchange(self, said: Said) -> Answer:
-        """Let a session say and hear what there is.
+    async def exchange(self, work: Callable[[sqlite3.Connection, Moment], T]) -> T:
+        """Let a session say and hear what there is, after all that was saved while the file was lost.
 
         Raises:
             StoreError: the file cannot be written.
         """
         states, records = dict(self._states), dict(self._records)
 
-        def work(there: sqlite3.Connection, at: Moment) -> Answer:
+        def whole(there: sqlite3.Connection, at: Moment) -> tuple[T, set[str]]:
             self._write_pending(there, at, states, records)
-            return Exchange(there, at, self._clock).take_in(said)
+            result = work(there, at)
+            return result, {name for (name,) in there.execute("SELECT id FROM sessions")}
 
-        answer = await self._do(work)
+        result, names = await self._do(whole)
         # More may have been saved meanwhile.
         self._states = {key: state for key, state in self._states.items() if states.get(key) is not state}
         self._records = {
             key: record for key, record in self._records.items() if records.get(key) is not record
         }
-        self._exchanges += 1
-        ours = sum(name != said.request.session for name in self._sessions)
-        self._others = max(answer.others - ours, 0)
-        return answer
-
-    async def has_news(self, session: SQLiteSession) -> bool:
-        """Whether the file has something for a session to hear. The whole file is looked at only if it was changed.
-
-        Raises:
-            StoreError: the file cannot be read.
-        """
-        name, exchanges = session.member.session, self._exchanges
-        look = partial(has_news, name=name, after=session.member.after, blocks_after=session.blocks_after)
-
-        def work(there: sqlite3.Connection, _: Moment) -> bool:
-            version = int(there.execute("PRAGMA data_version").fetchone()[0]), exchanges
-            is_same = self._versions.get(name) == version
-            self._versions[name] = version
-            return not is_same and look(there)
-
-        return await self._read(work)
+        self._others = len(names - self._sessions.keys())
+        return result
 
     def ended(self, session: SQLiteSession) -> None:
         """A session is over."""
-        name = session.member.session
-        self._sessions.pop(name, None)
-        self._versions.pop(name, None)
+        self._sessions.pop(session.member.session, None)
         if not self._sessions and self._upkeep is not None:
             self._upkeep.cancel()
             self._upkeep = None
@@ -404,7 +389,9 @@ class SQLiteStore(Managed):
         (sessions,) = there.execute("SELECT count(*) FROM sessions").fetchone()
         self._clock.attach(there, is_alone=not sessions)
         at = self._clock.moment(self._reading)
-        Exchange(there, at, self._clock).expire()
+        grants = FileGrants(there, at, self._clock)
+        grants.expire(at.now)
+        grants.write()
         # The mark is on the disk before anything that the next power cut may undo.
         mark = f"{tables.OPENED} {self._clock.boot}"
         found = there.execute("SELECT name FROM facts WHERE name GLOB ?", (f"{tables.OPENED} *",))
@@ -422,17 +409,12 @@ class SQLiteStore(Managed):
             tables.write_fact(there, tables.ASSUMED_VISIT_AT, at.now)
         tables.forget_facts(there, f"{tables.OPENED} *")
         tables.write_fact(there, mark, at.now)
-        if tables.read_fact(there, tables.PRUNED_AT) is None:
-            tables.write_fact(there, tables.PRUNED_AT, at.now)
         there.execute("COMMIT")
 
     def _bind(self) -> None:
         """See that the store can be used here."""
         if self._is_closed:
             raise self._database.closed()
-        self._bind_loop()
-
-    def _bind_loop(self) -> None:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             if self._loop is not None and not self._loop.is_closed():
@@ -440,8 +422,8 @@ class SQLiteStore(Managed):
             self._loop = loop
             self._sessions.clear()
             self._upkeep = None
-            self._hosts, self._origins = _Batch(self._load_hosts), _Batch(self._load_records)
-        self._reading = self._clock.reading()
+            self._questions, self._asking = [], None
+        self._reading = self._clock.clock.now()
 
     def _timed(self, work: Callable[[sqlite3.Connection, Moment], T]) -> Callable[[sqlite3.Connection], T]:
         reading = self._reading
@@ -456,34 +438,43 @@ class SQLiteStore(Managed):
             _logger.info("%s: the file can be used again", self.path)
         return result
 
-    async def _read(self, work: Callable[[sqlite3.Connection, Moment], T]) -> T:
+    async def read(self, work: Callable[[sqlite3.Connection, Moment], T]) -> T:
+        """Look something up, together with all else that is asked for in this turn of the event loop."""
         self._bind()
-        return await self._database.read(self._timed(work))
+        found: list[T] = []
+        self._questions.append(lambda there, at: found.append(work(there, at)))
+        if self._asking is None:
+            self._asking = asyncio.get_running_loop().create_task(self._answer())
+        # A cancellation ends only the wait for it.
+        await asyncio.shield(self._asking)
+        return found[0]
 
-    async def _or_else(self, work: Callable[[], Awaitable[T]], otherwise: T) -> T:
-        """Do something; where the file is lost and memory is enough, take something else for its result."""
-        self._bind()
+    async def _answer(self) -> None:
+        questions, self._questions, self._asking = self._questions, [], None
+
+        def work(there: sqlite3.Connection, at: Moment) -> None:
+            for question in questions:
+                question(there, at)
+
+        await self._database.run(self._timed(work), begin="BEGIN")
+
+    async def _attempt(self, work: Callable[[], Awaitable[T]]) -> T | None:
+        """Do something; None where the file is lost, now or before, and memory is enough."""
         if self._lost is not None and self._sessions:
             # The sessions try it: nobody else waits for that.
             self.check()
-            return otherwise
+            return None
         try:
             return await work()
         except StoreError as error:
             if self._is_closed:
                 raise
             self.lose(error)
-            if self._when_lost is WhenLost.RAISE:
-                if not self._sessions:
-                    self._lost = None
-                raise
-            return otherwise
-
-    async def _load_hosts(self, pace_keys: Collection[str]) -> dict[str, HostState]:
-        return await self._read(lambda there, at: known_hosts(there, pace_keys, at))
-
-    async def _load_records(self, origins: Collection[Origin]) -> dict[Origin, RobotsRecord]:
-        return await self._read(lambda there, at: tables.read_records(there, origins, now=at.now))
+            if self.when_lost is WhenLost.MEMORY:
+                return None
+            if not self._sessions:
+                self._lost = None
+            raise
 
     def _write_pending(
         self,
@@ -492,24 +483,58 @@ class SQLiteStore(Managed):
         states: Mapping[str, HostState],
         records: Mapping[Origin, RobotsRecord],
     ) -> None:
-        if states:
-            save_hosts(there, states, at, replaces=False)
-        if records:
-            tables.write_records(there, records.values(), now=at.now)
+        save_hosts(there, states, at, replaces=False)
+        tables.write_records(there, records.values(), now=at.now)
 
     def _leave(self, there: sqlite3.Connection, at: Moment) -> None:
         self._write_pending(there, at, self._states, self._records)
-        exchange = Exchange(there, at, self._clock)
-        for name in self._sessions:
-            exchange.end(name, visited_at=at.now)
+        grants = FileGrants(there, at, self._clock)
+        for name in self._sessions.keys() & grants.sessions.keys():
+            grants.end(name, visited_at=at.now)
+        grants.write()
         if not there.execute("SELECT count(*) FROM sessions").fetchone()[0]:
             tables.forget_facts(there, f"{tables.OPENED} *")
+
+    async def _go_through(
+        self, table: tables.Pruning, query: str, **values: float
+    ) -> AsyncIterator[tuple[list[tuple[int, ...]], int]]:
+        """Run a query on all rows of a table, a few at a time. Yields what it found, and how many it changed."""
+        first: tables.Value = tables.BEFORE_ALL
+        while first is not None:
+            step = partial(table.step, query=query, after=first, values=values)
+            found, changed, first = await self._do(step)
+            yield found, changed
+            await asyncio.sleep(STEP_PAUSE)
+
+    async def _delete(self, **bounds: float) -> Counter[tables.Pruning]:
+        gone: Counter[tables.Pruning] = Counter()
+        for table in (tables.PRUNED_RECORDS, tables.PRUNED_HOSTS):
+            async for _, changed in self._go_through(table, table.delete, **bounds):
+                gone[table] += changed
+        return gone
+
+    async def _bound(self, used: int, *, now: float) -> float | None:
+        """Before when rows have to be written to go, where so many bytes are used; None if nothing can go."""
+        # What can go, by age, and what cannot: the pages' own room is spread over both.
+        ages: Counter[int] = Counter()
+        staying = 0
+        for table in (tables.PRUNED_RECORDS, tables.PRUNED_HOSTS):
+            async for rows, _ in self._go_through(table, table.measure, now=now):
+                for age, may_go, size in rows:
+                    ages[age] += size * may_go
+                    staying += size * (1 - may_go)
+        excess = (ages.total() + staying) * (1 - self._max_bytes * ROOM / used)
+        for age in sorted(+ages):
+            excess -= ages[age]
+            if excess <= 0:
+                return (age + 1) * tables.GRAIN
+        return (max(+ages) + 1) * tables.GRAIN if +ages else None
 
     async def _keep_bounds(self) -> None:
         """Prune the file when it is time."""
         while True:
             try:
-                if await self._read(self._has_to_prune):
+                if await self.read(self._has_to_prune):
                     await self.prune(now=self._clock.clock.now())
                     await self._do(lambda there, at: tables.write_fact(there, tables.PRUNED_AT, at.now))
             except StoreError:
@@ -524,64 +549,12 @@ class SQLiteStore(Managed):
         return is_due or tables.used_bytes(there) > self._max_bytes
 
     def _warn(self, error: StoreError) -> None:
-        """Say it once: a file that fails in one place only is back, and lost again, every other second."""
-        said, now = str(error), self._lost_at
-        level = logging.WARNING
-        if self._warned is not None and self._warned[0] == said and now - self._warned[1] < WARNING_INTERVAL:
-            level = logging.DEBUG
-        else:
-            self._warned = said, now
+        """Say it, but not every other second: a file that fails in one place only is back, and lost again."""
+        is_news = self._lost_at - self._warned_at >= WARNING_INTERVAL
+        self._warned_at = self._lost_at if is_news else self._warned_at
         what = "Hosts that others may hold wait" if self.is_shared else "On with memory alone"
+        level = logging.WARNING if is_news else logging.DEBUG
         _logger.log(level, "%s. %s until it can be used again", error, what)
 
     def __repr__(self) -> str:
         return f"<SQLiteStore {str(self.path)!r}>"
-
-
-K = TypeVar("K")
-V = TypeVar("V")
-
-
-class _Batch(Generic[K, V]):
-    """Questions that are asked in the same turn of the event loop are put to the file together."""
-
-    def __init__(self, load: Callable[[Collection[K]], Coroutine[object, object, dict[K, V]]]) -> None:
-        self._load = load
-        self._keys: dict[K, None] = {}
-        self._loading: asyncio.Task[dict[K, V]] | None = None
-
-    async def get(self, key: K) -> V | None:
-        """What is known of this one.
-
-        Raises:
-            StoreError: it could not be asked for.
-        """
-        if self._loading is None:
-            self._loading = asyncio.get_running_loop().create_task(self._go())
-        self._keys[key] = None
-        # A cancellation ends only the wait for it.
-        return (await asyncio.shield(self._loading)).get(key)
-
-    async def _go(self) -> dict[K, V]:
-        keys, self._keys, self._loading = self._keys, {}, None
-        return await self._load(keys)
-
-
-def _nothing(there: sqlite3.Connection, at: Moment) -> None:
-    """Work that needs no more than an open file."""
-
-
-def _host(pace_key: str, there: sqlite3.Connection, at: Moment) -> HostState | None:
-    state = tables.read_hosts(there, (pace_key,), now=at.now).get(pace_key)
-    return None if state is None else at.from_file(state)
-
-
-def _hosts_after(last: str | None, there: sqlite3.Connection, at: Moment) -> list[tuple[str, HostState]]:
-    found = tables.hosts_after(there, last, limit=PAGE, now=at.now)
-    return [(pace_key, at.from_file(state)) for pace_key, state in found]
-
-
-def _records_after(
-    place: tables.Place, there: sqlite3.Connection, at: Moment
-) -> tuple[list[RobotsRecord], tables.Place | None]:
-    return tables.records_after(there, place, limit=PAGE, now=at.now)

@@ -1,7 +1,7 @@
 """The tables of the database by version, their rows, and their bounds.
 
-Instants of hosts and records are seconds since the epoch by the file's clock. All functions but `examine` and `prepare`
-run within a transaction of their caller.
+Instants of hosts and records are seconds since the epoch by the file's clock. All functions but `prepare` run within a
+transaction of their caller.
 """
 
 from __future__ import annotations
@@ -10,30 +10,34 @@ import logging
 import random
 import sqlite3
 import time
-from collections import Counter
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from robotgate.pace.state import HostState, restored
-from robotgate.stores.base import Pruned
-from robotgate.stores.codec import Fields, host_fields, host_of, moved_record, pack_record, unpack_record
-from robotgate.stores.sqlite.database import HEADER_BYTES, fault
+from robotgate.stores.codec import (
+    HOST_FIELDS,
+    amount,
+    host_fields,
+    host_of,
+    moved_record,
+    pack_record,
+    unpack_record,
+)
+from robotgate.stores.sqlite.database import APPLICATION_ID, VERSION, check_format
 from robotgate.urls import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from robotgate.sites.record import RobotsRecord
+    from robotgate.stores.sqlite.clock import Moment
 
 Value: TypeAlias = int | float | str | bytes | None
 """What SQLite keeps."""
 Place: TypeAlias = tuple[Value, ...]
 """Host, port and scheme, by which records are in order."""
 
-APPLICATION_ID: Final = 0x52476174
-"""``RGat``: by it a file is known to be ours."""
 CACHE_KIBIBYTES: Final = 8192
 """Of pages in memory; the system keeps the rest."""
 MAX_LOG_BYTES: Final = 16 * 1024 * 1024
@@ -93,9 +97,7 @@ _GRANTS: Final = (
 _BLOCKS: Final = (
     "CREATE TABLE blocks (pattern TEXT NOT NULL PRIMARY KEY, until_at REAL NOT NULL, serial INTEGER NOT NULL)"
 )
-LAYOUTS: Final = ((), (_HOSTS, _RECORDS, _FACTS, _SESSIONS, *_GRANTS, _BLOCKS))
-"""What makes each version of the one before. The first was never released."""
-VERSION: Final = len(LAYOUTS)
+LAYOUT: Final = (_HOSTS, _RECORDS, _FACTS, _SESSIONS, *_GRANTS, _BLOCKS)
 
 SERIAL: Final = "serial"
 FILE_NUMBER: Final = "file_number"
@@ -108,17 +110,17 @@ WAL_TRIES: Final = 100
 """How often a write-ahead log is tried to be used."""
 WAL_PAUSE: Final = 0.02
 """Seconds between two tries."""
-_MAGIC: Final = b"SQLite format 3\0"
 _FIRST: Final = -1
 """Numbers come before all text."""
 FIRST_PLACE: Final[Place] = (_FIRST, _FIRST, "")
 
 _logger: Final = logging.getLogger("robotgate.stores")
 
-_NAMES: Final = tuple(host_fields(HostState()))
-_COLUMNS: Final = ", ".join(_NAMES)
+_COLUMNS: Final = ", ".join(HOST_FIELDS)
 # Put together of our own constants alone.
-_WRITE_HOST: Final = f"REPLACE INTO hosts (pace_key, saved_at, {_COLUMNS}) VALUES (?, ?{', ?' * len(_NAMES)})"  # noqa: S608
+_WRITE_HOST: Final = (
+    f"REPLACE INTO hosts (pace_key, saved_at, {_COLUMNS}) VALUES (?, ?{', ?' * len(HOST_FIELDS)})"  # noqa: S608
+)
 _READ_HOST: Final = f"SELECT saved_at, {_COLUMNS} FROM hosts WHERE pace_key = ?"  # noqa: S608
 _HOSTS_AFTER: Final = (
     f"SELECT pace_key, saved_at, {_COLUMNS} FROM hosts WHERE pace_key > ? ORDER BY pace_key LIMIT ?"  # noqa: S608
@@ -129,23 +131,6 @@ _RECORDS_AFTER: Final = (
     "SELECT host, port, scheme, saved_at, record FROM records WHERE (host, port, scheme) > (?, ?, ?) "
     "ORDER BY host, port, scheme LIMIT ?"
 )
-
-
-def examine(header: bytes, path: Path) -> None:
-    """Make sure that a file with these first bytes is ours, or empty.
-
-    Raises:
-        StoreError: it is another program's, or of a newer robotgate.
-    """
-    if not header:
-        return
-    if len(header) < HEADER_BYTES or not header.startswith(_MAGIC):
-        raise fault(
-            path, "it is no SQLite database", "name another file, or delete this one if nobody needs it"
-        )
-    if int.from_bytes(header[68:72]) != APPLICATION_ID:
-        raise fault(path, "it is another program's database", "name another file")
-    _check_version(int.from_bytes(header[60:64]), path)
 
 
 def prepare(connection: sqlite3.Connection, path: Path) -> None:
@@ -161,12 +146,10 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    if application != APPLICATION_ID and (application or version or tables):
-        raise fault(path, "it is another program's database", "name another file")
-    if tables:
-        _check_version(version, path)
+    if application or version or tables:
+        check_format(application, version, path)
     else:
-        for statement in (statement for layout in LAYOUTS for statement in layout):
+        for statement in LAYOUT:
             connection.execute(statement)
         renew_number(connection)
         connection.execute(f"PRAGMA user_version = {VERSION}")
@@ -187,19 +170,6 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA trusted_schema = OFF")
 
 
-def _check_version(version: int, path: Path) -> None:
-    if version > VERSION:
-        raise fault(
-            path,
-            f"it was written by a newer robotgate (version {version} of its tables; known is {VERSION})",
-            "upgrade robotgate, or name another file",
-        )
-    if version < VERSION:
-        raise fault(
-            path, f"it was written by an older robotgate (version {version} of its tables)", "delete it"
-        )
-
-
 def text(value: str) -> str | bytes:
     """Text for SQLite: as bytes where it is no Unicode."""
     try:
@@ -214,35 +184,25 @@ def text_of(value: Value) -> str:
     return value.decode(errors="surrogatepass") if isinstance(value, bytes) else str(value)
 
 
-def write_hosts(
-    connection: sqlite3.Connection, states: Iterable[tuple[str, HostState]], *, now: float
-) -> None:
+def write_hosts(connection: sqlite3.Connection, states: Mapping[str, HostState], *, now: float) -> None:
     """Write states in place of those that were there."""
     # In the order of the table, so that pages are written one after the other.
-    ordered = sorted(states, key=itemgetter(0))
-    connection.executemany(
-        _WRITE_HOST, ((text(pace_key), now, *host_fields(state).values()) for pace_key, state in ordered)
-    )
+    rows = ((text(key), now, *host_fields(state).values()) for key, state in sorted(states.items()))
+    connection.executemany(_WRITE_HOST, rows)
 
 
-def read_hosts(
-    connection: sqlite3.Connection, pace_keys: Collection[str], *, now: float
-) -> dict[str, HostState]:
-    """What is known of these hosts."""
-    found = {}
-    for pace_key in pace_keys:
-        row = connection.execute(_READ_HOST, (text(pace_key),)).fetchone()
-        if row is not None:
-            found[pace_key] = _host(pace_key, row, now)
-    return found
+def read_host(connection: sqlite3.Connection, pace_key: str, *, now: float) -> HostState | None:
+    """What is known of a host."""
+    row = connection.execute(_READ_HOST, (text(pace_key),)).fetchone()
+    return None if row is None else _host(pace_key, row, now)
 
 
 def hosts_after(
-    connection: sqlite3.Connection, after: str | None, *, limit: int, now: float
+    connection: sqlite3.Connection, at: Moment, *, after: str | None, limit: int
 ) -> list[tuple[str, HostState]]:
-    """The next hosts by pace key; from the first, after none."""
+    """The next hosts by pace key, by the store's clock; from the first, after none."""
     rows = connection.execute(_HOSTS_AFTER, (_FIRST if after is None else text(after), limit)).fetchall()
-    return [(key := text_of(pace_key), _host(key, row, now)) for pace_key, *row in rows]
+    return [(key := text_of(name), at.from_file(_host(key, row, at.now))) for name, *row in rows]
 
 
 def forget_host(connection: sqlite3.Connection, pace_key: str) -> bool:
@@ -257,25 +217,20 @@ def write_records(connection: sqlite3.Connection, records: Iterable[RobotsRecord
     )
 
 
-def read_records(
-    connection: sqlite3.Connection, origins: Collection[Origin], *, now: float
-) -> dict[Origin, RobotsRecord]:
-    """What is known of these origins."""
-    found = {}
-    for origin in origins:
-        row = connection.execute(_READ_RECORD, _place(origin)).fetchone()
-        record = None if row is None else _record(origin, row, now)
-        if record is not None:
-            found[origin] = record
-    return found
+def read_record(connection: sqlite3.Connection, origin: Origin, *, now: float) -> RobotsRecord | None:
+    """What is known of an origin."""
+    row = connection.execute(_READ_RECORD, _place(origin)).fetchone()
+    return None if row is None else _record(origin, row, now)
 
 
 def records_after(
-    connection: sqlite3.Connection, after: Place, *, limit: int, now: float
+    connection: sqlite3.Connection, at: Moment, *, after: Place, limit: int
 ) -> tuple[list[RobotsRecord], Place | None]:
     """The next records by origin, and after which place there may be more."""
     rows = connection.execute(_RECORDS_AFTER, (*after, limit)).fetchall()
-    found = (_record(Origin(str(scheme), text_of(host), port), row, now) for host, port, scheme, *row in rows)
+    found = (
+        _record(Origin(str(scheme), text_of(host), port), row, at.now) for host, port, scheme, *row in rows
+    )
     return [record for record in found if record is not None], tuple(rows[-1][:3]) if rows else None
 
 
@@ -319,8 +274,8 @@ def _place(origin: Origin) -> Place:
 def _host(pace_key: str, row: Sequence[Value], now: float) -> HostState:
     saved_at, *values = row
     try:
-        fields = Fields({"saved_at": saved_at, **dict(zip(_NAMES, values, strict=True))})
-        return restored(host_of(fields), saved_at=fields.amount("saved_at"), now=now)
+        state = host_of(dict(zip(HOST_FIELDS, values, strict=True)))
+        return restored(state, saved_at=amount(saved_at), now=now)
     except ValueError as error:
         _logger.warning("the state of %r cannot be read (%s); it counts as visited now", pace_key, error)
         return HostState(last_visit_at=now)
@@ -330,67 +285,80 @@ def _record(origin: Origin, row: Sequence[Value], now: float) -> RobotsRecord | 
     """The record in a row; None where it cannot be read: it is fetched again."""
     saved_at, packed = row
     try:
-        saved_at = Fields({"saved_at": saved_at}).amount("saved_at")
+        age = now - amount(saved_at)
         record = unpack_record(origin, packed if isinstance(packed, bytes) else b"")
     except ValueError as error:
         _logger.warning("the record of %r cannot be read (%s); it is fetched again", origin.text, error)
         return None
     # Of a clock that was set back: the record is no fresher than it was.
-    return moved_record(record, min(now - saved_at, 0.0))
+    return moved_record(record, min(age, 0.0))
 
 
 VACUUM_STEP: Final = 256
 """Pages given back to the system at a time."""
-ROOM: Final = 0.9
-"""The share of `max_bytes` that is left, so that not every next batch prunes again."""
 GRAIN: Final = 3600.0
 """Seconds; ages are told apart by it where the file is too large."""
-MOST_ROUNDS: Final = 4
-"""Estimates may have to be made again; entries that must stay are not tried for ever."""
 _HOST_OVERHEAD: Final = 60
 _RECORD_OVERHEAD: Final = 50
 """Bytes of a row besides its key and its record."""
+BEFORE_ALL: Final = -(2**62)
+_AFTER_ALL: Final = b"\xff" * 16
+"""Bytes come after numbers and text, and what we write as bytes begins as UTF-8 does."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
-    """How one table is gone through."""
+class Pruning:
+    """How one table is gone through by its keys, a few rows at a time.
 
-    next_key: str
-    """The last key of the next step."""
-    delete: str
+    No index tells which rows are the oldest: it would take half as much room again as they do.
+    """
+
+    rows: int
+    last: str
+    """The last key of so many rows after `first`."""
     measure: str
-    step: int
-    """Rows gone through at a time."""
+    """Hours of age, whether what is so old can go by `now`, and how many bytes that is, from `first` to `last`."""
+    delete: str
+    """What was written before `before`, and can go."""
+
+    def step(
+        self, there: sqlite3.Connection, _: Moment, *, query: str, after: Value, values: Mapping[str, Value]
+    ) -> tuple[list[tuple[int, ...]], int, Value]:
+        """Run a query of this table on some rows.
+
+        Returns:
+            What it found, how many rows it changed, and the last key; none: there are no more rows.
+        """
+        row = there.execute(self.last, (after, self.rows - 1)).fetchone()
+        last = _AFTER_ALL if row is None else row[0]
+        cursor = there.execute(query, {**values, "first": after, "last": last})
+        return cursor.fetchall(), cursor.rowcount, None if row is None else last
 
 
-# What must stay: the wait is not over, as `is_served` has it, but for blocks that are not forgiven.
-_PRUNED_HOSTS: Final = _Table(
-    next_key="SELECT pace_key FROM hosts WHERE pace_key > ? ORDER BY pace_key LIMIT 1 OFFSET ?",
-    step=2_000,
-    delete=(
-        "DELETE FROM hosts WHERE pace_key > ? AND pace_key <= ? AND saved_at < ? "
-        "AND next_allowed_at <= ? AND blocked_until_at <= ?"
-    ),
+PRUNED_RECORDS: Final = Pruning(
+    rows=200,
+    last="SELECT id FROM records WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?",
     measure=(
-        f"SELECT CAST(saved_at / {GRAIN} AS INTEGER), max(next_allowed_at, blocked_until_at) <= ?, "  # noqa: S608
-        f"sum(length(pace_key) + {_HOST_OVERHEAD}) FROM hosts WHERE pace_key > ? AND pace_key <= ? GROUP BY 1, 2"
-    ),
-)
-# Both tables take the same arguments: of a record, an instant before every other asks nothing.
-_PRUNED_RECORDS: Final = _Table(
-    next_key="SELECT id FROM records WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?",
-    step=200,
-    delete="DELETE FROM records WHERE id > ? AND id <= ? AND saved_at < ? AND ? = ?",
-    measure=(
-        f"SELECT CAST(saved_at / {GRAIN} AS INTEGER), ? > 0, "  # noqa: S608
+        f"SELECT CAST(saved_at / {GRAIN} AS INTEGER), 1, "  # noqa: S608
         f"sum(length(host) + length(record) + {_RECORD_OVERHEAD}) FROM records "
-        "WHERE id > ? AND id <= ? GROUP BY 1, 2"
+        "WHERE id > :first AND id <= :last GROUP BY 1"
+    ),
+    delete="DELETE FROM records WHERE id > :first AND id <= :last AND saved_at < :before",
+)
+# What must stay: the wait is not over, as `is_served` has it, but for blocks that are not forgiven.
+PRUNED_HOSTS: Final = Pruning(
+    rows=2_000,
+    last="SELECT pace_key FROM hosts WHERE pace_key > ? ORDER BY pace_key LIMIT 1 OFFSET ?",
+    measure=(
+        f"SELECT CAST(saved_at / {GRAIN} AS INTEGER), max(next_allowed_at, blocked_until_at) <= :now, "  # noqa: S608
+        f"sum(length(pace_key) + {_HOST_OVERHEAD}) FROM hosts "
+        "WHERE pace_key > :first AND pace_key <= :last GROUP BY 1, 2"
+    ),
+    delete=(
+        "DELETE FROM hosts WHERE pace_key > :first AND pace_key <= :last AND saved_at < :before "
+        "AND next_allowed_at <= :now AND blocked_until_at <= :now"
     ),
 )
-_BEFORE_ALL: Final = -(2**62)
-_AFTER_ALL: Final = b"\xff" * 16
-"""Bytes come after numbers and text, and what we write as bytes begins as UTF-8 does."""
 
 
 def used_bytes(connection: sqlite3.Connection) -> int:
@@ -401,83 +369,7 @@ def used_bytes(connection: sqlite3.Connection) -> int:
     return int((pages - free) * page_bytes)
 
 
-class Pruning:
-    """One walk through the file, step by step; each in a transaction of its own. The oldest entries go first.
-
-    No index tells which are the oldest: it would take half as much room again as the rows. The tables are gone through
-    by key instead, and what is counted on the way tells from when on rows can stay.
-    """
-
-    def __init__(self, *, now: float, max_bytes: int, max_age: float) -> None:
-        self._now = now
-        self._max_bytes = max_bytes
-        self._max_age = max_age
-        self._there: sqlite3.Connection | None = None
-        self._steps: Iterator[None] = iter(())
-        self.records = 0
-        self.hosts = 0
-
-    @property
-    def pruned(self) -> Pruned:
-        """What has gone so far."""
-        return Pruned(records=self.records, hosts=self.hosts)
-
-    def step(self, connection: sqlite3.Connection) -> bool:
-        """A little. Returns whether it was the last."""
-        if connection is not self._there:
-            self._there, self._steps = connection, self._go(connection)
-        return next(self._steps, self) is self
-
-    def _go(self, there: sqlite3.Connection) -> Iterator[None]:
-        yield from self._delete(there, before=self._now - self._max_age)
-        for _ in range(MOST_ROUNDS):
-            used = used_bytes(there)
-            if used <= self._max_bytes:
-                break
-            # What can go, by age, and what cannot: the pages' own room is spread over both.
-            ages: Counter[int] = Counter()
-            staying: Counter[int] = Counter()
-            for table in (_PRUNED_RECORDS, _PRUNED_HOSTS):
-                for first, last in _stretches(there, table):
-                    for age, may_go, size in there.execute(
-                        table.measure, (self._now, first, last)
-                    ).fetchall():
-                        (ages if may_go else staying)[age] += size
-                    yield
-            before = _bound(ages, (ages.total() + staying.total()) * (1 - self._max_bytes * ROOM / used))
-            if before is None:
-                break
-            yield from self._delete(there, before=before)
-        while there.execute("PRAGMA freelist_count").fetchone()[0]:
-            there.execute(f"PRAGMA incremental_vacuum({VACUUM_STEP})").fetchall()
-            yield
-
-    def _delete(self, there: sqlite3.Connection, *, before: float) -> Iterator[None]:
-        for first, last in _stretches(there, _PRUNED_RECORDS):
-            self.records += there.execute(_PRUNED_RECORDS.delete, (first, last, before, 0, 0)).rowcount
-            yield
-        for first, last in _stretches(there, _PRUNED_HOSTS):
-            bounds = (first, last, before, self._now, self._now)
-            self.hosts += there.execute(_PRUNED_HOSTS.delete, bounds).rowcount
-            yield
-
-
-def _bound(ages: Counter[int], excess: float) -> float | None:
-    """From when on rows can stay; None if nothing can go."""
-    gone = 0
-    for age in sorted(ages):
-        gone += ages[age]
-        if gone >= excess:
-            return (age + 1) * GRAIN
-    return (max(ages) + 1) * GRAIN if ages else None
-
-
-def _stretches(there: sqlite3.Connection, table: _Table) -> Iterator[tuple[Value, Value]]:
-    """The table's keys in stretches: after the first of each, up to the last."""
-    first: Value = _BEFORE_ALL
-    while True:
-        row = there.execute(table.next_key, (first, table.step - 1)).fetchone()
-        yield first, _AFTER_ALL if row is None else row[0]
-        if row is None:
-            return
-        first = row[0]
+def vacuum(connection: sqlite3.Connection) -> bool:
+    """Give some free pages back to the system. Returns whether there are more."""
+    connection.execute(f"PRAGMA incremental_vacuum({VACUUM_STEP})").fetchall()
+    return bool(connection.execute("PRAGMA freelist_count").fetchone()[0])

@@ -7,7 +7,9 @@
 --     item: number key token is_wanted state state_age visited_ago not_before_in
 --     paces: for each ask that has to wait, the seconds between two visits, as far as they are known
 --   save {{key session token visited_ago not_before_in state}...}   -> 1
---   load {key...}       -> {item...}, with false for a host that is not known
+--     the state replaces what is known if the session holds the host; or, with false, if no session does; or, with true,
+--     if nothing is known
+--   load key            -> item, or false for a host that is not known
 --   forget key          -> whether it was known
 --   blocks version {{pattern said_ago until_in}...}
 --     -> epoch version {{pattern said_ago until_in}...} of all later versions
@@ -269,21 +271,6 @@ local function item(tag, key, number)
   }
 end
 
--- What a session's request says besides its leaves. Returns the paces of hosts that it has to wait for.
-local function heed(tag, session, withdrawals, asks, claims)
-  local paces = {}
-  for _, key in ipairs(withdrawals) do
-    withdraw(tag, session, key)
-  end
-  for place, key in ipairs(asks) do
-    paces[place] = ask(tag, session, key)
-  end
-  for _, key in ipairs(claims) do
-    claim(tag, session, key)
-  end
-  return paces
-end
-
 local function read_inbox(tag, inbox, after)
   local items, news = {}, redis.call('HGETALL', inbox)
   for i = 1, #news, 2 do
@@ -325,7 +312,15 @@ function operations.exchange(tag, session, epoch, joined, number, after, leaves,
     if number > me[2] then
       redis.call('ZADD', tag.sessions, now + EXPIRY, session)
       redis.call('HSET', inbox, '', cmsgpack.pack({joined, number}))
-      paces = heed(tag, session, withdrawals, asks, claims)
+      for _, key in ipairs(withdrawals) do
+        withdraw(tag, session, key)
+      end
+      for place, key in ipairs(asks) do
+        paces[place] = ask(tag, session, key)
+      end
+      for _, key in ipairs(claims) do
+        claim(tag, session, key)
+      end
     end
     items = read_inbox(tag, inbox, after)
   end
@@ -345,7 +340,8 @@ function operations.save(tag, messages)
     local key, session, token, visited_ago, not_before_in, state = unpack(message)
     local host = change_host(tag, key)
     later(host, visited_ago and now - visited_ago, not_before_in > 0 and now + not_before_in)
-    if (host.owner or false) == session and (not session or host.token == token) then
+    local is_owner = host.owner == session and host.token == token
+    if is_owner or not (session or host.owner) or session == true and not host.state then
       host.state, host.saved_at = state, now
     end
   end
@@ -356,12 +352,8 @@ local function is_known(host)
   return (host.state or host.visited_at or host.not_before_at) and true or false
 end
 
-function operations.load(tag, keys)
-  local found = {}
-  for place, key in ipairs(keys) do
-    found[place] = is_known(read_host(tag, key)) and item(tag, key, 0)
-  end
-  return found
+function operations.load(tag, key)
+  return is_known(read_host(tag, key)) and item(tag, key, 0)
 end
 
 function operations.forget(tag, key)
