@@ -39,10 +39,13 @@ _SLOW: Final = 200
 """How many times longer a byte takes that is compared by `_matches_spelt`."""
 _PIECE: Final = 15
 """The bytes that it could compare in the time that it takes for any text between two wildcards."""
-_OFTEN: Final = 40
-"""Questions after which prefixes are sorted. That takes 0.5 µs a prefix, and saves 12 ns a prefix and question."""
+_OFTEN: Final = 16
+"""Questions after which prefixes are sorted. That takes 0.5 µs a prefix, and saves 12 ns a prefix and question, or some
+times that where the files of many hosts compete for the processor's cache."""
 _FEW: Final = 20
 """So few patterns are never sorted: trying each is as fast."""
+_HEAD: Final = 6
+"""Bytes at the beginning of a pattern that a target is first compared with."""
 _LONG: Final = 4
 """A text of so many bytes is rare enough in targets to be a needle."""
 
@@ -157,7 +160,8 @@ class Patterns:
     A pattern that is more than a prefix, here called wild, is tried only if the target contains its needle, a text
     that every match contains: the one at its end, or the longest where that is short. Prefixes are tried one by one,
     until there were so many questions that it pays to sort them: of those that a target begins with, the longest is the
-    nearest before the target, or a prefix of that.
+    nearest before the target, or a prefix of that. Needles of wild patterns that begin or end with a text of their own
+    are looked for only if the target begins or ends so.
     """
 
     def __init__(self, values: Sequence[str], origin: Origin | str | None, *, is_disallow: bool) -> None:
@@ -184,9 +188,11 @@ class Patterns:
         self._parents: tuple[int, ...] = ()
         self._wild: dict[str, list[str]] = {}
         """The wild patterns by their needles."""
-        self._needles: Iterable[str] = ()
-        self._needles_in_path: Iterable[str] = ()
-        """Those of patterns that match some target without a query."""
+        self._needles: Sequence[str] = ()
+        self._loose_needles: Sequence[str] = ()
+        """Those of patterns that may match a target without a query, without one of `_heads` and `_tails`."""
+        self._heads: tuple[str, ...] = ()
+        self._tails: tuple[str, ...] = ()
         self._max_length = sys.maxsize
         """For no longer target can all wild patterns be more than `MAX_WORK`."""
         if "*" in lines or "$" in lines or "%" in lines:
@@ -194,19 +200,38 @@ class Patterns:
 
     def _index(self, lines: str) -> None:
         """Find the wild patterns by their needles."""
-        is_ascii, in_path, cost = lines.isascii() and "%" not in lines, {}, 0
+        is_simple, cost = lines.isascii() and "%" not in lines, 0
+        loose: set[str] = set()
+        heads: set[str] = set()
+        tails: set[str] = set()
         for pattern in dict.fromkeys(self.patterns):
-            if "*" in pattern or "$" in pattern or "%" in pattern:
-                # Nearly always the text at its end is long enough.
-                needle = pattern.rstrip("*$").rpartition("*")[2]
-                if len(needle) < _LONG or not is_ascii:
-                    needle = max(_NOT_LITERAL.split(pattern.removesuffix("$")), key=len)
-                self._wild.setdefault(needle, []).append(pattern)
-                if "?" not in pattern:
-                    in_path[needle] = True
-                cost += 1 + 2 * (len(pattern) if is_ascii else _cost(pattern))
-        self._needles, self._needles_in_path = tuple(self._wild), tuple(in_path)
+            if "*" not in pattern and "$" not in pattern and "%" not in pattern:
+                continue
+            needle = last = pattern.rstrip("*$").rpartition("*")[2]
+            if len(last) < _LONG or not is_simple:
+                needle = max(_NOT_LITERAL.split(pattern.removesuffix("$")), key=len)
+            self._wild.setdefault(needle, []).append(pattern)
+            cost += 1 + 2 * (len(pattern) if is_simple else _cost(pattern))
+            head = pattern.partition("*")[0].rstrip("$")
+            if "?" in pattern:
+                continue
+            if not is_simple:
+                loose.add(needle)
+            elif len(head) > 1:
+                heads.add(head[:_HEAD])
+            elif last and pattern.endswith(f"{last}$"):
+                tails.add(last)
+            else:
+                loose.add(needle)
+        self._needles, self._loose_needles = tuple(self._wild), tuple(loose)
+        self._heads, self._tails = tuple(heads), tuple(tails)
         self._max_length = MAX_WORK // cost
+
+    def _needles_for(self, target: str) -> Sequence[str]:
+        """The needles of all wild patterns that could match a target, as its ends tell."""
+        if "?" in target or target.startswith(self._heads) or target.endswith(self._tails):
+            return self._needles
+        return self._loose_needles
 
     def matches(self, target: str) -> bool:
         """Whether one of the patterns matches a target, with its query unescaped."""
@@ -219,7 +244,9 @@ class Patterns:
                     self._sort()
         elif self._longest_prefix(target):
             return True
-        needles = self._needles if "?" in target else self._needles_in_path
+        if not self._wild:
+            return False
+        needles = self._needles_for(target)
         if len(target) <= self._max_length:
             for needle in needles:
                 if needle in target:
@@ -236,8 +263,7 @@ class Patterns:
             exact: for an Allow, the target with its query as written, if that differs.
         """
         prefix = self._longest_prefix(target)
-        needles = self._needles if "?" in target else self._needles_in_path
-        found = self._matching(needles, target, exact) if needles else []
+        found = self._matching(self._needles_for(target), target, exact) if self._wild else []
         if not found:
             return prefix
         if prefix:
