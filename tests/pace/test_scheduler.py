@@ -352,6 +352,21 @@ async def test_deadline_is_checked_when_a_host_is_obtained() -> None:
     assert bench.starts == [(5.0, "early")]
 
 
+async def test_late_turns_hold_back_no_turn_of_another_origin() -> None:
+    """When a host is obtained, turns that go first and are late are refused before others are held against them."""
+    bench = Bench(is_saved=True)
+    patient, hasty = bench.origin(lease=NOT_OWNED, delay=5.0), bench.origin(port=8080, delay=5.0)
+    tasks = [asyncio.create_task(bench.visit("patient", patient, max_wait=12.0))]
+    tasks += [asyncio.create_task(bench.visit("hasty", hasty, max_wait=3.0, priority=1)) for _ in range(4)]
+    await asyncio.sleep(0.5)
+    patient.host.next_allowed_at = 5.0
+    patient.host.lease = OwnLease()
+    bench.scheduler.own(patient.host)
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [type(None), *4 * [TooSoonError]]
+    assert bench.starts == [(5.0, "patient")]
+
+
 async def test_store_that_does_not_tell_refuses_after_a_second() -> None:
     """A wait of nothing at all is given that long, for the store alone decides."""
     bench = Bench(is_saved=True)

@@ -580,14 +580,16 @@ class Scheduler:
         host.is_wanted = False
         host.owned_visits = host.visits
         now = self.now()
-        for paced in list(host.waiters):
-            for turn in sorted(paced.all_waiting(), key=lambda turn: turn.rank):
-                if turn.deadline_at < math.inf:
-                    error = self._lateness(turn, now)
-                    if error is not None:
-                        self._refuse(turn, error)
-                    else:
-                        self._refuse_at(turn.deadline_at, turn, now)
+        waiting = [
+            turn for paced in host.waiters for turn in paced.all_waiting() if turn.deadline_at < math.inf
+        ]
+        # In their order: a turn that is refused holds back none behind it.
+        for turn in sorted(waiting, key=lambda turn: turn.rank):
+            error = self._lateness(turn, now)
+            if error is not None:
+                self._refuse(turn, error)
+            else:
+                self._refuse_at(turn.deadline_at, turn, now)
         self.reconsider(host)
 
     def want(self, host: Host) -> None:
