@@ -131,9 +131,6 @@ class Bench:
             await scheduler.wait(turn)
             while not scheduler.begin(turn):
                 await scheduler.wait(turn)
-        limiter = turn.paced.host.limiter
-        if limiter is not None:
-            await limiter.acquire()
 
     async def visit(
         self,

@@ -8,6 +8,7 @@ blocks and quotas agree on, and, where starts are metered, a token of the `Async
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from enum import IntEnum
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final, Protocol
@@ -154,15 +155,13 @@ class PacedOrigin:
         "waiting",
     )
 
-    def __init__(
-        self, origin: Origin, host: Host, options: HostOptions, *, operator_until_at: float = 0.0
-    ) -> None:
+    def __init__(self, origin: Origin, host: Host, options: HostOptions) -> None:
         self.origin = origin
         self.host = host
         self.options = options
         self.asked: Asked = NOTHING_ASKED
         """What its robots.txt asks about our speed, as far as the operator lets it count."""
-        self.operator_until_at = operator_until_at
+        self.operator_until_at = 0.0
         """Until when the operator wants it left alone; 0.0 or a past instant: not at all."""
         self.circuit: Circuit = CLOSED
         self.outage = ""
@@ -502,6 +501,10 @@ class Host:
             self.next_allowed_at = now + self.delay
         if self.window is not None:
             self.window.starts.append(now)
+        if self.limiter is not None:
+            # Its token is there, so that the coroutine ends with its first step.
+            with suppress(StopIteration):
+                self.limiter.acquire().send(None)
 
     def end(self, turn: Turn, now: float) -> None:
         """Record that an open turn's response has ended, or that its request is abandoned."""

@@ -163,8 +163,7 @@ class Scheduler:
             or len(permits.held) >= permits.total
             or host.start_at(paced, now, ahead=turn.ahead) - now > CLOCK_GRAIN
             or (paced.probe is not None and paced.is_probed(now))
-            # Taking a token is an `await`, which `begin` is followed by.
-            or host.limiter is not None
+            or (host.limiter is not None and not host.limiter.has_capacity())
             or (
                 self._total is not None
                 and self._total.due_at(now, reserved=self._granted) - now > CLOCK_GRAIN

@@ -410,9 +410,6 @@ class Flight:
                 await scheduler.wait(turn)
             if scheduler.begin(turn):
                 break
-        limiter = turn.paced.host.limiter
-        if limiter is not None:
-            await limiter.acquire()
 
     def end(self, error: BaseException | None) -> None:
         """Resolve the callers' futures."""

@@ -13,6 +13,7 @@ from aiohttp import ClientError, hdrs
 from aiohttp.http import SERVER_SOFTWARE
 
 from robotgate.errors import GateClosedError
+from robotgate.sites.status import REDIRECT_STATUSES
 from robotgate.web.fetcher import Proxy
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ SWITCHING_PROTOCOLS: Final = 101
 """The answer to the handshake of a websocket: what follows is no response."""
 HTTP_SCHEMES: Final = {"ws": "http", "wss": "https"}
 """A websocket's handshake is a GET of this scheme, by whose rules it is judged (RFC 6455 §4.1)."""
-REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 MAX_IDLE_READ: Final = 60.0
 """Seconds without a byte after which a turn ends though its response is neither read nor released: the task that holds
 it may be waiting for the next turn."""
@@ -145,7 +145,7 @@ class GateMiddleware:
                 # On a session that was passed in, and stays open, an answer comes after the gate was closed.
                 response.close()
                 raise GateClosedError
-            if status in REDIRECTS:
+            if status in REDIRECT_STATUSES:
                 fetch.chain = (*fetch.chain, str(request.url))
         return response
 

@@ -279,10 +279,6 @@ class Turns:
         while turn.state is not TurnState.OPEN and not self.scheduler.begin(turn):
             await self.grant(turn)
         turn.waited = 0.0 if turn.asked_at is None else turn.began_at - turn.asked_at
-        limiter = turn.paced.host.limiter
-        if limiter is not None:
-            # Its token was there when the turn was granted, so this does not wait.
-            await limiter.acquire()
         if self._events.is_heard(TurnBegan):
             self._events.emit(TurnBegan(at=self.now(), url=turn.url, waited=turn.waited))
 
