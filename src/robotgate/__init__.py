@@ -2,19 +2,19 @@
 
 The way of one request, from the door down and back up::
 
-    gate.fetch             gate.py            a call becomes a request of an aiohttp session
-    GateMiddleware.send    web/middleware     the one place where a request is judged, waits and is reported
-    Turns.make, begin      web/turns          from a URL to its site; the site's rules, then the host's turn
-    SiteCache.known        web/cache          robots.txt, requested once however many tasks ask
-    Rules.allows_units     rules/             which rule decides
-    Scheduler.start_now    pace/scheduler     at once where the host is due and a permit is free,
-    Scheduler.wait         pace/scheduler     else in the host's queue
-    Host.begin, end        pace/host          the instants that the next request has to keep
-    Persistence            web/persistence    twice a second, all changes go to the store
+    gate.fetch                 web/fetch        a call becomes a request of an aiohttp session, its first turn begun
+    GateMiddleware.__call__    web/middleware   each hop and attempt of a request of a session, in a turn of its own
+    Turns.make, try_begin      web/turns        from a URL to its site; the site's rules, then the host's turn
+    SiteCache.known            web/cache        robots.txt, requested once however many tasks ask
+    Rules.allows_units         rules/           which rule decides
+    Scheduler.try_begin        pace/scheduler   at once where the host is due and a permit is free,
+    Scheduler.wait             pace/scheduler   else in the host's queue
+    Host.begin, end            pace/host        the instants that the next request has to keep
+    Persistence                web/persistence  twice a second, all changes go to the store
 
 Packages import only from those above them: errors, events, urls, options, identity, clock; rules; pace; sites; stores;
-web; gate; then lint, testing, integrations, cli and demo. Read `rules.robotstxt`, `sites.status`, `pace.state`,
-`pace.host`, `pace.scheduler`, `web.middleware`, `gate`, in this order.
+web; gate; then lint, testing, integrations, demo and cli. Read `rules.robotstxt`, `sites.status`, `pace.state`,
+`pace.host`, `pace.scheduler`, `web.turns`, `web.middleware`, `gate`, in this order.
 """
 
 from importlib.metadata import version

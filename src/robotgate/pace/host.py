@@ -223,6 +223,15 @@ class PacedOrigin:
         return self.probe is not None and is_half_open(self.circuit, now=now)
 
 
+def nested_error(host: str | None = None) -> NestedTurnError:
+    """Return the error for a task that would wait for itself: for its host's turn, or for a permit of `concurrency`."""
+    what = "every turn that `concurrency` allows" if host is None else f"a turn of {host}"
+    return NestedTurnError(
+        f"this task already holds {what} and would wait for itself:"
+        " read the first response to its end, or leave its block, before asking for the next"
+    )
+
+
 def _within_hours(paced: PacedOrigin, at: float, *, ahead: bool) -> float:
     """Return the first instant from `at` on that the origin's Visit-time permits."""
     hours = paced.asked.visit_times
@@ -471,13 +480,6 @@ class Host:
     def is_held_by(self, task: asyncio.Task[object] | None) -> bool:
         """Return whether no slot is free and this task holds all of them: it would wait for itself."""
         return len(self.open) >= self.slots and all(turn.holder is task for turn in self.open)
-
-    def nested(self) -> NestedTurnError:
-        """Return the error for a task that would wait for itself."""
-        return NestedTurnError(
-            f"this task already holds a turn of {self.key} and would wait for itself:"
-            " read the first response to its end, or leave its block, before asking for the next"
-        )
 
     def is_mine(self) -> bool:
         """Return whether this process may pace the host now."""

@@ -14,14 +14,15 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from robotgate.errors import GateClosedError, HostUnavailableError, NestedTurnError, StoreError, TooSoonError
+from robotgate.errors import GateClosedError, HostUnavailableError, StoreError, TooSoonError
 from robotgate.events import BlockCause, HostBlocked, HostRecovered
-from robotgate.pace.host import NOT_OWNED, Host, Turn, TurnState
+from robotgate.pace.host import NOT_OWNED, Host, Turn, TurnState, nested_error
 from robotgate.pace.state import BLOCKING_STATUSES, CLOCK_GRAIN, CLOSED, GOOD_BELOW, MIN_RETRY_AFTER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from robotgate.errors import NestedTurnError
     from robotgate.events import Events
     from robotgate.pace.host import PacedOrigin
     from robotgate.pace.limits import Permits, StartWindow
@@ -242,9 +243,9 @@ class Scheduler:
         """Return the error for a task that waits for a turn which only this task itself can make possible."""
         paced = turn.paced
         if paced.host.is_held_by(task):
-            return paced.host.nested()
+            return nested_error(paced.host.key)
         permits = self._robots if turn.ahead else self._pages
-        return _nested_permits() if permits.is_held_by(task) else None
+        return nested_error() if permits.is_held_by(task) else None
 
     def give_back(self, turn: Turn) -> None:
         """Leave a granted turn to the next. Waiting again keeps its place in the order of arrival."""
@@ -286,7 +287,7 @@ class Scheduler:
             raise GateClosedError
         host, task = paced.host, asyncio.current_task()
         if host.is_held_by(task):
-            raise host.nested()
+            raise nested_error(host.key)
         if self.save_error is not None:
             raise StoreError(str(self.save_error))
         unavailable = host.unavailable(paced, now, ahead=turn.ahead)
@@ -372,7 +373,7 @@ class Scheduler:
             if is_behind or len(permits.held) >= permits.total or due_at - now > CLOCK_GRAIN:
                 if permits.is_held_by(turn.holder):
                     host.permit_entry = None
-                    self._refuse(turn, _nested_permits())
+                    self._refuse(turn, nested_error())
                     continue
                 if host.permit_entry is None:
                     host.permit_entry = turn.arrival, host
@@ -535,15 +536,18 @@ class Scheduler:
         was_unreachable = paced.circuit is not CLOSED
         paced.circuit = CLOSED
         if was_unreachable:
-            self._tell_recovered(str(paced.origin), BlockCause.UNREACHABLE)
+            name, cause = str(paced.origin), BlockCause.UNREACHABLE
+            self._events.emit(HostRecovered(at=now, host=name, cause=cause))
         until_at = host.blocked_until_at
         if status in BLOCKING_STATUSES:
             if before <= now < until_at or until_at - max(before, now) > REPORTED_GROWTH:
                 host.blocked_by = BlockCause.OVERLOADED if retry_after is None else BlockCause.ASKED
-                self._tell_blocked(host.key, until_at, host.blocked_by)
+                self._events.emit(
+                    HostBlocked(at=now, host=host.key, until_at=until_at, cause=host.blocked_by)
+                )
         elif host.blocked_by is not None and now >= before:
             cause, host.blocked_by = host.blocked_by, None
-            self._tell_recovered(host.key, cause)
+            self._events.emit(HostRecovered(at=now, host=host.key, cause=cause))
         if until_at != before:
             self.is_urgent.set()
         if self._is_saved:
@@ -555,7 +559,8 @@ class Scheduler:
         """Take in that an origin could not be reached, and why in words; waiting turns of the origin are refused."""
         paced, now = turn.paced, self.now()
         if paced.host.note_outage(turn, paced, outage, now=now, jitter=random.random()):
-            self._tell_blocked(str(paced.origin), paced.circuit.retry_at, BlockCause.UNREACHABLE, outage)
+            name, until_at, cause = str(paced.origin), paced.circuit.retry_at, BlockCause.UNREACHABLE
+            self._events.emit(HostBlocked(at=now, host=name, until_at=until_at, cause=cause, detail=outage))
         if self._is_saved:
             self._note_change(paced.host)
         self.reconsider(paced.host)
@@ -622,26 +627,7 @@ class Scheduler:
                 for turn in paced.all_waiting():
                     self._refuse(turn, GateClosedError())
 
-    # Events.
-
-    def _tell_blocked(self, host: str, until_at: float, cause: BlockCause, detail: str | None = None) -> None:
-        if self._events.is_heard(HostBlocked):
-            self._events.emit(
-                HostBlocked(at=self.now(), host=host, until_at=until_at, cause=cause, detail=detail)
-            )
-
-    def _tell_recovered(self, host: str, cause: BlockCause) -> None:
-        if self._events.is_heard(HostRecovered):
-            self._events.emit(HostRecovered(at=self.now(), host=host, cause=cause))
-
 
 def _is_refused_at(at: float, turn: Turn) -> bool:
     """Return whether a turn still waits, and for no later deadline: it may wait again after an earlier attempt."""
     return turn.state is TurnState.WAITING and turn.deadline_at - at <= CLOCK_GRAIN
-
-
-def _nested_permits() -> NestedTurnError:
-    return NestedTurnError(
-        "this task holds every turn that `concurrency` allows and would wait for itself:"
-        " read the first response to its end, or leave its block, before asking for the next"
-    )
