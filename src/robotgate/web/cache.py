@@ -12,7 +12,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeGuard
 
-from robotgate.errors import GateClosedError, NestedTurnError, RobotGateError
+from robotgate.errors import GateClosedError, NestedTurnError, NonPublicAddressError, RobotGateError
 from robotgate.events import BlockCause, HostBlocked, HostRecovered, RobotsFetched
 from robotgate.options import HostBlocks
 from robotgate.pace.host import NOT_OWNED, Host, Turn
@@ -21,10 +21,13 @@ from robotgate.pace.state import CLOCK_GRAIN
 from robotgate.sites.record import Answer, FetchResult, Standing, is_fresh, newer, retry_delay, settle
 from robotgate.sites.site import Ruling, Site, recheck_is_due, refresh_at, ruling_of
 from robotgate.sites.status import STATUS_TABLE, Outcome
+from robotgate.urls import split_url
 from robotgate.web.fetcher import Flight, RobotsReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from yarl import URL
 
     from robotgate.events import Events
     from robotgate.identity import Identity
@@ -94,9 +97,7 @@ class SiteCache:
 
     def open(self, fetcher: Fetcher) -> None:
         """Request robots.txt files by a fetcher from now on."""
-        self._reader = RobotsReader(
-            self._identity, self._allow_private_addresses, self._scheduler, fetcher, site_of=self.site
-        )
+        self._reader = RobotsReader(self._identity, self._scheduler, fetcher, self.site_at)
 
     # Sites in memory.
 
@@ -117,6 +118,18 @@ class SiteCache:
         self.sites[origin.text] = site
         self._scheduler.update_limits(host)
         return site
+
+    def site_at(self, url: str | URL) -> tuple[Site, str]:
+        """Return the site of a URL, and the URL's path and query as they will be sent.
+
+        Raises:
+            InvalidURLError: not an absolute http or https URL.
+            NonPublicAddressError: an address that no public site has.
+        """
+        origin, target = split_url(url)
+        if not (self._allow_private_addresses or origin.is_public):
+            raise NonPublicAddressError(str(url))
+        return self.site(origin), target
 
     def fresh(self, site: Site) -> Ruling | None:
         """Return what holds for a site; None if that is not known or has expired.
