@@ -16,6 +16,7 @@ from robotgate.errors import GateClosedError, NestedTurnError, NonPublicAddressE
 from robotgate.events import BlockCause, HostBlocked, HostRecovered, RobotsFetched
 from robotgate.options import HostBlocks
 from robotgate.pace.host import NOT_OWNED, Host, Turn
+from robotgate.pace.scheduler import Timer
 from robotgate.pace.spacing import NOTHING_ASKED
 from robotgate.pace.state import CLOCK_GRAIN
 from robotgate.sites.record import Answer, FetchResult, Standing, is_fresh, newer, retry_delay, settle
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from robotgate.identity import Identity
     from robotgate.options import HostOverride, Overrides, Recheck
     from robotgate.pace.scheduler import Scheduler
-    from robotgate.pace.spacing import Asked
     from robotgate.sites.record import RobotsRecord
     from robotgate.urls import HostPattern, Origin, PaceKeyFunction
     from robotgate.web.fetcher import Fetcher, Proxy
@@ -91,7 +91,7 @@ class SiteCache:
         self.counts_traffic = recheck is not None and not (recheck.visits is recheck.bytes_ratio is None)
         """Whether `note_visit` is to be called at the end of every turn."""
         self._flights: dict[str, Flight] = {}
-        self._sweeping: asyncio.TimerHandle | None = None
+        self._sweeping = Timer(self._evict)
         self._cooling: asyncio.TimerHandle | None = None
         self._is_closed = False
 
@@ -106,7 +106,7 @@ class SiteCache:
         site = self.sites.get(origin.text)
         if site is not None:
             return site
-        self._evict(LOOKS, self._max_hosts - 1)
+        self._evict(LOOKS, room=1)
         key = self._pace_key(origin)
         host = self._scheduler.hosts.get(key)
         if host is None:
@@ -191,7 +191,10 @@ class SiteCache:
             site.record, site.since = record, None
         if site.options.ignore_robots:
             return ruling
-        self._set_asked(site, NOTHING_ASKED if ruling.delay_is_refused else ruling.asked)
+        asked = NOTHING_ASKED if ruling.delay_is_refused else ruling.asked
+        if site.asked != asked:
+            site.asked = asked
+            self._scheduler.update_limits(site.host)
         if self._cooling is None:
             self._cooling = asyncio.get_running_loop().call_later(COOL_DOWN_DELAY, self._cool_down)
         return site.adopt(ruling, refresh_at(record, self._recheck))
@@ -219,11 +222,6 @@ class SiteCache:
             # Whatever comes of it, as much has to pass again.
             site.since = host.visits, host.bytes_read
             self._renewed(site, self._now())
-
-    def _set_asked(self, site: Site, asked: Asked) -> None:
-        if site.asked != asked:
-            site.asked = asked
-            self._scheduler.update_limits(site.host)
 
     # Finding out.
 
@@ -349,9 +347,9 @@ class SiteCache:
         """Cancel what runs and wait for it; callers get `GateClosedError`."""
         self._is_closed = True
         self.sites.clear()
-        for timer in (self._sweeping, self._cooling):
-            if timer is not None:
-                timer.cancel()
+        self._sweeping.cancel()
+        if self._cooling is not None:
+            self._cooling.cancel()
         tasks = [flight.task for flight in self._flights.values()]
         for task in tasks:
             task.cancel()
@@ -406,7 +404,7 @@ class SiteCache:
             if site.options.ignore_robots or site.record is None:
                 site.ruling = None
                 site.refresh_at = -math.inf
-                self._set_asked(site, NOTHING_ASKED)
+                site.asked = NOTHING_ASKED
             else:
                 self.learn(site, site.record)
         for host in {site.host for site in sites}:
@@ -417,9 +415,9 @@ class SiteCache:
 
     # What is kept.
 
-    def _evict(self, looks: int, size: int) -> None:
-        """Evict from the oldest of a full cache; what may not go moves to the end."""
-        sites, now = self.sites, self._now()
+    def _evict(self, looks: int = SWEEP, *, room: int = 0) -> None:
+        """Evict from the oldest of a full cache, which is to take so many more; what may not go moves to the end."""
+        sites, size, now = self.sites, self._max_hosts - room, self._now()
         looks = min(looks, len(sites))
         while looks and len(sites) > size:
             looks -= 1
@@ -428,12 +426,8 @@ class SiteCache:
                 self._forget(site)
             else:
                 sites.move_to_end(key)
-        if len(sites) > size and self._sweeping is None and not self._is_closed:
-            self._sweeping = asyncio.get_running_loop().call_later(SWEEP_DELAY, self._sweep)
-
-    def _sweep(self) -> None:
-        self._sweeping = None
-        self._evict(SWEEP, self._max_hosts)
+        if len(sites) > size and not self._is_closed:
+            self._sweeping.set(SWEEP_DELAY)
 
     def _may_go(self, site: Site, now: float) -> bool:
         """Return whether a site can be forgotten: no turn, flight or unserved wait needs it, and the store knows it."""
