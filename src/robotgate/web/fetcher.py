@@ -350,7 +350,8 @@ class Flight:
         """What the first caller's page goes through, and so robots.txt as well."""
         self.is_asking = False
         """Whether a request is under way."""
-        self.callers: dict[asyncio.Future[None], asyncio.Task[object] | None] = {}
+        self.callers: dict[asyncio.Future[BaseException | None], asyncio.Task[object] | None] = {}
+        """How it ended, for each. An error is a result: asyncio would report one that a cancelled caller left."""
         self._waits_for: tuple[Turn, Scheduler] | None = None
         self.task = asyncio.get_running_loop().create_task(work(self), name=name)
 
@@ -362,16 +363,15 @@ class Flight:
             NestedTurnError: it waits for a turn that only this task can end.
             StoreError, HostUnavailableError: it failed.
         """
-        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
         self.callers[answer] = asyncio.current_task()
         self._refuse_holders()
         try:
-            await answer
+            error = await answer
         finally:
             del self.callers[answer]
-            if answer.done() and not answer.cancelled():
-                # Retrieve the error though the caller was cancelled at the same moment: asyncio would report it.
-                answer.exception()
+        if error is not None:
+            raise error
 
     @property
     def is_waiting(self) -> bool:
@@ -402,12 +402,8 @@ class Flight:
     def end(self, error: BaseException | None) -> None:
         """Resolve the callers' futures."""
         for answer in self.callers:
-            if answer.done():
-                continue
-            if error is None:
-                answer.set_result(None)
-            else:
-                answer.set_exception(error)
+            if not answer.done():
+                answer.set_result(error)
 
     def _refuse_holders(self) -> None:
         if self._waits_for is None:
@@ -416,7 +412,7 @@ class Flight:
         for answer, caller in self.callers.items():
             error = None if answer.done() else scheduler.nested(turn, caller)
             if error is not None:
-                answer.set_exception(error)
+                answer.set_result(error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterable
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable
 from typing import TYPE_CHECKING, Final, Self
 
 from robotgate.errors import GateClosedError, OptionError, RobotGateError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+    from collections.abc import AsyncIterator, Callable, Coroutine
     from typing import TypeAlias
 
     from yarl import URL
@@ -169,8 +169,6 @@ class Lines:
                 raise
             except RobotGateError as error:
                 self._on_refusal(url, error)
-                # Another line may have the turn that this one was resumed for.
-                self._resume_one()
             self._held -= 1
             self._room.set()
         del self._lines[key]
@@ -186,7 +184,7 @@ class Lines:
         while True:
             # Not even robots.txt is requested for a turn that nobody asks for any more.
             while not self._is_asked():
-                await self._pause(turn)
+                await self._pause()
             await self._turns.grant(turn, may_begin=False)
             if self._is_asked():
                 await self._turns.begin(turn)
@@ -210,20 +208,13 @@ class Lines:
             self._demands.popleft()
         return bool(self._demands)
 
-    async def _pause(self, turn: Turn) -> None:
-        """Wait until a turn is asked for; if this one's host is not due any more, let another line go on as well."""
-        resumed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    async def _pause(self) -> None:
+        """Wait until a turn is asked for; unless this line has its turn at once, let another go on as well."""
+        loop = asyncio.get_running_loop()
+        resumed: asyncio.Future[None] = loop.create_future()
         self._paused.append(resumed)
         await resumed
-        site, scheduler = turn.paced, self._turns.scheduler
-        host = site.host
-        if (
-            scheduler.now() >= site.refresh_at
-            or scheduler.wait_time(site) > 0
-            or len(host.open) >= host.slots
-            or host.has_waiters()
-        ):
-            self._resume_one()
+        loop.call_soon(self._resume_one)
 
     def _resume_one(self) -> None:
         while self._paused and self._is_asked():
@@ -258,11 +249,8 @@ async def _each(urls: Iterable[str | URL]) -> AsyncIterator[str | URL]:
 
 
 def _source(urls: Urls) -> AsyncIterable[str | URL]:
-    if isinstance(urls, str):
-        raise OptionError(f"urls={urls!r}: give an iterable of URLs")
     if isinstance(urls, AsyncIterable):
         return urls
-    try:
-        return _each(iter(urls))
-    except TypeError as error:
-        raise OptionError(f"urls={urls!r}: give an iterable of URLs, or an asynchronous one") from error
+    if isinstance(urls, str) or not isinstance(urls, Iterable):
+        raise OptionError(f"urls={urls!r}: give an iterable of URLs, or an asynchronous one")
+    return _each(urls)
