@@ -9,6 +9,7 @@ from datetime import datetime
 from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Self, Unpack
+from weakref import WeakSet
 
 import aiohttp
 
@@ -228,7 +229,7 @@ class RobotGate:
             allow_private_addresses=allow_private_addresses,
         )
         self._middleware = GateMiddleware(self._identity, max_wait=max_wait, timeout=middleware_timeout)
-        self._ready: set[Lines] = set()
+        self._ready: WeakSet[Lines] = WeakSet()
         self._pages: PageFetcher | None = None
         """None unless the gate is open."""
         self._why_closed = _NOT_OPEN
@@ -287,7 +288,7 @@ class RobotGate:
     async def _stop(self) -> None:
         ready = list(self._ready)
         for lines in ready:
-            lines.fail(GateClosedError())
+            lines.stop(GateClosedError())
         self._scheduler.close()
         self._middleware.close()
         await self._cache.aclose()
@@ -439,16 +440,8 @@ class RobotGate:
         check_whole("ahead", ahead, least=1)
         unless_none(check_callback, "on_refusal", on_refusal)
         self._check_open()
-        lines = Lines(
-            self._turns,
-            self._cache,
-            self._scheduler,
-            urls,
-            priority=priority,
-            ahead=ahead,
-            on_refusal=on_refusal,
-            running=self._ready,
-        )
+        lines = Lines(self._turns, urls, priority=priority, ahead=ahead, on_refusal=on_refusal)
+        self._ready.add(lines)
         return ReadyTurns(lines)
 
     def fetch(

@@ -12,25 +12,28 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeGuard
 
-from robotgate.errors import GateClosedError, NestedTurnError, RobotGateError
+from robotgate.errors import GateClosedError, NestedTurnError, NonPublicAddressError, RobotGateError
 from robotgate.events import BlockCause, HostBlocked, HostRecovered, RobotsFetched
 from robotgate.options import HostBlocks
 from robotgate.pace.host import NOT_OWNED, Host, Turn
+from robotgate.pace.scheduler import Timer
 from robotgate.pace.spacing import NOTHING_ASKED
 from robotgate.pace.state import CLOCK_GRAIN
 from robotgate.sites.record import Answer, FetchResult, Standing, is_fresh, newer, retry_delay, settle
 from robotgate.sites.site import Ruling, Site, recheck_is_due, refresh_at, ruling_of
 from robotgate.sites.status import STATUS_TABLE, Outcome
+from robotgate.urls import split_url
 from robotgate.web.fetcher import Flight, RobotsReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from yarl import URL
+
     from robotgate.events import Events
     from robotgate.identity import Identity
     from robotgate.options import HostOverride, Overrides, Recheck
     from robotgate.pace.scheduler import Scheduler
-    from robotgate.pace.spacing import Asked
     from robotgate.sites.record import RobotsRecord
     from robotgate.urls import HostPattern, Origin, PaceKeyFunction
     from robotgate.web.fetcher import Fetcher, Proxy
@@ -88,15 +91,13 @@ class SiteCache:
         self.counts_traffic = recheck is not None and not (recheck.visits is recheck.bytes_ratio is None)
         """Whether `note_visit` is to be called at the end of every turn."""
         self._flights: dict[str, Flight] = {}
-        self._sweeping: asyncio.TimerHandle | None = None
+        self._sweeping = Timer(self._evict)
         self._cooling: asyncio.TimerHandle | None = None
         self._is_closed = False
 
     def open(self, fetcher: Fetcher) -> None:
         """Request robots.txt files by a fetcher from now on."""
-        self._reader = RobotsReader(
-            self._identity, self._allow_private_addresses, self._scheduler, fetcher, site_of=self.site
-        )
+        self._reader = RobotsReader(self._identity, self._scheduler, fetcher, self.site_at)
 
     # Sites in memory.
 
@@ -105,7 +106,7 @@ class SiteCache:
         site = self.sites.get(origin.text)
         if site is not None:
             return site
-        self._evict(LOOKS, self._max_hosts - 1)
+        self._evict(LOOKS, room=1)
         key = self._pace_key(origin)
         host = self._scheduler.hosts.get(key)
         if host is None:
@@ -117,6 +118,18 @@ class SiteCache:
         self.sites[origin.text] = site
         self._scheduler.update_limits(host)
         return site
+
+    def site_at(self, url: str | URL) -> tuple[Site, str]:
+        """Return the site of a URL, and the URL's path and query as they will be sent.
+
+        Raises:
+            InvalidURLError: not an absolute http or https URL.
+            NonPublicAddressError: an address that no public site has.
+        """
+        origin, target = split_url(url)
+        if not (self._allow_private_addresses or origin.is_public):
+            raise NonPublicAddressError(str(url))
+        return self.site(origin), target
 
     def fresh(self, site: Site) -> Ruling | None:
         """Return what holds for a site; None if that is not known or has expired.
@@ -178,7 +191,10 @@ class SiteCache:
             site.record, site.since = record, None
         if site.options.ignore_robots:
             return ruling
-        self._set_asked(site, NOTHING_ASKED if ruling.delay_is_refused else ruling.asked)
+        asked = NOTHING_ASKED if ruling.delay_is_refused else ruling.asked
+        if site.asked != asked:
+            site.asked = asked
+            self._scheduler.update_limits(site.host)
         if self._cooling is None:
             self._cooling = asyncio.get_running_loop().call_later(COOL_DOWN_DELAY, self._cool_down)
         return site.adopt(ruling, refresh_at(record, self._recheck))
@@ -206,11 +222,6 @@ class SiteCache:
             # Whatever comes of it, as much has to pass again.
             site.since = host.visits, host.bytes_read
             self._renewed(site, self._now())
-
-    def _set_asked(self, site: Site, asked: Asked) -> None:
-        if site.asked != asked:
-            site.asked = asked
-            self._scheduler.update_limits(site.host)
 
     # Finding out.
 
@@ -336,9 +347,9 @@ class SiteCache:
         """Cancel what runs and wait for it; callers get `GateClosedError`."""
         self._is_closed = True
         self.sites.clear()
-        for timer in (self._sweeping, self._cooling):
-            if timer is not None:
-                timer.cancel()
+        self._sweeping.cancel()
+        if self._cooling is not None:
+            self._cooling.cancel()
         tasks = [flight.task for flight in self._flights.values()]
         for task in tasks:
             task.cancel()
@@ -393,7 +404,7 @@ class SiteCache:
             if site.options.ignore_robots or site.record is None:
                 site.ruling = None
                 site.refresh_at = -math.inf
-                self._set_asked(site, NOTHING_ASKED)
+                site.asked = NOTHING_ASKED
             else:
                 self.learn(site, site.record)
         for host in {site.host for site in sites}:
@@ -404,9 +415,9 @@ class SiteCache:
 
     # What is kept.
 
-    def _evict(self, looks: int, size: int) -> None:
-        """Evict from the oldest of a full cache; what may not go moves to the end."""
-        sites, now = self.sites, self._now()
+    def _evict(self, looks: int = SWEEP, *, room: int = 0) -> None:
+        """Evict from the oldest of a full cache, which is to take so many more; what may not go moves to the end."""
+        sites, size, now = self.sites, self._max_hosts - room, self._now()
         looks = min(looks, len(sites))
         while looks and len(sites) > size:
             looks -= 1
@@ -415,12 +426,8 @@ class SiteCache:
                 self._forget(site)
             else:
                 sites.move_to_end(key)
-        if len(sites) > size and self._sweeping is None and not self._is_closed:
-            self._sweeping = asyncio.get_running_loop().call_later(SWEEP_DELAY, self._sweep)
-
-    def _sweep(self) -> None:
-        self._sweeping = None
-        self._evict(SWEEP, self._max_hosts)
+        if len(sites) > size and not self._is_closed:
+            self._sweeping.set(SWEEP_DELAY)
 
     def _may_go(self, site: Site, now: float) -> bool:
         """Return whether a site can be forgotten: no turn, flight or unserved wait needs it, and the store knows it."""

@@ -334,7 +334,8 @@ class PageFetcher:
         options, total, proxy = self._options, session.timeout.total, None
         if fetch.options:
             options, total = self._completed(fetch)
-            proxy = Proxy.given(fetch.options)
+            named = fetch.options
+            proxy = Proxy.of(named.get("proxy"), named.get("proxy_auth"), named.get("proxy_headers"))
         turn = fetch.turn = turns.make(fetch.url, fetch.priority, fetch.max_wait, (), proxy)
         if not turns.start(turn):
             await turns.begin(turn)

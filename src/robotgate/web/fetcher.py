@@ -30,7 +30,6 @@ from robotgate.pace.state import GOOD_BELOW, retry_after_of
 from robotgate.rules.grammar import MAX_BYTES
 from robotgate.sites.record import Answer, Failure, FetchResult, conditions, follow, needs_plain_request
 from robotgate.sites.status import REDIRECT_STATUSES, Outcome
-from robotgate.urls import split_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Mapping
@@ -43,8 +42,6 @@ if TYPE_CHECKING:
     from robotgate.pace.scheduler import Scheduler
     from robotgate.sites.record import RobotsRecord
     from robotgate.sites.site import Site
-    from robotgate.urls import Origin
-    from robotgate.web.fetch import RequestOptions
 
 ROBOTS_TIMEOUT: Final = 10.0
 """Seconds for one robots.txt in all, redirects included; waiting for the hosts' turns does not count."""
@@ -93,19 +90,10 @@ class Proxy:
     """For the proxy itself."""
 
     @classmethod
-    def of(cls, request: ClientRequest) -> Proxy | None:
-        """The proxy of an aiohttp request; None for a direct one."""
-        return cls._of(request.proxy, request.proxy_auth, request.proxy_headers)
-
-    @classmethod
-    def given(cls, options: RequestOptions) -> Proxy | None:
-        """The proxy that the options of a request name; None where they name none."""
-        return cls._of(options.get("proxy"), options.get("proxy_auth"), options.get("proxy_headers"))
-
-    @classmethod
-    def _of(
+    def of(
         cls, given: str | URL | None, auth: aiohttp.BasicAuth | None, headers: Mapping[str, str] | None
     ) -> Proxy | None:
+        """The proxy that aiohttp's options of these names stand for; None for a direct request."""
         if given is None:
             return None
         url = URL(given)
@@ -281,19 +269,20 @@ class BoundedBody:
 class _Decoder:
     """Undoes one content coding."""
 
-    __slots__ = ("_inflater", "_members", "taken")
+    __slots__ = ("_inflater", "_is_deflate", "_members", "taken")
 
     def __init__(self, coding: str) -> None:
-        self._inflater = None if coding == "deflate" else zlib.decompressobj(_GZIP_OR_ZLIB)
-        """None: deflate, as zlib or without its header; the first byte tells."""
-        self._members = 1
+        self._is_deflate = coding == "deflate"
+        self._inflater = zlib.decompressobj()
+        """That of the last member; not used before the first."""
+        self._members = 0
         self.taken = 0
         """Encoded bytes."""
 
     @property
     def is_complete(self) -> bool:
         """Whether the coding may end here. A body without any bytes is complete in every coding."""
-        return not self.taken or (self._inflater is not None and self._inflater.eof)
+        return not self._members or self._inflater.eof
 
     def decode(self, encoded: bytes, room: int) -> bytes:
         """The next decoded bytes, at most `room`. The rest of what was given is then lost.
@@ -302,19 +291,15 @@ class _Decoder:
             ValueError: the coding is broken.
         """
         self.taken += len(encoded)
-        if not encoded:
-            return b""
-        if self._inflater is None:
-            # Many servers send "deflate" without its zlib header (RFC 9110 §8.4.1.2 notes it; RFC 1950 §2.2).
-            is_zlib = encoded[0] & 0x0F == zlib.DEFLATED
-            self._inflater = zlib.decompressobj(_GZIP_OR_ZLIB if is_zlib else _RAW_DEFLATE)
         decoded = bytearray()
         while encoded and len(decoded) < room:
-            if self._inflater.eof:
+            if not self._members or self._inflater.eof:
                 self._members += 1
                 if self._members > MAX_MEMBERS:
                     raise ValueError(f"the compressed body has more than {MAX_MEMBERS} members")
-                self._inflater = zlib.decompressobj(_GZIP_OR_ZLIB)
+                # Many servers send "deflate" without its zlib header (RFC 9110 §8.4.1.2 notes it; RFC 1950 §2.2).
+                is_raw = self._is_deflate and encoded[0] & 0x0F != zlib.DEFLATED
+                self._inflater = zlib.decompressobj(_RAW_DEFLATE if is_raw else _GZIP_OR_ZLIB)
             try:
                 decoded += self._inflater.decompress(encoded, room - len(decoded))
             except zlib.error as error:
@@ -365,7 +350,8 @@ class Flight:
         """What the first caller's page goes through, and so robots.txt as well."""
         self.is_asking = False
         """Whether a request is under way."""
-        self.callers: dict[asyncio.Future[None], asyncio.Task[object] | None] = {}
+        self.callers: dict[asyncio.Future[BaseException | None], asyncio.Task[object] | None] = {}
+        """How it ended, for each. An error is a result: asyncio would report one that a cancelled caller left."""
         self._waits_for: tuple[Turn, Scheduler] | None = None
         self.task = asyncio.get_running_loop().create_task(work(self), name=name)
 
@@ -377,16 +363,15 @@ class Flight:
             NestedTurnError: it waits for a turn that only this task can end.
             StoreError, HostUnavailableError: it failed.
         """
-        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
         self.callers[answer] = asyncio.current_task()
         self._refuse_holders()
         try:
-            await answer
+            error = await answer
         finally:
             del self.callers[answer]
-            if answer.done() and not answer.cancelled():
-                # Retrieve the error though the caller was cancelled at the same moment: asyncio would report it.
-                answer.exception()
+        if error is not None:
+            raise error
 
     @property
     def is_waiting(self) -> bool:
@@ -414,12 +399,8 @@ class Flight:
     def end(self, error: BaseException | None) -> None:
         """Resolve the callers' futures."""
         for answer in self.callers:
-            if answer.done():
-                continue
-            if error is None:
-                answer.set_result(None)
-            else:
-                answer.set_exception(error)
+            if not answer.done():
+                answer.set_result(error)
 
     def _refuse_holders(self) -> None:
         if self._waits_for is None:
@@ -428,7 +409,7 @@ class Flight:
         for answer, caller in self.callers.items():
             error = None if answer.done() else scheduler.nested(turn, caller)
             if error is not None:
-                answer.set_exception(error)
+                answer.set_result(error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -436,12 +417,11 @@ class RobotsReader:
     """Requests robots.txt files."""
 
     identity: Identity
-    allow_private_addresses: bool
     scheduler: Scheduler
     fetcher: Fetcher
     """Sends each request; the gate's own takes a proxy besides."""
-    site_of: Callable[[Origin], Site]
-    """Returns the site of an origin that a redirect names."""
+    site_at: Callable[[str], tuple[Site, str]]
+    """As `SiteCache.site_at`, for redirects."""
 
     async def read(self, site: Site, flight: Flight, known: RobotsRecord | None) -> FetchResult:
         """Request a site's robots.txt, follow redirects, and say how it ended.
@@ -469,13 +449,11 @@ class RobotsReader:
                 return step
             redirects, url = (*redirects, url), step
             try:
-                origin, target = split_url(url)
-                if not (origin.is_public or self.allow_private_addresses):
-                    raise NonPublicAddressError(url)  # Handled as the same error of `split_url`.
+                hop, target = self.site_at(url)
             except InvalidURLError as error:
                 outcome = Outcome.NON_PUBLIC if isinstance(error, NonPublicAddressError) else Outcome.LOST
                 return FetchResult(outcome, Failure(f"redirected to {error}"), url, redirects)
-            hop, url = self.site_of(origin), f"{origin.text}{target}"
+            url = f"{hop.key}{target}"
 
     async def _ask(
         self, hop: Site, url: str, flight: Flight, *, unless: Mapping[str, str], timeout: float

@@ -105,7 +105,9 @@ class GateMiddleware:
         url = request.url
         if url.scheme in HTTP_SCHEMES:
             url = url.with_scheme(HTTP_SCHEMES[url.scheme])
-        proxy = None if request.proxy is None else Proxy.of(request)
+        proxy = None
+        if request.proxy is not None:
+            proxy = Proxy.of(request.proxy, request.proxy_auth, request.proxy_headers)
         fetch = self.fetches.get(asyncio.current_task()) if self.fetches else None
         if fetch is not None and fetch.has_turn and not fetch.is_for(url):
             # A middleware of its session sends a request of its own first.

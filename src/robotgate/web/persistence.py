@@ -145,10 +145,7 @@ class Persistence:
         found: Grant | HostState | StoreError | None
         try:
             with self._reporting("load"):
-                if session is None:
-                    found = await self._store.load_host(key)
-                else:
-                    found = await session.obtain(key)
+                found = await (self._store.load_host(key) if session is None else session.obtain(key))
         except StoreError as error:
             found = error
         is_wanted = self._obtaining.pop(key)

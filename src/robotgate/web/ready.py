@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterable
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable
 from typing import TYPE_CHECKING, Final, Self
 
 from robotgate.errors import GateClosedError, OptionError, RobotGateError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
-    from types import TracebackType
+    from collections.abc import AsyncIterator, Callable, Coroutine
     from typing import TypeAlias
 
     from yarl import URL
 
-    from robotgate.pace.scheduler import Scheduler
-    from robotgate.web.cache import SiteCache
     from robotgate.web.turns import Turn, Turns
 
     Urls: TypeAlias = Iterable[str | URL] | AsyncIterable[str | URL]
@@ -49,20 +46,12 @@ class ReadyTurns:
         return self
 
     async def __anext__(self) -> Turn:
-        turn = await self._lines.next()
-        if turn is None:
-            raise StopAsyncIteration
-        return turn
+        return await self._lines.next()
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:
@@ -71,34 +60,28 @@ class ReadyTurns:
 
     def __del__(self) -> None:
         # A loop that was left by `break` drops its iterator.
-        self._lines.abandon()
+        self._lines.stop()
 
 
 class Lines:
-    """What runs behind one `ReadyTurns`."""
+    """What runs behind one `ReadyTurns`: its tasks hold this, and nothing but the loop holds the iterator."""
 
     def __init__(
         self,
         turns: Turns,
-        cache: SiteCache,
-        scheduler: Scheduler,
         urls: Urls,
         *,
         priority: int,
         ahead: int,
         on_refusal: Callable[[str, RobotGateError], object] | None,
-        running: set[Lines],
     ) -> None:
         self._turns = turns
-        self._cache = cache
-        self._scheduler = scheduler
         self._urls = _source(urls)
         self._priority = priority
         self._ahead = ahead
-        self._on_refusal = on_refusal
-        self._running = running
-        """Those of the gate, for its end: this joins them, and leaves them when it is over."""
+        self._on_refusal = on_refusal or (lambda _url, _error: None)
         self._lines: dict[str, deque[str]] = {}
+        """By pace key; each has a task, which ends with it."""
         self._held = 0
         self._room = asyncio.Event()
         self._demands: deque[Demand] = deque()
@@ -107,11 +90,10 @@ class Lines:
         self._failure: BaseException | None = None
         self._has_begun = False
         self._is_read = False
-        self._is_over = False
-        running.add(self)
+        self._is_stopped = False
 
-    async def next(self) -> Turn | None:
-        """Return the next turn; None when there are no more."""
+    async def next(self) -> Turn:
+        """As `ReadyTurns.__anext__`."""
         demand: Demand = asyncio.get_running_loop().create_future()
         self._demands.append(demand)
         if not self._has_begun:
@@ -122,44 +104,29 @@ class Lines:
         try:
             met = await demand
         except asyncio.CancelledError:
-            if demand.done() and not demand.cancelled() and demand.exception() is None:
-                self._pass_on(demand.result())
+            # A turn may have begun for this task meanwhile.
+            if not demand.cancelled() and (late := demand.result()) is not None:
+                self._hand_over(*late)
             raise
-        return None if met is None else met[0]
+        if met is None:
+            raise StopAsyncIteration if self._failure is None else self._failure
+        return met[0]
 
     async def aclose(self) -> None:
         """As `ReadyTurns.aclose`."""
         tasks = list(self._tasks)
-        self.abandon()
+        self.stop()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def abandon(self) -> None:
-        """As `aclose`, without waiting for the tasks to end."""
-        self._is_over = True
-        self._running.discard(self)
+    def stop(self, failure: BaseException | None = None) -> None:
+        """Release everything; further iteration raises the failure, unless it was over, and yields none without."""
+        if not self._is_over:
+            self._failure = failure
+        self._is_stopped = True
         for task in self._tasks:
             if not task.get_loop().is_closed():
                 task.cancel()
         self._end_if_done()
-
-    def fail(self, error: BaseException) -> None:
-        """Release everything; further iteration raises an error."""
-        self._failure = self._failure or error
-        for task in self._tasks:
-            task.cancel()
-        self._end_if_done()
-
-    def _pass_on(self, late: tuple[Turn, str] | None) -> None:
-        """A turn began for a task that was cancelled meanwhile: another has it, or its URL waits again."""
-        if late is None:
-            return
-        turn, url = late
-        other = self._take_demand()
-        if other is not None:
-            other.set_result(late)
-            return
-        turn.end()
-        self._enlist(url, first=True)
 
     async def _read(self) -> None:
         count = 0
@@ -179,12 +146,12 @@ class Lines:
         self._end_if_done()
 
     def _enlist(self, url: str, *, first: bool = False) -> None:
-        self._held += 1
         try:
             key = self._turns.locate(url)[0].host.key
         except RobotGateError as error:
-            self._refuse(url, error)
+            self._on_refusal(url, error)
             return
+        self._held += 1
         line = self._lines.get(key)
         if line is not None:
             (line.appendleft if first else line.append)(url)
@@ -201,10 +168,11 @@ class Lines:
             except GateClosedError:
                 raise
             except RobotGateError as error:
-                self._refuse(url, error)
-            else:
-                self._release_one()
+                self._on_refusal(url, error)
+            self._held -= 1
+            self._room.set()
         del self._lines[key]
+        self._end_if_done()
 
     async def _have_turn(self, url: str) -> None:
         """Wait for a turn and hand it over.
@@ -214,83 +182,46 @@ class Lines:
         """
         turn = self._turns.make(url, self._priority)
         while True:
-            if not self._is_asked:
-                # Not even robots.txt is requested for a turn that nobody asks for any more.
-                await self._pause(turn)
+            # Not even robots.txt is requested for a turn that nobody asks for any more.
+            while not self._is_asked():
+                await self._pause()
             await self._turns.grant(turn, may_begin=False)
-            demand = self._take_demand()
-            if demand is None:
-                self._scheduler.give_back(turn)
-                await self._pause(turn)
-                continue
-            try:
+            if self._is_asked():
                 await self._turns.begin(turn)
-            except BaseException:
-                self._return_demand(demand)
-                raise
-            if demand.done():
-                # The task that asked for it was cancelled while the turn began.
-                demand = self._take_demand()
-            if demand is None:
-                turn.end()
-                turn = self._turns.make(url, self._priority)
-                continue
+                self._hand_over(turn, url)
+                return
+            self._turns.scheduler.give_back(turn)
+
+    def _hand_over(self, turn: Turn, url: str) -> None:
+        """Give a turn that has begun to the first task that asks; if none does any more, its URL waits again."""
+        if self._is_asked():
             turn.holder = None
-            demand.set_result((turn, url))
+            self._demands.popleft().set_result((turn, url))
             return
+        turn.end()
+        if not self._is_stopped:
+            self._enlist(url, first=True)
 
-    def _take_demand(self) -> Demand | None:
-        while self._demands:
-            demand = self._demands.popleft()
-            if not demand.done():
-                return demand
-        return None
-
-    def _return_demand(self, demand: Demand) -> None:
-        if not demand.done():
-            self._demands.appendleft(demand)
-            self._end_if_done()
-            self._resume_one()
-
-    @property
     def _is_asked(self) -> bool:
-        """Whether the loop asks for a turn."""
-        return any(not demand.done() for demand in self._demands)
+        """Whether the loop asks for a turn. Demands of tasks that were cancelled are dropped."""
+        while self._demands and self._demands[0].done():
+            self._demands.popleft()
+        return bool(self._demands)
 
-    async def _pause(self, turn: Turn) -> None:
-        """Wait until a turn is asked for; if this one's host is not due any more, let another line go on as well."""
-        resumed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    async def _pause(self) -> None:
+        """Wait until a turn is asked for; unless this line has its turn at once, let another go on as well."""
+        loop = asyncio.get_running_loop()
+        resumed: asyncio.Future[None] = loop.create_future()
         self._paused.append(resumed)
         await resumed
-        if not self._is_due(turn):
-            self._resume_one()
-
-    def _is_due(self, turn: Turn) -> bool:
-        site = turn.paced
-        host = site.host
-        return (
-            self._cache.fresh(site) is not None
-            and self._scheduler.wait_time(site) <= 0
-            and len(host.open) < host.slots
-            and not host.has_waiters()
-        )
+        loop.call_soon(self._resume_one)
 
     def _resume_one(self) -> None:
-        while self._paused and self._is_asked:
+        while self._paused and self._is_asked():
             resumed = self._paused.popleft()
             if not resumed.done():
                 resumed.set_result(None)
                 return
-
-    def _refuse(self, url: str, error: RobotGateError) -> None:
-        if self._on_refusal is not None:
-            self._on_refusal(url, error)
-        self._release_one()
-
-    def _release_one(self) -> None:
-        self._held -= 1
-        self._room.set()
-        self._end_if_done()
 
     def _begin(self, work: Coroutine[object, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -299,22 +230,17 @@ class Lines:
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if task.cancelled():
-            if not self._is_over and self._failure is None:
-                self.fail(RuntimeError("the source of URLs was cancelled"))
-        elif (failure := task.exception()) is not None:
-            self.fail(failure)
+        failure = RuntimeError("the source of URLs was cancelled") if task.cancelled() else task.exception()
+        if failure is not None and not self._is_stopped:
+            self.stop(failure)
+
+    @property
+    def _is_over(self) -> bool:
+        return self._is_stopped or (self._is_read and not self._lines)
 
     def _end_if_done(self) -> None:
-        if self._failure is None and not self._is_over and not (self._is_read and not self._held):
-            return
-        if self._failure is None:
-            self._running.discard(self)
-        while (demand := self._take_demand()) is not None:
-            if self._failure is not None:
-                demand.set_exception(self._failure)
-            else:
-                demand.set_result(None)
+        while self._is_over and self._is_asked():
+            self._demands.popleft().set_result(None)
 
 
 async def _each(urls: Iterable[str | URL]) -> AsyncIterator[str | URL]:
@@ -323,11 +249,8 @@ async def _each(urls: Iterable[str | URL]) -> AsyncIterator[str | URL]:
 
 
 def _source(urls: Urls) -> AsyncIterable[str | URL]:
-    if isinstance(urls, str):
-        raise OptionError(f"urls={urls!r}: give an iterable of URLs")
     if isinstance(urls, AsyncIterable):
         return urls
-    try:
-        return _each(iter(urls))
-    except TypeError as error:
-        raise OptionError(f"urls={urls!r}: give an iterable of URLs, or an asynchronous one") from error
+    if isinstance(urls, str) or not isinstance(urls, Iterable):
+        raise OptionError(f"urls={urls!r}: give an iterable of URLs, or an asynchronous one")
+    return _each(urls)

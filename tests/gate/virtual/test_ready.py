@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import permutations
 from typing import TYPE_CHECKING, Unpack
 
 import pytest
@@ -73,6 +74,18 @@ async def test_slow_consumer_takes_no_turn_in_vain() -> None:
                             pass
                 await asyncio.sleep(5)
     assert starts == [1.0, 6.0, 11.0, 16.0, 21.0, 26.0]
+
+
+@pytest.mark.parametrize("given", list(permutations(["a/0", "a/private", "b/0", "b/1", "c/0"])))
+async def test_refused_url_holds_nobody_up(given: tuple[str, ...]) -> None:
+    """A host that stood aside is asked for a turn, but its URL is refused: another host has the turn instead."""
+    async with open_gate() as gate, asyncio.timeout(100.0):
+        seen = []
+        async for turn in gate.ready(f"http://{page[0]}.example{page[1:]}" for page in given):
+            async with turn:
+                seen.append(f"{turn.url[7]}{turn.url[-2:]}")
+                await asyncio.sleep(10.0)
+    assert sorted(seen) == ["a/0", "b/0", "b/1", "c/0"]
 
 
 async def test_urls_of_one_host_come_in_their_order() -> None:
