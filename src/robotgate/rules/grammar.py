@@ -194,14 +194,6 @@ RULES: Final = {
 """Rules of one kind. Group: the value, with a comment after it. Taking that off afterwards is faster."""
 
 
-def rule_values(text: str, kind: RuleKind) -> list[str]:
-    """The values of the rules of one kind in a part of a canonical file."""
-    values: list[str] = RULES[kind].findall(text)
-    if "#" in text:
-        values = [value.partition("#")[0] for value in values]
-    return [value.rstrip(_BLANKS) for value in values] if text.isascii() else list(map(text_of, values))
-
-
 PACE_LINE: Final = re.compile(rf"{_BEGIN}{_named(Field.CRAWL_DELAY, Field.REQUEST_RATE, Field.VISIT_TIME)}")
 """The beginning of a Crawl-delay, Request-rate or Visit-time line."""
 
@@ -244,17 +236,12 @@ def read_rate(value: str) -> RequestRate | None:
     if not documents or not seconds:
         return None
     # Hours that cannot be read leave a rate that always applies: the slower reading.
-    window = _read_window(value, match.end())
-    return RequestRate(documents, seconds, *window) if window else RequestRate(documents, seconds)
+    hours = read_visit_time(value, match.end())
+    return RequestRate(documents, seconds, *((hours.start_minute, hours.end_minute) if hours else ()))
 
 
-def read_visit_time(value: str) -> VisitTime | None:
+def read_visit_time(value: str, position: int = 0) -> VisitTime | None:
     """A Visit-time; None if it cannot be read."""
-    window = _read_window(value)
-    return VisitTime(*window) if window else None
-
-
-def _read_window(value: str, position: int = 0) -> tuple[int, int] | None:
     match = _WINDOW.search(value, position)
     if match is None:
         return None
@@ -262,4 +249,4 @@ def _read_window(value: str, position: int = 0) -> tuple[int, int] | None:
     start, end = start_hour * 60 + start_minute, end_hour * 60 + end_minute
     if start_minute > 59 or end_minute > 59 or max(start, end) > 24 * 60:
         return None
-    return start, end
+    return VisitTime(start, end)
