@@ -274,26 +274,15 @@ class HostOverride:
         """For your own host: no robots.txt, no delay and no rate. A 429 or 503 still blocks it, and the gate's
         concurrency holds.
         """
-        return cls(
-            delay=0.0,
-            rate=NO_RATE,
-            latency_factor=0.0,
-            obey_crawl_delay=False,
-            obey_visit_time=False,
-            ignore_robots=True,
-        )
+        return cls(delay=0.0, rate=NO_RATE, latency_factor=0.0, ignore_robots=True)
 
     def over(self, options: HostOptions) -> HostOptions:
         """The options, with the values of this override where it has any."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        given = {name: value for name, value in values.items() if value is not None}
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        given = {name: value for name, value in values if value is not None}
         if self.rate is not None:
             given["rate"] = rate_of("rate", self.rate)
         return replace(options, **given)
-
-
-MANY_BLOCKS: Final = 64
-"""Blocks that are kept without a look for those that are over."""
 
 
 class Overrides:
@@ -309,8 +298,7 @@ class Overrides:
     """
 
     def __init__(self, defaults: HostOptions, given: Mapping[str, HostOverride]) -> None:
-        if not isinstance(given, Mapping):
-            raise OptionError(f"overrides={given!r}: give a mapping of host patterns to HostOverride")
+        check_kind("overrides", given, Mapping)
         _check_delay("", defaults)
         self._defaults = defaults
         self._given: dict[str, HostOverride] = {}
@@ -369,7 +357,6 @@ class HostBlocks:
 
     def __init__(self) -> None:
         self._until_at: dict[str, float] = {}
-        self._prune_at = MANY_BLOCKS
 
     def set(self, pattern: str, until_at: float) -> HostPattern:
         """Block hosts until an instant, which replaces the pattern's former one. Returns the pattern.
@@ -401,11 +388,8 @@ class HostBlocks:
         return max(blocks.get(key, 0.0) for key in keys(host)) if blocks else 0.0
 
     def prune(self, now: float) -> None:
-        """Drop the blocks that are over, once there are so many that it may be worth it."""
-        if len(self._until_at) < self._prune_at:
-            return
+        """Drop the blocks that are over."""
         self._until_at = {key: until_at for key, until_at in self._until_at.items() if until_at > now}
-        self._prune_at = max(MANY_BLOCKS, 2 * len(self._until_at))
 
 
 def _read(text: str, override: HostOverride) -> HostPattern:
@@ -413,13 +397,11 @@ def _read(text: str, override: HostOverride) -> HostPattern:
         pattern = HostPattern.parse(text)
     except OptionError as error:
         raise OptionError(f"overrides: {error}") from error
-    if not isinstance(override, HostOverride):
-        raise OptionError(f"overrides[{text!r}]={override!r}: give a HostOverride")
+    check_kind(f"overrides[{text!r}]", override, HostOverride)
     if override.ignore_robots and not pattern.key:
         raise OptionError(f"overrides[{text!r}].ignore_robots=True: name the hosts that are your own")
     return pattern
 
 
-MAX_FETCH_BYTES: Final = 10 * 1024 * 1024
 MAX_HOSTS: Final = 100_000
 """The default of `max_hosts`, for gates and stores."""
