@@ -82,12 +82,10 @@ class RobotsFetched(Event):
     """Whether the last good copy holds instead."""
 
     def __str__(self) -> str:
-        ending = self.cause
-        if ending is None:
-            ending = "no answer" if self.status is None else f"HTTP status {self.status}"
+        answer = "no answer" if self.status is None else f"HTTP status {self.status}"
         place = "" if self.robots_url == self.origin.robots_url else f" at {self.robots_url}"
         copy = "; the last good copy holds" if self.stale else ""
-        return _line(f"robots.txt of {self.origin}: {self.access.value}{place}, {ending}{copy}")
+        return _line(f"robots.txt of {self.origin}: {self.access.value}{place}, {self.cause or answer}{copy}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -195,8 +195,9 @@ class RobotGate:
         connector = None if session is None else session.connector
         limit = (0 if connector is None else connector.limit) or sys.maxsize
         pages = Permits(min(concurrency, limit))
+        left = limit - concurrency
         # Shared where the connector cannot serve both at once.
-        robots = pages if concurrency >= limit else Permits(min(robots_concurrency, limit - concurrency))
+        robots = pages if left <= 0 else Permits(min(robots_concurrency, left))
         quota = rate_of("total_rate", total_rate)
         events = self._events = Events()
         scheduler = self._scheduler = Scheduler(

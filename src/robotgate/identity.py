@@ -98,14 +98,10 @@ def identify(agent: str, *, contact: str, token: str | None) -> Identity:
             f"contact={contact!r}: give an e-mail address or an http(s) URL where site owners reach you"
         )
     name = re.split(r"[/\s]", agent, maxsplit=1)[0] if token is None else token
-    if not _TOKEN.fullmatch(name):
+    if not _TOKEN.fullmatch(name) or name.lower() == "mozilla":
         raise OptionError(
-            f"token={name!r}: a product token is made of letters, '_' and '-' (RFC 9309 §2.2.1);"
-            " give the name that sites know you by, such as token='ExampleBot'"
-        )
-    if name.lower() == "mozilla":
-        raise OptionError(
-            "token='Mozilla' names every browser; give the name that sites know you by, such as token='ExampleBot'"
+            f"token={name!r}: a product token is made of letters, '_' and '-' (RFC 9309 §2.2.1), and is not that of"
+            " every browser; give the name that sites know you by, such as token='ExampleBot'"
         )
     if not _names(agent, name):
         raise OptionError(f"token={name!r} does not appear in agent={agent!r}: site owners would not find it")

@@ -145,9 +145,7 @@ class Recheck:
         for name, value in (("age", self.age), ("bytes_ratio", self.bytes_ratio)):
             unless_none(check_seconds, name, value)
             if value == 0:
-                raise OptionError(
-                    f"{name}={value!r}: give more than 0; the file would be requested all the time"
-                )
+                raise OptionError(f"{name}={value!r}: give more than 0, or it is requested all the time")
 
 
 MAX_REQUESTS: Final = 1_000_000
@@ -186,25 +184,18 @@ def rate_of(name: str, value: object) -> Rate | None:
 
 
 CHECKS: Final[Mapping[str, Callable[[str, object], object]]] = {
-    "delay": check_seconds,
-    "rate": rate_of,
-    "total_rate": rate_of,
-    "latency_factor": check_seconds,
-    "concurrency_per_host": partial(check_whole, least=1),
-    "concurrency": partial(check_whole, least=1),
-    "obey_crawl_delay": partial(check_kind, kind=bool),
-    "obey_visit_time": partial(check_kind, kind=bool),
-    "ignore_robots": partial(check_kind, kind=bool),
-    "max_delay": check_patience,
-    "max_wait": partial(unless_none, check_seconds),
-    "max_block": check_patience,
-    "robots_concurrency": partial(check_whole, least=1),
-    "allow_private_addresses": partial(check_kind, kind=bool),
+    **dict.fromkeys(("delay", "latency_factor"), check_seconds),
+    **dict.fromkeys(("max_delay", "max_block"), check_patience),
+    **dict.fromkeys(("max_wait", "middleware_timeout"), partial(unless_none, check_seconds)),
+    **dict.fromkeys(("rate", "total_rate"), rate_of),
+    **dict.fromkeys(
+        ("concurrency_per_host", "concurrency", "robots_concurrency"), partial(check_whole, least=1)
+    ),
+    **dict.fromkeys(("max_bytes", "max_hosts"), partial(check_whole, least=1)),
+    **dict.fromkeys(("obey_crawl_delay", "obey_visit_time"), partial(check_kind, kind=bool)),
+    **dict.fromkeys(("ignore_robots", "allow_private_addresses"), partial(check_kind, kind=bool)),
     "status_policy": partial(check_kind, kind=StatusPolicy),
     "recheck": partial(check_kind, kind=Recheck | None),
-    "max_bytes": partial(check_whole, least=1),
-    "max_hosts": partial(check_whole, least=1),
-    "middleware_timeout": partial(unless_none, check_seconds),
 }
 """How the value of an option is checked, by its name: of a gate's and of an override's."""
 

@@ -75,24 +75,15 @@ class Field(Enum):
 
 
 DEFINED_FIELDS: Final = {
-    "user-agent": Field.USER_AGENT,
-    "useragent": Field.USER_AGENT,
-    "user agent": Field.USER_AGENT,
+    **dict.fromkeys(("user-agent", "useragent", "user agent"), Field.USER_AGENT),
     "allow": Field.ALLOW,
-    "disallow": Field.DISALLOW,
-    "dissallow": Field.DISALLOW,
-    "dissalow": Field.DISALLOW,
-    "disalow": Field.DISALLOW,
-    "diasllow": Field.DISALLOW,
-    "disallaw": Field.DISALLOW,
+    **dict.fromkeys(("disallow", "dissallow", "dissalow", "disalow", "diasllow", "disallaw"), Field.DISALLOW),
 }
 """The names that RFC 9309 §2.2 defines, with the misspellings that Google's parser accepts. The colon after them may be
 missing if the line consists of two words."""
 
 FIELDS: Final = DEFINED_FIELDS | {
-    "sitemap": Field.SITEMAP,
-    "site-map": Field.SITEMAP,
-    "site map": Field.SITEMAP,
+    **dict.fromkeys(("sitemap", "site-map", "site map"), Field.SITEMAP),
     "crawl-delay": Field.CRAWL_DELAY,
     "request-rate": Field.REQUEST_RATE,
     "visit-time": Field.VISIT_TIME,
@@ -187,10 +178,7 @@ AGENT_LINE: Final = re.compile(rf"{_BEGIN}{_named(Field.USER_AGENT)}{_VALUE}")
 """A User-agent line. Group: its value."""
 RULE_LINE: Final = re.compile(rf"{_BEGIN}{_named(Field.ALLOW, Field.DISALLOW)}")
 """The beginning of an Allow or Disallow line."""
-RULES: Final = {
-    RuleKind.ALLOW: re.compile(rf"{_BEGIN}{_named(Field.ALLOW)}(.*)"),
-    RuleKind.DISALLOW: re.compile(rf"{_BEGIN}{_named(Field.DISALLOW)}(.*)"),
-}
+RULES: Final = {kind: re.compile(rf"{_BEGIN}{_named(Field[kind.name])}(.*)") for kind in RuleKind}
 """Rules of one kind. Group: the value, with a comment after it. Taking that off afterwards is faster."""
 
 

@@ -176,8 +176,7 @@ class _Reader:
         if field is Field.ALLOW or field is Field.DISALLOW:
             self._has_rules = True
             if self._line and value != DROPPED:
-                kind = RuleKind.ALLOW if field is Field.ALLOW else RuleKind.DISALLOW
-                self._rules.append(Rule(kind, text, number))
+                self._rules.append(Rule(RuleKind[field.name], text, number))
         elif field is Field.USER_AGENT:
             if not self._line or self._has_rules:
                 self._begin_group(number)

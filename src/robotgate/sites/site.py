@@ -139,9 +139,8 @@ class Ruling:
             return Reason.DELAY_TOO_LONG
         if STATUS_TABLE[self.record.outcome].access is AccessResult.UNREACHABLE:
             return Reason.ROBOTS_TXT_UNREACHABLE
-        if self.standing is Standing.CLOSED:
-            return Reason.ROBOTS_TXT_FORBIDDEN
-        return Reason.ROBOTS_TXT_UNAVAILABLE
+        is_closed = self.standing is Standing.CLOSED
+        return Reason.ROBOTS_TXT_FORBIDDEN if is_closed else Reason.ROBOTS_TXT_UNAVAILABLE
 
 
 class Site(PacedOrigin):
