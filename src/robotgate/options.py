@@ -45,10 +45,9 @@ def check_whole(name: str, value: object, *, least: int | None = None) -> None:
     Raises:
         OptionError: `value` is not a whole number, or under `least`.
     """
-    if isinstance(value, int) and not isinstance(value, bool) and (least is None or value >= least):
-        return
-    bound = "" if least is None else f", {least} or more"
-    raise OptionError(f"{name}={value!r}: give a whole number{bound}")
+    if not isinstance(value, int) or isinstance(value, bool) or (least is not None and value < least):
+        bound = "" if least is None else f", {least} or more"
+        raise OptionError(f"{name}={value!r}: give a whole number{bound}")
 
 
 def check_kind(name: str, value: object, kind: type | UnionType) -> None:
@@ -82,9 +81,7 @@ def check_callback(name: str, value: object) -> None:
     Raises:
         OptionError: `value` is not callable, or is a coroutine function, whose result nothing would await.
     """
-    if not callable(value):
-        raise OptionError(f"{name}={value!r}: give a function")
-    if inspect.iscoroutinefunction(value):
+    if not callable(value) or inspect.iscoroutinefunction(value):
         raise OptionError(f"{name}={value!r}: give a plain function; it may start a task")
 
 
@@ -319,12 +316,9 @@ class Overrides:
 
     def options(self, host: str) -> HostOptions:
         """The options of a host, given in the spelling of `Origin.host`."""
-        settled = self._settled
-        if settled:
-            for key in keys(host):
-                options = settled.get(key)
-                if options is not None:
-                    return options
+        for key in keys(host) if self._settled else ():
+            if key in self._settled:
+                return self._settled[key]
         return self._defaults
 
     def _settle(self, key: str, given: Mapping[str, HostOverride]) -> HostOptions:
@@ -359,10 +353,7 @@ class HostBlocks:
             OptionError: the pattern is invalid.
         """
         known = HostPattern.parse(pattern)
-        if until_at:
-            self._until_at[known.key] = until_at
-        else:
-            self._until_at.pop(known.key, None)
+        self._until_at[known.key] = until_at
         return known
 
     def get(self, pattern: str) -> float:

@@ -204,7 +204,12 @@ async def hear(event: Event) -> None:
 
 @pytest.mark.parametrize(
     ("callback", "hint"),
-    [(None, "give a function"), ("print", "give a function"), (hear, "task"), (partial(hear), "task")],
+    [
+        (None, "give a plain function"),
+        ("print", "give a plain function"),
+        (hear, "task"),
+        (partial(hear), "task"),
+    ],
 )
 def test_what_cannot_hear_is_refused(callback: Callable[[Event], object], hint: str) -> None:
     """At once, by name, with a remedy."""

@@ -245,9 +245,7 @@ class Rules:
         """Whether these rules refuse every path but /robots.txt."""
         allowed = (self._allow or self._read(RuleKind.ALLOW)).patterns
         disallowed = (self._disallow or self._read(RuleKind.DISALLOW)).patterns
-        return any(map(_EVERYTHING.fullmatch, disallowed)) and all(
-            pattern.startswith("!") for pattern in allowed
-        )
+        return any(map(_EVERYTHING.fullmatch, disallowed)) and all(rule.startswith("!") for rule in allowed)
 
     def cool_down(self) -> bool:
         """Drop the tables, unless a question was asked since the last call. The next question builds them again.

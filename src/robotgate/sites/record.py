@@ -351,9 +351,8 @@ def needs_plain_request(known: RobotsRecord, answer: Answer | Failure) -> bool:
     if known.etag is not None and answer.etag is not None:
         # Compared weakly.
         return known.etag.removeprefix("W/") != answer.etag.removeprefix("W/")
-    if known.last_modified is not None and answer.last_modified is not None:
-        return known.last_modified != answer.last_modified
-    return False
+    dates = known.last_modified, answer.last_modified
+    return None not in dates and dates[0] != dates[1]
 
 
 def follow(

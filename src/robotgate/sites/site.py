@@ -107,8 +107,6 @@ class Ruling:
     @property
     def access(self) -> HostAccess:
         """How much of the site may be fetched."""
-        if self.standing is Standing.CLOSED or self.delay_is_refused:
-            return HostAccess.EXCLUDED
         if self.rules.disallows_nothing:
             return HostAccess.OPEN
         return HostAccess.EXCLUDED if self.rules.disallows_everything else HostAccess.CONTROLLED
