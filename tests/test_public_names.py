@@ -97,7 +97,7 @@ PUBLIC: Final = [
     "lint",
     "owner",
 ]
-VALUES: Final = {"__version__", "Event", "NO_RATE", "News", "PaceKeyPolicy"}
+VALUES: Final = {"__version__", "NO_RATE", "News", "PaceKeyPolicy"}
 """Neither classes nor functions, which alone know where they were defined."""
 DEFINED: Final = [name for name in PUBLIC if name not in VALUES]
 TESTING: Final = ["MockedResponse", "ScriptedFetcher", "VirtualClock", "VirtualTimeLoop", "check_store"]

@@ -108,10 +108,8 @@ class DisallowedError(RobotGateError, ClientError):
     status: ClassVar[int] = 403
 
     def __init__(self, verdict: Verdict, chain: tuple[str, ...] = ()) -> None:
-        message = str(verdict)
-        if chain:
-            message = f"{message}; redirected from {' -> '.join(chain)}"
-        super().__init__(message)
+        redirected = f"; redirected from {' -> '.join(chain)}" if chain else ""
+        super().__init__(f"{verdict}{redirected}")
         self.verdict = verdict
         """Why, and by which line of which file."""
         self.chain = chain

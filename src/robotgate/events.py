@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from robotgate.errors import OptionError
 from robotgate.options import check_callback
@@ -58,11 +58,17 @@ class BlockCause(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RobotsFetched:
-    """An attempt to read a robots.txt has ended, successfully or not."""
+class Event:
+    """What happened. The text of an event is one line."""
 
     at: float
-    """When it happened, in seconds since the epoch, as in every event."""
+    """When it happened, in seconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RobotsFetched(Event):
+    """An attempt to read a robots.txt has ended, successfully or not."""
+
     origin: Origin
     robots_url: str
     """The last URL requested, after redirects."""
@@ -76,19 +82,16 @@ class RobotsFetched:
     """Whether the last good copy holds instead."""
 
     def __str__(self) -> str:
-        ending = self.cause
-        if ending is None:
-            ending = "no answer" if self.status is None else f"HTTP status {self.status}"
+        answer = "no answer" if self.status is None else f"HTTP status {self.status}"
         place = "" if self.robots_url == self.origin.robots_url else f" at {self.robots_url}"
         copy = "; the last good copy holds" if self.stale else ""
-        return _line(f"robots.txt of {self.origin}: {self.access.value}{place}, {ending}{copy}")
+        return _line(f"robots.txt of {self.origin}: {self.access.value}{place}, {self.cause or answer}{copy}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VerdictRefused:
+class VerdictRefused(Event):
     """A turn was refused because the rules disallow the URL. `allowed` and `check` make no such event."""
 
-    at: float
     verdict: Verdict
 
     def __str__(self) -> str:
@@ -96,10 +99,9 @@ class VerdictRefused:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TurnRefused:
+class TurnRefused(Event):
     """A turn was refused for another reason: it would come too late, or the host is blocked or unreachable."""
 
-    at: float
     url: str
     error: RobotGateError
     """The error that was raised."""
@@ -109,10 +111,9 @@ class TurnRefused:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TurnBegan:
+class TurnBegan(Event):
     """A request may be sent."""
 
-    at: float
     url: str
     waited: float
     """Seconds from asking for the turn to having it."""
@@ -122,10 +123,9 @@ class TurnBegan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TurnEnded:
+class TurnEnded(Event):
     """A request has ended."""
 
-    at: float
     url: str
     status: int | None
     """None when none was reported."""
@@ -141,10 +141,9 @@ class TurnEnded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostBlocked:
+class HostBlocked(Event):
     """A host is blocked from now on, or for longer than before."""
 
-    at: float
     host: str
     """What is blocked: a pace key, an origin, or the operator's pattern."""
     until_at: float
@@ -161,10 +160,9 @@ class HostBlocked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostRecovered:
+class HostRecovered(Event):
     """A host is no longer blocked: it gave a good answer, or the operator lifted the block."""
 
-    at: float
     host: str
     cause: BlockCause
     """Why it was blocked."""
@@ -174,13 +172,12 @@ class HostRecovered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoreLost:
+class StoreLost(Event):
     """The store began to fail, so that its contents are only in this process. Made once, until the store works again.
 
     A store that waits for its server makes the event at once, while the calls that need the server still wait.
     """
 
-    at: float
     error: StoreError
 
     def __str__(self) -> str:
@@ -188,26 +185,11 @@ class StoreLost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoreRecovered:
+class StoreRecovered(Event):
     """The store works again, after a `StoreLost`."""
-
-    at: float
 
     def __str__(self) -> str:
         return "the store works again"
-
-
-Event: TypeAlias = (
-    RobotsFetched
-    | VerdictRefused
-    | TurnRefused
-    | TurnBegan
-    | TurnEnded
-    | HostBlocked
-    | HostRecovered
-    | StoreLost
-    | StoreRecovered
-)
 
 
 def _line(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import sys
 from contextlib import AsyncExitStack
 from datetime import datetime
 from enum import Enum
@@ -18,7 +19,6 @@ from robotgate.errors import GateClosedError, OptionError
 from robotgate.events import Events
 from robotgate.identity import identify
 from robotgate.options import (
-    MAX_FETCH_BYTES,
     MAX_HOSTS,
     HostOptions,
     Overrides,
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from robotgate.stores import StoreOption
     from robotgate.urls import PaceKeyPolicy
 
+MAX_FETCH_BYTES: Final = 10 * 1024 * 1024
 MAX_PAGE_REDIRECTS: Final = 10
 _NOT_OPEN: Final = "open the gate first: async with RobotGate(...) as gate"
 _CLOSED: Final = "the gate is closed"
@@ -193,7 +194,11 @@ class RobotGate:
         )
         per_host = Overrides(defaults, overrides)
         connector = None if session is None else session.connector
-        pages, robots = _permits(concurrency, robots_concurrency, connector)
+        limit = (0 if connector is None else connector.limit) or sys.maxsize
+        pages = Permits(min(concurrency, limit))
+        left = limit - concurrency
+        # Shared where the connector cannot serve both at once.
+        robots = pages if left <= 0 else Permits(min(robots_concurrency, left))
         quota = rate_of("total_rate", total_rate)
         events = self._events = Events()
         scheduler = self._scheduler = Scheduler(
@@ -206,9 +211,9 @@ class RobotGate:
             events=events,
             is_saved=kept_in is not None,
         )
-        self._persistence: Persistence | None = None
-        if kept_in is not None:
-            self._persistence = Persistence(kept_in, scheduler=scheduler, events=events)
+        self._persistence = (
+            None if kept_in is None else Persistence(kept_in, scheduler=scheduler, events=events)
+        )
         self._cache = SiteCache(
             identity=self._identity,
             allow_private_addresses=allow_private_addresses,
@@ -246,18 +251,33 @@ class RobotGate:
                 await self._own_store.open()
             session = self._session
             if session is None:
-                session = await stack.enter_async_context(self._own_session())
+                connector = BudgetedConnector(
+                    idle_limit(),
+                    resolver=ThreadPerNameResolver(max_threads=self._concurrency),
+                    allow_private_addresses=self._allow_private_addresses,
+                )
+                session = aiohttp.ClientSession(
+                    connector=connector, headers=self._identity.headers, middlewares=[self._middleware]
+                )
+                stack.push_async_callback(session.close)
             elif session.closed:
                 raise OptionError("session: it is closed")
-            robots_session = _robots_session(session)
-            if robots_session is not session:
+            # robots.txt is requested with it, too: nothing else knows its proxy.
+            robots_session = session
+            if type(session) is not aiohttp.ClientSession:
+                # Some subclasses answer from a cache of their own, which does not know when rules expire.
+                robots_session = aiohttp.ClientSession(
+                    connector=session.connector,
+                    connector_owner=False,
+                    cookie_jar=aiohttp.DummyCookieJar(),
+                    trust_env=session.trust_env,
+                )
                 stack.push_async_callback(robots_session.close)
             self._cache.open(self._fetcher or AiohttpFetcher(robots_session, self._clock))
             if self._persistence is not None:
                 stack.push_async_callback(self._persistence.aclose)
-            stack.push_async_callback(self._stop)
-            if self._persistence is not None:
                 await self._persistence.open(self._cache.hear_block)
+            stack.push_async_callback(self._stop)
             self._on_close = stack.pop_all()
         self._middleware.turns = self._turns
         self._pages = PageFetcher(
@@ -654,43 +674,7 @@ class RobotGate:
         now = self._clock.now()
         return HostView.of(site, now=now, next_allowed_at=now + self._scheduler.wait_time(site))
 
-    def _own_session(self) -> aiohttp.ClientSession:
-        connector = BudgetedConnector(
-            idle_limit(),
-            resolver=ThreadPerNameResolver(max_threads=self._concurrency),
-            allow_private_addresses=self._allow_private_addresses,
-        )
-        return aiohttp.ClientSession(
-            connector=connector, headers=self._identity.headers, middlewares=[self._middleware]
-        )
-
     def __repr__(self) -> str:
         if self._pages is None:
             return f"<RobotGate {self._identity.token!r} {'not open' if self._why_closed == _NOT_OPEN else 'closed'}>"
         return f"<RobotGate {self._identity.token!r} sites={len(self._cache.sites)}>"
-
-
-def _robots_session(session: aiohttp.ClientSession) -> aiohttp.ClientSession:
-    """Return the session for robots.txt: the session itself, for nothing else knows its proxy."""
-    if type(session) is aiohttp.ClientSession:
-        return session
-    # Some subclasses answer from a cache of their own, which does not know when rules expire.
-    return aiohttp.ClientSession(
-        connector=session.connector,
-        connector_owner=False,
-        cookie_jar=aiohttp.DummyCookieJar(),
-        trust_env=session.trust_env,
-    )
-
-
-def _permits(
-    concurrency: int, robots_concurrency: int, connector: aiohttp.BaseConnector | None
-) -> tuple[Permits, Permits]:
-    """Return the permits for pages and for robots.txt: shared where the connector cannot serve both at once."""
-    limit = 0 if connector is None else connector.limit
-    if not limit:
-        return Permits(concurrency), Permits(robots_concurrency)
-    if concurrency >= limit:
-        shared = Permits(limit)
-        return shared, shared
-    return Permits(concurrency), Permits(min(robots_concurrency, limit - concurrency))

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from robotgate.errors import InvalidURLError, OptionError
+from robotgate.errors import OptionError
 from robotgate.options import check_kind
-from robotgate.urls import Origin
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
@@ -22,6 +21,10 @@ if TYPE_CHECKING:
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_-]+")
 _EMAIL: Final = re.compile(r"[^@\s<>,;:]+@[^@\s<>,;:]+")
+_PAGE: Final = re.compile(
+    r"https?://(?:[\w.-]+|\[[0-9a-f:.]+\])(?::[0-9]+)?(?:[/?#][^\s()]*)?", re.ASCII | re.IGNORECASE
+)
+"""Without blanks and brackets, which would end the comment of the User-Agent."""
 _HEADER_SAFE: Final = re.compile(r"[\x20-\x7e]+")
 
 
@@ -90,40 +93,15 @@ def identify(agent: str, *, contact: str, token: str | None) -> Identity:
     if not _HEADER_SAFE.fullmatch(agent):
         raise OptionError(f"agent={agent!r}: give a name in printable ASCII, such as 'ExampleBot/1.0'")
     is_mail = _EMAIL.fullmatch(contact) is not None
-    if not _HEADER_SAFE.fullmatch(contact) or not (is_mail or _is_page(contact)):
+    if not _HEADER_SAFE.fullmatch(contact) or not (is_mail or _PAGE.fullmatch(contact)):
         raise OptionError(
             f"contact={contact!r}: give an e-mail address or an http(s) URL where site owners reach you"
         )
-    name = _token(agent, token)
-    if is_mail or contact in agent:
-        return Identity(name, agent, contact if is_mail else None)
-    return Identity(name, f"{agent} (+{contact})", None)
-
-
-def _is_page(contact: str) -> bool:
-    try:
-        Origin.of(contact)
-    except InvalidURLError:
-        return False
-    # These would end the comment of the User-Agent.
-    return re.search(r"[\s()]", contact) is None
-
-
-def _names(user_agent: str, token: str) -> bool:
-    """Whether a word of a User-Agent begins with the token: ``Bot`` is not named in ``Googlebot/2.1``."""
-    return re.search(rf"(?<![\w-]){re.escape(token)}", user_agent, re.ASCII | re.IGNORECASE) is not None
-
-
-def _token(agent: str, token: str | None) -> str:
     name = re.split(r"[/\s]", agent, maxsplit=1)[0] if token is None else token
-    if not _TOKEN.fullmatch(name):
+    if not _TOKEN.fullmatch(name) or name.lower() == "mozilla":
         raise OptionError(
-            f"token={name!r}: a product token is made of letters, '_' and '-' (RFC 9309 §2.2.1);"
-            " give the name that sites know you by, such as token='ExampleBot'"
-        )
-    if name.lower() == "mozilla":
-        raise OptionError(
-            "token='Mozilla' names every browser; give the name that sites know you by, such as token='ExampleBot'"
+            f"token={name!r}: a product token is made of letters, '_' and '-' (RFC 9309 §2.2.1), and is not that of"
+            " every browser; give the name that sites know you by, such as token='ExampleBot'"
         )
     if not _names(agent, name):
         raise OptionError(f"token={name!r} does not appear in agent={agent!r}: site owners would not find it")
@@ -132,6 +110,13 @@ def _token(agent: str, token: str | None) -> str:
             f"the product token {name!r} has digits, which RFC 9309 does not allow:"
             " some sites' tools will not recognise it",
             TokenWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
-    return name
+    if is_mail or contact in agent:
+        return Identity(name, agent, contact if is_mail else None)
+    return Identity(name, f"{agent} (+{contact})", None)
+
+
+def _names(user_agent: str, token: str) -> bool:
+    """Whether a word of a User-Agent begins with the token: ``Bot`` is not named in ``Googlebot/2.1``."""
+    return re.search(rf"(?<![\w-]){re.escape(token)}", user_agent, re.ASCII | re.IGNORECASE) is not None

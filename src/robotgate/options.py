@@ -45,10 +45,9 @@ def check_whole(name: str, value: object, *, least: int | None = None) -> None:
     Raises:
         OptionError: `value` is not a whole number, or under `least`.
     """
-    if isinstance(value, int) and not isinstance(value, bool) and (least is None or value >= least):
-        return
-    bound = "" if least is None else f", {least} or more"
-    raise OptionError(f"{name}={value!r}: give a whole number{bound}")
+    if not isinstance(value, int) or isinstance(value, bool) or (least is not None and value < least):
+        bound = "" if least is None else f", {least} or more"
+        raise OptionError(f"{name}={value!r}: give a whole number{bound}")
 
 
 def check_kind(name: str, value: object, kind: type | UnionType) -> None:
@@ -82,9 +81,7 @@ def check_callback(name: str, value: object) -> None:
     Raises:
         OptionError: `value` is not callable, or is a coroutine function, whose result nothing would await.
     """
-    if not callable(value):
-        raise OptionError(f"{name}={value!r}: give a function")
-    if inspect.iscoroutinefunction(value):
+    if not callable(value) or inspect.iscoroutinefunction(value):
         raise OptionError(f"{name}={value!r}: give a plain function; it may start a task")
 
 
@@ -145,9 +142,7 @@ class Recheck:
         for name, value in (("age", self.age), ("bytes_ratio", self.bytes_ratio)):
             unless_none(check_seconds, name, value)
             if value == 0:
-                raise OptionError(
-                    f"{name}={value!r}: give more than 0; the file would be requested all the time"
-                )
+                raise OptionError(f"{name}={value!r}: give more than 0, or it is requested all the time")
 
 
 MAX_REQUESTS: Final = 1_000_000
@@ -186,25 +181,18 @@ def rate_of(name: str, value: object) -> Rate | None:
 
 
 CHECKS: Final[Mapping[str, Callable[[str, object], object]]] = {
-    "delay": check_seconds,
-    "rate": rate_of,
-    "total_rate": rate_of,
-    "latency_factor": check_seconds,
-    "concurrency_per_host": partial(check_whole, least=1),
-    "concurrency": partial(check_whole, least=1),
-    "obey_crawl_delay": partial(check_kind, kind=bool),
-    "obey_visit_time": partial(check_kind, kind=bool),
-    "ignore_robots": partial(check_kind, kind=bool),
-    "max_delay": check_patience,
-    "max_wait": partial(unless_none, check_seconds),
-    "max_block": check_patience,
-    "robots_concurrency": partial(check_whole, least=1),
-    "allow_private_addresses": partial(check_kind, kind=bool),
+    **dict.fromkeys(("delay", "latency_factor"), check_seconds),
+    **dict.fromkeys(("max_delay", "max_block"), check_patience),
+    **dict.fromkeys(("max_wait", "middleware_timeout"), partial(unless_none, check_seconds)),
+    **dict.fromkeys(("rate", "total_rate"), rate_of),
+    **dict.fromkeys(
+        ("concurrency_per_host", "concurrency", "robots_concurrency"), partial(check_whole, least=1)
+    ),
+    **dict.fromkeys(("max_bytes", "max_hosts"), partial(check_whole, least=1)),
+    **dict.fromkeys(("obey_crawl_delay", "obey_visit_time"), partial(check_kind, kind=bool)),
+    **dict.fromkeys(("ignore_robots", "allow_private_addresses"), partial(check_kind, kind=bool)),
     "status_policy": partial(check_kind, kind=StatusPolicy),
     "recheck": partial(check_kind, kind=Recheck | None),
-    "max_bytes": partial(check_whole, least=1),
-    "max_hosts": partial(check_whole, least=1),
-    "middleware_timeout": partial(unless_none, check_seconds),
 }
 """How the value of an option is checked, by its name: of a gate's and of an override's."""
 
@@ -274,26 +262,15 @@ class HostOverride:
         """For your own host: no robots.txt, no delay and no rate. A 429 or 503 still blocks it, and the gate's
         concurrency holds.
         """
-        return cls(
-            delay=0.0,
-            rate=NO_RATE,
-            latency_factor=0.0,
-            obey_crawl_delay=False,
-            obey_visit_time=False,
-            ignore_robots=True,
-        )
+        return cls(delay=0.0, rate=NO_RATE, latency_factor=0.0, ignore_robots=True)
 
     def over(self, options: HostOptions) -> HostOptions:
         """The options, with the values of this override where it has any."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        given = {name: value for name, value in values.items() if value is not None}
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        given = {name: value for name, value in values if value is not None}
         if self.rate is not None:
             given["rate"] = rate_of("rate", self.rate)
         return replace(options, **given)
-
-
-MANY_BLOCKS: Final = 64
-"""Blocks that are kept without a look for those that are over."""
 
 
 class Overrides:
@@ -309,8 +286,7 @@ class Overrides:
     """
 
     def __init__(self, defaults: HostOptions, given: Mapping[str, HostOverride]) -> None:
-        if not isinstance(given, Mapping):
-            raise OptionError(f"overrides={given!r}: give a mapping of host patterns to HostOverride")
+        check_kind("overrides", given, Mapping)
         _check_delay("", defaults)
         self._defaults = defaults
         self._given: dict[str, HostOverride] = {}
@@ -340,12 +316,9 @@ class Overrides:
 
     def options(self, host: str) -> HostOptions:
         """The options of a host, given in the spelling of `Origin.host`."""
-        settled = self._settled
-        if settled:
-            for key in keys(host):
-                options = settled.get(key)
-                if options is not None:
-                    return options
+        for key in keys(host) if self._settled else ():
+            if key in self._settled:
+                return self._settled[key]
         return self._defaults
 
     def _settle(self, key: str, given: Mapping[str, HostOverride]) -> HostOptions:
@@ -369,7 +342,6 @@ class HostBlocks:
 
     def __init__(self) -> None:
         self._until_at: dict[str, float] = {}
-        self._prune_at = MANY_BLOCKS
 
     def set(self, pattern: str, until_at: float) -> HostPattern:
         """Block hosts until an instant, which replaces the pattern's former one. Returns the pattern.
@@ -381,10 +353,7 @@ class HostBlocks:
             OptionError: the pattern is invalid.
         """
         known = HostPattern.parse(pattern)
-        if until_at:
-            self._until_at[known.key] = until_at
-        else:
-            self._until_at.pop(known.key, None)
+        self._until_at[known.key] = until_at
         return known
 
     def get(self, pattern: str) -> float:
@@ -401,11 +370,8 @@ class HostBlocks:
         return max(blocks.get(key, 0.0) for key in keys(host)) if blocks else 0.0
 
     def prune(self, now: float) -> None:
-        """Drop the blocks that are over, once there are so many that it may be worth it."""
-        if len(self._until_at) < self._prune_at:
-            return
+        """Drop the blocks that are over."""
         self._until_at = {key: until_at for key, until_at in self._until_at.items() if until_at > now}
-        self._prune_at = max(MANY_BLOCKS, 2 * len(self._until_at))
 
 
 def _read(text: str, override: HostOverride) -> HostPattern:
@@ -413,13 +379,11 @@ def _read(text: str, override: HostOverride) -> HostPattern:
         pattern = HostPattern.parse(text)
     except OptionError as error:
         raise OptionError(f"overrides: {error}") from error
-    if not isinstance(override, HostOverride):
-        raise OptionError(f"overrides[{text!r}]={override!r}: give a HostOverride")
+    check_kind(f"overrides[{text!r}]", override, HostOverride)
     if override.ignore_robots and not pattern.key:
         raise OptionError(f"overrides[{text!r}].ignore_robots=True: name the hosts that are your own")
     return pattern
 
 
-MAX_FETCH_BYTES: Final = 10 * 1024 * 1024
 MAX_HOSTS: Final = 100_000
 """The default of `max_hosts`, for gates and stores."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import ipaddress
 import re
-import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -87,11 +86,9 @@ class Origin:
             raise InvalidURLError(
                 text, f"not an absolute http or https URL (its scheme is {parsed.scheme!r})"
             )
-        if not parsed.raw_host:
-            raise InvalidURLError(text, "the URL has no host")
         if not parsed.port:
             raise InvalidURLError(text, "port 0 cannot be requested")
-        return cls(parsed.scheme, _valid_host(parsed.raw_host, text), parsed.port)
+        return cls(parsed.scheme, _valid_host(parsed.raw_host or "", text), parsed.port)
 
     @property
     def authority(self) -> str:
@@ -190,16 +187,9 @@ def _valid_host(raw_host: str, url: str) -> str:
     try:
         return str(ipaddress.IPv4Address(host))
     except ValueError as error:
-        kind = NonPublicAddressError if _may_hide_private_address(host) else InvalidURLError
-        raise kind(url, f"{host[:80]!r} is not an IPv4 address in dotted decimals") from error
-
-
-def _may_hide_private_address(host: str) -> bool:
-    """Whether some client reads a host as a private address: in octal, in hex, or with parts left out."""
-    try:
-        return not is_public_address(ipaddress.IPv4Address(socket.inet_aton(host)))
-    except OSError:
-        return False
+        # In octal, in hex, or with parts left out, it may be a private one for some client.
+        problem = f"{host[:80]!r} is not an IPv4 address in dotted decimals"
+        raise NonPublicAddressError(url, problem) from error
 
 
 @dataclass(frozen=True, slots=True)

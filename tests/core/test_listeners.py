@@ -8,12 +8,13 @@ import logging
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, get_args
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from tests.core.test_events import LINES, NOW, fetched, unreachable
 from tests.waiting import settle
 
+import robotgate
 from robotgate.errors import OptionError
 from robotgate.events import (
     LEVELS,
@@ -203,7 +204,12 @@ async def hear(event: Event) -> None:
 
 @pytest.mark.parametrize(
     ("callback", "hint"),
-    [(None, "give a function"), ("print", "give a function"), (hear, "task"), (partial(hear), "task")],
+    [
+        (None, "give a plain function"),
+        ("print", "give a plain function"),
+        (hear, "task"),
+        (partial(hear), "task"),
+    ],
 )
 def test_what_cannot_hear_is_refused(callback: Callable[[Event], object], hint: str) -> None:
     """At once, by name, with a remedy."""
@@ -211,7 +217,7 @@ def test_what_cannot_hear_is_refused(callback: Callable[[Event], object], hint: 
         Events().subscribe(callback)
 
 
-@pytest.mark.parametrize("kind", get_args(Event))
+@pytest.mark.parametrize("kind", LEVELS)
 def test_nothing_is_heard_where_nobody_listens(kind: type[Event], caplog: pytest.LogCaptureFixture) -> None:
     """Without subscribers and with logging off, no event need be made."""
     caplog.set_level(OFF, logger=logger.name)
@@ -223,8 +229,14 @@ def test_nothing_is_heard_where_nobody_listens(kind: type[Event], caplog: pytest
     assert not events.is_heard(kind)
 
 
+KINDS: Final[set[type[Event]]] = {
+    kind
+    for kind in vars(robotgate).values()
+    if isinstance(kind, type) and issubclass(kind, Event) and kind is not Event
+}
+"""All that are public."""
 HEARD: Final[dict[int, set[type[Event]]]] = {
-    logging.DEBUG: set(get_args(Event)),
+    logging.DEBUG: KINDS,
     logging.INFO: {
         RobotsFetched,
         VerdictRefused,
@@ -247,12 +259,12 @@ def test_logging_hears_by_its_level(
     """A kind is heard if its gravest event would be logged."""
     caplog.set_level(level, logger=logger.name)
     events = Events()
-    assert {kind for kind in get_args(Event) if events.is_heard(kind)} == heard
+    assert {kind for kind in LEVELS if events.is_heard(kind)} == heard
 
 
 def test_every_kind_has_a_level() -> None:
     """The table knows what there is, and nothing else."""
-    assert set(LEVELS) == set(get_args(Event))
+    assert set(LEVELS) == KINDS
 
 
 @pytest.mark.parametrize("event", [event for event, _ in LINES])

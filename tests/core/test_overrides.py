@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from robotgate.errors import OptionError
 from robotgate.options import (
-    MANY_BLOCKS,
     NO_RATE,
     HostBlocks,
     HostOptions,
@@ -188,11 +187,11 @@ def test_value_that_makes_no_sense_is_refused(field: str, value: object) -> None
         ({"http://example.org": HostOverride()}, "overrides: pattern='http://example.org': give a host"),
         ({"example.*": HostOverride()}, "overrides: pattern='example.*': give a host"),
         ({3: HostOverride()}, "overrides: pattern=3: give a str"),
-        ({"example.org": {"delay": 3}}, "overrides['example.org']={'delay': 3}: give a HostOverride"),
-        ({"example.org": None}, "overrides['example.org']=None: give a HostOverride"),
+        ({"example.org": {"delay": 3}}, "overrides['example.org']={'delay': 3}: give HostOverride"),
+        ({"example.org": None}, "overrides['example.org']=None: give HostOverride"),
         ({"example.org": HostOverride}, "overrides['example.org']=<class"),
         ([("example.org", HostOverride())], "overrides=[('example.org', HostOverride("),
-        (None, "overrides=None: give a mapping"),
+        (None, "overrides=None: give Mapping"),
         (
             {"example.org": HostOverride(), "Example.org.": HostOverride()},
             "overrides['Example.org.']: 'example.org' is given twice",
@@ -329,8 +328,6 @@ def test_own_host_has_neither_rules_nor_delay_nor_rate() -> None:
         delay=0.0,
         rate=None,
         latency_factor=0.0,
-        obey_crawl_delay=False,
-        obey_visit_time=False,
         ignore_robots=True,
     )
 
@@ -532,17 +529,13 @@ def test_setting_a_block_again_replaces_it() -> None:
 
 
 def test_pruning_forgets_what_is_over() -> None:
-    """And nothing else: an instant that has come is over. It walks once there are many."""
+    """And nothing else: an instant that has come is over."""
     blocks = HostBlocks()
     given = {"a": 10.0, "b": 20.0, "c": 30.0, "d": math.inf}
     for host, until_at in given.items():
         blocks.set(host, until_at)
     blocks.prune(20.0)
-    assert {host: blocks.get(host) for host in given} == given
-    for number in range(MANY_BLOCKS):
-        blocks.set(f"{number}.example", 10.0)
-    blocks.prune(20.0)
-    assert [blocks.get(host) for host in (*given, "0.example")] == [0.0, 0.0, 30.0, math.inf, 0.0]
+    assert [blocks.get(host) for host in given] == [0.0, 0.0, 30.0, math.inf]
 
 
 @given(st.lists(st.tuples(patterns, st.floats(0, 9) | st.just(math.inf)), max_size=9), hosts)

@@ -9,7 +9,7 @@ from tests.spelling import units as units_of
 
 from robotgate.rules.grammar import canonical
 from robotgate.rules.normal import target_units
-from robotgate.rules.parser import ParsedFile, compile_rules, parse_text
+from robotgate.rules.parser import Group, ParsedFile, compile_rules, parse_text
 from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.rules.rules import Decision, Rules
 from robotgate.rules.verdict import Rule, RuleKind
@@ -175,7 +175,7 @@ def read_whole(body: bytes, token: str) -> Rules:
     if not groups:
         token = "*"
         groups = [group for group in parsed.groups if group.names(token)]
-    paces = [pace for group in groups for pace in group.paces if pace.names(token)]
+    paces = [pace for group in groups for pace in group.paces if Group(pace.agents).names(token)]
     return Rules(
         (rule for group in groups for rule in group.rules),
         agents=dict.fromkeys(agent for group in groups for agent in group.agents),

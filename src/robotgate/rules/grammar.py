@@ -75,24 +75,15 @@ class Field(Enum):
 
 
 DEFINED_FIELDS: Final = {
-    "user-agent": Field.USER_AGENT,
-    "useragent": Field.USER_AGENT,
-    "user agent": Field.USER_AGENT,
+    **dict.fromkeys(("user-agent", "useragent", "user agent"), Field.USER_AGENT),
     "allow": Field.ALLOW,
-    "disallow": Field.DISALLOW,
-    "dissallow": Field.DISALLOW,
-    "dissalow": Field.DISALLOW,
-    "disalow": Field.DISALLOW,
-    "diasllow": Field.DISALLOW,
-    "disallaw": Field.DISALLOW,
+    **dict.fromkeys(("disallow", "dissallow", "dissalow", "disalow", "diasllow", "disallaw"), Field.DISALLOW),
 }
 """The names that RFC 9309 §2.2 defines, with the misspellings that Google's parser accepts. The colon after them may be
 missing if the line consists of two words."""
 
 FIELDS: Final = DEFINED_FIELDS | {
-    "sitemap": Field.SITEMAP,
-    "site-map": Field.SITEMAP,
-    "site map": Field.SITEMAP,
+    **dict.fromkeys(("sitemap", "site-map", "site map"), Field.SITEMAP),
     "crawl-delay": Field.CRAWL_DELAY,
     "request-rate": Field.REQUEST_RATE,
     "visit-time": Field.VISIT_TIME,
@@ -187,19 +178,8 @@ AGENT_LINE: Final = re.compile(rf"{_BEGIN}{_named(Field.USER_AGENT)}{_VALUE}")
 """A User-agent line. Group: its value."""
 RULE_LINE: Final = re.compile(rf"{_BEGIN}{_named(Field.ALLOW, Field.DISALLOW)}")
 """The beginning of an Allow or Disallow line."""
-RULES: Final = {
-    RuleKind.ALLOW: re.compile(rf"{_BEGIN}{_named(Field.ALLOW)}(.*)"),
-    RuleKind.DISALLOW: re.compile(rf"{_BEGIN}{_named(Field.DISALLOW)}(.*)"),
-}
+RULES: Final = {kind: re.compile(rf"{_BEGIN}{_named(Field[kind.name])}(.*)") for kind in RuleKind}
 """Rules of one kind. Group: the value, with a comment after it. Taking that off afterwards is faster."""
-
-
-def rule_values(text: str, kind: RuleKind) -> list[str]:
-    """The values of the rules of one kind in a part of a canonical file."""
-    values: list[str] = RULES[kind].findall(text)
-    if "#" in text:
-        values = [value.partition("#")[0] for value in values]
-    return [value.rstrip(_BLANKS) for value in values] if text.isascii() else list(map(text_of, values))
 
 
 PACE_LINE: Final = re.compile(rf"{_BEGIN}{_named(Field.CRAWL_DELAY, Field.REQUEST_RATE, Field.VISIT_TIME)}")
@@ -244,17 +224,12 @@ def read_rate(value: str) -> RequestRate | None:
     if not documents or not seconds:
         return None
     # Hours that cannot be read leave a rate that always applies: the slower reading.
-    window = _read_window(value, match.end())
-    return RequestRate(documents, seconds, *window) if window else RequestRate(documents, seconds)
+    hours = read_visit_time(value, match.end())
+    return RequestRate(documents, seconds, *((hours.start_minute, hours.end_minute) if hours else ()))
 
 
-def read_visit_time(value: str) -> VisitTime | None:
+def read_visit_time(value: str, position: int = 0) -> VisitTime | None:
     """A Visit-time; None if it cannot be read."""
-    window = _read_window(value)
-    return VisitTime(*window) if window else None
-
-
-def _read_window(value: str, position: int = 0) -> tuple[int, int] | None:
     match = _WINDOW.search(value, position)
     if match is None:
         return None
@@ -262,4 +237,4 @@ def _read_window(value: str, position: int = 0) -> tuple[int, int] | None:
     start, end = start_hour * 60 + start_minute, end_hour * 60 + end_minute
     if start_minute > 59 or end_minute > 59 or max(start, end) > 24 * 60:
         return None
-    return start, end
+    return VisitTime(start, end)

@@ -36,22 +36,17 @@ _TO_SPELL_IN_PATTERN: Final = re.compile(
 
 
 class _Units(dict[str, str]):
-    """The units of each escape, and of each character that is not plain."""
+    """The units of each escape, and of each character that is not plain. Those of escapes are kept."""
 
     def __missing__(self, text: str) -> str:
-        return "".join(chr(0x100 + byte) for byte in text.encode("utf-8", "surrogatepass"))
+        if len(text) == 1:
+            return "".join(chr(0x100 + byte) for byte in text.encode("utf-8", "surrogatepass"))
+        character = chr(int(text[1:], 16))
+        self[text] = units = character if character in _SAME_ESCAPED else chr(0x100 + ord(character))
+        return units
 
 
-def _units_of_escapes() -> _Units:
-    digits = "0123456789ABCDEFabcdef"
-    characters = {f"%{high}{low}": chr(int(high + low, 16)) for high in digits for low in digits}
-    return _Units(
-        (escape, character if character in _SAME_ESCAPED else chr(0x100 + ord(character)))
-        for escape, character in characters.items()
-    )
-
-
-_UNITS: Final = _units_of_escapes()
+_UNITS: Final = _Units()
 ESCAPED_SLASH: Final = _UNITS["%2F"]
 ESCAPED_MARK: Final = _UNITS["%3F"]
 """An escaped question mark."""

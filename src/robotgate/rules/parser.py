@@ -98,10 +98,6 @@ class Pace:
     first: Record | None = field(default=None, compare=False, repr=False)
     """The first record of these."""
 
-    def names(self, token: str) -> bool:
-        """As `Group.names`, for these lines."""
-        return any(names(agent, token) for agent in self.agents)
-
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -167,42 +163,42 @@ class _Reader:
         self._groups: list[Group] = []
         self._sitemaps: dict[str, None] = {}
         self._records: list[Record] = []
+        self._line = 0
+        """That of the first User-agent line of the open group; 0 above the first group."""
         self._begin_group(0)
 
     def finish(self) -> ParsedFile:
-        self._end_group()
-        return ParsedFile(tuple(self._groups), tuple(self._sitemaps), tuple(self._records))
+        self._begin_group(0)
+        return ParsedFile(tuple(self._groups), tuple(filter(None, self._sitemaps)), tuple(self._records))
 
     def read_record(self, field: Field | None, name: str, value: str, number: int) -> None:
         text = "" if value == DROPPED else text_of(value)
         if field is Field.ALLOW or field is Field.DISALLOW:
             self._has_rules = True
             if self._line and value != DROPPED:
-                kind = RuleKind.ALLOW if field is Field.ALLOW else RuleKind.DISALLOW
-                self._rules.append(Rule(kind, text, number))
+                self._rules.append(Rule(RuleKind[field.name], text, number))
         elif field is Field.USER_AGENT:
-            self._add_agent(text, number)
-        elif field is Field.SITEMAP:
+            if not self._line or self._has_rules:
+                self._begin_group(number)
+            elif self._asked:
+                self._end_pace()
             if text:
-                self._sitemaps[text] = None
+                self._agents.append(text)
+        elif field is Field.SITEMAP:
+            self._sitemaps[text] = None
         elif name:
             record = Record(text_of(name), text, number, len(self._groups) if self._line else None)
             self._records.append(record)
             if field is not None and self._line:
                 self._asked.append((field, record))
 
-    def _add_agent(self, value: str, number: int) -> None:
-        if not self._line or self._has_rules:
-            self._end_group()
-            self._begin_group(number)
-        elif self._asked:
-            self._end_pace()
-        if value:
-            self._agents.append(value)
-
     def _begin_group(self, number: int) -> None:
+        """End the open group, and begin the one of a User-agent line."""
+        if self._line:
+            self._end_pace()
+            rules = tuple(self._rules)
+            self._groups.append(Group(tuple(self._agents), rules, tuple(self._paces), self._line))
         self._line = number
-        """That of the first User-agent line; 0 above the first group."""
         self._agents: list[str] = []
         self._rules: list[Rule] = []
         self._has_rules = False
@@ -211,32 +207,18 @@ class _Reader:
         """How many of the agents have their pace."""
         self._asked: list[tuple[Field, Record]] = []
 
-    def _end_group(self) -> None:
-        if self._line:
-            self._end_pace()
-            rules = tuple(self._rules)
-            self._groups.append(Group(tuple(self._agents), rules, tuple(self._paces), self._line))
-
     def _end_pace(self) -> None:
-        agents = tuple(self._agents[self._paced :])
-        if self._asked and agents:
-            self._paces.append(_pace(agents, self._asked))
+        """Keep what the records ask of the User-agent lines above them; a value that cannot be read is ignored."""
+        agents, asked = tuple(self._agents[self._paced :]), self._asked
+        if asked and agents:
+            delays = [read_delay(record.value) for field, record in asked if field is Field.CRAWL_DELAY]
+            rates = [read_rate(record.value) for field, record in asked if field is Field.REQUEST_RATE]
+            times = [read_visit_time(record.value) for field, record in asked if field is Field.VISIT_TIME]
+            delay = max([delay for delay in delays if delay is not None], default=None)
+            slowed, hours = dict.fromkeys(filter(None, rates)), dict.fromkeys(filter(None, times))
+            self._paces.append(Pace(agents, delay, tuple(slowed), tuple(hours), first=asked[0][1]))
         self._paced = len(self._agents)
         self._asked = []
-
-
-def _pace(agents: tuple[str, ...], asked: list[tuple[Field, Record]]) -> Pace:
-    """What records ask; a value that cannot be read is ignored."""
-    delays = [read_delay(record.value) for field, record in asked if field is Field.CRAWL_DELAY]
-    rates = [read_rate(record.value) for field, record in asked if field is Field.REQUEST_RATE]
-    times = [read_visit_time(record.value) for field, record in asked if field is Field.VISIT_TIME]
-    return Pace(
-        agents,
-        max([delay for delay in delays if delay is not None], default=None),
-        tuple(dict.fromkeys(filter(None, rates))),
-        tuple(dict.fromkeys(filter(None, times))),
-        first=asked[0][1],
-    )
 
 
 _AgentLine = tuple[int, int, str]
@@ -253,11 +235,16 @@ def compile_rules(file: bytes | str, token: str, origin: Origin | str | None = N
     """
     text = canonical(file) if isinstance(file, bytes) else file
     lines = [(match.start(), match.end(), match[1]) for match in AGENT_LINE.finditer(text)]
-    naming = _naming(lines, token)
-    if not naming:
-        token = EVERYBODY
-        naming = _naming(lines, token)
-    if not naming:
+    for binding in (token, EVERYBODY):
+        # The first test finds most that do not name it, and is faster.
+        naming = [
+            index
+            for index, (_, _, value) in enumerate(lines)
+            if value.lower().startswith(binding) and names(value, binding)
+        ]
+        if naming:
+            break
+    else:
         return Rules(())
     parts: list[tuple[int, int]] = []
     agents: list[str] = []
@@ -271,8 +258,8 @@ def compile_rules(file: bytes | str, token: str, origin: Origin | str | None = N
         if PACE_LINE.search(text, lines[first][1], end):
             group = parse_text(text, lines[first][0], end, AGENT_OR_PACE_LINE).groups[0]
             agents += group.agents
-            paces += [pace for pace in group.paces if pace.names(token)]
-            for problem, record in _misread(group, token):
+            paces += [pace for pace in group.paces if any(names(agent, binding) for agent in pace.agents)]
+            for problem, record in _misread(group, binding):
                 misread.setdefault(problem, []).append(record)
         else:
             agents += [text_of(value) for _, _, value in lines[first : last + 1] if value != DROPPED]
@@ -288,15 +275,6 @@ def compile_rules(file: bytes | str, token: str, origin: Origin | str | None = N
         origin=origin,
         warnings=[_warning(problem, records) for problem, records in misread.items()],
     )
-
-
-def _naming(lines: list[_AgentLine], token: str) -> list[int]:
-    """The indices of the User-agent lines that name a token."""
-    return [
-        index
-        for index, (_, _, value) in enumerate(lines)
-        if value.lower().startswith(token) and names(value, token)
-    ]
 
 
 def _runs(text: str, lines: list[_AgentLine], naming: list[int]) -> Iterator[tuple[int, int]]:

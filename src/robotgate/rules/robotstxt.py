@@ -39,12 +39,11 @@ _PLAIN_AUTHORITY: Final = re.compile(
 )
 _AUTHORITY: Final = re.compile(r"[^:/?#]*://[^/?#]*")
 _BLANKS: Final = re.compile(r"[ \t]+")
-_AGENT_END: Final = re.compile(r"[/\s]")
 
 
 def product_token(agent: str) -> str:
     """The crawler's own name: the text of its identification string before the first ``/`` or blank."""
-    return _AGENT_END.split(agent.strip(), maxsplit=1)[0]
+    return re.split(r"[/\s]", agent.strip(), maxsplit=1)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +107,14 @@ class RobotsTxt:
     @property
     def host(self) -> str | None:
         """The first Host value: the preferred name or URL of the site. Not in RFC 9309."""
-        return next((record.value for record in self._named("host") if record.value), None)
+        return next(self._values("host"), None)
 
     @property
     def clean_params(self) -> tuple[CleanParam, ...]:
         """The Clean-param lines. Not in RFC 9309."""
-        words = (_BLANKS.split(record.value, 1) for record in self._named("clean-param") if record.value)
+        words = (_BLANKS.split(value, 1) for value in self._values("clean-param"))
         return tuple(
-            CleanParam(tuple(filter(None, parameters.split("&"))), path[0] if path else "")
+            CleanParam(tuple(filter(None, parameters.split("&"))), "".join(path))
             for parameters, *path in words
         )
 
@@ -203,5 +202,5 @@ class RobotsTxt:
             self._parsed.append(read(self._text))
         return self._parsed[0]
 
-    def _named(self, name: str) -> Iterator[Record]:
-        return (record for record in self.records if record.field.lower() == name)
+    def _values(self, name: str) -> Iterator[str]:
+        return (record.value for record in self.records if record.value and record.field.lower() == name)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
-from robotgate.rules.grammar import EVERYBODY, RULES, canonical, rule_values, text_of
+from robotgate.rules.grammar import EVERYBODY, RULES, canonical, text_of
 from robotgate.rules.match import Patterns
 from robotgate.rules.normal import (
     ESCAPED_MARK,
@@ -85,7 +85,11 @@ class WrittenRules:
     def values(self, kind: RuleKind) -> list[str]:
         """The patterns of the rules of one kind, as written."""
         text = self._text()
-        return rule_values("".join([text[begin:end] for begin, end in self._spans()]), kind)
+        text = "".join([text[begin:end] for begin, end in self._spans()])
+        values: list[str] = RULES[kind].findall(text)
+        if "#" in text:
+            values = [value.partition("#")[0] for value in values]
+        return [value.rstrip(" \t") for value in values] if text.isascii() else list(map(text_of, values))
 
     def rule(self, kind: RuleKind, ordinal: int) -> Rule:
         """One rule, counted from 0 among those of its kind."""
@@ -108,17 +112,17 @@ class Rules:
     """The rules that bind one product token. Immutable."""
 
     __slots__ = (
-        "_agents",
         "_allow",
-        "_crawl_delay",
         "_decisions",
         "_disallow",
         "_is_asked",
         "_origin",
-        "_request_rates",
         "_source",
-        "_visit_times",
-        "_warnings",
+        "agents",
+        "crawl_delay",
+        "request_rates",
+        "visit_times",
+        "warnings",
     )
 
     def __init__(
@@ -146,11 +150,16 @@ class Rules:
         self._source = rules if isinstance(rules, WrittenRules) else GivenRules(rules)
         named = tuple(agents)
         # Most files have the same value here, so they share one object.
-        self._agents = _FOR_EVERYBODY if named == _FOR_EVERYBODY else named
-        self._crawl_delay = crawl_delay
-        self._request_rates = tuple(request_rates)
-        self._visit_times = tuple(visit_times)
-        self._warnings = tuple(warnings)
+        self.agents: Final = _FOR_EVERYBODY if named == _FOR_EVERYBODY else named
+        """The values of the User-agent lines above these rules; empty if no group binds the token."""
+        self.crawl_delay: Final = crawl_delay
+        """The largest Crawl-delay asked of the token: seconds; None if there is none. It may be zero."""
+        self.request_rates: Final = tuple(request_rates)
+        """Every Request-rate asked of the token, with its hours."""
+        self.visit_times: Final = tuple(visit_times)
+        """Every Visit-time asked of the token."""
+        self.warnings: Final = tuple(warnings)
+        """Places where we follow RFC 9309, but other crawlers, and perhaps the author, read the file differently."""
         self._origin = origin
         self._is_asked = False
         self._allow: Patterns | None = None
@@ -158,34 +167,9 @@ class Rules:
         self._decisions: dict[tuple[str, str], Decision] | None = None
 
     @property
-    def agents(self) -> tuple[str, ...]:
-        """The values of the User-agent lines above these rules; empty if no group binds the token."""
-        return self._agents
-
-    @property
-    def crawl_delay(self) -> float | None:
-        """The largest Crawl-delay asked of the token: seconds; None if there is none. It may be zero."""
-        return self._crawl_delay
-
-    @property
-    def request_rates(self) -> tuple[RequestRate, ...]:
-        """Every Request-rate asked of the token, with its hours."""
-        return self._request_rates
-
-    @property
     def request_rate(self) -> RequestRate | None:
         """The slowest Request-rate asked of the token, regardless of its hours."""
-        return max(self._request_rates, key=lambda rate: rate.seconds_per_document, default=None)
-
-    @property
-    def visit_times(self) -> tuple[VisitTime, ...]:
-        """Every Visit-time asked of the token."""
-        return self._visit_times
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Places where we follow RFC 9309, but other crawlers, and perhaps the author, read the file differently."""
-        return self._warnings
+        return max(self.request_rates, key=lambda rate: rate.seconds_per_document, default=None)
 
     def allows(self, target: str) -> bool:
         """Whether a path and query may be fetched. Dot segments are resolved, as clients do before they send.
@@ -240,7 +224,7 @@ class Rules:
     def _decide(self, allow: Patterns, disallow: Patterns, allowing: str, disallowing: str) -> Decision:
         """The decision by the best pattern of each kind."""
         if not allowing and not disallowing:
-            return Decision(True, Reason.NO_RULE_MATCHES if self._agents else Reason.NO_GROUP)
+            return Decision(True, Reason.NO_RULE_MATCHES if self.agents else Reason.NO_GROUP)
         for_allow = self._rule(allow, RuleKind.ALLOW, allowing)
         for_disallow = self._rule(disallow, RuleKind.DISALLOW, disallowing)
         if normal_length(allowing) >= normal_length(disallowing):
@@ -261,9 +245,7 @@ class Rules:
         """Whether these rules refuse every path but /robots.txt."""
         allowed = (self._allow or self._read(RuleKind.ALLOW)).patterns
         disallowed = (self._disallow or self._read(RuleKind.DISALLOW)).patterns
-        return any(map(_EVERYTHING.fullmatch, disallowed)) and all(
-            pattern.startswith("!") for pattern in allowed
-        )
+        return any(map(_EVERYTHING.fullmatch, disallowed)) and all(rule.startswith("!") for rule in allowed)
 
     def cool_down(self) -> bool:
         """Drop the tables, unless a question was asked since the last call. The next question builds them again.
@@ -288,7 +270,7 @@ class Rules:
 
     def __repr__(self) -> str:
         count = sum(len(set(self._read(kind).patterns)) for kind in RuleKind)
-        return f"<Rules for {', '.join(self._agents[:5]) or 'nobody'}: {count} rules>"
+        return f"<Rules for {', '.join(self.agents[:5]) or 'nobody'}: {count} rules>"
 
 
 def _strict_and_loose(target: str) -> tuple[str | None, str]:

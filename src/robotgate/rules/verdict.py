@@ -107,18 +107,14 @@ class Verdict:
 
     def __str__(self) -> str:
         answer = "allowed" if self.allowed else "disallowed"
-        if self.reason is Reason.DELAY_TOO_LONG:
-            return f"{self.url} is {answer}: {self.reason.value}{self._asked_too_much()}"
-        if self.rule is None:
-            cause = f" ({self.cause})" if self.cause is not None and not self.allowed else ""
-            return f"{self.url} is {answer}: {self.reason.value}{cause}"
-        return f"{self.url} is {answer} by line {self.rule.line} of its robots.txt: {self.rule}"
-
-    def _asked_too_much(self) -> str:
-        delay, limit, rate = self.asked_delay, self.max_delay, self.request_rate
-        if delay is None or limit is None or delay <= limit:
-            return ""
-        asked = f"Crawl-delay {delay:g} s"
-        if rate is not None and rate.seconds_per_document > (self.crawl_delay or 0.0):
-            asked = f"Request-rate {rate.documents}/{rate.seconds}, {delay:g} s a document,"
-        return f" ({asked} is over max_delay={limit:g} s)"
+        if self.rule is not None:
+            return f"{self.url} is {answer} by line {self.rule.line} of its robots.txt: {self.rule}"
+        detail = ""
+        if self.reason is Reason.DELAY_TOO_LONG and self.max_delay is not None:
+            asked, rate = f"Crawl-delay {self.crawl_delay or 0.0:g} s", self.request_rate
+            if rate is not None and rate.seconds_per_document > (self.crawl_delay or 0.0):
+                asked = f"Request-rate {rate.documents}/{rate.seconds}, {self.asked_delay:g} s a document,"
+            detail = f" ({asked} is over max_delay={self.max_delay:g} s)"
+        elif self.cause is not None and not self.allowed:
+            detail = f" ({self.cause})"
+        return f"{self.url} is {answer}: {self.reason.value}{detail}"

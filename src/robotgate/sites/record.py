@@ -12,7 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from robotgate.pace.state import parse_http_date
-from robotgate.rules.grammar import MAX_BYTES
+from robotgate.rules.grammar import MAX_BYTES, readable
 from robotgate.rules.verdict import AccessResult
 from robotgate.sites.status import (
     DAY,
@@ -223,10 +223,7 @@ def whole_lines(body: bytes) -> bytes:
 
     A part of a rule may allow, or refuse, what the whole rule does not.
     """
-    if len(body) <= MAX_BYTES:
-        return body
-    end = max(body.rfind(b"\n", 0, MAX_BYTES), body.rfind(b"\r", 0, MAX_BYTES))
-    return body[: end + 1]
+    return body if len(body) <= MAX_BYTES else readable(body)
 
 
 def is_fresh(record: RobotsRecord, now: float) -> bool:
@@ -244,8 +241,7 @@ def is_answered(record: RobotsRecord) -> bool:
 
 def newer(one: RobotsRecord | None, other: RobotsRecord | None) -> RobotsRecord | None:
     """The record of the later attempt: a store may have dropped what memory still has."""
-    known = [record for record in (one, other) if record is not None]
-    return max(known, key=lambda record: record.checked_at, default=None)
+    return max(filter(None, (one, other)), key=lambda record: record.checked_at, default=None)
 
 
 def standing(record: RobotsRecord, policy: StatusPolicy, now: float) -> tuple[Standing, float]:
@@ -322,8 +318,7 @@ def max_age(cache_control: str | None) -> float | None:
 
 
 def _seconds(text: str) -> float | None:
-    text = text.strip()
-    return min(float(text), MAX_DELTA) if re.fullmatch(r"[0-9]+", text) else None
+    return min(float(text), MAX_DELTA) if re.fullmatch(r"\s*[0-9]+\s*", text) else None
 
 
 def conditions(known: RobotsRecord | None, url: str) -> Mapping[str, str]:
@@ -356,9 +351,8 @@ def needs_plain_request(known: RobotsRecord, answer: Answer | Failure) -> bool:
     if known.etag is not None and answer.etag is not None:
         # Compared weakly.
         return known.etag.removeprefix("W/") != answer.etag.removeprefix("W/")
-    if known.last_modified is not None and answer.last_modified is not None:
-        return known.last_modified != answer.last_modified
-    return False
+    dates = known.last_modified, answer.last_modified
+    return None not in dates and dates[0] != dates[1]
 
 
 def follow(

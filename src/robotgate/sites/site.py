@@ -107,8 +107,6 @@ class Ruling:
     @property
     def access(self) -> HostAccess:
         """How much of the site may be fetched."""
-        if self.standing is Standing.CLOSED or self.delay_is_refused:
-            return HostAccess.EXCLUDED
         if self.rules.disallows_nothing:
             return HostAccess.OPEN
         return HostAccess.EXCLUDED if self.rules.disallows_everything else HostAccess.CONTROLLED
@@ -139,9 +137,8 @@ class Ruling:
             return Reason.DELAY_TOO_LONG
         if STATUS_TABLE[self.record.outcome].access is AccessResult.UNREACHABLE:
             return Reason.ROBOTS_TXT_UNREACHABLE
-        if self.standing is Standing.CLOSED:
-            return Reason.ROBOTS_TXT_FORBIDDEN
-        return Reason.ROBOTS_TXT_UNAVAILABLE
+        is_closed = self.standing is Standing.CLOSED
+        return Reason.ROBOTS_TXT_FORBIDDEN if is_closed else Reason.ROBOTS_TXT_UNAVAILABLE
 
 
 class Site(PacedOrigin):
