@@ -127,9 +127,9 @@ class Bench:
     async def begin(self, turn: Turn) -> None:
         """Have a turn begin, as the gate does it: at once, or when it is granted."""
         scheduler = self.scheduler
-        if not scheduler.start_now(turn, scheduler.now()):
+        if not scheduler.try_begin(turn, scheduler.now()):
             await scheduler.wait(turn)
-            while not scheduler.begin(turn):
+            while not scheduler.begin_granted(turn):
                 await scheduler.wait(turn)
 
     async def visit(

@@ -112,7 +112,7 @@ def test_starts_are_metered_where_several_may_be_open() -> None:
 
 def test_unknown_host_is_due() -> None:
     """A host that was never visited may be visited at once."""
-    assert simple().host.start_at(simple(), MIDNIGHT) == MIDNIGHT
+    assert simple().host.earliest_start(simple(), MIDNIGHT) == MIDNIGHT
 
 
 @pytest.mark.parametrize(("slots", "due_in"), [(1, 9.5), (2, 2.0)])
@@ -120,7 +120,7 @@ async def test_request_and_response_set_the_next_instant(slots: int, due_in: flo
     """One at a time: the delay counts from the end; else from the start."""
     paced = simple(replace(OPTIONS, delay=2.0, concurrency=slots))
     visit(paced, MIDNIGHT, MIDNIGHT + 7.5)
-    assert paced.host.start_at(paced, MIDNIGHT) == MIDNIGHT + due_in
+    assert paced.host.earliest_start(paced, MIDNIGHT) == MIDNIGHT + due_in
     state = paced.host.snapshot()
     assert (state.visits, state.next_allowed_at) == (1, MIDNIGHT + due_in)
 
@@ -132,7 +132,7 @@ def test_other_delay_learnt_later_counts_from_the_last_visit() -> None:
     for delay, due_in in ((1.0, 1.0), (10.0, 10.0), (0.0, 1.0)):
         paced.options = replace(OPTIONS, delay=delay)
         paced.host.update_limits(None)
-        assert paced.host.start_at(paced, MIDNIGHT) == MIDNIGHT + due_in
+        assert paced.host.earliest_start(paced, MIDNIGHT) == MIDNIGHT + due_in
 
 
 @pytest.mark.parametrize("delay", [86_400.0 * 400, 8.6e13, 1e16, 1e40, 1e64])
@@ -140,14 +140,14 @@ def test_absurd_delay_is_neither_infinite_nor_forgotten(delay: float) -> None:
     """Whether to wait so long is decided elsewhere; the instant is true."""
     paced = simple(asked=Asked(crawl_delay=delay))
     visit(paced, MIDNIGHT, MIDNIGHT)
-    assert MIDNIGHT + delay <= paced.host.start_at(paced, MIDNIGHT) < math.inf
+    assert MIDNIGHT + delay <= paced.host.earliest_start(paced, MIDNIGHT) < math.inf
 
 
 def test_hours_hold_for_pages_alone() -> None:
     """robots.txt may be read at any hour: the hours may have changed."""
     paced = simple(asked=NIGHT)
-    assert paced.host.start_at(paced, MIDNIGHT) == MIDNIGHT + HOUR
-    assert paced.host.start_at(paced, MIDNIGHT, ahead=True) == MIDNIGHT
+    assert paced.host.earliest_start(paced, MIDNIGHT) == MIDNIGHT + HOUR
+    assert paced.host.earliest_start(paced, MIDNIGHT, ahead=True) == MIDNIGHT
 
 
 def test_blocks_hold_for_those_they_name() -> None:
@@ -156,9 +156,9 @@ def test_blocks_hold_for_those_they_name() -> None:
     one, other = host.origins
     host.blocked_until_at = MIDNIGHT + 5.0
     one.operator_until_at = MIDNIGHT + 20.0
-    assert [host.start_at(paced, MIDNIGHT) - MIDNIGHT for paced in (one, other)] == [20.0, 5.0]
+    assert [host.earliest_start(paced, MIDNIGHT) - MIDNIGHT for paced in (one, other)] == [20.0, 5.0]
     other.circuit = Circuit(outages=1, opened_at=MIDNIGHT, retry_at=MIDNIGHT + 30.0)
-    assert [host.start_at(paced, MIDNIGHT) - MIDNIGHT for paced in (one, other)] == [20.0, 30.0]
+    assert [host.earliest_start(paced, MIDNIGHT) - MIDNIGHT for paced in (one, other)] == [20.0, 30.0]
 
 
 def test_open_serial_turn_ends_no_sooner_than_now() -> None:

@@ -470,7 +470,7 @@ async def test_granted_turn_of_a_quota_refuses_none_that_fit() -> None:
     assert bench.scheduler.wait_time(paced) == 10.0
     visit = asyncio.create_task(bench.visit("next", paced, max_wait=30.0))
     await settle()
-    assert bench.scheduler.begin(turn)
+    assert bench.scheduler.begin_granted(turn)
     bench.scheduler.end(turn)
     await visit
     assert bench.starts == [(0.0, "first"), (20.0, "next")]
@@ -685,14 +685,14 @@ async def test_lease_that_ends_between_grant_and_start() -> None:
     turn = Turn(paced)
     await bench.scheduler.wait(turn)
     lease.valid = False
-    assert not bench.scheduler.begin(turn)
+    assert not bench.scheduler.begin_granted(turn)
     waiting = asyncio.create_task(bench.scheduler.wait(turn))
     await settle()
     assert bench.scheduler.unowned == {paced.host}
     paced.host.lease = OwnLease()
     bench.scheduler.own(paced.host)
     await waiting
-    assert bench.scheduler.begin(turn)
+    assert bench.scheduler.begin_granted(turn)
     bench.scheduler.end(turn)
 
 

@@ -167,11 +167,11 @@ def test_no_event_makes_a_visit_come_sooner(
     """Whatever happens, in whatever order and by whosever clock, the next start only ever moves later."""
     paced = host_in(state)
     set_delay(paced, delay)
-    promised = paced.host.start_at(paced, now)
+    promised = paced.host.earliest_start(paced, now)
     for event in happenings:
         event.happen(paced)
         set_delay(paced, delay)
-        start_at = paced.host.start_at(paced, now)
+        start_at = paced.host.earliest_start(paced, now)
         assert start_at >= promised
         promised = start_at
 
@@ -187,7 +187,7 @@ def test_start_is_promised_whatever_is_asked_afterwards(
     for event in happenings:
         event.happen(paced)
     set_delay(paced, later_delay)
-    assert paced.host.start_at(paced, now) >= now + delay
+    assert paced.host.earliest_start(paced, now) >= now + delay
 
 
 @given(states, instants, delays, st.booleans(), st.floats(0, 1e5))
@@ -204,11 +204,11 @@ def test_start_and_end_keep_the_delay(
     host, turn = paced.host, Turn(paced)
     host.open.append(turn)
     host.begin(turn, now)
-    assert host.start_at(paced, now) >= now + delay
+    assert host.earliest_start(paced, now) >= now + delay
     assert host.visits == state.visits + 1
     end, turn.bytes_read = now + took, 7
     host.end(turn, end)
-    assert host.start_at(paced, end) >= max(end, (end if serial else now) + delay)
+    assert host.earliest_start(paced, end) >= max(end, (end if serial else now) + delay)
     assert host.bytes_read == state.bytes_read + 7
 
 

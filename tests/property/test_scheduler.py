@@ -343,7 +343,7 @@ class SchedulerMachine(RuleBasedStateMachine):
     async def begin(self, visitor: Visitor) -> None:
         """Have a turn begin: at once, or when it is granted."""
         scheduler, turn = self.scheduler, visitor.turn
-        is_straight = visitor.tries_now and scheduler.start_now(turn, scheduler.now())
+        is_straight = visitor.tries_now and scheduler.try_begin(turn, scheduler.now())
         if is_straight:
             self.check_order(visitor)
         while not is_straight:
@@ -361,7 +361,7 @@ class SchedulerMachine(RuleBasedStateMachine):
                     visitor.gives_back = False
                     scheduler.give_back(turn)
                     continue
-            if scheduler.begin(turn):
+            if scheduler.begin_granted(turn):
                 break
         self.note_start(visitor)
 

@@ -386,7 +386,7 @@ class Host:
 
     # When the next request may start.
 
-    def start_at(self, paced: PacedOrigin, now: float, *, ahead: bool = False) -> float:
+    def earliest_start(self, paced: PacedOrigin, now: float, *, ahead: bool = False) -> float:
         """Return the first instant from now on at which a request of an origin may start, slots and permits aside."""
         at = self.last_visit_at + self.delay
         if self.next_allowed_at > at:
@@ -409,7 +409,7 @@ class Host:
 
     def free_at(self, paced: PacedOrigin, now: float, *, ahead: bool) -> float:
         """Return when a new request may start if no other waits; an open serial turn surely ends no sooner than now."""
-        at = self.start_at(paced, now, ahead=ahead)
+        at = self.earliest_start(paced, now, ahead=ahead)
         if self.slots == 1 and self.open:
             at = max(at, _within_hours(paced, now + self.delay, ahead=ahead))
         return at
@@ -419,7 +419,8 @@ class Host:
         before = sum(
             other.ahead_of(turn)
             for other in self.waiters
-            if other is paced or (not other.is_probed(free_at) and self.start_at(other, free_at) <= free_at)
+            if other is paced
+            or (not other.is_probed(free_at) and self.earliest_start(other, free_at) <= free_at)
         )
         return free_at + before * self.delay
 
@@ -434,7 +435,7 @@ class Host:
             turn = paced.first()
             if turn is None or paced.is_probed(now):
                 continue
-            at = self.start_at(paced, now, ahead=turn.ahead)
+            at = self.earliest_start(paced, now, ahead=turn.ahead)
             candidate = (at if at - now > CLOCK_GRAIN else now), turn.rank
             if best is None or candidate < best:
                 best, chosen = candidate, turn
@@ -454,7 +455,7 @@ class Host:
             return HostUnavailableError(name, self.blocked_until_at - now, "it asked us to stay away")
         if ahead or not paced.asked.visit_times:
             return None
-        due_at = self.start_at(paced, now, ahead=True)
+        due_at = self.earliest_start(paced, now, ahead=True)
         start_at = _within_hours(paced, due_at, ahead=False)
         # By the time the next visit is due, the hours may be over. A wait for the delay or a quota is none for them.
         if start_at == due_at or start_at - now <= patience:

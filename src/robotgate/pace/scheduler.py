@@ -151,7 +151,7 @@ class Scheduler:
 
     # Asking for a turn.
 
-    def start_now(self, turn: Turn, now: float) -> bool:
+    def try_begin(self, turn: Turn, now: float) -> bool:
         """Begin a turn at once if its host is due, no turn waits, and a permit is free. Return whether it began."""
         paced = turn.paced
         host = paced.host
@@ -162,7 +162,7 @@ class Scheduler:
             or (host.waiters and host.has_waiters())
             or (host.lease is not None and not host.is_mine())
             or len(permits.held) >= permits.total
-            or host.start_at(paced, now, ahead=turn.ahead) - now > CLOCK_GRAIN
+            or host.earliest_start(paced, now, ahead=turn.ahead) - now > CLOCK_GRAIN
             or (paced.probe is not None and paced.is_probed(now))
             or (host.limiter is not None and not host.limiter.has_capacity())
             or (
@@ -211,7 +211,7 @@ class Scheduler:
                 self._leave(turn)
                 self._look_again(turn.paced.host)
 
-    def begin(self, turn: Turn) -> bool:
+    def begin_granted(self, turn: Turn) -> bool:
         """Start a granted turn, or give it back and return False if it may not start now after all."""
         paced, now = turn.paced, self.now()
         if self._is_closed:
@@ -220,7 +220,7 @@ class Scheduler:
         host = paced.host
         host.starting = None
         if (
-            host.start_at(paced, now, ahead=turn.ahead) - now > CLOCK_GRAIN
+            host.earliest_start(paced, now, ahead=turn.ahead) - now > CLOCK_GRAIN
             or len(host.open) > host.slots
             or not host.is_mine()
         ):

@@ -178,7 +178,7 @@ class PageFetch(Coroutine[object, None, Response]):
             return turn
         turn.end()
         turn = turns.make(url, self.priority, self.max_wait, self.chain, proxy)
-        if not turns.start(turn):
+        if not turns.try_begin(turn):
             self.pause()
             await turns.begin(turn)
             if self._task is not None:
@@ -337,7 +337,7 @@ class PageFetcher:
             named = fetch.options
             proxy = Proxy.of(named.get("proxy"), named.get("proxy_auth"), named.get("proxy_headers"))
         turn = fetch.turn = turns.make(fetch.url, fetch.priority, fetch.max_wait, (), proxy)
-        if not turns.start(turn):
+        if not turns.try_begin(turn):
             await turns.begin(turn)
         fetch.has_turn = True
         fetch.waited = turn.waited

@@ -390,10 +390,10 @@ class Flight:
 
     async def acquire(self, turn: Turn, scheduler: Scheduler) -> None:
         """Wait for a turn and begin it; callers that hold what it waits for are refused."""
-        while not scheduler.start_now(turn, scheduler.now()):
+        while not scheduler.try_begin(turn, scheduler.now()):
             with self.waiting_for(turn, scheduler):
                 await scheduler.wait(turn)
-            if scheduler.begin(turn):
+            if scheduler.begin_granted(turn):
                 break
 
     def end(self, error: BaseException | None) -> None:

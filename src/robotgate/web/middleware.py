@@ -114,7 +114,7 @@ class GateMiddleware:
             fetch = None
         if fetch is None:
             turn = turns.make(url, 0, self._max_wait, (), proxy)
-            if not turns.start(turn):
+            if not turns.try_begin(turn):
                 await turns.begin(turn)
         else:
             turn = await fetch.turn_for(url, proxy)

@@ -76,7 +76,7 @@ class Turn(PacedTurn):
         if self.holder is not None or self.state is TurnState.ENDED:
             raise RuntimeError("a turn is entered once: ask the gate for another")
         self.holder = asyncio.current_task()
-        if self.state is TurnState.NEW and not self.turns.start(self):
+        if self.state is TurnState.NEW and not self.turns.try_begin(self):
             await self.turns.begin(self)
         return self
 
@@ -158,7 +158,7 @@ class Turn(PacedTurn):
         self.status = self.latency = None
         self.bytes_read = 0
         self.state = TurnState.NEW
-        if not self.turns.start(self):
+        if not self.turns.try_begin(self):
             await self.turns.begin(self)
 
     def end(self) -> None:
@@ -242,7 +242,7 @@ class Turns:
         turn.waited = 0.0
         return turn
 
-    def start(self, turn: Turn) -> bool:
+    def try_begin(self, turn: Turn) -> bool:
         """Begin a turn at once if nothing has to be waited for; return whether it began.
 
         Its site's rules have to be fresh and to allow its URL, its host due, and a permit free.
@@ -257,7 +257,7 @@ class Turns:
             return False
         # Matching may have taken a while: read the clock after it.
         now = self._ticks() + self._epoch
-        if now >= site.refresh_at or not self.scheduler.start_now(turn, now):
+        if now >= site.refresh_at or not self.scheduler.try_begin(turn, now):
             return False
         turn.ruling = ruling
         turn.waited = 0.0
@@ -266,7 +266,7 @@ class Turns:
         return True
 
     async def begin(self, turn: Turn) -> None:
-        """Begin a turn that could not `start`: judge its URL and wait for its host.
+        """Begin a turn that could not begin at once: judge its URL and wait for its host.
 
         Raises:
             DisallowedError: the site's rules refuse it.
@@ -274,21 +274,21 @@ class Turns:
             TooSoonError: the turn comes later than `max_wait`.
             NonPublicAddressError, NestedTurnError, GateClosedError, StoreError.
         """
-        if turn.state is not TurnState.GRANTED:
-            await self.grant(turn)
-        while turn.state is not TurnState.OPEN and not self.scheduler.begin(turn):
-            await self.grant(turn)
+        # One that was granted has been waited for by `ready`.
+        while not (turn.state is TurnState.GRANTED and self.scheduler.begin_granted(turn)):
+            if await self.judge_and_wait(turn):
+                break
         turn.waited = 0.0 if turn.asked_at is None else turn.began_at - turn.asked_at
         if self._events.is_heard(TurnBegan):
             self._events.emit(TurnBegan(at=self.now(), url=turn.url, waited=turn.waited))
 
-    async def grant(  # noqa: C901  # One straight way, read in order.
+    async def judge_and_wait(  # noqa: C901  # The steps of one wait, in their order.
         self, turn: Turn, *, may_begin: bool = True
-    ) -> None:
-        """Judge a turn's URL and wait until it is granted, or has begun because its host was due.
+    ) -> bool:
+        """Judge a turn's URL and wait until it is granted; return whether it has begun already, its host being due.
 
         Args:
-            may_begin: whether it may begin at once.
+            may_begin: whether it may begin here; else it is only granted.
 
         Raises:
             as `begin`.
@@ -299,33 +299,33 @@ class Turns:
             if turn.max_wait is not None:
                 turn.deadline_at = turn.asked_at + turn.max_wait
         try:
-            # Rules that were requested again on a turn's account serve it when it is granted, though they have
-            # expired by then: a delay can be longer than a file is fresh.
-            may_be_stale = False
+            # A turn renews expired rules once: where the delay is longer than a file is fresh, it would else never be
+            # granted.
+            has_renewed = False
             while True:
                 # It may have been evicted since the turn was made.
                 site = turn.paced = self._sites.get(turn.paced.key) or cache.site(turn.paced.origin)
                 ruling = cache.fresh(site)
                 if ruling is None:
                     ruling = await self._known(turn, site)
-                    may_be_stale = may_be_stale or self.now() >= ruling.fresh_until_at
+                    has_renewed = has_renewed or self.now() >= ruling.fresh_until_at
                     if self._sites.get(site.key) is not site:
                         continue
                 if not ruling.rules.allows_units(turn.units):
                     raise self._refusal(turn, ruling)
                 turn.ruling = ruling
                 # Matching may have taken a while: read the clock after it.
-                if may_begin and scheduler.start_now(turn, self.now()):
-                    return
+                if may_begin and scheduler.try_begin(turn, self.now()):
+                    return True
                 await scheduler.wait(turn)
                 current = cache.fresh(site)
+                if current is None and has_renewed:
+                    return False
                 if current is None:
-                    if may_be_stale:
-                        return
-                    may_be_stale = True
+                    has_renewed = True
                 elif current is ruling or current.rules.allows_units(turn.units):
                     turn.ruling = current
-                    return
+                    return False
                 scheduler.give_back(turn)
         except REFUSALS as error:
             if self._events.is_heard(TurnRefused):
