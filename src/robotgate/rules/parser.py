@@ -176,8 +176,7 @@ class _Reader:
         if field is Field.ALLOW or field is Field.DISALLOW:
             self._has_rules = True
             if self._line and value != DROPPED:
-                kind = RuleKind.ALLOW if field is Field.ALLOW else RuleKind.DISALLOW
-                self._rules.append(Rule(kind, text, number))
+                self._rules.append(Rule(RuleKind[field.name], text, number))
         elif field is Field.USER_AGENT:
             if not self._line or self._has_rules:
                 self._begin_group(number)
@@ -197,9 +196,8 @@ class _Reader:
         """End the open group, and begin the one of a User-agent line."""
         if self._line:
             self._end_pace()
-            self._groups.append(
-                Group(tuple(self._agents), tuple(self._rules), tuple(self._paces), self._line)
-            )
+            rules = tuple(self._rules)
+            self._groups.append(Group(tuple(self._agents), rules, tuple(self._paces), self._line))
         self._line = number
         self._agents: list[str] = []
         self._rules: list[Rule] = []
