@@ -180,7 +180,7 @@ class RobotGate:
         self._clock: Clock = SystemClock() if clock is None else SteadyClock(clock)
         self._ticks, self._epoch = ticks_of(self._clock)
         self._own_store = open_store(store, clock=self._clock)
-        kept_in = self._own_store or given_store(store)
+        store = self._own_store or given_store(store)
         defaults = HostOptions(
             delay=delay,
             rate=rate_of("rate", rate),
@@ -209,11 +209,9 @@ class RobotGate:
             total=None if quota is None else StartWindow([quota]),
             max_slots=None if connector is None else connector.limit_per_host or None,
             events=events,
-            is_saved=kept_in is not None,
+            is_saved=store is not None,
         )
-        self._persistence = (
-            None if kept_in is None else Persistence(kept_in, scheduler=scheduler, events=events)
-        )
+        self._persistence = None if store is None else Persistence(store, scheduler=scheduler, events=events)
         self._cache = SiteCache(
             identity=self._identity,
             allow_private_addresses=allow_private_addresses,

@@ -207,7 +207,7 @@ def test_a_body_longer_than_counts_can_be_read_again(octet: bytes) -> None:
     assert len(line) < MAX_LINE_BYTES
     record = read_line(line, 1)
     assert isinstance(record, RobotsRecord)
-    assert record.body == b"Allow: /"
+    assert record.body == b"Allow: /\n"
 
 
 _amounts: Final = st.floats(min_value=0, max_value=MAX_AMOUNT)

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from robotgate.pace.state import parse_http_date
-from robotgate.rules.grammar import MAX_BYTES, readable
+from robotgate.rules.grammar import MAX_BYTES
 from robotgate.rules.verdict import AccessResult
 from robotgate.sites.status import (
     DAY,
@@ -223,7 +223,9 @@ def whole_lines(body: bytes) -> bytes:
 
     A part of a rule may allow, or refuse, what the whole rule does not.
     """
-    return body if len(body) <= MAX_BYTES else readable(body)
+    if len(body) <= MAX_BYTES:
+        return body
+    return body[: max(body.rfind(b"\n", 0, MAX_BYTES), body.rfind(b"\r", 0, MAX_BYTES)) + 1]
 
 
 def is_fresh(record: RobotsRecord, now: float) -> bool:

@@ -151,9 +151,10 @@ class SiteCache:
         ruling = self.fresh(site)
         if ruling is not None:
             return ruling
-        if site.options.ignore_robots:
-            return site.adopt(Ruling(origin=site.origin))
-        return await self._asked(site, proxy)
+        if not site.options.ignore_robots:
+            await self._ask(site, proxy)
+        # Without a ruling it is a host of the operator's own, or became one while it was asked.
+        return site.ruling or site.adopt(Ruling(origin=site.origin))
 
     async def record(self, site: Site) -> RobotsRecord:
         """Return what is known of a robots.txt, requested if nothing fresh is, even where it is not obeyed.
@@ -163,7 +164,7 @@ class SiteCache:
         """
         self.fresh(site)
         if not self._will_do(site.record):
-            await self._asked(site, None)
+            await self._ask(site, None)
         if site.record is None:
             raise GateClosedError
         return site.record
@@ -235,7 +236,7 @@ class SiteCache:
         flight = self._flights.get(site.key)
         return flight is not None and not flight.is_asking and not flight.is_waiting
 
-    async def _asked(self, site: Site, proxy: Proxy | None) -> Ruling:
+    async def _ask(self, site: Site, proxy: Proxy | None) -> None:
         flight = self._flights.get(site.key) or self._start(site, proxy)
         try:
             await flight.join()
@@ -243,8 +244,6 @@ class SiteCache:
             # The rules cannot be renewed while this task holds the host's turn: stale rules beat none.
             if site.ruling is None:
                 raise
-        # Without a ruling, it became a host of the operator's own while it was asked.
-        return site.ruling or site.adopt(Ruling(origin=site.origin))
 
     def _start(self, site: Site, proxy: Proxy | None = None, *, after: float = -math.inf) -> Flight:
         if self._is_closed:

@@ -152,15 +152,15 @@ class Lines:
             self._on_refusal(url, error)
             return
         self._held += 1
-        line = self._lines.get(key)
-        if line is not None:
-            (line.appendleft if first else line.append)(url)
-            return
-        line = self._lines[key] = deque([url])
-        self._begin(self._serve(key, line))
+        if key not in self._lines:
+            self._lines[key] = deque()
+            self._begin(self._serve(key))
+        line = self._lines[key]
+        line.insert(0 if first else len(line), url)
 
-    async def _serve(self, key: str, line: deque[str]) -> None:
+    async def _serve(self, key: str) -> None:
         """Have the turns of one line, one by one."""
+        line = self._lines[key]
         while line:
             url = line.popleft()
             try:

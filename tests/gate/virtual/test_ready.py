@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from itertools import permutations
 from typing import TYPE_CHECKING, Unpack
 
@@ -282,6 +283,34 @@ async def test_cancelled_worker_loses_no_url() -> None:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
     assert starts == [1.0 + page for page in range(10)]
+
+
+@pytest.mark.parametrize("seed", range(40))
+async def test_every_url_comes_once_however_workers_come_and_go(seed: int) -> None:
+    """Up to six workers are cancelled at any moment, and the last one goes on: each URL is had or refused once."""
+    rng = random.Random(seed)
+    given = [
+        f"http://{host}.example/{rng.choice(['', '', '', 'private'])}{page}"
+        for page in range(6)
+        for host in "abcdefgh"[: rng.randint(1, 8)]
+    ]
+    rng.shuffle(given)
+    came: list[str] = []
+    async with open_gate(concurrency=rng.choice([1, 2, 100])) as gate, asyncio.timeout(5_000):
+        turns = gate.ready(given, ahead=rng.choice([1, 3, 1000]), on_refusal=lambda url, _: came.append(url))
+
+        async def work() -> None:
+            async for turn in turns:
+                came.append(turn.url)
+                async with turn:
+                    await asyncio.sleep(rng.choice([0, 0.3, 3.0]))
+
+        last, *workers = (asyncio.create_task(work()) for _ in range(rng.randint(2, 7)))
+        for worker in workers:
+            await asyncio.sleep(rng.choice([0, 0.5, 1.0]))
+            worker.cancel()
+        await last
+    assert sorted(came) == sorted(given)
 
 
 async def test_endless_source_is_read_as_it_is_needed() -> None:
