@@ -73,8 +73,9 @@ def test_who_had_fewer_rounds_is_compared_by_medians() -> None:
 
 
 def test_goals_of_known_hosts() -> None:
-    """A door that has 0.80 of bare aiohttp, six times Scrapy's and three times Crawlee's pages."""
-    goals = crawl.goals_of(WARM, rounds_of(WARM, scrapy=seen(10.0), crawlee=seen(5.0)))
+    """A door that has 0.83 of bare aiohttp, six times Scrapy's and three times Crawlee's pages."""
+    peers = {"scrapy": seen(7.2), "crawlee": seen(3.6)}
+    goals = crawl.goals_of(WARM, rounds_of(WARM, fetch=seen(1.2, 1.2), **peers))
     assert goal(goals, crawl.FETCH, "bare aiohttp").is_reached
     scrapy = goal(goals, crawl.FETCH, "Scrapy's", "does more")
     assert not scrapy.is_reached

@@ -116,7 +116,7 @@ def test_unknown_host_is_due() -> None:
 
 
 @pytest.mark.parametrize(("slots", "due_in"), [(1, 9.5), (2, 2.0)])
-async def test_request_and_response_set_the_next_instant(slots: int, due_in: float) -> None:
+def test_request_and_response_set_the_next_instant(slots: int, due_in: float) -> None:
     """One at a time: the delay counts from the end; else from the start."""
     paced = simple(replace(OPTIONS, delay=2.0, concurrency=slots))
     visit(paced, MIDNIGHT, MIDNIGHT + 7.5)

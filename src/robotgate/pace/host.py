@@ -8,7 +8,6 @@ blocks and quotas agree on, and, where starts are metered, a token of the `Async
 from __future__ import annotations
 
 import math
-from contextlib import suppress
 from enum import IntEnum
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final, Protocol
@@ -504,10 +503,6 @@ class Host:
             self.next_allowed_at = now + self.delay
         if self.window is not None:
             self.window.starts.append(now)
-        if self.limiter is not None:
-            # Its token is there, so that the coroutine ends with its first step.
-            with suppress(StopIteration):
-                self.limiter.acquire().send(None)
 
     def end(self, turn: Turn, now: float) -> None:
         """Record that an open turn's response has ended, or that its request is abandoned."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+from contextlib import suppress
 from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Final
@@ -21,6 +22,8 @@ from robotgate.pace.state import BLOCKING_STATUSES, CLOCK_GRAIN, CLOSED, GOOD_BE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from aiolimiter import AsyncLimiter
 
     from robotgate.errors import NestedTurnError
     from robotgate.events import Events
@@ -180,6 +183,8 @@ class Scheduler:
         host.open.append(turn)
         permits.held.add(turn)
         host.begin(turn, now)
+        if host.limiter is not None:
+            _take_token(host.limiter)
         if self._total is not None:
             self._total.starts.append(now)
         if self._is_saved:
@@ -187,7 +192,7 @@ class Scheduler:
         return True
 
     async def wait(self, turn: Turn) -> None:
-        """Wait until a turn is granted. `begin` starts it; `give_back` leaves it to the next.
+        """Wait until a turn is granted. `begin_granted` begins it; `give_back` leaves it to the next.
 
         Raises:
             TooSoonError: it would be granted after its deadline.
@@ -229,6 +234,8 @@ class Scheduler:
             return False
         self._granted -= 1
         host.begin(turn, now)
+        if host.limiter is not None:
+            _take_token(host.limiter)
         if self._total is not None:
             self._total.starts.append(now)
         if self._is_saved:
@@ -626,6 +633,12 @@ class Scheduler:
             for paced in list(host.waiters):
                 for turn in paced.all_waiting():
                     self._refuse(turn, GateClosedError())
+
+
+def _take_token(limiter: AsyncLimiter) -> None:
+    """Take a token that is there: the coroutine ends with its first step."""
+    with suppress(StopIteration):
+        limiter.acquire().send(None)
 
 
 def _is_refused_at(at: float, turn: Turn) -> bool:

@@ -222,7 +222,7 @@ async def test_refusal_callback_that_is_a_coroutine_function_is_refused() -> Non
     async with open_gate() as gate:
         with pytest.raises(OptionError, match=r"on_refusal=.*task"):
             gate.ready(urls("a", 1), on_refusal=refuse)
-        with pytest.raises(OptionError, match=r"on_refusal=.*give a function"):
+        with pytest.raises(OptionError, match=r"on_refusal=.*give a plain function"):
             gate.ready(urls("a", 1), on_refusal="print")  # type: ignore[arg-type]
 
 
