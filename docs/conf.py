@@ -73,7 +73,7 @@ nitpick_ignore_regex: Final = [
     ("py:class", r"Redis(Cluster)?|Request|Trace|URL"),
     ("py:class", "SocketFactoryType"),
     # Ours, but not public: described where they are returned.
-    ("py:class", "HasVerdict|PacedOrigin|PageFetch|Proxy|Ruling|Said|Site|Turns"),
+    ("py:class", "PacedOrigin|PageFetch|Proxy|Ruling|Said|Site|Turns"),
     ("py:class", r"robotgate\.(web\.(middleware\.GateMiddleware|response\._WorkedOut)|rules\.grammar\.Pace)"),
     ("py:class", r"robotgate\.stores\.[\w.]+Session"),
     # Nor these, which stand for options that are described in words.

@@ -50,6 +50,7 @@ from robotgate.gate import RobotGate
 from robotgate.identity import TokenWarning
 from robotgate.lint import Finding, FindingCode, Severity, lint
 from robotgate.options import NO_RATE, HostOverride, Recheck, StatusPolicy
+from robotgate.pace.host import Lease
 from robotgate.pace.state import HostState
 from robotgate.rules.grammar import RequestRate, VisitTime
 from robotgate.rules.parser import Dialect, Group, Record
@@ -62,7 +63,6 @@ from robotgate.sites.status import Outcome
 from robotgate.stores.base import (
     Catalogue,
     Grant,
-    Lease,
     Lost,
     News,
     OperatorBlock,

@@ -28,15 +28,11 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from aiohttp import ClientError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from robotgate.rules.verdict import Verdict
 
 
 _NEVER: Final = 1e9
 """Seconds, some 30 years; a longer wait is shown as endless."""
-_SHOWN_ADDRESSES: Final = 3
-"""Of a name, in a message; a name may have hundreds."""
 _CREDENTIALS: Final = re.compile(r"//[^/?#]*@")
 """The part of a URL that must not appear in a log."""
 PERMITS: Final = "allow_private_addresses=True permits it"
@@ -87,19 +83,6 @@ class NonPublicAddressError(InvalidURLError):
 
     def __init__(self, url: str, problem: str | None = None) -> None:
         super().__init__(url, problem or f"not a public address ({PERMITS})")
-
-    @classmethod
-    def of_name(
-        cls, url: str, host: str, addresses: Sequence[str], *, permits: str = PERMITS
-    ) -> NonPublicAddressError:
-        """The error for a URL whose host has these addresses and no public one.
-
-        Args:
-            permits: the option that permits it, in words.
-        """
-        shown = ", ".join(addresses[:_SHOWN_ADDRESSES])
-        more = ", ..." if len(addresses) > _SHOWN_ADDRESSES else ""
-        return cls(url, f"{host} resolves to {shown}{more}, not to a public address ({permits})")
 
 
 class DisallowedError(RobotGateError, ClientError):

@@ -227,9 +227,6 @@ class RobotGate:
             cache=self._cache,
             scheduler=scheduler,
             events=events,
-            ticks=self._ticks,
-            epoch=self._epoch,
-            allow_private_addresses=allow_private_addresses,
         )
         self._middleware = GateMiddleware(self._identity, max_wait=max_wait, timeout=middleware_timeout)
         self._ready: WeakSet[Lines] = WeakSet()
@@ -283,7 +280,6 @@ class RobotGate:
             identity=self._identity,
             middleware=self._middleware,
             turns=self._turns,
-            now=self._scheduler.now,
         )
         return self
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import aiohttp
 import pytest
@@ -32,7 +32,7 @@ from robotgate import (
 )
 
 if TYPE_CHECKING:
-    from robotgate.web.response import HasVerdict
+    from robotgate.web.turns import Turn
 
 VERDICT = Verdict(
     allowed=False,
@@ -59,7 +59,7 @@ ERRORS: list[RobotGateError] = [
 ]
 
 
-def response(body: bytes, content_type: str | None, verdict: Verdict | HasVerdict = VERDICT) -> Response:
+def response(body: bytes, content_type: str | None, verdict: Verdict | Turn = VERDICT) -> Response:
     """A response with this body."""
     headers = CIMultiDict[str]() if content_type is None else CIMultiDict({"Content-Type": content_type})
     return Response(
@@ -150,7 +150,7 @@ class Asked:
 def test_response_works_its_verdict_out_once() -> None:
     """When it is read for the first time: the verdict is the same at each look."""
     asked = Asked()
-    page = response(b"", None, verdict=asked)
+    page = response(b"", None, verdict=cast("Turn", asked))
     assert asked.count == 0
     assert page.verdict is page.verdict
     assert asked.count == 1
@@ -159,7 +159,7 @@ def test_response_works_its_verdict_out_once() -> None:
 
 def test_response_survives_pickle_and_copy() -> None:
     """With its headers, all values of them, and its verdict, though it was never read."""
-    page = response(b"body", "text/html", verdict=Asked())
+    page = response(b"body", "text/html", verdict=cast("Turn", Asked()))
     page.headers = CIMultiDictProxy(CIMultiDict([("Set-Cookie", "a=1"), ("Set-Cookie", "b=2")]))
     for again in (pickle.loads(pickle.dumps(page)), copy.copy(page), copy.deepcopy(page)):
         assert again == page

@@ -708,7 +708,7 @@ async def test_states_that_cannot_be_saved_stop_all_turns() -> None:
     await asyncio.sleep(60.0)
     with pytest.raises(StoreError, match="the disk is full"):
         await bench.visit("c", paced)
-    bench.scheduler.recover()
+    bench.scheduler.save_error = None
     await bench.visit("d", paced)
     assert bench.starts == [(0.0, "a"), (60.0, "d")]
 

@@ -52,10 +52,10 @@ MAX_COUNTED: Final = 256
 
 
 class Lease(Protocol):
-    """Says whether this process may pace a host now."""
+    """Says whether a process may pace a host."""
 
     def is_valid(self) -> bool:
-        """Return whether it may."""
+        """Return whether it may start a request now. It reads a clock that runs while the machine is suspended."""
         ...
 
 

@@ -113,8 +113,8 @@ class Scheduler:
         events: Events,
         is_saved: bool,
     ) -> None:
-        self._ticks = ticks
-        self._epoch = epoch
+        self.ticks = ticks
+        self.epoch = epoch
         self.hosts: dict[str, Host] = {}
         self.changed: set[Host] = set()
         """Hosts whose state a store does not know yet."""
@@ -150,7 +150,7 @@ class Scheduler:
 
     def now(self) -> float:
         """Return the seconds since the epoch."""
-        return self._ticks() + self._epoch
+        return self.ticks() + self.epoch
 
     # Asking for a turn.
 
@@ -275,7 +275,7 @@ class Scheduler:
             turn.state = TurnState.ENDED
             return False
         turn.state = TurnState.ENDED
-        host, now = turn.paced.host, self._ticks() + self._epoch
+        host, now = turn.paced.host, self.ticks() + self.epoch
         was_probe = turn.paced.probe is turn
         host.end(turn, now)
         if self._is_saved:
@@ -504,10 +504,6 @@ class Scheduler:
         for host in self.hosts.values():
             self.refuse_host(host, error)
 
-    def recover(self) -> None:
-        """States can be saved again."""
-        self.save_error = None
-
     def _too_soon(self, paced: PacedOrigin, wait: float | None = None) -> TooSoonError:
         host = paced.host
         wait = wait or self.wait_time(paced) or max(host.delay, MIN_RETRY_AFTER)
@@ -523,7 +519,7 @@ class Scheduler:
 
     def note_answer(self, turn: Turn, status: int, retry_after: float | None) -> None:
         """Take in the status of an answer."""
-        paced, now = turn.paced, self._ticks() + self._epoch
+        paced, now = turn.paced, self.ticks() + self.epoch
         host = paced.host
         if (
             turn.status is None

@@ -115,14 +115,7 @@ def latency_delay(latency: float | None, *, factor: float, ceiling: float) -> fl
 
 
 def merged(one: HostState, other: HostState) -> HostState:
-    """Two states of one host as one: the later of each instant, the larger of each count.
-
-    Returns one of the two objects itself where it already holds everything, so that `is` tells whether there is news.
-    """
-    if _includes(other, one):
-        return other
-    if _includes(one, other):
-        return one
+    """Two states of one host as one: the later of each instant, the larger of each count."""
     return HostState(
         last_visit_at=_later(one.last_visit_at, other.last_visit_at),
         next_allowed_at=max(one.next_allowed_at, other.next_allowed_at),
@@ -132,21 +125,6 @@ def merged(one: HostState, other: HostState) -> HostState:
         visits=max(one.visits, other.visits),
         bytes_read=max(one.bytes_read, other.bytes_read),
         latency=_later(one.latency, other.latency),
-    )
-
-
-def _includes(one: HostState, other: HostState) -> bool:
-    """Whether no instant of the other is later, and no count larger."""
-    last_visit_at, latency = other.last_visit_at, other.latency
-    return (
-        one.visits >= other.visits
-        and one.next_allowed_at >= other.next_allowed_at
-        and one.bytes_read >= other.bytes_read
-        and one.blocked_until_at >= other.blocked_until_at
-        and one.blocked_at >= other.blocked_at
-        and one.failures >= other.failures
-        and (last_visit_at is None or (one.last_visit_at is not None and one.last_visit_at >= last_visit_at))
-        and (latency is None or (one.latency is not None and one.latency >= latency))
     )
 
 

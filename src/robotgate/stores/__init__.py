@@ -1,9 +1,9 @@
 """Where records and host states live."""
 
+from robotgate.pace.host import Lease
 from robotgate.stores.base import (
     Catalogue,
     Grant,
-    Lease,
     Lost,
     News,
     OperatorBlock,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from robotgate.pace.host import Lease
     from robotgate.pace.state import HostState
     from robotgate.sites.record import RobotsRecord
     from robotgate.urls import Origin
@@ -48,17 +49,6 @@ class Store(Protocol):
 
     async def aclose(self) -> None:
         """Write what is pending and release all resources. Closing twice is closing once."""
-        ...
-
-
-class Lease(Protocol):
-    """Says whether a grant still holds."""
-
-    def is_valid(self) -> bool:
-        """Return whether the process may start a request under the grant now.
-
-        It reads a clock that runs while the machine is suspended.
-        """
         ...
 
 

@@ -226,15 +226,10 @@ class SiteCache:
 
     # Finding out.
 
-    def is_asking(self, site: Site) -> bool:
-        """Return whether a request for a site's robots.txt is under way, not merely waited for."""
+    def patience_for(self, site: Site) -> float:
+        """Return the seconds for which a site's robots.txt is waited for beyond a turn's deadline."""
         flight = self._flights.get(site.key)
-        return flight is not None and flight.is_asking
-
-    def is_at_store(self, site: Site) -> bool:
-        """Return whether the store is asked what it knows of a site, or is told."""
-        flight = self._flights.get(site.key)
-        return flight is not None and not flight.is_asking and not flight.is_waiting
+        return 0.0 if flight is None else flight.patience
 
     async def _ask(self, site: Site, proxy: Proxy | None) -> None:
         flight = self._flights.get(site.key) or self._start(site, proxy)

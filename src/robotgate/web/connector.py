@@ -203,7 +203,10 @@ class PublicConnector(aiohttp.TCPConnector):
             url = str(req.url)
             if error.host in tried:
                 raise NonPublicAddressError(url, f"not a public address ({self._remedy})") from error
-            raise NonPublicAddressError.of_name(url, error.host, list(tried), permits=self._remedy) from error
+            # A name may have hundreds.
+            shown = f"{', '.join(list(tried)[:3])}{', ...' if len(tried) > 3 else ''}"
+            problem = f"{error.host} resolves to {shown}, not to a public address ({self._remedy})"
+            raise NonPublicAddressError(url, problem) from error
         finally:
             _tried.reset(token)
 

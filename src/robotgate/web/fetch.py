@@ -66,29 +66,6 @@ class PageFetch(Coroutine[object, None, Response]):
     turns must not count against it.
     """
 
-    __slots__ = (
-        "_cancelling",
-        "_coroutine",
-        "_fetcher",
-        "_left",
-        "_stream",
-        "_task",
-        "_timer",
-        "chain",
-        "given",
-        "has_expired",
-        "has_turn",
-        "max_bytes",
-        "max_wait",
-        "method",
-        "options",
-        "priority",
-        "redirects",
-        "turn",
-        "url",
-        "waited",
-    )
-
     turn: Turn
     """Of the last hop."""
     url: URL
@@ -165,10 +142,6 @@ class PageFetch(Coroutine[object, None, Response]):
             await self._stream.aclose()
 
     # What the gate keeps of it.
-
-    def is_for(self, url: URL) -> bool:
-        """Return whether a URL is what its turn was taken for."""
-        return url is self.url or str(url) == self.turn.url
 
     async def turn_for(self, url: URL, proxy: Proxy | None) -> Turn:
         """Return the turn of a hop or attempt, begun: the first one has begun before; for others the last one ends."""
@@ -262,13 +235,11 @@ class PageFetcher:
         identity: Identity,
         middleware: GateMiddleware,
         turns: Turns,
-        now: Callable[[], float],
     ) -> None:
         self._session = session
         self._identity = identity
         self._middleware = middleware
         self._turns = turns
-        self._now = now
         # aiohttp has no public name for a session's middlewares, and those of a request replace them.
         middlewares = self._with_ours(getattr(session, "_middlewares", ()))
         self._options: RequestOptions = {
@@ -305,7 +276,7 @@ class PageFetcher:
             fetch.pause()
         turn, hops = fetch.turn, response.history
         history = tuple([Hop(str(hop.url), hop.status) for hop in hops]) if hops else ()
-        elapsed = self._now() - turn.began_at
+        elapsed = self._turns.now() - turn.began_at
         return Response(
             response.status, response.headers, response.url, history, body, fetch.waited, elapsed, turn
         )

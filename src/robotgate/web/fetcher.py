@@ -26,6 +26,7 @@ from yarl import URL
 
 from robotgate.errors import HostUnavailableError, InvalidURLError, NonPublicAddressError, RobotGateError
 from robotgate.pace.host import Turn, TurnState
+from robotgate.pace.scheduler import STORE_TIMEOUT
 from robotgate.pace.state import GOOD_BELOW, retry_after_of
 from robotgate.rules.grammar import MAX_BYTES
 from robotgate.sites.record import Answer, Failure, FetchResult, conditions, follow, needs_plain_request
@@ -374,9 +375,14 @@ class Flight:
             raise error
 
     @property
-    def is_waiting(self) -> bool:
-        """Whether it waits for a turn of this process."""
-        return self._waits_for is not None and self._waits_for[0].state is TurnState.WAITING
+    def patience(self) -> float:
+        """Seconds for which it is waited for beyond a turn's deadline.
+
+        A request for robots.txt is not broken off, nor a question to the store. The wait for the request's turn is.
+        """
+        if self._waits_for is not None and self._waits_for[0].state is TurnState.WAITING:
+            return 0.0
+        return ROBOTS_TIMEOUT if self.is_asking else STORE_TIMEOUT
 
     @contextmanager
     def waiting_for(self, turn: Turn, scheduler: Scheduler) -> Iterator[None]:

@@ -13,6 +13,7 @@ from aiohttp import ClientError, hdrs
 from aiohttp.http import SERVER_SOFTWARE
 
 from robotgate.errors import GateClosedError
+from robotgate.pace.scheduler import Timer
 from robotgate.sites.status import REDIRECT_STATUSES
 from robotgate.web.fetcher import Proxy
 
@@ -48,18 +49,6 @@ class OpenResponse:
         """The bytes that had come at the last look."""
 
 
-class InnerPasses:
-    """What passes through the middleware further in, where it stands in one request's chain more than once."""
-
-    __slots__ = ("depth", "response")
-
-    def __init__(self) -> None:
-        self.depth = 0
-        """How often it stands further in around the attempt that is under way."""
-        self.response: ClientResponse | None = None
-        """The last one that came by."""
-
-
 class GateMiddleware:
     """Judges and paces every hop, and every attempt, of every request of a session."""
 
@@ -75,9 +64,10 @@ class GateMiddleware:
         """By task, the `gate.fetch` that it is in."""
         self._sending: dict[ClientRequest, Turn] = {}
         """The turns of requests that have got no answer yet."""
-        self._inner: dict[ClientRequest, InnerPasses] = {}
+        self._inner: dict[ClientRequest, ClientResponse] = {}
+        """The last answers that came by further in, where the middleware stands in a request's chain again."""
         self._open: dict[ClientRequest, OpenResponse] = {}
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer = Timer(self._end_idle)
 
     async def __call__(  # noqa: C901, PLR0912, PLR0915  # One straight way, read in order.
         self, request: ClientRequest, handler: ClientHandlerType
@@ -109,7 +99,7 @@ class GateMiddleware:
         if request.proxy is not None:
             proxy = Proxy.of(request.proxy, request.proxy_auth, request.proxy_headers)
         fetch = self.fetches.get(asyncio.current_task()) if self.fetches else None
-        if fetch is not None and fetch.has_turn and not fetch.is_for(url):
+        if fetch is not None and fetch.has_turn and url is not fetch.url and str(url) != fetch.turn.url:
             # A middleware of its session sends a request of its own first.
             fetch = None
         if fetch is None:
@@ -158,20 +148,16 @@ class GateMiddleware:
 
         One attempt takes one turn. Each that a retry middleware between the two makes after it takes another.
         """
-        inner = self._inner.setdefault(request, InnerPasses())
-        if inner.response is not None and not inner.depth:
-            inner.response.close()
-            turn.bytes_read += inner.response.content.total_bytes
-            inner.response = None
+        before = self._inner.pop(request, None)
+        if before is not None:
+            before.close()
+            turn.bytes_read += before.content.total_bytes
             await turn.again()
-        inner.depth += 1
         try:
-            response = inner.response = await handler(request)
+            response = self._inner[request] = await handler(request)
         except (ClientError, OSError) as error:
             turn.report(error=error)
             raise
-        finally:
-            inner.depth -= 1
         if turn.status is None:
             turn.report(response.status, response.headers)
         return response
@@ -179,9 +165,7 @@ class GateMiddleware:
     def close(self) -> None:
         """Break off what `gate.fetch` reads: its callers get `GateClosedError`."""
         self.turns = None
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._timer.cancel()
         for unread in list(self._open.values()):
             if unread.is_of_fetch:
                 unread.response.content.set_exception(GateClosedError())
@@ -193,14 +177,12 @@ class GateMiddleware:
         self, request: ClientRequest, response: ClientResponse, turn: Turn, *, is_of_fetch: bool
     ) -> None:
         """End a turn with its response, or once no byte of that has come for long."""
-        loop = asyncio.get_running_loop()
-        idle_at = loop.time() + MAX_IDLE_READ
+        idle_at = asyncio.get_running_loop().time() + MAX_IDLE_READ
         unread = OpenResponse(turn, response, is_of_fetch=is_of_fetch, idle_at=idle_at)
         self._open[request] = unread
         if response.connection is not None:
             response.connection.add_callback(partial(self._end, request, unread))
-        if self._timer is None:
-            self._timer = loop.call_at(idle_at, self._end_idle)
+        self._timer.set(MAX_IDLE_READ)
 
     def _end(self, request: ClientRequest, unread: OpenResponse) -> None:
         """A response has come to its end, or was released."""
@@ -209,8 +191,7 @@ class GateMiddleware:
         unread.turn.finish(unread.response)
 
     def _end_idle(self) -> None:
-        loop = asyncio.get_running_loop()
-        now, self._timer = loop.time(), None
+        now = asyncio.get_running_loop().time()
         for request, unread in list(self._open.items()):
             if unread.idle_at > now:
                 continue
@@ -220,5 +201,4 @@ class GateMiddleware:
             else:
                 self._end(request, unread)
         if self._open:
-            next_at = min(unread.idle_at for unread in self._open.values())
-            self._timer = loop.call_at(next_at, self._end_idle)
+            self._timer.set(min(unread.idle_at for unread in self._open.values()) - now)

@@ -206,7 +206,7 @@ class Persistence:
         except (StoreError, asyncio.CancelledError):
             scheduler.changed.update(hosts)
             raise
-        scheduler.recover()
+        scheduler.save_error = None
 
     # News of a shared store.
 

@@ -6,7 +6,7 @@ import codecs
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
@@ -14,9 +14,10 @@ from robotgate.rules.verdict import Verdict  # The docs resolve type hints by it
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Final
 
     from yarl import URL
+
+    from robotgate.web.turns import Turn
 
 
 _CHARSET: Final = re.compile(r";\s*charset\s*=\s*\"?([A-Za-z0-9._:-]{1,40})", re.IGNORECASE)
@@ -24,15 +25,6 @@ _NOT_FOR_PAGES: Final = frozenset(
     {"unicode-escape", "raw-unicode-escape", "unicode_escape", "raw_unicode_escape"}
 )
 """Codecs of Python source code, which warn of what is none."""
-
-
-class HasVerdict(Protocol):
-    """What works a verdict out when it is asked: a turn."""
-
-    @property
-    def verdict(self) -> Verdict:
-        """The verdict."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +49,7 @@ class Response:
         body: bytes,
         waited: float,
         elapsed: float,
-        verdict: Verdict | HasVerdict,
+        verdict: Verdict | Turn,
     ) -> None:
         self.status = status
         self.headers = CIMultiDictProxy(headers) if isinstance(headers, CIMultiDict) else headers

@@ -22,11 +22,11 @@ from robotgate.pace.host import TurnState
 from robotgate.pace.scheduler import STORE_TIMEOUT
 from robotgate.pace.state import BLOCKING_STATUSES, MIN_RETRY_AFTER, retry_after_of
 from robotgate.rules.normal import as_written, is_plain, target_units
-from robotgate.urls import Origin, split_url
-from robotgate.web.fetcher import ROBOTS_TIMEOUT, outage_of
+from robotgate.urls import Origin
+from robotgate.web.fetcher import outage_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from types import TracebackType
     from typing import Self
 
@@ -181,18 +181,13 @@ class Turns:
         cache: SiteCache,
         scheduler: Scheduler,
         events: Events,
-        ticks: Callable[[], float],
-        epoch: float,
-        allow_private_addresses: bool,
     ) -> None:
         self._cache = cache
         self._sites = cache.sites
         self.scheduler = scheduler
         self._events = events
         self.now = scheduler.now
-        self._ticks = ticks
-        self._epoch = epoch
-        self._allow_private_addresses = allow_private_addresses
+        self._ticks, self._epoch = scheduler.ticks, scheduler.epoch
 
     def locate(self, url: str | URL) -> tuple[Site, str, str]:
         """Return the site of a URL, its path and query as they will be sent, and these as rules are matched with.
@@ -210,10 +205,8 @@ class Turns:
         # A path that is sent as it is written is in its normal form already.
         if site is not None and is_plain(target) and "/." not in target:
             return site, target, target
-        origin, target = split_url(url)
-        if not (self._allow_private_addresses or origin.is_public):
-            raise NonPublicAddressError(str(url))
-        return self._cache.site(origin), target, target_units(target)
+        site, target = self._cache.site_at(url)
+        return site, target, target_units(target)
 
     def make(
         self,
@@ -348,14 +341,11 @@ class Turns:
                 async with asyncio.timeout(left):
                     return await cache.known(site, turn.proxy)
             except TimeoutError:
-                if cache.is_asking(site):
-                    left = ROBOTS_TIMEOUT
-                elif cache.is_at_store(site):
-                    left = STORE_TIMEOUT
-                else:
+                left = cache.patience_for(site)
+                if not left:
                     break
         lost = self.scheduler.store_error
-        if lost is not None and cache.is_at_store(site):
+        if lost is not None and cache.patience_for(site) == STORE_TIMEOUT:
             raise StoreError(str(lost))
         raise TooSoonError(site.origin.host, max(self.scheduler.wait_time(site), MIN_RETRY_AFTER))
 
