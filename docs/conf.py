@@ -63,21 +63,21 @@ nitpick_ignore_regex: Final = [
     # Other people's names. Their inventories would be fetched from the network, which a build has no need of.
     (
         "py:.*",
-        r"(aiohttp|asyncio|collections|contextlib|datetime|httpx|logging|math|multidict|os|pathlib|scrapy|yarl)\..*",
+        r"(aiohttp|asyncio|collections|contextlib|datetime|httpx|logging|math|multidict|os|pathlib|scrapy|sqlite3|yarl)\..*",
     ),
     # The same, as modules of ours import them for their type hints.
     (
         "py:class",
-        r"Abstract\w+|BaseSettings|CIMultiDictProxy|Client(Request|Response|Timeout)|Connection|Crawler",
+        r"Abstract\w+|BaseSettings|CIMultiDict(Proxy)?|Client(Request|Response|Timeout)|Connection|Crawler",
     ),
     ("py:class", r"Redis(Cluster)?|Request|Trace|URL"),
     ("py:class", "SocketFactoryType"),
     # Ours, but not public: described where they are returned.
     ("py:class", "PacedOrigin|PageFetch|Proxy|Ruling|Said|Site|Turns"),
-    ("py:class", r"robotgate\.(web\.(middleware\.GateMiddleware|response\._WorkedOut)|rules\.grammar\.Pace)"),
+    ("py:class", r"robotgate\.(web\.middleware\.GateMiddleware|sites\.site\.Site|rules\.parser\.Pace)"),
     ("py:class", r"robotgate\.stores\.[\w.]+Session"),
     # Nor these, which stand for options that are described in words.
-    ("py:class", "ConnectorOptions|MakeAnother|MakeStore|RequestOptions|StoreOption"),
+    ("py:class", "ConnectorOptions|MakeAnother|MakeStore|Moment|RequestOptions|StoreOption|T"),
 ]
 
 html_theme: Final = "furo"
