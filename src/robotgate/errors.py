@@ -11,7 +11,7 @@
         ├── InvalidURLError (also ValueError)   the URL: it is no http(s) URL
         │   └── NonPublicAddressError           the URL: it leads into a private network
         ├── DisallowedError                     the site disallows the URL; do not retry
-        ├── TooSoonError                        nobody: the turn would come after `max_wait`
+        ├── TooSoonError                        wait longer, or try again later
         ├── HostUnavailableError                the host is down or blocks us; try again later
         └── ResponseTooLargeError               the site: a body over `max_bytes`
 

@@ -473,8 +473,9 @@ class RobotGate:
         """Fetch a page in its host's turn.
 
         Awaited, the result is a `Response` whose body has been read; with ``async with`` it is a streaming
-        `aiohttp.ClientResponse`, whose turn ends with the body or the block. Each hop of a redirect, and each attempt,
-        is judged by its own host's rules and sent in its own host's turn. No timeout of aiohttp's counts these waits.
+        `aiohttp.ClientResponse`, whose turn ends with the body, the block, or a minute without a byte. Each hop of a
+        redirect, and each attempt, is judged by its own host's rules and sent in its own host's turn. No timeout of
+        aiohttp's counts these waits.
 
         Args:
             priority, max_wait: as `turn`.

@@ -1,1 +1,10 @@
-"""How often a host is visited: no I/O."""
+"""How often a host is visited: no I/O.
+
+::
+
+    state      what is known of a host, and the arithmetic of its instants
+    spacing    what a site asks about our speed
+    limits     permits over all hosts, and quotas
+    host       one host: its limits, its waiting and its open turns
+    scheduler  which waiting turn is granted next, over all hosts
+"""

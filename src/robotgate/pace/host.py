@@ -407,7 +407,7 @@ class Host:
         return max(self.last_visit_at + self.delay, self.next_allowed_at, self.blocked_until_at)
 
     def free_at(self, paced: PacedOrigin, now: float, *, ahead: bool) -> float:
-        """Return when a new request may start if no other waits; an open serial turn surely ends no sooner than now."""
+        """Return when a new request may start if no other waits; with one slot, an open turn ends first."""
         at = self.earliest_start(paced, now, ahead=ahead)
         if self.slots == 1 and self.open:
             at = max(at, _within_hours(paced, now + self.delay, ahead=ahead))

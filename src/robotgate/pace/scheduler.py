@@ -226,6 +226,7 @@ class Scheduler:
         host.starting = None
         if (
             host.earliest_start(paced, now, ahead=turn.ahead) - now > CLOCK_GRAIN
+            # The turn itself is among them.
             or len(host.open) > host.slots
             or not host.is_mine()
         ):
@@ -338,13 +339,13 @@ class Scheduler:
             self._timer.cancel()
 
     def _look_again(self, host: Host) -> None:
-        """A turn waits no longer: the next may need other permits, and another process may have a host without any."""
+        """A turn waits no longer: the next may need other permits, and a wanted host without waiters is handed on."""
         if host.permit_entry is not None or host.is_wanted:
             self.dispatch(host, self.now())
 
     # Granting turns.
 
-    def dispatch(self, host: Host, now: float) -> None:  # noqa: C901, PLR0912  # One straight way, read in order.
+    def dispatch(self, host: Host, now: float) -> None:  # noqa: C901, PLR0912  # The cases of one look at a host.
         """Grant a host's turns as far as they may start now, and see to it that the host is looked at again."""
         entry, host.permit_entry = host.permit_entry, None
         if host.has_hours:
@@ -394,7 +395,7 @@ class Scheduler:
 
     def _grant(self, host: Host, turn: Turn, permits: Permits) -> None:
         if turn.granted is not None:
-            # It is the first of its origin. Its entry goes as well: a turn that waits again gets another.
+            # It is at the head of its origin's heap. A turn that waits again gets another entry.
             heappop(turn.paced.queue)
             self._leave(turn)
             turn.state = TurnState.GRANTED

@@ -41,7 +41,7 @@ def open_store(store: StoreOption, *, clock: Clock, patience: float = PATIENCE) 
             from robotgate.stores.redis import RedisStore  # noqa: PLC0415
 
             return RedisStore(store, clock=clock, patience=patience)
-        # SQLite takes memory, and time to import.
+        # `sqlite.store` imports this module.
         from robotgate.stores.sqlite import SQLiteStore  # noqa: PLC0415
 
         return SQLiteStore(store, clock=clock)

@@ -1,1 +1,14 @@
-"""The parts that talk to the web, by aiohttp."""
+"""The parts that talk to the web, by aiohttp.
+
+::
+
+    turns        from a URL to a turn that has begun, and to its end
+    middleware   `gate.middleware`: a session's requests, each hop and attempt in a turn
+    fetch        `gate.fetch`: a request of a session, read to its end
+    response     what it returns
+    ready        `gate.ready`: many URLs, as their hosts become due
+    cache        the sites in memory: robots.txt requested once, renewed, evicted
+    fetcher      one robots.txt over the network
+    connector    sockets, and the addresses of names
+    persistence  between the gate and its store
+"""

@@ -220,7 +220,7 @@ class SiteCache:
             site.since = host.visits - 1, host.bytes_read - bytes_read
         visits, read = host.visits - site.since[0], host.bytes_read - site.since[1]
         if recheck_is_due(record, recheck, visits=visits, bytes_read=read):
-            # Whatever comes of it, as much has to pass again.
+            # The next request is due after as much traffic again, even if this one fails.
             site.since = host.visits, host.bytes_read
             self._renewed(site, self._now())
 
@@ -306,10 +306,10 @@ class SiteCache:
         result = await self._reader.read(site, flight, known)
         now, current = self._now(), site.ruling
         if current is not None and site.record is not before and now < current.fresh_until_at:
-            # `learn` was called meanwhile, and the caller knows better.
+            # `learn` was called meanwhile: what the caller gave holds.
             return
         record = settle(site.origin, result, previous=known, now=now, jitter=random.random())
-        # What is known now is used, whether or not it can be saved.
+        # Later calls use it even if it cannot be saved; the callers that wait now then get the store's error.
         ruling = self.learn(site, record)
         retry_after = None if result.response is None else result.response.retry_after
         if record.failures and retry_after is not None and site.ruling is ruling:

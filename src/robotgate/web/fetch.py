@@ -1,4 +1,8 @@
-"""`gate.fetch`: a request of an aiohttp session through the gate's middleware, with a bounded read at its end."""
+"""`gate.fetch`: a request of an aiohttp session through the gate's middleware, with a bounded read at its end.
+
+The first turn begins before the request is given to aiohttp, and the middleware takes it over: so a page is judged and
+paced even where a test replaces the session. Later hops and attempts get their turns from the middleware.
+"""
 
 from __future__ import annotations
 

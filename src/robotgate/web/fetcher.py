@@ -471,7 +471,7 @@ class RobotsReader:
             await flight.acquire(turn, scheduler)
         except HostUnavailableError as error:
             if hop.operator_until_at > scheduler.now():
-                # The operator's word says nothing of the site, so there is nothing to remember.
+                # A block by the operator says nothing of the site: there is nothing to remember.
                 raise
             return Failure(str(error)), 0.0
         try:

@@ -1,6 +1,7 @@
-"""`gate.middleware`: the one place where a request is judged, waits for its turn, and is reported.
+"""`gate.middleware`: each request of a session is judged, waits for its turn, and is reported here.
 
-aiohttp calls a middleware once for each hop of a redirect and for each attempt, so each has a turn of its own.
+aiohttp calls a middleware once for each hop of a redirect and for each attempt, so each has a turn of its own. The
+first turn of a `gate.fetch` has begun before; it is taken over here.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class GateMiddleware:
         self._open: dict[ClientRequest, OpenResponse] = {}
         self._timer = Timer(self._end_idle)
 
-    async def __call__(  # noqa: C901, PLR0912, PLR0915  # One straight way, read in order.
+    async def __call__(  # noqa: C901, PLR0912, PLR0915  # The steps of one request, in their order.
         self, request: ClientRequest, handler: ClientHandlerType
     ) -> ClientResponse:
         """Send one request in its turn.

@@ -1,7 +1,7 @@
 """Between the gate and its store: states go out in batches, hosts are obtained and handed on, news comes in.
 
 Nothing here is called per page. The scheduler collects hosts that changed, that have to be obtained first, and that
-another process asks for; one task takes them to the store.
+another process asks for. One task saves, one moves hosts, and each host that is obtained has a task of its own.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Persistence:
         self._scheduler = scheduler
         self._events = events
         self.session: Session | None = None
-        """This gate's, where gates share the store."""
+        """This gate's; None where the store is no `SharedStore`."""
         self._failing: set[Work] = set()
         """What the store failed at when it was last asked to; "reach": it says itself that it cannot be reached."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -184,8 +184,7 @@ class Persistence:
             except StoreError as error:
                 if self.session is None:
                     scheduler.fail(error)
-                # Where a process that is not heard of any more is taken to have just visited its hosts, a crash
-                # forgets nothing.
+                # In a shared store a crash forgets nothing: hosts of a process that has ended count as just visited.
                 scheduler.has_unsaved.set()
 
     def _hand_on(self) -> None:
