@@ -31,7 +31,7 @@ def configured(**values: object) -> tuple[Addon, Settings]:
         ({"ROBOTGATE_AGENT": AGENT, "ROBOTGATE_CONTACT": "me"}, r"ROBOTGATE_CONTACT: contact='me'"),
         (
             {"USER_AGENT": "Mozilla/5.0", "ROBOTGATE_CONTACT": CONTACT},
-            r"^ROBOTGATE_AGENT, .*names every browser",
+            r"^ROBOTGATE_AGENT, .*is not that of every browser",
         ),
         ({**WHO, "USER_AGENT": "Mozilla/5.0"}, r"^USER_AGENT: .*does not name 'ExampleBot'"),
         ({**WHO, "ROBOTSTXT_OBEY": False}, r"^ROBOTSTXT_OBEY: it is False"),
