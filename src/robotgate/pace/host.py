@@ -199,11 +199,12 @@ class PacedOrigin:
     def leave(self, turn: Turn) -> None:
         """Count a turn as waiting no longer; its entry is skipped, and removed with the next ones."""
         self.waiting -= 1
-        key = turn.rank[:2]
-        self._counts[key] -= 1
-        if not self._counts[key]:
-            del self._counts[key]
-        if len(self.queue) > 2 * self.waiting + 64:
+        self._counts[turn.rank[:2]] -= 1
+        if not self.waiting:
+            # Most origins have no waiters: they keep no memory for them.
+            self._counts.clear()
+            self.queue.clear()
+        elif len(self.queue) > 2 * self.waiting + 64:
             self.queue = [entry for entry in self.queue if _waits(entry[1])]
             heapify(self.queue)
 
