@@ -188,7 +188,7 @@ class Patterns:
         self._wild: dict[str, list[str]] = {}
         """The wild patterns by their needles."""
         self._heads: tuple[str, ...] = ()
-        """How the patterns begin that begin with a text of their own."""
+        """How the patterns begin that begin with a text of their own, if any of all patterns is wild."""
         self._tails: tuple[str, ...] = ()
         """How others end, and pieces of all others. A target without a query that has none of these is not matched."""
         self._pieces: tuple[str, ...] = ()
@@ -196,8 +196,6 @@ class Patterns:
         """For no longer target can all wild patterns be more than `MAX_WORK`."""
         if "*" in lines or "$" in lines or "%" in lines:
             self._index(lines)
-        else:
-            self._heads = tuple({pattern[:_PART] for pattern in self.patterns})
 
     def _index(self, lines: str) -> None:
         """Find the wild patterns by their needles."""
@@ -228,7 +226,8 @@ class Patterns:
 
     def matches(self, target: str) -> bool:
         """Whether one of the patterns matches a target, with its query unescaped."""
-        if target.startswith(self._heads):
+        has_wild = bool(self._wild)
+        if not has_wild or target.startswith(self._heads):
             if self._prefixes is not None:
                 if self._longest_prefix(target):
                     return True
@@ -244,7 +243,7 @@ class Patterns:
                     break
             else:
                 return False
-        return bool(self._wild) and bool(self._matching(target))
+        return has_wild and bool(self._matching(target))
 
     def best(self, target: str, exact: str | None = None) -> str:
         """The longest pattern that matches, of several the first; empty if none matches.
