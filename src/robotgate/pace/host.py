@@ -469,6 +469,10 @@ class Host:
         """How many turns wait."""
         return sum(paced.waiting for paced in self.waiters)
 
+    def all_waiting(self) -> list[Turn]:
+        """Return the waiting turns of all origins, in no order."""
+        return [turn for paced in self.waiters for turn in paced.all_waiting()]
+
     def has_waiters(self) -> bool:
         """Return whether any turn waits; origins without one are dropped from the list."""
         waiters = self.waiters

@@ -182,13 +182,7 @@ class Scheduler:
         turn.holder = asyncio.current_task()
         host.open.append(turn)
         permits.held.add(turn)
-        host.begin(turn, now)
-        if host.limiter is not None:
-            _take_token(host.limiter)
-        if self._total is not None:
-            self._total.starts.append(now)
-        if self._is_saved:
-            self._note_change(host)
+        self._start(turn, host, now)
         return True
 
     async def wait(self, turn: Turn) -> None:
@@ -234,6 +228,15 @@ class Scheduler:
             self.give_back(turn)
             return False
         self._granted -= 1
+        self._start(turn, host, now)
+        if host.waiters:
+            self.dispatch(host, now)
+        if self._total is not None:
+            self._serve_permits(now)
+        return True
+
+    def _start(self, turn: Turn, host: Host, now: float) -> None:
+        """Count a turn whose request is sent now."""
         host.begin(turn, now)
         if host.limiter is not None:
             _take_token(host.limiter)
@@ -241,11 +244,6 @@ class Scheduler:
             self._total.starts.append(now)
         if self._is_saved:
             self._note_change(host)
-        if host.waiters:
-            self.dispatch(host, now)
-        if self._total is not None:
-            self._serve_permits(now)
-        return True
 
     def nested(self, turn: Turn, task: asyncio.Task[object] | None) -> NestedTurnError | None:
         """Return the error for a task that waits for a turn which only this task itself can make possible."""
@@ -495,9 +493,8 @@ class Scheduler:
 
     def refuse_host(self, host: Host, error: StoreError) -> None:
         """Refuse the waiting turns of a host whose state cannot be loaded, or saved."""
-        for paced in list(host.waiters):
-            for turn in paced.all_waiting():
-                self._refuse(turn, StoreError(str(error)))
+        for turn in host.all_waiting():
+            self._refuse(turn, StoreError(str(error)))
 
     def fail(self, error: StoreError) -> None:
         """Refuse all turns: states cannot be saved, so that a crash would forget visits."""
@@ -588,9 +585,7 @@ class Scheduler:
         host.is_wanted = False
         host.owned_visits = host.visits
         now = self.now()
-        waiting = [
-            turn for paced in host.waiters for turn in paced.all_waiting() if turn.deadline_at < math.inf
-        ]
+        waiting = [turn for turn in host.all_waiting() if turn.deadline_at < math.inf]
         # In their order: a turn that is refused holds back none behind it.
         for turn in sorted(waiting, key=lambda turn: turn.rank):
             error = self._lateness(turn, now)
@@ -627,9 +622,8 @@ class Scheduler:
         self._is_closed = True
         self._timer.cancel()
         for host in self.hosts.values():
-            for paced in list(host.waiters):
-                for turn in paced.all_waiting():
-                    self._refuse(turn, GateClosedError())
+            for turn in host.all_waiting():
+                self._refuse(turn, GateClosedError())
 
 
 def _take_token(limiter: AsyncLimiter) -> None:
