@@ -243,7 +243,7 @@ class Patterns:
                     break
             else:
                 return False
-        return has_wild and bool(self._matching(target))
+        return has_wild and any(self._matching(target))
 
     def best(self, target: str, exact: str | None = None) -> str:
         """The longest pattern that matches, of several the first; empty if none matches.
@@ -253,7 +253,7 @@ class Patterns:
             exact: for an Allow, the target with its query as written, if that differs.
         """
         prefix = self._longest_prefix(target)
-        found = self._matching(target, exact) if self._wild else []
+        found = list(self._matching(target, exact)) if self._wild else []
         if not found:
             return prefix
         if prefix:
@@ -281,33 +281,28 @@ class Patterns:
             at = self._parents[at]
         return ""
 
-    def _matching(self, target: str, exact: str | None = None) -> list[str]:
+    def _matching(self, target: str, exact: str | None = None) -> Iterator[str]:
         """The wild patterns that match.
 
         If all of them could be more work than `MAX_WORK`, only the first are tried; the next one of a Disallow counts
         as a match.
         """
-        needles: Iterable[str] = self._wild
-        found: list[str] = []
-        if len(target) > self._max_length or exact is not None:
-            left = MAX_WORK // len(target)
-            tried = []
-            for needle in needles:
+        is_bounded = len(target) > self._max_length or exact is not None
+        left = MAX_WORK // len(target) if is_bounded else 0
+        for needle, patterns in self._wild.items():
+            if is_bounded:
                 left -= len(needle)
-                if left >= 0 and needle not in target:
-                    continue
-                left -= sum(_cost(pattern, exact) for pattern in self._wild[needle])
-                if left < 0:
-                    found = self._wild[needle][:1] if self._undecided else []
-                    break
-                tried.append(needle)
-            needles = tried
-        for needle in needles:
-            if needle in target:
-                for pattern in self._wild[needle]:
-                    if matches(pattern, target, exact, undecided=self._undecided):
-                        found.append(pattern)
-        return found
+            if left >= 0 and needle not in target:
+                continue
+            if is_bounded:
+                left -= sum(_cost(pattern, exact) for pattern in patterns)
+            if left < 0:
+                if self._undecided:
+                    yield patterns[0]
+                return
+            for pattern in patterns:
+                if matches(pattern, target, exact, undecided=self._undecided):
+                    yield pattern
 
     def _sort(self) -> None:
         """Sort the prefixes: there are many questions, so it pays."""
