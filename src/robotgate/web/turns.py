@@ -199,14 +199,15 @@ class Turns:
             InvalidURLError: not an absolute http or https URL.
             NonPublicAddressError: an address that no public site has.
         """
+        site, target = None, ""
         if isinstance(url, str):
             written = as_written(url)
-            key, target = ("", "") if written is None else written.groups()
-        else:
-            key, target = f"{url.scheme}://{url.raw_authority}", url.raw_path_qs
-        site = self._sites.get(key)
+            if written is not None:
+                site, target = self._sites.get(written[1]), written[2]
+        elif is_plain(target := url.raw_path_qs):
+            site = self._sites.get(f"{url.scheme}://{url.raw_authority}")
         # A path that is sent as it is written is in its normal form already.
-        if site is not None and is_plain(target) and "/." not in target:
+        if site is not None and "/." not in target:
             return site, target, target
         site, target = self._cache.site_at(url)
         return site, target, target_units(target)
