@@ -409,10 +409,7 @@ class RobotGate:
             OptionError: an argument makes no sense.
         """
         check_whole("priority", priority)
-        if max_wait is _Given.BY_OPTION:
-            max_wait = self._max_wait
-        elif max_wait is not None:
-            check_seconds("max_wait", max_wait)
+        max_wait = self._patience(max_wait)
         self._check_open()
         return self._turns.make(url, priority, max_wait)
 
@@ -502,14 +499,9 @@ class RobotGate:
             check_whole("max_bytes", max_bytes, least=1)
         if options:
             check_names(options, RequestOptions.__annotations__)
-        if max_wait is _Given.BY_OPTION:
-            max_wait = self._max_wait
-        elif max_wait is not None:
-            check_seconds("max_wait", max_wait)
-        if self._pages is None:
-            raise GateClosedError(self._why_closed)
+        max_wait = self._patience(max_wait)
         redirects = max_redirects + 1 if allow_redirects else 0
-        return PageFetch(self._pages, url, method, options, priority, max_wait, max_bytes, redirects)
+        return PageFetch(self._check_open(), url, method, options, priority, max_wait, max_bytes, redirects)
 
     def wait_time(self, url: str | URL) -> float:
         """Seconds until the host of a URL can have its next turn at the earliest; 0 when it is due.
@@ -657,9 +649,16 @@ class RobotGate:
         """
         return self._middleware
 
-    def _check_open(self) -> None:
+    def _check_open(self) -> PageFetcher:
         if self._pages is None:
             raise GateClosedError(self._why_closed)
+        return self._pages
+
+    def _patience(self, given: float | _Given | None) -> float | None:
+        if given is _Given.BY_OPTION:
+            return self._max_wait
+        unless_none(check_seconds, "max_wait", given)
+        return given
 
     def _locate(self, url: str | URL) -> tuple[Site, str, str]:
         self._check_open()
