@@ -114,8 +114,10 @@ def readable(body: bytes) -> bytes:
     # The byte after the limit shows whether the last line ends at the limit or is cut by it.
     if body[MAX_BYTES : MAX_BYTES + 1] not in (b"", b"\n", b"\r"):
         window = window[: max(window.rfind(b"\n"), window.rfind(b"\r"), 0)]
+    if not window.startswith(BOM_UTF8[:1]):
+        return window
     # The mark may be incomplete.
-    return window[next(length for length in (3, 2, 1, 0) if window.startswith(BOM_UTF8[:length])) :]
+    return window[next(length for length in (3, 2, 1) if window.startswith(BOM_UTF8[:length])) :]
 
 
 def _without_value(match: re.Match[str]) -> str:

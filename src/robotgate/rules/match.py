@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 import sys
 from bisect import bisect_right
-from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from robotgate.errors import InvalidURLError
@@ -50,6 +49,9 @@ _LONG: Final = 4
 
 _NORMAL_LINES: Final = re.compile(r"(?:[/*][!&-;=?-Z_a-z~]*+\$?+\n)*+[/*][!&-;=?-Z_a-z~]*+\$?+")
 """Patterns, one in a line, that are their own normal form, in units too."""
+_WILD_LINE: Final = re.compile(r"^[^*$%\n]*+[*$%].*", re.MULTILINE)
+_HEAD: Final = re.compile(rf"^[^*$\n](?:[^*$\n]{{1,{_PART - 1}}}|(?=\$?$))", re.MULTILINE)
+"""The text that a pattern begins with; a slash alone only if no wildcard follows."""
 _NOT_LITERAL: Final = re.compile(f"[*%{ESCAPED_SLASH}{ESCAPED_MARK}]")
 _ABSOLUTE: Final = re.compile(r"(https?://[^/?]*)(.*)", re.IGNORECASE | re.DOTALL)
 
@@ -163,6 +165,19 @@ class Patterns:
     patterns tell at once.
     """
 
+    __slots__ = (
+        "_asked",
+        "_heads",
+        "_max_length",
+        "_parents",
+        "_pieces",
+        "_prefixes",
+        "_tails",
+        "_undecided",
+        "_wild",
+        "patterns",
+    )
+
     def __init__(self, values: Sequence[str], origin: Origin | str | None, *, is_disallow: bool) -> None:
         """Read patterns.
 
@@ -185,10 +200,10 @@ class Patterns:
         self._asked = 0 if len(values) > _FEW else -1
         self._prefixes: tuple[str, ...] | None = None
         self._parents: tuple[int, ...] = ()
-        self._wild: dict[str, list[str]] = {}
-        """The wild patterns by their needles."""
+        self._wild: dict[str, str] = {}
+        """The wild patterns by their needles, those of one needle in a line each: lists cost the garbage collector."""
         self._heads: tuple[str, ...] = ()
-        """How the patterns begin that begin with a text of their own, if any of all patterns is wild."""
+        """How the patterns begin that begin with a text, if any of all patterns is wild."""
         self._tails: tuple[str, ...] = ()
         """How others end, and pieces of all others. A target without a query that has none of these is not matched."""
         self._pieces: tuple[str, ...] = ()
@@ -199,29 +214,23 @@ class Patterns:
 
     def _index(self, lines: str) -> None:
         """Find the wild patterns by their needles."""
-        is_simple, cost = lines.isascii() and "%" not in lines, 0
-        heads: set[str] = set()
-        tails: set[str] = set()
-        pieces: set[str] = set()
-        for pattern in dict.fromkeys(self.patterns):
-            if "*" not in pattern and "$" not in pattern and "%" not in pattern:
-                heads.add(pattern[:_PART])
-                continue
-            needle = last = pattern.rstrip("*$").rpartition("*")[2]
+        is_simple = lines.isascii() and "%" not in lines
+        wild, tails, pieces = self._wild, set(), set()
+        for pattern in dict.fromkeys(_WILD_LINE.findall(lines)):
+            head, _, rest = pattern.partition("*")
+            needle = last = rest.rstrip("*$").rpartition("*")[2]
             if len(last) < _LONG or not is_simple:
                 needle = max(_NOT_LITERAL.split(pattern.removesuffix("$")), key=len)
-            self._wild.setdefault(needle, []).append(pattern)
-            cost += 1 + 2 * (len(pattern) if is_simple else _cost(pattern))
-            if "?" in pattern:
+            wild[needle] = f"{wild[needle]}\n{pattern}" if needle in wild else pattern
+            if "?" in pattern or (is_simple and len(head) > 1):
                 continue
-            head = pattern.partition("*")[0].rstrip("$")
-            if is_simple and len(head) > 1:
-                heads.add(head[:_PART])
-            elif is_simple and last and pattern.endswith(f"{last}$"):
+            if is_simple and last and rest.endswith(f"{last}$"):
                 tails.add(last[-_PART:])
             else:
                 pieces.add(needle[:_PART])
-        self._heads, self._tails, self._pieces = tuple(heads), tuple(tails), tuple(pieces)
+        self._heads, self._tails, self._pieces = tuple(set(_HEAD.findall(lines))), tuple(tails), tuple(pieces)
+        # One byte for the search of a needle, and two for each byte of a pattern.
+        cost = 3 * len(lines) if is_simple else sum(1 + 2 * _cost(pattern) for pattern in self.patterns)
         self._max_length = MAX_WORK // cost
 
     def matches(self, target: str) -> bool:
@@ -289,11 +298,12 @@ class Patterns:
         """
         is_bounded = len(target) > self._max_length or exact is not None
         left = MAX_WORK // len(target) if is_bounded else 0
-        for needle, patterns in self._wild.items():
+        for needle, lines in self._wild.items():
             if is_bounded:
                 left -= len(needle)
             if left >= 0 and needle not in target:
                 continue
+            patterns = lines.split("\n")
             if is_bounded:
                 left -= sum(_cost(pattern, exact) for pattern in patterns)
             if left < 0:
@@ -306,7 +316,7 @@ class Patterns:
 
     def _sort(self) -> None:
         """Sort the prefixes: there are many questions, so it pays."""
-        prefixes = sorted(set(self.patterns).difference(chain.from_iterable(self._wild.values())))
+        prefixes = sorted(set(self.patterns).difference("\n".join(self._wild.values()).split("\n")))
         self._parents = _parents(prefixes)
         self._prefixes = tuple(prefixes)
 

@@ -87,9 +87,13 @@ class WrittenRules:
         text = self._text()
         text = "".join([text[begin:end] for begin, end in self._spans()])
         values: list[str] = RULES[kind].findall(text)
-        if "#" in text:
+        has_comments = "#" in text
+        if has_comments:
             values = [value.partition("#")[0] for value in values]
-        return [value.rstrip(" \t") for value in values] if text.isascii() else list(map(text_of, values))
+        if not text.isascii():
+            return list(map(text_of, values))
+        has_blanks = has_comments or " \n" in text or "\t\n" in text
+        return [value.rstrip(" \t") for value in values] if has_blanks else values
 
     def rule(self, kind: RuleKind, ordinal: int) -> Rule:
         """One rule, counted from 0 among those of its kind."""
