@@ -28,7 +28,6 @@ from robotgate.pace.state import (
     is_served,
     latency_delay,
     merged,
-    smoothed,
     timed_out,
 )
 
@@ -84,6 +83,10 @@ class TurnState(IntEnum):
     ENDED = 4
 
 
+# An enumeration's attribute takes several times as long to read.
+NEW, WAITING, GRANTED, OPEN, ENDED = TurnState
+
+
 class Turn:
     """One request, from the moment it asks for its host until its response has ended."""
 
@@ -95,7 +98,6 @@ class Turn:
         "deadline_at",
         "granted",
         "holder",
-        "latency",
         "paced",
         "priority",
         "state",
@@ -119,14 +121,12 @@ class Turn:
         """It must be granted by this instant; infinity waits however long."""
         self.arrival = 0
         """Its place in the order of arrival, from 1; 0 until it has one. Waiting again keeps it."""
-        self.state = TurnState.NEW
+        self.state = NEW
         self.granted: asyncio.Future[None] | None = None
         self.began_at = 0.0
         self.holder: asyncio.Task[object] | None = None
         """The task that would wait for itself if it asked for the same host again."""
         self.status: int | None = None
-        self.latency: float | None = None
-        """Seconds until a good answer began, if nothing else had to be learnt from that answer."""
         self.bytes_read = 0
 
     @property
@@ -186,7 +186,7 @@ class PacedOrigin:
 
     def all_waiting(self) -> list[Turn]:
         """Return the waiting turns, in no order."""
-        return [turn for _, turn in self.queue if turn.state is TurnState.WAITING] if self.waiting else []
+        return [turn for _, turn in self.queue if turn.state is WAITING] if self.waiting else []
 
     def join(self, turn: Turn) -> None:
         """Add a turn to the queue."""
@@ -240,7 +240,7 @@ def _within_hours(paced: PacedOrigin, at: float, *, ahead: bool) -> float:
 
 def _waits(turn: Turn) -> bool:
     """Return whether a turn still waits. A cancelled task does not know of it yet, but its future does."""
-    return turn.state is TurnState.WAITING and turn.granted is not None and not turn.granted.done()
+    return turn.state is WAITING and turn.granted is not None and not turn.granted.done()
 
 
 class Host:
@@ -386,7 +386,7 @@ class Host:
 
     # When the next request may start.
 
-    def earliest_start(self, paced: PacedOrigin, now: float, *, ahead: bool = False) -> float:
+    def earliest_start(self, paced: PacedOrigin, now: float, ahead: bool = False) -> float:  # noqa: FBT001, FBT002 -- A keyword takes twice as long.
         """Return the first instant from now on at which a request of an origin may start, slots and permits aside."""
         at = self.last_visit_at + self.delay
         if self.next_allowed_at > at:
@@ -409,7 +409,7 @@ class Host:
 
     def free_at(self, paced: PacedOrigin, now: float, *, ahead: bool) -> float:
         """Return when a new request may start if no other waits; with one slot, an open turn ends first."""
-        at = self.earliest_start(paced, now, ahead=ahead)
+        at = self.earliest_start(paced, now, ahead)
         if self.slots == 1 and self.open:
             at = max(at, _within_hours(paced, now + self.delay, ahead=ahead))
         return at
@@ -435,7 +435,7 @@ class Host:
             turn = paced.first()
             if turn is None or paced.is_probed(now):
                 continue
-            at = self.earliest_start(paced, now, ahead=turn.ahead)
+            at = self.earliest_start(paced, now, turn.ahead)
             candidate = (at if at - now > CLOCK_GRAIN else now), turn.rank
             if best is None or candidate < best:
                 best, chosen = candidate, turn
@@ -455,7 +455,7 @@ class Host:
             return HostUnavailableError(name, self.blocked_until_at - now, "it asked us to stay away")
         if ahead or not paced.asked.visit_times:
             return None
-        due_at = self.earliest_start(paced, now, ahead=True)
+        due_at = self.earliest_start(paced, now, True)
         start_at = _within_hours(paced, due_at, ahead=False)
         # By the time the next visit is due, the hours may be over. A wait for the delay or a quota is none for them.
         if start_at == due_at or start_at - now <= patience:
@@ -496,7 +496,7 @@ class Host:
     def begin(self, turn: Turn, now: float) -> None:
         """Record that a turn's request is sent now."""
         paced = turn.paced
-        turn.state = TurnState.OPEN
+        turn.state = OPEN
         turn.began_at = now
         paced.is_used = True
         if paced.circuit is not CLOSED and is_half_open(paced.circuit, now=now):
@@ -516,8 +516,6 @@ class Host:
         if paced.probe is turn:
             paced.probe = None
         self.bytes_read += turn.bytes_read
-        if turn.latency is not None:
-            self.latency = smoothed(self.latency, turn.latency, may_fall=True)
         if self.slots == 1:
             if now > self.last_visit_at:
                 self.last_visit_at = now

@@ -17,13 +17,11 @@ from typing import TYPE_CHECKING, Final
 
 from robotgate.errors import GateClosedError, HostUnavailableError, StoreError, TooSoonError
 from robotgate.events import BlockCause, HostBlocked, HostRecovered
-from robotgate.pace.host import NOT_OWNED, Host, Turn, TurnState, nested_error
-from robotgate.pace.state import BLOCKING_STATUSES, CLOCK_GRAIN, CLOSED, GOOD_BELOW, MIN_RETRY_AFTER
+from robotgate.pace.host import ENDED, GRANTED, NEW, NOT_OWNED, OPEN, WAITING, Host, Turn, nested_error
+from robotgate.pace.state import BLOCKING_STATUSES, CLOCK_GRAIN, CLOSED, GOOD_BELOW, MIN_RETRY_AFTER, smoothed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from aiolimiter import AsyncLimiter
 
     from robotgate.errors import NestedTurnError
     from robotgate.events import Events
@@ -165,7 +163,7 @@ class Scheduler:
             or (host.waiters and host.has_waiters())
             or (host.lease is not None and not host.is_mine())
             or len(permits.held) >= permits.total
-            or host.earliest_start(paced, now, ahead=turn.ahead) - now > CLOCK_GRAIN
+            or host.earliest_start(paced, now, turn.ahead) - now > CLOCK_GRAIN
             or (paced.probe is not None and paced.is_probed(now))
             or (host.limiter is not None and not host.limiter.has_capacity())
             or (
@@ -202,11 +200,11 @@ class Scheduler:
         try:
             await granted
         except asyncio.CancelledError:
-            if turn.state is TurnState.GRANTED:
+            if turn.state is GRANTED:
                 self.give_back(turn)
             raise
         finally:
-            if turn.state is TurnState.WAITING:
+            if turn.state is WAITING:
                 self._leave(turn)
                 self._look_again(turn.paced.host)
 
@@ -219,7 +217,7 @@ class Scheduler:
         host = paced.host
         host.starting = None
         if (
-            host.earliest_start(paced, now, ahead=turn.ahead) - now > CLOCK_GRAIN
+            host.earliest_start(paced, now, turn.ahead) - now > CLOCK_GRAIN
             # The turn itself is among them.
             or len(host.open) > host.slots
             or not host.is_mine()
@@ -239,7 +237,9 @@ class Scheduler:
         """Count a turn whose request is sent now."""
         host.begin(turn, now)
         if host.limiter is not None:
-            _take_token(host.limiter)
+            # The token is there: the coroutine ends with its first step.
+            with suppress(StopIteration):
+                host.limiter.acquire().send(None)
         if self._total is not None:
             self._total.starts.append(now)
         if self._is_saved:
@@ -255,9 +255,9 @@ class Scheduler:
 
     def give_back(self, turn: Turn) -> None:
         """Leave a granted turn to the next. Waiting again keeps its place in the order of arrival."""
-        if turn.state is not TurnState.GRANTED:
+        if turn.state is not GRANTED:
             return
-        turn.state = TurnState.NEW
+        turn.state = NEW
         self._granted -= 1
         host, now = turn.paced.host, self.now()
         host.starting = None
@@ -269,11 +269,11 @@ class Scheduler:
 
     def end(self, turn: Turn) -> bool:
         """Record that a turn's response has ended, or that its request is abandoned. Return whether it was open."""
-        if turn.state is not TurnState.OPEN:
+        if turn.state is not OPEN:
             self.give_back(turn)
-            turn.state = TurnState.ENDED
+            turn.state = ENDED
             return False
-        turn.state = TurnState.ENDED
+        turn.state = ENDED
         host, now = turn.paced.host, self.ticks() + self.epoch
         was_probe = turn.paced.probe is turn
         host.end(turn, now)
@@ -309,7 +309,7 @@ class Scheduler:
             refused_at = turn.deadline_at if owned else max(turn.deadline_at, now + STORE_TIMEOUT)
             self._refuse_at(refused_at, turn, now)
         turn.granted = asyncio.get_running_loop().create_future()
-        turn.state = TurnState.WAITING
+        turn.state = WAITING
         self._waiting += 1
         paced.join(turn)
         if paced not in host.waiters:
@@ -326,7 +326,7 @@ class Scheduler:
 
     def _leave(self, turn: Turn) -> None:
         """A turn does not wait any more."""
-        turn.state = TurnState.NEW
+        turn.state = NEW
         self._waiting -= 1
         turn.paced.leave(turn)
         if not self._waiting:
@@ -396,7 +396,7 @@ class Scheduler:
             # It is at the head of its origin's heap. A turn that waits again gets another entry.
             heappop(turn.paced.queue)
             self._leave(turn)
-            turn.state = TurnState.GRANTED
+            turn.state = GRANTED
             turn.granted.set_result(None)
             host.starting = turn
             host.open.append(turn)
@@ -527,8 +527,8 @@ class Scheduler:
             and not host.heeds_latency
             and paced.circuit is CLOSED
         ):
-            # The host is well, as it was: only the latency is news, and that can wait for the end.
-            turn.latency = now - turn.began_at
+            # The host is well, as it was: only the latency is news.
+            host.latency = smoothed(host.latency, now - turn.began_at, may_fall=True)
             turn.status = status
             return
         before = host.blocked_until_at
@@ -626,12 +626,6 @@ class Scheduler:
                 self._refuse(turn, GateClosedError())
 
 
-def _take_token(limiter: AsyncLimiter) -> None:
-    """Take a token that is there: the coroutine ends with its first step."""
-    with suppress(StopIteration):
-        limiter.acquire().send(None)
-
-
 def _is_refused_at(at: float, turn: Turn) -> bool:
     """Return whether a turn still waits, and for no later deadline: it may wait again after an earlier attempt."""
-    return turn.state is TurnState.WAITING and turn.deadline_at - at <= CLOCK_GRAIN
+    return turn.state is WAITING and turn.deadline_at - at <= CLOCK_GRAIN

@@ -74,6 +74,18 @@ class PageFetch(Coroutine[object, None, Response]):
     """Of the last hop."""
     url: URL
     """What is requested first."""
+    has_turn = False
+    """Whether the turn of `url` has begun, and no request has used it yet."""
+    chain: tuple[str, ...] = ()
+    """The URLs that redirected, first to last."""
+    waited = 0.0
+    has_expired = False
+    """Whether the total timeout has passed."""
+    _left: float | None = None
+    _timer: asyncio.TimerHandle | None = None
+    _task: asyncio.Task[object] | None = None
+    _cancelling = 0
+    _stream: Stream | None = None
 
     def __init__(  # noqa: PLR0917  # Keywords take twice as long.
         self,
@@ -95,18 +107,6 @@ class PageFetch(Coroutine[object, None, Response]):
         self.max_bytes = max_bytes
         self.redirects = redirects
         """As aiohttp counts `max_redirects`: one more than are followed; 0 follows none."""
-        self.has_turn = False
-        """Whether the turn of `url` has begun, and no request has used it yet."""
-        self.chain: tuple[str, ...] = ()
-        """The URLs that redirected, first to last."""
-        self.waited = 0.0
-        self.has_expired = False
-        """Whether the total timeout has passed."""
-        self._left: float | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._task: asyncio.Task[object] | None = None
-        self._cancelling = 0
-        self._stream: Stream | None = None
         self._coroutine = fetcher.read(self)
 
     # As a coroutine.

@@ -25,7 +25,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from robotgate.errors import HostUnavailableError, InvalidURLError, NonPublicAddressError, RobotGateError
-from robotgate.pace.host import Turn, TurnState
+from robotgate.pace.host import WAITING, Turn
 from robotgate.pace.scheduler import STORE_TIMEOUT
 from robotgate.pace.state import GOOD_BELOW, retry_after_of
 from robotgate.rules.grammar import MAX_BYTES
@@ -380,7 +380,7 @@ class Flight:
 
         A request for robots.txt is not broken off, nor a question to the store. The wait for the request's turn is.
         """
-        if self._waits_for is not None and self._waits_for[0].state is TurnState.WAITING:
+        if self._waits_for is not None and self._waits_for[0].state is WAITING:
             return 0.0
         return ROBOTS_TIMEOUT if self.is_asking else STORE_TIMEOUT
 

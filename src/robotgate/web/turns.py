@@ -20,8 +20,8 @@ from robotgate.errors import (
     TooSoonError,
 )
 from robotgate.events import TurnBegan, TurnEnded, TurnRefused, VerdictRefused
+from robotgate.pace.host import ENDED, GRANTED, NEW, OPEN
 from robotgate.pace.host import Turn as PacedTurn
-from robotgate.pace.host import TurnState
 from robotgate.pace.scheduler import STORE_TIMEOUT
 from robotgate.pace.state import BLOCKING_STATUSES, MIN_RETRY_AFTER, retry_after_of
 from robotgate.rules.normal import as_written, is_plain, target_units
@@ -56,7 +56,7 @@ class Turn(PacedTurn):
     origin of other errors is not known.
     """
 
-    __slots__ = ("asked_at", "chain", "max_wait", "proxy", "ruling", "target", "turns", "units", "waited")
+    __slots__ = ("asked_at", "chain", "max_wait", "proxy", "ruling", "target", "turns", "units")
 
     turns: Turns
     paced: Site
@@ -72,14 +72,12 @@ class Turn(PacedTurn):
     proxy: Proxy | None
     """What robots.txt is requested through."""
     ruling: Ruling | None
-    waited: float
-    """Seconds from asking for the turn until it began, robots.txt included."""
 
     async def __aenter__(self) -> Self:
-        if self.holder is not None or self.state is TurnState.ENDED:
+        if self.holder is not None or self.state is ENDED:
             raise RuntimeError("a turn is entered once: ask the gate for another")
         self.holder = asyncio.current_task()
-        if self.state is TurnState.NEW and not self.turns.try_begin(self):
+        if self.state is NEW and not self.turns.try_begin(self):
             await self.turns.begin(self)
         return self
 
@@ -99,6 +97,11 @@ class Turn(PacedTurn):
     def url(self) -> str:
         """What may be fetched, without fragment and credentials."""
         return f"{self.paced.key}{self.target}"
+
+    @property
+    def waited(self) -> float:
+        """Seconds from asking for the turn until it began, robots.txt included; 0 before it began."""
+        return 0.0 if self.asked_at is None else max(self.began_at - self.asked_at, 0.0)
 
     @property
     def verdict(self) -> Verdict:
@@ -128,7 +131,7 @@ class Turn(PacedTurn):
                 origin, until one request reaches it again; other errors do not. For other clients, use
                 `report_unreachable`.
         """
-        if self.state is not TurnState.OPEN:
+        if self.state is not OPEN:
             return
         self.bytes_read += bytes
         if status is not None:
@@ -147,7 +150,7 @@ class Turn(PacedTurn):
         Args:
             cause: in words that follow the host's name, for their `HostUnavailableError`.
         """
-        if self.state is TurnState.OPEN and self.status is None:
+        if self.state is OPEN and self.status is None:
             self.turns.scheduler.note_outage(self, cause)
 
     async def again(self) -> None:
@@ -158,9 +161,9 @@ class Turn(PacedTurn):
         """
         self.end()
         self.asked_at, self.deadline_at = None, math.inf
-        self.status = self.latency = None
+        self.status = None
         self.bytes_read = 0
-        self.state = TurnState.NEW
+        self.state = NEW
         if not self.turns.try_begin(self):
             await self.turns.begin(self)
 
@@ -170,7 +173,7 @@ class Turn(PacedTurn):
 
     def finish(self, response: ClientResponse) -> None:
         """End with the end of a response, and count its body."""
-        if self.state is TurnState.OPEN:
+        if self.state is OPEN:
             self.bytes_read += response.content.total_bytes
             self.turns.end(self)
 
@@ -236,7 +239,6 @@ class Turns:
         turn.chain = chain
         turn.proxy = proxy
         turn.ruling = None
-        turn.waited = 0.0
         return turn
 
     def try_begin(self, turn: Turn) -> bool:
@@ -257,7 +259,6 @@ class Turns:
         if now >= site.refresh_at or not self.scheduler.try_begin(turn, now):
             return False
         turn.ruling = ruling
-        turn.waited = 0.0
         if self._events.is_heard(TurnBegan):
             self._events.emit(TurnBegan(at=now, url=turn.url, waited=0.0))
         return True
@@ -272,10 +273,9 @@ class Turns:
             NonPublicAddressError, NestedTurnError, GateClosedError, StoreError.
         """
         # One that was granted has been waited for by `ready`.
-        while not (turn.state is TurnState.GRANTED and self.scheduler.begin_granted(turn)):
+        while not (turn.state is GRANTED and self.scheduler.begin_granted(turn)):
             if await self.judge_and_wait(turn):
                 break
-        turn.waited = 0.0 if turn.asked_at is None else turn.began_at - turn.asked_at
         if self._events.is_heard(TurnBegan):
             self._events.emit(TurnBegan(at=self.now(), url=turn.url, waited=turn.waited))
 

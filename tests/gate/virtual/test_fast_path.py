@@ -98,14 +98,14 @@ async def test_wait_of_a_turn_had_again_is_the_last_one() -> None:
             assert turn.waited == 3.0
 
 
-async def test_turn_that_is_not_had_again_keeps_what_it_waited() -> None:
-    """Who is refused the second time asks what the first took, and is told no time before it."""
+async def test_turn_that_is_not_had_again_has_waited_no_time() -> None:
+    """The wait of the first attempt is over, and the second never began."""
     async with make_gate(delay=3.0) as gate, gate.turn(PAGE) as turn:
         await asyncio.sleep(1.0)
         gate.block("a.example", HOUR)
         with pytest.raises(HostUnavailableError):
             await turn.again()
-        assert turn.waited == 3.0
+        assert turn.waited == 0.0
 
 
 async def test_host_forgiven_by_its_first_good_answer() -> None:
