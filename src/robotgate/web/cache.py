@@ -6,13 +6,12 @@ import asyncio
 import math
 import random
 from collections import OrderedDict
-from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeGuard
 
-from robotgate.errors import GateClosedError, NestedTurnError, NonPublicAddressError, RobotGateError
+from robotgate.errors import GateClosedError, NonPublicAddressError, RobotGateError
 from robotgate.events import BlockCause, HostBlocked, HostRecovered, RobotsFetched
 from robotgate.options import HostBlocks
 from robotgate.pace.host import NOT_OWNED, Host, Turn
@@ -152,7 +151,7 @@ class SiteCache:
         if ruling is not None:
             return ruling
         if not site.options.ignore_robots:
-            await self._ask(site, proxy)
+            await self._flight(site, proxy).join(has_ruling=site.ruling is not None)
         # Without a ruling it is a host of the operator's own, or became one while it was asked.
         return site.ruling or site.adopt(Ruling(origin=site.origin))
 
@@ -164,7 +163,7 @@ class SiteCache:
         """
         self.fresh(site)
         if not self._will_do(site.record):
-            await self._ask(site, None)
+            await self._flight(site, None).join(has_ruling=site.ruling is not None)
         if site.record is None:
             raise GateClosedError
         return site.record
@@ -231,14 +230,8 @@ class SiteCache:
         flight = self._flights.get(site.key)
         return 0.0 if flight is None else flight.patience
 
-    async def _ask(self, site: Site, proxy: Proxy | None) -> None:
-        flight = self._flights.get(site.key) or self._start(site, proxy)
-        try:
-            await flight.join()
-        except NestedTurnError:
-            # The rules cannot be renewed while this task holds the host's turn: stale rules beat none.
-            if site.ruling is None:
-                raise
+    def _flight(self, site: Site, proxy: Proxy | None) -> Flight:
+        return self._flights.get(site.key) or self._start(site, proxy)
 
     def _start(self, site: Site, proxy: Proxy | None = None, *, after: float = -math.inf) -> Flight:
         if self._is_closed:
@@ -281,22 +274,25 @@ class SiteCache:
         Args:
             after: a record of an attempt up to this instant will not do, though it be fresh.
         """
-        store = self._persistence
-        with ExitStack() as stack:
-            record = (
-                site.record if store is None else newer(await store.load_record(site.origin), site.record)
-            )
-            if store is not None and store.session is not None and not self._will_do(record, after):
-                key = f"robots|{site.key}"
+        store, record = self._persistence, site.record
+        session = None if store is None else store.session
+        key, is_granted = f"robots|{site.key}", False
+        try:
+            if store is not None:
+                record = newer(await store.load_record(site.origin), record)
+            if store is not None and session is not None and not self._will_do(record, after):
                 # The process that requests it now takes a turn of the host, too.
                 with flight.waiting_for(Turn(site, ahead=True), self._scheduler):
-                    await store.session.obtain(key)
-                stack.callback(store.session.leave, key, None)
+                    await session.obtain(key)
+                is_granted = True
                 # Another process may have requested it while this one waited.
                 record = newer(await store.load_record(site.origin), site.record)
             if not self._will_do(record, after):
                 await self._request(site, flight, record)
                 return
+        finally:
+            if is_granted and session is not None:
+                session.leave(key, None)
         self.learn(site, record)
         if store is not None:
             await store.load_host(site.host)

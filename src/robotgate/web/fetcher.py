@@ -24,7 +24,13 @@ from aiohttp.http import HttpProcessingError
 from multidict import CIMultiDict
 from yarl import URL
 
-from robotgate.errors import HostUnavailableError, InvalidURLError, NonPublicAddressError, RobotGateError
+from robotgate.errors import (
+    HostUnavailableError,
+    InvalidURLError,
+    NestedTurnError,
+    NonPublicAddressError,
+    RobotGateError,
+)
 from robotgate.pace.host import WAITING, Turn
 from robotgate.pace.scheduler import STORE_TIMEOUT
 from robotgate.pace.state import GOOD_BELOW, retry_after_of
@@ -356,8 +362,11 @@ class Flight:
         self._waits_for: tuple[Turn, Scheduler] | None = None
         self.task = asyncio.get_running_loop().create_task(work(self), name=name)
 
-    async def join(self) -> None:
+    async def join(self, *, has_ruling: bool = False) -> None:
         """Wait until it has ended.
+
+        Args:
+            has_ruling: whether stale rules are known, which are used if this task makes waiting impossible.
 
         Raises:
             GateClosedError: it was cancelled.
@@ -371,7 +380,7 @@ class Flight:
             error = await answer
         finally:
             del self.callers[answer]
-        if error is not None:
+        if error is not None and not (has_ruling and isinstance(error, NestedTurnError)):
             raise error
 
     @property
@@ -396,10 +405,10 @@ class Flight:
 
     async def acquire(self, turn: Turn, scheduler: Scheduler) -> None:
         """Wait for a turn and begin it; callers that hold what it waits for are refused."""
-        while not scheduler.try_begin(turn, scheduler.now()):
+        while True:
             with self.waiting_for(turn, scheduler):
                 await scheduler.wait(turn)
-            if scheduler.begin_granted(turn):
+            if scheduler.begin_granted(turn) or scheduler.try_begin(turn, scheduler.now()):
                 break
 
     def end(self, error: BaseException | None) -> None:
@@ -468,7 +477,8 @@ class RobotsReader:
         scheduler, fetcher = self.scheduler, self.fetcher
         turn = Turn(hop, ahead=True)
         try:
-            await flight.acquire(turn, scheduler)
+            if not scheduler.try_begin(turn, scheduler.now()):
+                await flight.acquire(turn, scheduler)
         except HostUnavailableError as error:
             if hop.operator_until_at > scheduler.now():
                 # A block by the operator says nothing of the site: there is nothing to remember.

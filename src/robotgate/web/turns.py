@@ -304,7 +304,10 @@ class Turns:
                 site = turn.paced = self._sites.get(turn.paced.key) or cache.site(turn.paced.origin)
                 ruling = cache.fresh(site)
                 if ruling is None:
-                    ruling = await self._known(turn, site)
+                    has_time = turn.deadline_at == math.inf
+                    ruling = await (
+                        cache.known(site, turn.proxy) if has_time else self._known_in_time(turn, site)
+                    )
                     has_renewed = has_renewed or self.now() >= ruling.fresh_until_at
                     if self._sites.get(site.key) is not site:
                         continue
@@ -329,11 +332,9 @@ class Turns:
                 self._events.emit(TurnRefused(at=self.now(), url=turn.url, error=error))
             raise
 
-    async def _known(self, turn: Turn, site: Site) -> Ruling:
+    async def _known_in_time(self, turn: Turn, site: Site) -> Ruling:
         """Find out about a site within the turn's deadline; a request under way is not broken off for it."""
         cache = self._cache
-        if turn.deadline_at == math.inf:
-            return await cache.known(site, turn.proxy)
         ruling = cache.fresh(site)
         if ruling is not None:
             return ruling
