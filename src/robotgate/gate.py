@@ -295,6 +295,8 @@ class RobotGate:
         Raises:
             StoreError: pending changes could not be saved.
         """
+        if self._pages is not None:
+            self._pages.timeouts.close()
         self._pages = None
         self._why_closed = _CLOSED
         await self._on_close.aclose()

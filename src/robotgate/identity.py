@@ -10,6 +10,7 @@ import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from aiohttp import hdrs
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from robotgate.errors import OptionError
@@ -53,8 +54,8 @@ class Identity:
 
     def is_complete(self, headers: CIMultiDict[str]) -> bool:
         """Whether a request has these headers, and no other User-Agent."""
-        return headers.getall("User-Agent", None) == [self.user_agent] and (
-            self.mail is None or "From" in headers
+        return headers.getall(hdrs.USER_AGENT, None) == [self.user_agent] and (
+            self.mail is None or hdrs.FROM in headers
         )
 
     def complete(self, headers: MutableMapping[str, str]) -> None:

@@ -528,7 +528,7 @@ class Scheduler:
             and paced.circuit is CLOSED
         ):
             # The host is well, as it was: only the latency is news.
-            host.latency = smoothed(host.latency, now - turn.began_at, may_fall=True)
+            host.latency = smoothed(host.latency, now - turn.began_at)
             turn.status = status
             return
         before = host.blocked_until_at

@@ -85,7 +85,9 @@ def answered(
         began_at: when the request was sent.
         jitter: a random number in [0, 1), so that blocked clients do not all come back together.
     """
-    state = replace(state, latency=smoothed(state.latency, now - began_at, may_fall=status < GOOD_BELOW))
+    latency = smoothed(state.latency, now - began_at)
+    # A failure is often quick, and never lowers it.
+    state = replace(state, latency=latency if status < GOOD_BELOW else _later(latency, state.latency))
     if status in BLOCKING_STATUSES:
         # A request sent before the block was known belongs to the same incident.
         is_known = state.failures > 0 and began_at <= state.blocked_at
@@ -101,7 +103,7 @@ def answered(
 
 def timed_out(state: HostState, *, began_at: float, now: float) -> HostState:
     """The state once a request has ended without a response."""
-    return replace(state, latency=smoothed(state.latency, now - began_at, may_fall=False))
+    return replace(state, latency=_later(smoothed(state.latency, now - began_at), state.latency))
 
 
 def latency_delay(latency: float | None, *, factor: float, ceiling: float) -> float:
@@ -218,12 +220,10 @@ def _is_forgiven(state: HostState, now: float) -> bool:
     return now - state.blocked_until_at >= FORGIVEN_AFTER
 
 
-def smoothed(latency: float | None, took: float, *, may_fall: bool) -> float:
-    """The mean of the known latency and the new one. A failure is often quick, and never lowers it."""
+def smoothed(latency: float | None, took: float) -> float:
+    """The mean of the known latency and the new one."""
     took = max(took, 0.0)
-    if latency is None:
-        return took
-    return (latency + took) / 2 if may_fall or took > latency else latency
+    return took if latency is None else (latency + took) / 2
 
 
 def _later(one: float | None, other: float | None) -> float | None:

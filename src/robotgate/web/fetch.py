@@ -7,6 +7,7 @@ paced even where a test replaces the session. Later hops and attempts get their 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Coroutine, Generator
 from inspect import CORO_CREATED, getcoroutinestate
 from typing import TYPE_CHECKING, NoReturn, TypedDict
@@ -16,6 +17,7 @@ from aiohttp.http import HttpProcessingError
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from robotgate.errors import InvalidURLError, ResponseTooLargeError
+from robotgate.pace.scheduler import Timer
 from robotgate.urls import parse_url
 from robotgate.web.fetcher import Proxy
 from robotgate.web.response import Hop, Response
@@ -81,9 +83,10 @@ class PageFetch(Coroutine[object, None, Response]):
     waited = 0.0
     has_expired = False
     """Whether the total timeout has passed."""
-    _left: float | None = None
-    _timer: asyncio.TimerHandle | None = None
-    _task: asyncio.Task[object] | None = None
+    task: asyncio.Task[object] | None = None
+    """Whose total timeout is counted."""
+    expires_at = math.inf
+    """When it has passed, by the loop's clock."""
     _cancelling = 0
     _stream: Stream | None = None
 
@@ -99,6 +102,7 @@ class PageFetch(Coroutine[object, None, Response]):
         redirects: int,
     ) -> None:
         self._fetcher = fetcher
+        self._timeouts = fetcher.timeouts
         self.given = given
         self.method = method
         self.options = options
@@ -156,44 +160,72 @@ class PageFetch(Coroutine[object, None, Response]):
         turn.end()
         turn = turns.make(url, self.priority, self.max_wait, self.chain, proxy)
         if not turns.try_begin(turn):
-            self.pause()
+            left = self.pause() - self._timeouts.now()
             await turns.begin(turn)
-            if self._task is not None:
-                self.limit(self._task, self._left)
+            if self.task is not None:
+                self.limit(self.task, left)
         self.turn = turn
         self.waited += turn.waited
         return turn
 
-    def limit(self, task: asyncio.Task[object], total: float | None) -> None:
-        """Cancel the task when a total timeout has passed from now on; 0 is no limit, as to aiohttp.
+    def limit(self, task: asyncio.Task[object], total: float) -> None:
+        """Cancel the task when a total timeout has passed from now on."""
+        self.task, self._cancelling = task, task.cancelling()
+        self._timeouts.add(self, total)
 
-        `asyncio.timeout` does the same, in four times the time.
-        """
-        if total:
-            loop = task.get_loop()
-            self._task, self._left, self._cancelling = task, total, task.cancelling()
-            self._timer = loop.call_at(loop.time() + total, self._expire)
+    def pause(self) -> float:
+        """Stop the total timeout, while a turn is waited for or at its end. Return when it would have passed."""
+        self._timeouts.fetches.discard(self)
+        return self.expires_at
 
-    def pause(self) -> float | None:
-        """Stop the total timeout, while a turn is waited for or at its end. Returns when it would have passed."""
-        if self._timer is None or self._task is None:
-            return None
-        expires_at = self._timer.when()
-        self._left = expires_at - self._task.get_loop().time()
-        self._timer.cancel()
-        self._timer = None
-        return expires_at
-
-    def _expire(self) -> None:
-        if self._task is not None:
+    def expire(self) -> None:
+        """The total timeout has passed."""
+        if self.task is not None:
             self.has_expired = True
-            self._task.cancel()
+            self.task.cancel()
 
     def raise_expired(self, error: asyncio.CancelledError) -> NoReturn:
         """Raise what a cancellation means: a timeout, unless another cancelled the task as well."""
-        if self.has_expired and self._task is not None and self._task.uncancel() <= self._cancelling:
+        if self.has_expired and self.task is not None and self.task.uncancel() <= self._cancelling:
             raise TimeoutError from error
         raise error
+
+
+class TotalTimeouts:
+    """Cancels each fetch at its instant, by one timer: a timer for each is a tenth of what the gate adds to a page."""
+
+    __slots__ = ("_fires_at", "_timer", "fetches", "now")
+
+    def __init__(self) -> None:
+        self.fetches: set[PageFetch] = set()
+        """Those whose timeout runs."""
+        self.now = asyncio.get_running_loop().time
+        self._timer = Timer(self._expire)
+        self._fires_at = math.inf
+
+    def add(self, fetch: PageFetch, left: float) -> None:
+        """Count the timeout of a fetch, of which so many seconds are left."""
+        fetch.expires_at = self.now() + left
+        self.fetches.add(fetch)
+        if fetch.expires_at < self._fires_at:
+            self._fires_at = fetch.expires_at
+            self._timer.set(left)
+
+    def close(self) -> None:
+        """The gate was closed: requests that are under way keep their timeouts."""
+        if not self.fetches:
+            self._timer.cancel()
+
+    def _expire(self) -> None:
+        now, self._fires_at = self.now(), math.inf
+        for fetch in list(self.fetches):
+            if fetch.expires_at <= now:
+                fetch.pause()
+                fetch.expire()
+            else:
+                self._fires_at = min(self._fires_at, fetch.expires_at)
+        if self._fires_at < math.inf:
+            self._timer.set(self._fires_at - now)
 
 
 class Stream:
@@ -201,12 +233,12 @@ class Stream:
 
     __slots__ = ("_timer", "_turn", "response")
 
-    def __init__(self, response: aiohttp.ClientResponse, turn: Turn, expires_at: float | None) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, turn: Turn, expires_at: float) -> None:
         self.response = response
         self._turn = turn
         self._timer: asyncio.TimerHandle | None = None
         connection = response.connection
-        if expires_at is not None and connection is not None:
+        if expires_at < math.inf and connection is not None:
             self._timer = asyncio.get_running_loop().call_at(expires_at, self._expire)
             connection.add_callback(self._timer.cancel)
 
@@ -240,6 +272,7 @@ class PageFetcher:
         middleware: GateMiddleware,
         turns: Turns,
     ) -> None:
+        self.timeouts = TotalTimeouts()
         self._session = session
         self._identity = identity
         self._middleware = middleware
@@ -318,7 +351,8 @@ class PageFetcher:
         fetch.waited = turn.waited
         fetches, task = self._middleware.fetches, turn.holder
         outer, fetches[task] = fetches.get(task), fetch
-        if task is not None:
+        if task is not None and total:
+            # 0 is no limit, as to aiohttp.
             fetch.limit(task, total)
         try:
             response = await session.request(
