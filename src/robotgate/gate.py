@@ -339,7 +339,7 @@ class RobotGate:
         if type(url) is str and (written := as_written(url)) is not None:
             origin_text, target = written.groups()
             site = self._cache.sites.get(origin_text)
-            if site is not None and "/." not in target and self._ticks() + self._epoch < site.refresh_at:
+            if site is not None and "/." not in target and self._ticks() + self._epoch < site.ready_until:
                 return site.rules.allows_units(target)
         site, _, units = self._locate(url)
         ruling = self._cache.fresh(site)

@@ -241,14 +241,14 @@ class Rules:
     @property
     def disallows_nothing(self) -> bool:
         """Whether these rules can refuse no path."""
-        disallowed = (self._disallow or self._read(RuleKind.DISALLOW)).patterns
+        disallowed = (self._disallow or self._table(RuleKind.DISALLOW)).patterns
         return all(pattern.startswith("!") for pattern in disallowed)
 
     @property
     def disallows_everything(self) -> bool:
         """Whether these rules refuse every path but /robots.txt."""
-        allowed = (self._allow or self._read(RuleKind.ALLOW)).patterns
-        disallowed = (self._disallow or self._read(RuleKind.DISALLOW)).patterns
+        allowed = (self._allow or self._table(RuleKind.ALLOW)).patterns
+        disallowed = (self._disallow or self._table(RuleKind.DISALLOW)).patterns
         return any(map(_EVERYTHING.fullmatch, disallowed)) and all(rule.startswith("!") for rule in allowed)
 
     def cool_down(self) -> bool:
@@ -264,16 +264,18 @@ class Rules:
         return True
 
     def _read(self, kind: RuleKind) -> Patterns:
-        is_disallow = kind is RuleKind.DISALLOW
-        patterns = Patterns(self._source.values(kind), self._origin, is_disallow=is_disallow)
-        if is_disallow:
+        patterns = self._table(kind)
+        if kind is RuleKind.DISALLOW:
             self._disallow = patterns
         else:
             self._allow = patterns
         return patterns
 
+    def _table(self, kind: RuleKind) -> Patterns:
+        return Patterns(self._source.values(kind), self._origin, is_disallow=kind is RuleKind.DISALLOW)
+
     def __repr__(self) -> str:
-        count = sum(len(set(self._read(kind).patterns)) for kind in RuleKind)
+        count = sum(len(set(self._table(kind).patterns)) for kind in RuleKind)
         return f"<Rules for {', '.join(self.agents[:5]) or 'nobody'}: {count} rules>"
 
 

@@ -144,7 +144,7 @@ class Ruling:
 class Site(PacedOrigin):
     """One origin in memory: its rules, when they are due again, and, as a `PacedOrigin`, its host and its waiters."""
 
-    __slots__ = ("key", "record", "refresh_at", "refused", "rules", "ruling", "since")
+    __slots__ = ("key", "ready_until", "record", "refresh_at", "refused", "rules", "ruling", "since")
 
     def __init__(self, origin: Origin, host: Host, options: HostOptions) -> None:
         super().__init__(origin, host, options)
@@ -156,7 +156,9 @@ class Site(PacedOrigin):
         self.rules: Rules = DENY_ALL
         """Those of the ruling."""
         self.refresh_at = -math.inf
-        """Until then every use is answered from memory; from then on the next use has robots.txt requested again."""
+        """From then on the next use has robots.txt requested again."""
+        self.ready_until = -math.inf
+        """Until then a use needs only the rules: until `refresh_at`, or not at all while their tables are dropped."""
         self.since: tuple[int, int] | None = None
         """The host's visits and bytes read when robots.txt was last requested; None until they are counted."""
         self.refused = 0
@@ -166,8 +168,12 @@ class Site(PacedOrigin):
         """Use a ruling from now on; return it."""
         self.ruling = ruling
         self.rules = ruling.rules
-        self.refresh_at = min(refresh_at, ruling.fresh_until_at)
+        self.refresh_from(min(refresh_at, ruling.fresh_until_at))
         return ruling
+
+    def refresh_from(self, at: float) -> None:
+        """Have robots.txt requested by the first use from an instant on."""
+        self.refresh_at = self.ready_until = at
 
 
 def ruling_of(record: RobotsRecord, *, token: str, options: HostOptions, now: float) -> Ruling:

@@ -75,7 +75,7 @@ class SiteCache:
         events: Events,
     ) -> None:
         self.sites: OrderedDict[str, Site] = OrderedDict()
-        """By origin as text, the oldest first. Look at `Site.refresh_at` before you use one."""
+        """By origin as text, the oldest first. Look at `Site.ready_until` before you use one."""
         self._identity = identity
         self._allow_private_addresses = allow_private_addresses
         self._max_hosts = max_hosts
@@ -92,6 +92,8 @@ class SiteCache:
         self._flights: dict[str, Flight] = {}
         self._sweeping = Timer(self._evict)
         self._cooling: asyncio.TimerHandle | None = None
+        self._are_warm = False
+        """Whether any rules may have tables."""
         self._is_closed = False
 
     def open(self, fetcher: Fetcher) -> None:
@@ -136,7 +138,7 @@ class SiteCache:
         Past `Site.refresh_at`, robots.txt is requested again in the background.
         """
         now = self._now()
-        return site.ruling if now < site.refresh_at else self._renewed(site, now)
+        return site.ruling if now < site.ready_until else self._renewed(site, now)
 
     async def known(self, site: Site, proxy: Proxy | None = None) -> Ruling:
         """Return what holds for a site, found out if it is not known.
@@ -195,8 +197,7 @@ class SiteCache:
         if site.asked != asked:
             site.asked = asked
             self._scheduler.update_limits(site.host)
-        if self._cooling is None:
-            self._cooling = asyncio.get_running_loop().call_later(COOL_DOWN_DELAY, self._cool_down)
+        self._watch_tables()
         return site.adopt(ruling, refresh_at(record, self._recheck))
 
     def learn_given(self, site: Site, body: bytes, *, fresh_until_at: float | None) -> None:
@@ -221,6 +222,7 @@ class SiteCache:
         if recheck_is_due(record, recheck, visits=visits, bytes_read=read):
             # The next request is due after as much traffic again, even if this one fails.
             site.since = host.visits, host.bytes_read
+            site.refresh_at = -math.inf
             self._renewed(site, self._now())
 
     # Finding out.
@@ -251,20 +253,24 @@ class SiteCache:
         flight.end(error)
 
     def _renewed(self, site: Site, now: float) -> Ruling | None:
-        """Have robots.txt requested in the background; the ruling answers until it has expired."""
+        """Have robots.txt requested in the background if it is due; the ruling answers until it has expired."""
         ruling = site.ruling
         if ruling is None or now >= ruling.fresh_until_at:
             return None
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            # A question from outside the loop is answered, and starts nothing.
+            return ruling
+        self._watch_tables()
+        if now < site.refresh_at:
+            site.ready_until = site.refresh_at
+            return ruling
         retry_at = now + retry_delay(1, retry_after=None, jitter=random.random())
-        site.refresh_at = min(retry_at, ruling.fresh_until_at)
+        site.refresh_from(min(retry_at, ruling.fresh_until_at))
         host = site.host
         is_shut = max(host.blocked_until_at, site.operator_until_at, site.circuit.retry_at) > now
         if site.key not in self._flights and not is_shut and not self._is_closed:
-            try:
-                asyncio.get_running_loop()
-            except RuntimeError:
-                # A question from outside the loop is answered, and starts nothing.
-                return ruling
             self._start(site, after=-math.inf if ruling.record is None else ruling.record.checked_at)
         return ruling
 
@@ -309,7 +315,7 @@ class SiteCache:
         ruling = self.learn(site, record)
         retry_after = None if result.response is None else result.response.retry_after
         if record.failures and retry_after is not None and site.ruling is ruling:
-            site.refresh_at = min(max(site.refresh_at, now + retry_after), ruling.fresh_until_at)
+            site.refresh_from(min(max(site.refresh_at, now + retry_after), ruling.fresh_until_at))
         if self._events.is_heard(RobotsFetched):
             self._events.emit(
                 RobotsFetched(
@@ -393,7 +399,7 @@ class SiteCache:
         for site in sites:
             if site.options.ignore_robots or site.record is None:
                 site.ruling = None
-                site.refresh_at = -math.inf
+                site.refresh_from(-math.inf)
                 site.asked = NOTHING_ASKED
             else:
                 self.learn(site, site.record)
@@ -440,14 +446,26 @@ class SiteCache:
             if self._persistence is not None:
                 self._persistence.forget(host)
 
-    def _cool_down(self, left: Iterator[Site] | None = None, *, are_warm: bool = False) -> None:
+    def _watch_tables(self) -> None:
+        """Have the tables of rules dropped once they are not used: some are built now."""
+        self._are_warm = True
+        if self._cooling is None and not self._is_closed:
+            self._cooling = asyncio.get_running_loop().call_later(COOL_DOWN_DELAY, self._cool_down)
+
+    def _cool_down(self, left: Iterator[Site] | None = None) -> None:
         """Drop the tables of rules that no question used since the last look, a part of all sites at a time."""
-        sites = iter(list(self.sites.values())) if left is None else left
-        part = list(islice(sites, COOL_DOWN))
+        if left is None:
+            self._are_warm = False
+            left = iter(list(self.sites.values()))
+        part = list(islice(left, COOL_DOWN))
         for site in part:
-            are_warm |= not site.rules.cool_down()
+            if site.rules.cool_down():
+                # The next use has the tables watched again.
+                site.ready_until = -math.inf
+            else:
+                self._are_warm = True
         call_later, self._cooling = asyncio.get_running_loop().call_later, None
         if part:
-            self._cooling = call_later(COOL_DOWN_PAUSE, partial(self._cool_down, sites, are_warm=are_warm))
-        elif are_warm:
+            self._cooling = call_later(COOL_DOWN_PAUSE, self._cool_down, left)
+        elif self._are_warm:
             self._cooling = call_later(COOL_DOWN_DELAY, self._cool_down)

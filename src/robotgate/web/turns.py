@@ -256,7 +256,7 @@ class Turns:
             return False
         # Matching may have taken a while: read the clock after it.
         now = self._ticks() + self._epoch
-        if now >= site.refresh_at or not self.scheduler.try_begin(turn, now):
+        if now >= site.ready_until or not self.scheduler.try_begin(turn, now):
             return False
         turn.ruling = ruling
         if self._events.is_heard(TurnBegan):
