@@ -44,16 +44,12 @@ _LONGEST: Final = 50
 """So many of these questions count for one that needs the longest prefix."""
 _FEW: Final = 100
 """Whether a target begins with one of so few prefixes is found as fast without sorting them."""
-_PART: Final = 6
-"""Bytes of a pattern that a target is first compared with: few, so that many patterns share them."""
 _LONG: Final = 4
 """A text of so many bytes is rare enough in targets to be a needle."""
 
 _NORMAL_LINES: Final = re.compile(r"(?:[/*][!&-;=?-Z_a-z~]*+\$?+\n)*+[/*][!&-;=?-Z_a-z~]*+\$?+")
 """Patterns, one in a line, that are their own normal form, in units too."""
 _WILD_LINE: Final = re.compile(r"^[^*$%\n]*+[*$%].*", re.MULTILINE)
-_HEAD: Final = re.compile(rf"^[^*$\n](?:[^*$\n]{{1,{_PART - 1}}}|(?=\$?$))", re.MULTILINE)
-"""The text that a pattern begins with; a slash alone only if no wildcard follows."""
 _NOT_LITERAL: Final = re.compile(f"[*%{ESCAPED_SLASH}{ESCAPED_MARK}]")
 _ABSOLUTE: Final = re.compile(r"(https?://[^/?]*)(.*)", re.IGNORECASE | re.DOTALL)
 
@@ -163,19 +159,15 @@ class Patterns:
     A pattern that is more than a prefix, here called wild, is tried only if the target contains its needle, a text
     that every match contains: the one at its end, or the longest where that is short. Prefixes are tried one by one,
     until there were so many questions that it pays to sort them: of those that a target begins with, the longest is the
-    nearest before the target, or a prefix of that. Most targets match nothing, which the ends and some pieces of the
-    patterns tell at once.
+    nearest before the target, or a prefix of that.
     """
 
     __slots__ = (
         "_are_many",
         "_asked",
-        "_heads",
         "_max_length",
         "_parents",
-        "_pieces",
         "_prefixes",
-        "_tails",
         "_undecided",
         "_wild",
         "patterns",
@@ -206,11 +198,6 @@ class Patterns:
         self._parents: tuple[int, ...] = ()
         self._wild: dict[str, str] = {}
         """The wild patterns by their needles, those of one needle in a line each: lists cost the garbage collector."""
-        self._heads: tuple[str, ...] = ()
-        """How the patterns begin that begin with a text, if any of all patterns is wild."""
-        self._tails: tuple[str, ...] = ()
-        """How others end, and pieces of all others. A target without a query that has none of these is not matched."""
-        self._pieces: tuple[str, ...] = ()
         self._max_length = sys.maxsize
         """For no longer target can all wild patterns be more than `MAX_WORK`."""
         if "*" in lines or "$" in lines or "%" in lines:
@@ -219,46 +206,26 @@ class Patterns:
     def _index(self, lines: str) -> None:
         """Find the wild patterns by their needles."""
         is_simple = lines.isascii() and "%" not in lines
-        wild, tails, pieces = self._wild, set(), set()
+        wild = self._wild
         for pattern in dict.fromkeys(_WILD_LINE.findall(lines)):
-            head, _, rest = pattern.partition("*")
-            needle = last = rest.rstrip("*$").rpartition("*")[2]
-            if len(last) < _LONG or not is_simple:
+            needle = pattern.partition("*")[2].rstrip("*$").rpartition("*")[2]
+            if len(needle) < _LONG or not is_simple:
                 needle = max(_NOT_LITERAL.split(pattern.removesuffix("$")), key=len)
             wild[needle] = f"{wild[needle]}\n{pattern}" if needle in wild else pattern
-            if "?" in pattern or (is_simple and len(head) > 1):
-                continue
-            if is_simple and last and rest.endswith(f"{last}$"):
-                tails.add(last[-_PART:])
-            else:
-                pieces.add(needle[:_PART])
-        # Many files share these: one copy of each is more often in the processor's caches.
-        heads = set(_HEAD.findall(lines))
-        self._heads, self._tails, self._pieces = (
-            tuple(map(sys.intern, part)) for part in (heads, tails, pieces)
-        )
         # One byte for the search of a needle, and two for each byte of a pattern.
         cost = 3 * len(lines) if is_simple else sum(1 + 2 * _cost(pattern) for pattern in self.patterns)
         self._max_length = MAX_WORK // cost
 
     def matches(self, target: str) -> bool:
         """Whether one of the patterns matches a target, with its query unescaped."""
-        has_wild = bool(self._wild)
-        if not has_wild or target.startswith(self._heads):
-            if self._are_many and self._asked >= _OFTEN:
-                if self._longest_prefix(target):
-                    return True
-            elif target.startswith(self.patterns):
+        if self._are_many and self._asked >= _OFTEN:
+            if self._longest_prefix(target):
                 return True
-            else:
-                self._asked += 1
-        elif "?" not in target and not target.endswith(self._tails):
-            for piece in self._pieces:
-                if piece in target:
-                    break
-            else:
-                return False
-        return has_wild and self._has_needle(target) and bool(self._matching(target))
+        elif target.startswith(self.patterns):
+            return True
+        else:
+            self._asked += 1
+        return self._has_needle(target) and bool(self._matching(target))
 
     def best(self, target: str, exact: str | None = None) -> str:
         """The longest pattern that matches, of several the first; empty if none matches.
@@ -270,7 +237,7 @@ class Patterns:
         if exact is None and len(target) <= self._max_length and not self.matches(target):
             return ""
         prefix = self._longest_prefix(target)
-        found = list(self._matching(target, exact)) if self._has_needle(target) else []
+        found = self._matching(target, exact) if self._has_needle(target) else []
         if not found:
             return prefix
         if prefix:
