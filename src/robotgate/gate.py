@@ -223,11 +223,7 @@ class RobotGate:
             persistence=self._persistence,
             events=events,
         )
-        self._turns = Turns(
-            cache=self._cache,
-            scheduler=scheduler,
-            events=events,
-        )
+        self._turns = Turns(cache=self._cache, scheduler=scheduler, events=events)
         self._middleware = GateMiddleware(self._identity, max_wait=max_wait, timeout=middleware_timeout)
         self._ready: WeakSet[Lines] = WeakSet()
         self._pages: PageFetcher | None = None
@@ -276,10 +272,7 @@ class RobotGate:
             self._on_close = stack.pop_all()
         self._middleware.turns = self._turns
         self._pages = PageFetcher(
-            session,
-            identity=self._identity,
-            middleware=self._middleware,
-            turns=self._turns,
+            session, identity=self._identity, middleware=self._middleware, turns=self._turns
         )
         return self
 

@@ -164,9 +164,7 @@ CHECKS: Final[dict[FindingCode, Check]] = {
         "A colon after the field name.",
     ),
     FindingCode.NO_FIELD: _warning(
-        "the line names no field",
-        _IGNORED,
-        "Begin a comment with `#`; remove anything else.",
+        "the line names no field", _IGNORED, "Begin a comment with `#`; remove anything else."
     ),
     FindingCode.MISSPELT_FIELD: _error(
         "the field name is misspelt",
@@ -174,9 +172,7 @@ CHECKS: Final[dict[FindingCode, Check]] = {
         "The correct name: User-agent, Disallow, Allow, Sitemap.",
     ),
     FindingCode.UNKNOWN_FIELD: _warning(
-        "no crawler is known to read this field",
-        _OUTSIDE,
-        "Begin a comment with `#`; remove anything else.",
+        "no crawler is known to read this field", _OUTSIDE, "Begin a comment with `#`; remove anything else."
     ),
     FindingCode.RETIRED_FIELD: _warning(
         "no large crawler reads this field now",
@@ -185,9 +181,7 @@ CHECKS: Final[dict[FindingCode, Check]] = {
         most=1,
     ),
     FindingCode.EXTENSION_FIELD: _remark(
-        "only some crawlers know this field",
-        _OUTSIDE,
-        "No change needed; do not rely on it alone.",
+        "only some crawlers know this field", _OUTSIDE, "No change needed; do not rely on it alone."
     ),
     FindingCode.TWO_IN_ONE_LINE: _error(
         "a second record in the same line: it is read as part of the first record's value",
@@ -306,9 +300,7 @@ CHECKS: Final[dict[FindingCode, Check]] = {
         "Use `Disallow:` only as the single rule of a group.",
     ),
     FindingCode.DUPLICATE_RULE: _info(
-        "the rule repeats an earlier one",
-        "Equal rules may be treated as one (§2.2.2).",
-        "Keep it once.",
+        "the rule repeats an earlier one", "Equal rules may be treated as one (§2.2.2).", "Keep it once."
     ),
     FindingCode.ORDER_MATTERS: _info(
         "crawlers that obey the first matching rule stop at a shorter one above and never reach this one",

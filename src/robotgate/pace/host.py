@@ -105,12 +105,7 @@ class Turn:
     )
 
     def __init__(
-        self,
-        paced: PacedOrigin,
-        *,
-        ahead: bool = False,
-        priority: int = 0,
-        deadline_at: float = math.inf,
+        self, paced: PacedOrigin, *, ahead: bool = False, priority: int = 0, deadline_at: float = math.inf
     ) -> None:
         self.paced = paced
         """The origin it is for."""

@@ -18,13 +18,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Final
 
 from robotgate.errors import InvalidURLError
-from robotgate.rules.normal import (
-    ESCAPED_MARK,
-    ESCAPED_SLASH,
-    normal_length,
-    pattern_units,
-    unescaped,
-)
+from robotgate.rules.normal import ESCAPED_MARK, ESCAPED_SLASH, normal_length, pattern_units, unescaped
 from robotgate.urls import Origin
 
 if TYPE_CHECKING:

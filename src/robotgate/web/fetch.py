@@ -88,7 +88,8 @@ class PageFetch(Coroutine[object, None, Response]):
     expires_at = math.inf
     """When it has passed, by the loop's clock."""
     _cancelling = 0
-    _stream: Stream | None = None
+    _response: aiohttp.ClientResponse | None = None
+    """What the caller reads as a stream."""
 
     def __init__(  # noqa: PLR0917  # Keywords take twice as long.
         self,
@@ -137,8 +138,13 @@ class PageFetch(Coroutine[object, None, Response]):
             raise RuntimeError("a fetch is awaited or entered, and once: ask the gate for another")
         # The page is wanted as a stream: the coroutine that would have read it is not needed.
         self._coroutine.close()
-        self._stream = await self._fetcher.stream(self)
-        return self._stream.response
+        response = await self._fetcher.open(self)
+        if response.connection is None:
+            self.pause()
+        else:
+            response.connection.add_callback(self.pause)
+        self._response = response
+        return response
 
     async def __aexit__(
         self,
@@ -146,8 +152,12 @@ class PageFetch(Coroutine[object, None, Response]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._stream is not None:
-            await self._stream.aclose()
+        self.pause()
+        if self._response is not None:
+            try:
+                await release(self._response)
+            finally:
+                self.turn.finish(self._response)
 
     # What the gate keeps of it.
 
@@ -160,7 +170,8 @@ class PageFetch(Coroutine[object, None, Response]):
         turn.end()
         turn = turns.make(url, self.priority, self.max_wait, self.chain, proxy)
         if not turns.try_begin(turn):
-            left = self.pause() - self._timeouts.now()
+            self.pause()
+            left = self.expires_at - self._timeouts.now()
             await turns.begin(turn)
             if self.task is not None:
                 self.limit(self.task, left)
@@ -173,14 +184,17 @@ class PageFetch(Coroutine[object, None, Response]):
         self.task, self._cancelling = task, task.cancelling()
         self._timeouts.add(self, total)
 
-    def pause(self) -> float:
-        """Stop the total timeout, while a turn is waited for or at its end. Return when it would have passed."""
+    def pause(self) -> None:
+        """Stop the total timeout, while a turn is waited for or at its end."""
         self._timeouts.fetches.discard(self)
-        return self.expires_at
 
     def expire(self) -> None:
         """The total timeout has passed."""
-        if self.task is not None:
+        self.pause()
+        if self._response is not None:
+            self._response.content.set_exception(TimeoutError())
+            self._response.close()
+        elif self.task is not None:
             self.has_expired = True
             self.task.cancel()
 
@@ -220,40 +234,11 @@ class TotalTimeouts:
         now, self._fires_at = self.now(), math.inf
         for fetch in list(self.fetches):
             if fetch.expires_at <= now:
-                fetch.pause()
                 fetch.expire()
             else:
                 self._fires_at = min(self._fires_at, fetch.expires_at)
         if self._fires_at < math.inf:
             self._timer.set(self._fires_at - now)
-
-
-class Stream:
-    """A response that is being read by the caller, within what is left of its total timeout."""
-
-    __slots__ = ("_timer", "_turn", "response")
-
-    def __init__(self, response: aiohttp.ClientResponse, turn: Turn, expires_at: float) -> None:
-        self.response = response
-        self._turn = turn
-        self._timer: asyncio.TimerHandle | None = None
-        connection = response.connection
-        if expires_at < math.inf and connection is not None:
-            self._timer = asyncio.get_running_loop().call_at(expires_at, self._expire)
-            connection.add_callback(self._timer.cancel)
-
-    async def aclose(self) -> None:
-        """Release the response, whatever is left of it."""
-        if self._timer is not None:
-            self._timer.cancel()
-        try:
-            await release(self.response)
-        finally:
-            self._turn.finish(self.response)
-
-    def _expire(self) -> None:
-        self.response.content.set_exception(TimeoutError())
-        self.response.close()
 
 
 class PageFetcher:
@@ -265,12 +250,7 @@ class PageFetcher:
     """
 
     def __init__(
-        self,
-        session: aiohttp.ClientSession,
-        *,
-        identity: Identity,
-        middleware: GateMiddleware,
-        turns: Turns,
+        self, session: aiohttp.ClientSession, *, identity: Identity, middleware: GateMiddleware, turns: Turns
     ) -> None:
         self.timeouts = TotalTimeouts()
         self._session = session
@@ -318,19 +298,19 @@ class PageFetcher:
             response.status, response.headers, response.url, history, body, fetch.waited, elapsed, turn
         )
 
-    async def stream(self, fetch: PageFetch) -> Stream:
-        """Return the page at its headers. Its turn ends with its body or with `Stream.aclose`.
+    async def open(self, fetch: PageFetch) -> aiohttp.ClientResponse:
+        """Return the page at its headers. Its turn and its timeout end with its body.
 
         Raises:
             as `read`, but for the body.
         """
         try:
-            response = await self._open(fetch)
-        except asyncio.CancelledError as error:
-            fetch.raise_expired(error)
-        finally:
-            expires_at = fetch.pause()
-        return Stream(response, fetch.turn, expires_at)
+            return await self._open(fetch)
+        except BaseException as error:
+            fetch.pause()
+            if isinstance(error, asyncio.CancelledError):
+                fetch.raise_expired(error)
+            raise
 
     async def _open(self, fetch: PageFetch) -> aiohttp.ClientResponse:
         """Begin the turn, send the request, and return the last response at its headers.

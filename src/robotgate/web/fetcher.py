@@ -403,14 +403,6 @@ class Flight:
         finally:
             self._waits_for = None
 
-    async def acquire(self, turn: Turn, scheduler: Scheduler) -> None:
-        """Wait for a turn and begin it; callers that hold what it waits for are refused."""
-        while True:
-            with self.waiting_for(turn, scheduler):
-                await scheduler.wait(turn)
-            if scheduler.begin_granted(turn) or scheduler.try_begin(turn, scheduler.now()):
-                break
-
     def end(self, error: BaseException | None) -> None:
         """Resolve the callers' futures."""
         for answer in self.callers:
@@ -477,8 +469,11 @@ class RobotsReader:
         scheduler, fetcher = self.scheduler, self.fetcher
         turn = Turn(hop, ahead=True)
         try:
-            if not scheduler.try_begin(turn, scheduler.now()):
-                await flight.acquire(turn, scheduler)
+            while not scheduler.try_begin(turn, scheduler.now()):
+                with flight.waiting_for(turn, scheduler):
+                    await scheduler.wait(turn)
+                if scheduler.begin_granted(turn):
+                    break
         except HostUnavailableError as error:
             if hop.operator_until_at > scheduler.now():
                 # A block by the operator says nothing of the site: there is nothing to remember.

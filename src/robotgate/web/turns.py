@@ -181,13 +181,7 @@ class Turn(PacedTurn):
 class Turns:
     """Judges URLs and begins turns."""
 
-    def __init__(
-        self,
-        *,
-        cache: SiteCache,
-        scheduler: Scheduler,
-        events: Events,
-    ) -> None:
+    def __init__(self, *, cache: SiteCache, scheduler: Scheduler, events: Events) -> None:
         self._cache = cache
         self._sites = cache.sites
         self.scheduler = scheduler

@@ -85,12 +85,7 @@ class Link:
     """
 
     def __init__(
-        self,
-        client: Client,
-        *,
-        settings: bytes,
-        probe: Callable[[int], tuple[bytes, bytes]],
-        patience: float,
+        self, client: Client, *, settings: bytes, probe: Callable[[int], tuple[bytes, bytes]], patience: float
     ) -> None:
         self.server = server_name(client)
         self._client = client

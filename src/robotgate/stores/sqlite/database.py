@@ -163,12 +163,7 @@ class Database:
             this is plainly another file than the one that was open before.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        opening: Callable[[sqlite3.Connection, bool], None],
-    ) -> None:
+    def __init__(self, path: Path, *, opening: Callable[[sqlite3.Connection, bool], None]) -> None:
         self.path = path
         self._opening = opening
         self._connection: sqlite3.Connection | None = None

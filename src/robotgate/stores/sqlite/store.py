@@ -18,12 +18,7 @@ from robotgate.stores.option import file_path
 from robotgate.stores.sqlite import tables
 from robotgate.stores.sqlite.clock import FileClock, Moment
 from robotgate.stores.sqlite.database import Database, WhenLost, fault
-from robotgate.stores.sqlite.grants import (
-    FileGrants,
-    SQLiteSession,
-    known_host,
-    save_hosts,
-)
+from robotgate.stores.sqlite.grants import FileGrants, SQLiteSession, known_host, save_hosts
 
 if TYPE_CHECKING:
     import os
