@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypedDict, Unpack
 
 from robotgate.events import Events
 from robotgate.options import HostOptions, Rate
-from robotgate.pace.host import Host, PacedOrigin, Turn
+from robotgate.pace.host import Host, PacedOrigin, PacedTurn
 from robotgate.pace.limits import Permits, StartWindow
 from robotgate.pace.scheduler import Scheduler
 from robotgate.urls import Origin
@@ -124,7 +124,7 @@ class Bench:
         paced.asked = asked
         self.scheduler.update_limits(paced.host)
 
-    async def begin(self, turn: Turn) -> None:
+    async def begin(self, turn: PacedTurn) -> None:
         """Have a turn begin, as the gate does it: at once, or when it is granted."""
         scheduler = self.scheduler
         if not scheduler.try_begin(turn, scheduler.now()):
@@ -146,7 +146,7 @@ class Bench:
         outage: str = "",
     ) -> None:
         """Wait for a turn, note its start, and hold it for so long; the answer comes at the end."""
-        turn = Turn(
+        turn = PacedTurn(
             paced,
             ahead=ahead,
             priority=priority,
@@ -167,9 +167,9 @@ class Bench:
         """A visitor for each name, in this order."""
         return [asyncio.create_task(self.visit(name, paced, takes=takes), name=name) for name in names]
 
-    async def open(self, paced: PacedOrigin, *, ahead: bool = False) -> Turn:
+    async def open(self, paced: PacedOrigin, *, ahead: bool = False) -> PacedTurn:
         """A turn that has begun, and ends when the test says so. Its task may ask for others."""
-        turn = Turn(paced, ahead=ahead)
+        turn = PacedTurn(paced, ahead=ahead)
         await self.begin(turn)
         turn.holder = None
         return turn

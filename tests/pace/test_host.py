@@ -10,7 +10,7 @@ import pytest
 from tests.pace.bench import HOST, OPTIONS
 
 from robotgate.options import Rate
-from robotgate.pace.host import Host, PacedOrigin, Turn, TurnState
+from robotgate.pace.host import Host, PacedOrigin, PacedTurn, TurnState
 from robotgate.pace.spacing import NOTHING_ASKED, Asked
 from robotgate.pace.state import FORGIVEN_AFTER, Circuit, HostState
 from robotgate.rules.grammar import RequestRate, VisitTime
@@ -43,7 +43,7 @@ def simple(options: HostOptions = OPTIONS, asked: Asked = NOTHING_ASKED) -> Pace
 
 def visit(paced: PacedOrigin, began_at: float, ended_at: float) -> None:
     """A request and its response."""
-    turn = Turn(paced)
+    turn = PacedTurn(paced)
     paced.host.open.append(turn)
     paced.host.begin(turn, began_at)
     paced.host.end(turn, ended_at)
@@ -164,7 +164,7 @@ def test_blocks_hold_for_those_they_name() -> None:
 def test_open_serial_turn_ends_no_sooner_than_now() -> None:
     """What is told of the next start counts its delay from now on, and no quota twice."""
     paced = simple(replace(OPTIONS, delay=5.0, rate=Rate(2, 60.0)))
-    turn = Turn(paced)
+    turn = PacedTurn(paced)
     paced.host.open.append(turn)
     paced.host.begin(turn, MIDNIGHT)
     assert paced.host.free_at(paced, MIDNIGHT + 3.0, ahead=False) == MIDNIGHT + 8.0
@@ -224,9 +224,9 @@ def test_hours_that_are_open_refuse_no_page_for_a_delay_or_a_quota(at: float) ->
 # The queue of an origin.
 
 
-def waiting_turn(paced: PacedOrigin, arrival: int, *, priority: int = 0, ahead: bool = False) -> Turn:
+def waiting_turn(paced: PacedOrigin, arrival: int, *, priority: int = 0, ahead: bool = False) -> PacedTurn:
     """A turn that has its place and is yet to join."""
-    turn = Turn(paced, priority=priority, ahead=ahead)
+    turn = PacedTurn(paced, priority=priority, ahead=ahead)
     turn.arrival = arrival
     return turn
 
@@ -265,7 +265,7 @@ def test_host_is_idle_when_its_politeness_is_served() -> None:
     # A store remembers the failures, but a wait goes on here.
     assert host.is_idle(MIDNIGHT + HOUR, is_saved=True)
     assert not host.is_idle(MIDNIGHT + HOUR - 1.0, is_saved=True)
-    host.open.append(Turn(paced))
+    host.open.append(PacedTurn(paced))
     assert not host.is_idle(MIDNIGHT + 9 * HOUR, is_saved=True)
 
 
@@ -304,7 +304,7 @@ def test_origin_that_is_needed_stays() -> None:
     """One with an open turn, and one that is left alone because it could not be reached."""
     host = host_of((OPTIONS, NOTHING_ASKED), (OPTIONS, NOTHING_ASKED))
     paced = host.origins[0]
-    turn = Turn(paced)
+    turn = PacedTurn(paced)
     turn.state = TurnState.OPEN
     host.open.append(turn)
     assert not host.may_drop(paced, MIDNIGHT, is_saved=False)

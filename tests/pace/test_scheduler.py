@@ -18,7 +18,7 @@ from robotgate.errors import (
     TooSoonError,
 )
 from robotgate.options import Rate
-from robotgate.pace.host import NOT_OWNED, Host, Turn, TurnState
+from robotgate.pace.host import NOT_OWNED, Host, PacedTurn, TurnState
 from robotgate.pace.scheduler import STORE_TIMEOUT
 from robotgate.pace.spacing import Asked
 from robotgate.rules.grammar import VisitTime
@@ -185,7 +185,7 @@ async def test_granted_turn_that_ends_was_no_visit() -> None:
     """Nothing was sent, so the next turn need not wait."""
     bench = Bench()
     paced = bench.origin()
-    turn = Turn(paced)
+    turn = PacedTurn(paced)
     await bench.scheduler.wait(turn)
     bench.scheduler.end(turn)
     await bench.visit("next", paced)
@@ -198,7 +198,7 @@ async def test_turn_given_back_is_in_the_queue_once() -> None:
     bench = Bench()
     paced = bench.origin()
     await bench.visit("first", paced)
-    turn = Turn(paced)
+    turn = PacedTurn(paced)
     await bench.scheduler.wait(turn)
     urgent = asyncio.create_task(bench.visit("urgent", paced, priority=1, status=429, retry_after=1000.0))
     await settle()
@@ -214,7 +214,7 @@ async def test_turn_given_back_counts_once_before_others() -> None:
     bench = Bench()
     paced = bench.origin()
     await bench.visit("first", paced)
-    turn = Turn(paced)
+    turn = PacedTurn(paced)
     await bench.scheduler.wait(turn)
     urgent = asyncio.create_task(bench.visit("urgent", paced, priority=1))
     await settle()
@@ -234,7 +234,7 @@ async def test_turn_that_waits_again_is_not_counted_behind_those_that_came_later
     bench = Bench()
     paced = bench.origin()
     await bench.visit("first", paced)
-    turn = Turn(paced, deadline_at=10.0)
+    turn = PacedTurn(paced, deadline_at=10.0)
     await bench.scheduler.wait(turn)
     many = bench.visits(paced, *map(str, range(300)))
     await settle()
@@ -318,7 +318,7 @@ async def test_deadline_of_an_earlier_attempt_is_forgotten() -> None:
     tasks = bench.visits(other, "b0", "b1")
     tasks += bench.visits(paced, "a0", takes=2.0)
     await settle()
-    turn = Turn(paced, deadline_at=8.0)
+    turn = PacedTurn(paced, deadline_at=8.0)
     await bench.begin(turn)
     assert now() == 2.0
     tasks += bench.visits(paced, "a1", takes=7.0)
@@ -464,7 +464,7 @@ async def test_granted_turn_of_a_quota_refuses_none_that_fit() -> None:
     bench = Bench()
     paced = bench.origin(delay=0.0, concurrency=2, rate=Rate(1, 10.0))
     await bench.visit("first", paced)
-    turn = Turn(paced)
+    turn = PacedTurn(paced)
     await bench.scheduler.wait(turn)
     assert now() == 10.0
     assert bench.scheduler.wait_time(paced) == 10.0
@@ -591,10 +591,10 @@ async def test_nested_turn_is_an_error() -> None:
     """A task that would wait for itself is told so, and its own turn goes on."""
     bench = Bench()
     paced = bench.origin()
-    turn = Turn(paced)
+    turn = PacedTurn(paced)
     await bench.begin(turn)
     with pytest.raises(NestedTurnError, match=r"a\.example"):
-        await bench.begin(Turn(paced))
+        await bench.begin(PacedTurn(paced))
     bench.scheduler.end(turn)
     await bench.visit("after", paced)
     assert bench.starts == [(1.0, "after")]
@@ -604,7 +604,7 @@ async def test_nested_turn_with_a_slot_to_spare() -> None:
     """Where another slot is free, a second turn inside the first is no deadlock."""
     bench = Bench()
     paced = bench.origin(concurrency=2)
-    outer, inner = Turn(paced), Turn(paced)
+    outer, inner = PacedTurn(paced), PacedTurn(paced)
     await bench.begin(outer)
     await bench.begin(inner)
     assert now() == 1.0
@@ -615,7 +615,7 @@ async def test_nested_turn_with_a_slot_to_spare() -> None:
 async def test_permit_that_only_this_task_could_free_is_not_waited_for() -> None:
     """Turns of two hosts within each other, where one turn over all hosts is all there is: an error, no deadlock."""
     bench = Bench(concurrency=1)
-    outer, inner = Turn(bench.origin()), Turn(bench.origin("b.example"))
+    outer, inner = PacedTurn(bench.origin()), PacedTurn(bench.origin("b.example"))
     await bench.begin(outer)
     with pytest.raises(NestedTurnError, match="concurrency"):
         await bench.begin(inner)
@@ -682,7 +682,7 @@ async def test_lease_that_ends_between_grant_and_start() -> None:
     bench = Bench(is_saved=True)
     lease = OwnLease()
     paced = bench.origin(lease=lease)
-    turn = Turn(paced)
+    turn = PacedTurn(paced)
     await bench.scheduler.wait(turn)
     lease.valid = False
     assert not bench.scheduler.begin_granted(turn)
@@ -762,7 +762,7 @@ async def test_turns_that_are_over_are_not_kept() -> None:
     for number in range(2000):
         await bench.visit(str(number), paced, max_wait=3600.0)
     gc.collect()
-    assert sum(type(thing) is Turn for thing in gc.get_objects()) < 200
+    assert sum(type(thing) is PacedTurn for thing in gc.get_objects()) < 200
     patient.cancel()
     await asyncio.gather(patient, return_exceptions=True)
 

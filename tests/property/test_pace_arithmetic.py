@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.pace.bench import OPTIONS
 
 from robotgate.options import Rate
-from robotgate.pace.host import Host, PacedOrigin, Turn, TurnState
+from robotgate.pace.host import Host, PacedOrigin, PacedTurn, TurnState
 from robotgate.pace.limits import StartWindow
 from robotgate.pace.spacing import Asked, joined, opens_at
 from robotgate.pace.state import HostState, answered, merged
@@ -118,7 +118,7 @@ class Event:
     def happen(self, paced: PacedOrigin) -> None:
         """Change the host."""
         set_delay(paced, self.delay, slots=1 if self.serial else 2)
-        host, turn = paced.host, Turn(paced)
+        host, turn = paced.host, PacedTurn(paced)
         turn.began_at = self.now - self.took
         if self.kind == "begun":
             host.begin(turn, self.now)
@@ -183,7 +183,7 @@ def test_start_is_promised_whatever_is_asked_afterwards(
     """The delay that counted at the start counts to its end, though the site, or its latency, asks for less by then."""
     paced = host_in(state)
     set_delay(paced, delay)
-    paced.host.begin(Turn(paced), now)
+    paced.host.begin(PacedTurn(paced), now)
     for event in happenings:
         event.happen(paced)
     set_delay(paced, later_delay)
@@ -201,7 +201,7 @@ def test_start_and_end_keep_the_delay(
     """After a start, and after an end where one is served at a time, the delay passes."""
     paced = host_in(state)
     set_delay(paced, delay, slots=1 if serial else 3)
-    host, turn = paced.host, Turn(paced)
+    host, turn = paced.host, PacedTurn(paced)
     host.open.append(turn)
     host.begin(turn, now)
     assert host.earliest_start(paced, now) >= now + delay

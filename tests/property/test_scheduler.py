@@ -28,7 +28,7 @@ from robotgate.errors import (
     TooSoonError,
 )
 from robotgate.options import Rate
-from robotgate.pace.host import NOT_OWNED, PacedOrigin, Turn, TurnState
+from robotgate.pace.host import NOT_OWNED, PacedOrigin, PacedTurn, TurnState
 from robotgate.pace.scheduler import STORE_TIMEOUT
 from robotgate.pace.spacing import NOTHING_ASKED, Asked
 from robotgate.rules.grammar import VisitTime
@@ -103,7 +103,7 @@ class Visitor:
 
     number: int
     law: HostLaw
-    turn: Turn
+    turn: PacedTurn
     paced: PacedOrigin
     asked_at: float
     tries_now: bool
@@ -469,7 +469,7 @@ class SchedulerMachine(RuleBasedStateMachine):
 
     def permits_and_slots_belong_to_turns(self) -> None:
         """Nothing is left behind, and nothing is given twice."""
-        held = {True: set[Turn](), False: set[Turn]()}
+        held = {True: set[PacedTurn](), False: set[PacedTurn]()}
         for law in self.laws:
             mine = {visitor.turn for visitor in law.open + law.granted}
             assert set(law.host.open) == mine
@@ -580,7 +580,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         for _ in range(count):
             law = self.law_of(paced)
             self.came += 1
-            turn = Turn(
+            turn = PacedTurn(
                 paced,
                 ahead=ahead,
                 priority=0 if ahead else priority,

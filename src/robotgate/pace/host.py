@@ -87,7 +87,7 @@ class TurnState(IntEnum):
 NEW, WAITING, GRANTED, OPEN, ENDED = TurnState
 
 
-class Turn:
+class PacedTurn:
     """One request, from the moment it asks for its host until its response has ended."""
 
     __slots__ = (
@@ -160,9 +160,9 @@ class PacedOrigin:
         self.circuit: Circuit = CLOSED
         self.outage = ""
         """Why it could not be reached the last time, in words."""
-        self.probe: Turn | None = None
+        self.probe: PacedTurn | None = None
         """The open turn that tries whether it can be reached again."""
-        self.queue: list[tuple[tuple[int, int, int], Turn]] = []
+        self.queue: list[tuple[tuple[int, int, int], PacedTurn]] = []
         """A heap by rank; turns that do not wait any more are skipped."""
         self.waiting = 0
         """How many turns wait."""
@@ -172,18 +172,18 @@ class PacedOrigin:
         self.is_used = False
         """Whether a turn began since eviction last looked."""
 
-    def first(self) -> Turn | None:
+    def first(self) -> PacedTurn | None:
         """Return the waiting turn that ranks first."""
         queue = self.queue
         while queue and not _waits(queue[0][1]):
             heappop(queue)
         return queue[0][1] if queue else None
 
-    def all_waiting(self) -> list[Turn]:
+    def all_waiting(self) -> list[PacedTurn]:
         """Return the waiting turns, in no order."""
         return [turn for _, turn in self.queue if turn.state is WAITING] if self.waiting else []
 
-    def join(self, turn: Turn) -> None:
+    def join(self, turn: PacedTurn) -> None:
         """Add a turn to the queue."""
         rank = turn.rank
         heappush(self.queue, (rank, turn))
@@ -191,7 +191,7 @@ class PacedOrigin:
         self._counts[rank[:2]] = self._counts.get(rank[:2], 0) + 1
         self._newest = max(self._newest, turn.arrival)
 
-    def leave(self, turn: Turn) -> None:
+    def leave(self, turn: PacedTurn) -> None:
         """Count a turn as waiting no longer; its entry is skipped, and removed with the next ones."""
         self.waiting -= 1
         self._counts[turn.rank[:2]] -= 1
@@ -203,7 +203,7 @@ class PacedOrigin:
             self.queue = [entry for entry in self.queue if _waits(entry[1])]
             heapify(self.queue)
 
-    def ahead_of(self, turn: Turn) -> int:
+    def ahead_of(self, turn: PacedTurn) -> int:
         """Return how many waiting turns surely go before this one, were it to join."""
         rank = turn.rank
         if len(self.queue) <= MAX_COUNTED:
@@ -233,7 +233,7 @@ def _within_hours(paced: PacedOrigin, at: float, *, ahead: bool) -> float:
     return opens_at(hours, at=at) if hours and not ahead else at
 
 
-def _waits(turn: Turn) -> bool:
+def _waits(turn: PacedTurn) -> bool:
     """Return whether a turn still waits. A cancelled task does not know of it yet, but its future does."""
     return turn.state is WAITING and turn.granted is not None and not turn.granted.done()
 
@@ -298,9 +298,9 @@ class Host:
         self.limiter: AsyncLimiter | None = None
         self._limiter_delay = 0.0
         self.window: StartWindow | None = None
-        self.open: list[Turn] = []
+        self.open: list[PacedTurn] = []
         """Granted and open turns."""
-        self.starting: Turn | None = None
+        self.starting: PacedTurn | None = None
         """The turn that was granted and has not begun: no other is granted until it has."""
         self.waiters: list[PacedOrigin] = []
         """The origins that have had waiting turns since the queue was last empty."""
@@ -409,7 +409,7 @@ class Host:
             at = max(at, _within_hours(paced, now + self.delay, ahead=ahead))
         return at
 
-    def start_behind(self, turn: Turn, paced: PacedOrigin, free_at: float) -> float:
+    def start_behind(self, turn: PacedTurn, paced: PacedOrigin, free_at: float) -> float:
         """Return when a new turn would start if all turns that go before it went as fast as they may."""
         before = sum(
             other.ahead_of(turn)
@@ -419,13 +419,13 @@ class Host:
         )
         return free_at + before * self.delay
 
-    def next_turn(self, now: float) -> tuple[float, Turn] | None:
+    def next_turn(self, now: float) -> tuple[float, PacedTurn] | None:
         """Return the waiting turn that starts next, and when it may; None if no turn waits that could be let go.
 
         Of the turns that may start now it is the one that ranks first, else the one that may start first.
         """
         best: tuple[float, tuple[int, int, int]] | None = None
-        chosen: Turn | None = None
+        chosen: PacedTurn | None = None
         for paced in self.waiters:
             turn = paced.first()
             if turn is None or paced.is_probed(now):
@@ -464,7 +464,7 @@ class Host:
         """How many turns wait."""
         return sum(paced.waiting for paced in self.waiters)
 
-    def all_waiting(self) -> list[Turn]:
+    def all_waiting(self) -> list[PacedTurn]:
         """Return the waiting turns of all origins, in no order."""
         return [turn for paced in self.waiters for turn in paced.all_waiting()]
 
@@ -488,7 +488,7 @@ class Host:
         is_done = self.is_wanted and self.visits - self.owned_visits >= self.slots
         return not is_done and self.lease.is_valid()
 
-    def begin(self, turn: Turn, now: float) -> None:
+    def begin(self, turn: PacedTurn, now: float) -> None:
         """Record that a turn's request is sent now."""
         paced = turn.paced
         turn.state = OPEN
@@ -504,7 +504,7 @@ class Host:
         if self.window is not None:
             self.window.starts.append(now)
 
-    def end(self, turn: Turn, now: float) -> None:
+    def end(self, turn: PacedTurn, now: float) -> None:
         """Record that an open turn's response has ended, or that its request is abandoned."""
         self.open.remove(turn)
         paced = turn.paced
@@ -520,7 +520,7 @@ class Host:
     # How it is doing.
 
     def note_answer(
-        self, turn: Turn, status: int, retry_after: float | None, *, now: float, jitter: float
+        self, turn: PacedTurn, status: int, retry_after: float | None, *, now: float, jitter: float
     ) -> None:
         """Take in the status of an answer: a block for 429 and 503, and forgiveness when it is time."""
         known_latency = self.latency
@@ -539,7 +539,9 @@ class Host:
         if self.heeds_latency:
             self._update_delay()
 
-    def note_outage(self, turn: Turn, paced: PacedOrigin, outage: str, *, now: float, jitter: float) -> bool:
+    def note_outage(
+        self, turn: PacedTurn, paced: PacedOrigin, outage: str, *, now: float, jitter: float
+    ) -> bool:
         """Take in that an origin could not be reached. Returns whether that was not known."""
         self.restore(timed_out(self.snapshot(), began_at=turn.began_at, now=now))
         circuit = circuit_failed(paced.circuit, began_at=turn.began_at, now=now, jitter=jitter)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from robotgate.options import Rate
-    from robotgate.pace.host import Host, Turn
+    from robotgate.pace.host import Host, PacedTurn
 
 MAX_SCANNED: Final = 1024
 """Open turns that are compared with a task to detect that it waits for itself."""
@@ -28,7 +28,7 @@ class Permits:
 
     def __init__(self, total: int) -> None:
         self.total = total
-        self.held: set[Turn] = set()
+        self.held: set[PacedTurn] = set()
         self.waiting: list[tuple[int, Host]] = []
         """A heap; an entry is void unless it is its host's `permit_entry`."""
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from robotgate.errors import GateClosedError, HostUnavailableError, StoreError, TooSoonError
 from robotgate.events import BlockCause, HostBlocked, HostRecovered
-from robotgate.pace.host import ENDED, GRANTED, NEW, NOT_OWNED, OPEN, WAITING, Host, Turn, nested_error
+from robotgate.pace.host import ENDED, GRANTED, NEW, NOT_OWNED, OPEN, WAITING, Host, PacedTurn, nested_error
 from robotgate.pace.state import BLOCKING_STATUSES, CLOCK_GRAIN, CLOSED, GOOD_BELOW, MIN_RETRY_AFTER, smoothed
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class Scheduler:
         self._is_saved = is_saved
         self._arrivals = count(1)
         self._wakes: list[tuple[float, int, Host]] = []
-        self._deadlines: list[tuple[float, int, Turn]] = []
+        self._deadlines: list[tuple[float, int, PacedTurn]] = []
         self._waiting = 0
         """Turns that wait."""
         self._granted = 0
@@ -152,7 +152,7 @@ class Scheduler:
 
     # Asking for a turn.
 
-    def try_begin(self, turn: Turn, now: float) -> bool:
+    def try_begin(self, turn: PacedTurn, now: float) -> bool:
         """Begin a turn at once if its host is due, no turn waits, and a permit is free. Return whether it began."""
         paced = turn.paced
         host = paced.host
@@ -183,7 +183,7 @@ class Scheduler:
         self._start(turn, host, now)
         return True
 
-    async def wait(self, turn: Turn) -> None:
+    async def wait(self, turn: PacedTurn) -> None:
         """Wait until a turn is granted. `begin_granted` begins it; `give_back` leaves it to the next.
 
         Raises:
@@ -208,7 +208,7 @@ class Scheduler:
                 self._leave(turn)
                 self._look_again(turn.paced.host)
 
-    def begin_granted(self, turn: Turn) -> bool:
+    def begin_granted(self, turn: PacedTurn) -> bool:
         """Start a granted turn, or give it back and return False if it may not start now after all."""
         paced, now = turn.paced, self.now()
         if self._is_closed:
@@ -233,7 +233,7 @@ class Scheduler:
             self._serve_permits(now)
         return True
 
-    def _start(self, turn: Turn, host: Host, now: float) -> None:
+    def _start(self, turn: PacedTurn, host: Host, now: float) -> None:
         """Count a turn whose request is sent now."""
         host.begin(turn, now)
         if host.limiter is not None:
@@ -245,7 +245,7 @@ class Scheduler:
         if self._is_saved:
             self._note_change(host)
 
-    def nested(self, turn: Turn, task: asyncio.Task[object] | None) -> NestedTurnError | None:
+    def nested(self, turn: PacedTurn, task: asyncio.Task[object] | None) -> NestedTurnError | None:
         """Return the error for a task that waits for a turn which only this task itself can make possible."""
         paced = turn.paced
         if paced.host.is_held_by(task):
@@ -253,7 +253,7 @@ class Scheduler:
         permits = self._robots if turn.ahead else self._pages
         return nested_error() if permits.is_held_by(task) else None
 
-    def give_back(self, turn: Turn) -> None:
+    def give_back(self, turn: PacedTurn) -> None:
         """Leave a granted turn to the next. Waiting again keeps its place in the order of arrival."""
         if turn.state is not GRANTED:
             return
@@ -267,7 +267,7 @@ class Scheduler:
         self.dispatch(host, now)
         self._serve_permits(now)
 
-    def end(self, turn: Turn) -> bool:
+    def end(self, turn: PacedTurn) -> bool:
         """Record that a turn's response has ended, or that its request is abandoned. Return whether it was open."""
         if turn.state is not OPEN:
             self.give_back(turn)
@@ -287,7 +287,7 @@ class Scheduler:
             self._serve_permits(now)
         return True
 
-    def _join(self, turn: Turn, now: float) -> None:
+    def _join(self, turn: PacedTurn, now: float) -> None:
         paced = turn.paced
         if self._is_closed:
             raise GateClosedError
@@ -316,7 +316,7 @@ class Scheduler:
             host.waiters.append(paced)
         self.dispatch(host, now)
 
-    def _lateness(self, turn: Turn, now: float) -> TooSoonError | None:
+    def _lateness(self, turn: PacedTurn, now: float) -> TooSoonError | None:
         """Return the error for a turn that would start after its deadline; None if it may be in time."""
         paced, host = turn.paced, turn.paced.host
         start_at = host.start_behind(turn, paced, host.free_at(paced, now, ahead=turn.ahead))
@@ -324,7 +324,7 @@ class Scheduler:
         is_late = start_at - max(turn.deadline_at, now) > CLOCK_GRAIN
         return self._too_soon(paced, start_at - now) if is_late else None
 
-    def _leave(self, turn: Turn) -> None:
+    def _leave(self, turn: PacedTurn) -> None:
         """A turn does not wait any more."""
         turn.state = NEW
         self._waiting -= 1
@@ -391,7 +391,7 @@ class Scheduler:
             host.permit_entry = None
             self._grant(host, turn, permits)
 
-    def _grant(self, host: Host, turn: Turn, permits: Permits) -> None:
+    def _grant(self, host: Host, turn: PacedTurn, permits: Permits) -> None:
         if turn.granted is not None:
             # It is at the head of its origin's heap. A turn that waits again gets another entry.
             heappop(turn.paced.queue)
@@ -421,7 +421,7 @@ class Scheduler:
     def _total_due_at(self, now: float) -> float:
         return 0.0 if self._total is None else self._total.due_at(now, reserved=self._granted)
 
-    def _wake_at(self, host: Host, at: float, turn: Turn) -> None:
+    def _wake_at(self, host: Host, at: float, turn: PacedTurn) -> None:
         if host.wake_at == at:
             return
         host.wake_at = at
@@ -452,7 +452,7 @@ class Scheduler:
 
     # Refusing turns.
 
-    def _refuse_at(self, at: float, turn: Turn, now: float) -> None:
+    def _refuse_at(self, at: float, turn: PacedTurn, now: float) -> None:
         """Refuse a turn at an instant unless it has been granted by then."""
         if len(self._deadlines) > 2 * self._waiting + 64:
             self._deadlines = [entry for entry in self._deadlines if _is_refused_at(entry[0], entry[2])]
@@ -476,7 +476,7 @@ class Scheduler:
                     self._refuse(turn, self._too_soon(paced))
                 self._look_again(paced.host)
 
-    def _refuse(self, turn: Turn, error: Exception) -> None:
+    def _refuse(self, turn: PacedTurn, error: Exception) -> None:
         self._leave(turn)
         if turn.granted is not None and not turn.granted.done():
             turn.granted.set_exception(error)
@@ -515,7 +515,7 @@ class Scheduler:
 
     # What came of a request.
 
-    def note_answer(self, turn: Turn, status: int, retry_after: float | None) -> None:
+    def note_answer(self, turn: PacedTurn, status: int, retry_after: float | None) -> None:
         """Take in the status of an answer."""
         paced, now = turn.paced, self.ticks() + self.epoch
         host = paced.host
@@ -556,7 +556,7 @@ class Scheduler:
         if was_unreachable or until_at != before:
             self.reconsider(host)
 
-    def note_outage(self, turn: Turn, outage: str) -> None:
+    def note_outage(self, turn: PacedTurn, outage: str) -> None:
         """Take in that an origin could not be reached, and why in words; waiting turns of the origin are refused."""
         paced, now = turn.paced, self.now()
         if paced.host.note_outage(turn, paced, outage, now=now, jitter=random.random()):
@@ -626,6 +626,6 @@ class Scheduler:
                 self._refuse(turn, GateClosedError())
 
 
-def _is_refused_at(at: float, turn: Turn) -> bool:
+def _is_refused_at(at: float, turn: PacedTurn) -> bool:
     """Return whether a turn still waits, and for no later deadline: it may wait again after an earlier attempt."""
     return turn.state is WAITING and turn.deadline_at - at <= CLOCK_GRAIN

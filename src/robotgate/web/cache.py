@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeGuard
 from robotgate.errors import GateClosedError, NonPublicAddressError, RobotGateError
 from robotgate.events import BlockCause, HostBlocked, HostRecovered, RobotsFetched
 from robotgate.options import HostBlocks
-from robotgate.pace.host import NOT_OWNED, Host, Turn
+from robotgate.pace.host import NOT_OWNED, Host, PacedTurn
 from robotgate.pace.scheduler import Timer
 from robotgate.pace.spacing import NOTHING_ASKED
 from robotgate.pace.state import CLOCK_GRAIN
@@ -288,7 +288,7 @@ class SiteCache:
                 record = newer(await store.load_record(site.origin), record)
             if store is not None and session is not None and not self._will_do(record, after):
                 # The process that requests it now takes a turn of the host, too.
-                with flight.waiting_for(Turn(site, ahead=True), self._scheduler):
+                with flight.waiting_for(PacedTurn(site, ahead=True), self._scheduler):
                     await session.obtain(key)
                 is_granted = True
                 # Another process may have requested it while this one waited.

@@ -31,7 +31,7 @@ from robotgate.errors import (
     NonPublicAddressError,
     RobotGateError,
 )
-from robotgate.pace.host import WAITING, Turn
+from robotgate.pace.host import WAITING, PacedTurn
 from robotgate.pace.scheduler import STORE_TIMEOUT
 from robotgate.pace.state import GOOD_BELOW, retry_after_of
 from robotgate.rules.grammar import MAX_BYTES
@@ -359,7 +359,7 @@ class Flight:
         """Whether a request is under way."""
         self.callers: dict[asyncio.Future[BaseException | None], asyncio.Task[object] | None] = {}
         """How it ended, for each. An error is a result: asyncio would report one that a cancelled caller left."""
-        self._waits_for: tuple[Turn, Scheduler] | None = None
+        self._waits_for: tuple[PacedTurn, Scheduler] | None = None
         self.task = asyncio.get_running_loop().create_task(work(self), name=name)
 
     async def join(self, *, has_ruling: bool = False) -> None:
@@ -394,7 +394,7 @@ class Flight:
         return ROBOTS_TIMEOUT if self.is_asking else STORE_TIMEOUT
 
     @contextmanager
-    def waiting_for(self, turn: Turn, scheduler: Scheduler) -> Iterator[None]:
+    def waiting_for(self, turn: PacedTurn, scheduler: Scheduler) -> Iterator[None]:
         """Within this block, callers that hold what the turn waits for, here or in another process, are refused."""
         self._waits_for = turn, scheduler
         try:
@@ -467,7 +467,7 @@ class RobotsReader:
     ) -> tuple[Answer | Failure, float]:
         """Send one request in the host's turn; return the answer and the seconds it took."""
         scheduler, fetcher = self.scheduler, self.fetcher
-        turn = Turn(hop, ahead=True)
+        turn = PacedTurn(hop, ahead=True)
         try:
             while not scheduler.try_begin(turn, scheduler.now()):
                 with flight.waiting_for(turn, scheduler):

@@ -20,8 +20,7 @@ from robotgate.errors import (
     TooSoonError,
 )
 from robotgate.events import TurnBegan, TurnEnded, TurnRefused, VerdictRefused
-from robotgate.pace.host import ENDED, GRANTED, NEW, OPEN
-from robotgate.pace.host import Turn as PacedTurn
+from robotgate.pace.host import ENDED, GRANTED, NEW, OPEN, PacedTurn
 from robotgate.pace.scheduler import STORE_TIMEOUT
 from robotgate.pace.state import BLOCKING_STATUSES, MIN_RETRY_AFTER, retry_after_of
 from robotgate.rules.normal import as_written, is_plain, target_units
