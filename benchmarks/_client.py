@@ -5,6 +5,7 @@ is counted of them.
 from __future__ import annotations
 
 import asyncio
+import gc
 import multiprocessing
 import os
 import resource
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
+LARGEST_READ: Final = 1 << 20
 LOOPS: Final[Mapping[str, Callable[[], asyncio.AbstractEventLoop]]] = {
     "asyncio": asyncio.new_event_loop,
     "uvloop": uvloop.new_event_loop,
@@ -65,6 +67,8 @@ class Cost:
 
 def cost_of(work: Callable[[], object]) -> Cost:
     """What some work takes, once in a process."""
+    # Else what was imported decides whether everything is collected while this runs, or just after.
+    gc.collect()
     began, cpu = time.perf_counter(), time.process_time()
     work()
     return Cost(time.perf_counter() - began, time.process_time() - cpu, peak_memory())
@@ -75,6 +79,9 @@ def prepare(core: int) -> None:
     A connection to each of some thousand hosts is more than many systems allow at first.
     """
     pin(core)
+    # glibc maps memory for each read of a socket (asyncio asks for 256 KB) until a block as large was freed whole, as
+    # it is when a server closes a connection. Without this, the luck of its heap would decide how fast a client is.
+    bytearray(LARGEST_READ)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

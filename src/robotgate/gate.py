@@ -235,6 +235,7 @@ class RobotGate:
         if self._why_closed != _NOT_OPEN:
             raise GateClosedError("a gate is opened once; make another")
         self._why_closed = _CLOSED
+        self._scheduler.loop = asyncio.get_running_loop()
         async with AsyncExitStack() as stack:
             # The sessions and the store are closed even if the task that closes the gate is cancelled.
             if self._own_store is not None:

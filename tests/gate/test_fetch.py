@@ -676,6 +676,26 @@ async def test_time_out_of_the_session_counts_each_hop(web: Web, open_gate: Open
         assert gate.host(PAGE).open_turns == 0
 
 
+async def test_time_outs_of_requests_under_way_together(web: Web, open_gate: OpenGate) -> None:
+    """Each ends when its own is over: the order in which they were sent does not matter."""
+    gate = await open_gate(delay=0, concurrency_per_host=4)
+    assert await gate.allowed(PAGE)
+    ended: list[float] = []
+
+    async def fetch(total: float) -> None:
+        url = f"{SITE}/{total}"
+        web.handle(url, silent())
+        with pytest.raises(TimeoutError):
+            await gate.fetch(url, timeout=aiohttp.ClientTimeout(total=total))
+        ended.append(total)
+
+    web.serve(PAGE, b"in time")
+    pages = [fetch(total) for total in (0.45, 0.15, 0.3)]
+    await asyncio.gather(*pages, gate.fetch(PAGE, timeout=aiohttp.ClientTimeout(total=5)))
+    assert ended == [0.15, 0.3, 0.45]
+    assert gate.host(PAGE).open_turns == 0
+
+
 # ── blocks
 
 

@@ -111,6 +111,8 @@ class Scheduler:
         events: Events,
         is_saved: bool,
     ) -> None:
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """That of the gate, once it is open. To look for the running one takes a system call in Python 3.11."""
         self.ticks = ticks
         self.epoch = epoch
         self.hosts: dict[str, Host] = {}
@@ -177,7 +179,7 @@ class Scheduler:
             return False
         if not turn.arrival:
             turn.arrival = next(self._arrivals)
-        turn.holder = asyncio.current_task()
+        turn.holder = asyncio.current_task(self.loop)
         host.open.append(turn)
         permits.held.add(turn)
         self._start(turn, host, now)
@@ -291,7 +293,7 @@ class Scheduler:
         paced = turn.paced
         if self._is_closed:
             raise GateClosedError
-        host, task = paced.host, asyncio.current_task()
+        host, task = paced.host, asyncio.current_task(self.loop)
         if host.is_held_by(task):
             raise nested_error(host.key)
         if self.save_error is not None:

@@ -99,7 +99,7 @@ class GateMiddleware:
         proxy = None
         if request.proxy is not None:
             proxy = Proxy.of(request.proxy, request.proxy_auth, request.proxy_headers)
-        fetch = self.fetches.get(asyncio.current_task()) if self.fetches else None
+        fetch = self.fetches.get(asyncio.current_task(turns.scheduler.loop)) if self.fetches else None
         if fetch is not None and fetch.has_turn and url is not fetch.url and str(url) != fetch.turn.url:
             # A middleware of its session sends a request of its own first.
             fetch = None
