@@ -204,11 +204,17 @@ class Patterns:
         """Find the wild patterns by their needles."""
         is_simple = lines.isascii() and "%" not in lines
         wild = self._wild
+        shared: dict[str, list[str]] = {}
         for pattern in dict.fromkeys(_WILD_LINE.findall(lines)):
             needle = pattern.partition("*")[2].rstrip("*$").rpartition("*")[2]
             if len(needle) < _LONG or not is_simple:
                 needle = max(_NOT_LITERAL.split(pattern.removesuffix("$")), key=len)
-            wild[needle] = f"{wild[needle]}\n{pattern}" if needle in wild else pattern
+            if needle in wild:
+                shared.setdefault(needle, [wild[needle]]).append(pattern)
+            else:
+                wild[needle] = pattern
+        for needle, patterns in shared.items():
+            wild[needle] = "\n".join(patterns)
         # Needles of one family, such as those of numbered paths, begin alike.
         self._starts = tuple({needle[:_LONG] for needle in wild})
         # One byte for the search of a needle, and two for each byte of a pattern.
