@@ -239,8 +239,6 @@ class Patterns:
             target: with its query unescaped.
             exact: for an Allow, the target with its query as written, if that differs.
         """
-        if exact is None and len(target) <= self._max_length and not self.matches(target):
-            return ""
         prefix = self._longest_prefix(target)
         found = self._matching(target, exact) if self._may_have_needle(target) else []
         if not found:
@@ -258,11 +256,15 @@ class Patterns:
         )
 
     def _longest_prefix(self, target: str) -> str:
+        if not self._are_many or self._asked < _OFTEN:
+            if not target.startswith(self.patterns):
+                self._asked += 1
+                return ""
+            self._asked += _LONGEST
         prefixes = self._prefixes
         if prefixes is None:
-            self._asked += _LONGEST
             if self._asked < _OFTEN:
-                return max(filter(target.startswith, self.patterns), key=len, default="")
+                return max(filter(target.startswith, self.patterns), key=len)
             prefixes = self._sort()
         at = bisect_right(prefixes, target) - 1
         while at >= 0:

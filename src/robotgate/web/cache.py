@@ -25,7 +25,7 @@ from robotgate.urls import split_url
 from robotgate.web.fetcher import Flight, RobotsReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Coroutine, Iterator
 
     from yarl import URL
 
@@ -153,7 +153,7 @@ class SiteCache:
         if ruling is not None:
             return ruling
         if not site.options.ignore_robots:
-            await self._flight(site, proxy).join(has_ruling=site.ruling is not None)
+            await self._ask(site, proxy)
         # Without a ruling it is a host of the operator's own, or became one while it was asked.
         return site.ruling or site.adopt(Ruling(origin=site.origin))
 
@@ -165,7 +165,7 @@ class SiteCache:
         """
         self.fresh(site)
         if not self._will_do(site.record):
-            await self._flight(site, None).join(has_ruling=site.ruling is not None)
+            await self._ask(site, None)
         if site.record is None:
             raise GateClosedError
         return site.record
@@ -232,8 +232,9 @@ class SiteCache:
         flight = self._flights.get(site.key)
         return 0.0 if flight is None else flight.patience
 
-    def _flight(self, site: Site, proxy: Proxy | None) -> Flight:
-        return self._flights.get(site.key) or self._start(site, proxy)
+    def _ask(self, site: Site, proxy: Proxy | None) -> Coroutine[object, None, None]:
+        flight = self._flights.get(site.key) or self._start(site, proxy)
+        return flight.join(has_ruling=site.ruling is not None)
 
     def _start(self, site: Site, proxy: Proxy | None = None, *, after: float = -math.inf) -> Flight:
         if self._is_closed:

@@ -103,7 +103,6 @@ class PageFetch(Coroutine[object, None, Response]):
         redirects: int,
     ) -> None:
         self._fetcher = fetcher
-        self._timeouts = fetcher.timeouts
         self.given = given
         self.method = method
         self.options = options
@@ -171,7 +170,7 @@ class PageFetch(Coroutine[object, None, Response]):
         turn = turns.make(url, self.priority, self.max_wait, self.chain, proxy)
         if not turns.try_begin(turn):
             self.pause()
-            left = self.expires_at - self._timeouts.now()
+            left = self.expires_at - self._fetcher.timeouts.now()
             await turns.begin(turn)
             if self.task is not None:
                 self.limit(self.task, left)
@@ -182,11 +181,11 @@ class PageFetch(Coroutine[object, None, Response]):
     def limit(self, task: asyncio.Task[object], total: float) -> None:
         """Cancel the task when a total timeout has passed from now on."""
         self.task, self._cancelling = task, task.cancelling()
-        self._timeouts.add(self, total)
+        self._fetcher.timeouts.add(self, total)
 
     def pause(self) -> None:
         """Stop the total timeout, while a turn is waited for or at its end."""
-        self._timeouts.fetches.discard(self)
+        self._fetcher.timeouts.fetches.discard(self)
 
     def expire(self) -> None:
         """The total timeout has passed."""

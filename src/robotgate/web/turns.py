@@ -297,9 +297,9 @@ class Turns:
                 site = turn.paced = self._sites.get(turn.paced.key) or cache.site(turn.paced.origin)
                 ruling = cache.fresh(site)
                 if ruling is None:
-                    has_time = turn.deadline_at == math.inf
+                    is_endless = turn.deadline_at == math.inf
                     ruling = await (
-                        cache.known(site, turn.proxy) if has_time else self._known_in_time(turn, site)
+                        cache.known(site, turn.proxy) if is_endless else self._known_in_time(turn, site)
                     )
                     has_renewed = has_renewed or self.now() >= ruling.fresh_until_at
                     if self._sites.get(site.key) is not site:
@@ -328,9 +328,6 @@ class Turns:
     async def _known_in_time(self, turn: Turn, site: Site) -> Ruling:
         """Find out about a site within the turn's deadline; a request under way is not broken off for it."""
         cache = self._cache
-        ruling = cache.fresh(site)
-        if ruling is not None:
-            return ruling
         left, wait = max(turn.deadline_at - self.now(), 0.0), self.scheduler.wait_time(site)
         if wait > left:
             raise TooSoonError(site.origin.host, wait)
