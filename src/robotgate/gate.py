@@ -223,6 +223,7 @@ class RobotGate:
             persistence=self._persistence,
             events=events,
         )
+        self._sites = self._cache.sites
         self._turns = Turns(cache=self._cache, scheduler=scheduler, events=events)
         self._middleware = GateMiddleware(self._identity, max_wait=max_wait, timeout=middleware_timeout)
         self._ready: WeakSet[Lines] = WeakSet()
@@ -318,9 +319,14 @@ class RobotGate:
             NestedTurnError: the request takes a turn of the host, which this task holds, and no rules are known.
             StoreError: the store failed.
         """
-        answer = self.allowed_nowait(url)
-        if answer is not None:
-            return answer
+        if type(url) is str and (written := as_written(url)) is not None:
+            origin_text, target = written.groups()
+            try:
+                site = self._sites[origin_text]
+            except KeyError:
+                site = self._locate(url)[0]
+            if "/." not in target and self._ticks() + self._epoch < site.ready_until:
+                return site.rules.allows_plain(target)
         site, _, units = self._locate(url)
         return (await self._cache.known(site)).rules.allows_units(units)
 
@@ -330,11 +336,6 @@ class RobotGate:
         Raises:
             InvalidURLError, NonPublicAddressError, GateClosedError: as `allowed`.
         """
-        if type(url) is str and (written := as_written(url)) is not None:
-            origin_text, target = written.groups()
-            site = self._cache.sites.get(origin_text)
-            if site is not None and "/." not in target and self._ticks() + self._epoch < site.ready_until:
-                return site.rules.allows_units(target)
         site, _, units = self._locate(url)
         ruling = self._cache.fresh(site)
         return None if ruling is None else ruling.rules.allows_units(units)
@@ -541,7 +542,8 @@ class RobotGate:
             GateClosedError: the gate is not open.
         """
         self._check_open()
-        return [self._view(site) for site in self._cache.sites.values() if site.ruling is not None]
+        views = [self._view(site) for site in self._cache.sites.values()]
+        return [view for view in views if view.access is not None]
 
     def override(self, pattern: str, override: HostOverride | None) -> None:
         """Change the options of some hosts from now on, for waiting turns too.
@@ -662,7 +664,8 @@ class RobotGate:
 
     def _view(self, site: Site) -> HostView:
         now = self._clock.now()
-        return HostView.of(site, now=now, next_allowed_at=now + self._scheduler.wait_time(site))
+        ruling = self._cache.ruling(site, now)
+        return HostView.of(site, ruling, now=now, next_allowed_at=now + self._scheduler.wait_time(site))
 
     def __repr__(self) -> str:
         if self._pages is None:

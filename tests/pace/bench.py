@@ -110,7 +110,7 @@ class Bench:
         paced = PacedOrigin(Origin("http", name, port), known, replace(OPTIONS, **given))
         if asked is not None:
             paced.asked = asked
-        known.origins.append(paced)
+        known.origins += (paced,)
         self.scheduler.update_limits(known)
         return paced
 

@@ -31,7 +31,7 @@ def host_of(*origins: tuple[HostOptions, Asked], max_slots: int | None = None) -
     for port, (options, asked) in enumerate(origins, 80):
         paced = PacedOrigin(Origin("http", HOST, port), host, options)
         paced.asked = asked
-        host.origins.append(paced)
+        host.origins += (paced,)
     host.update_limits(max_slots)
     return host
 
@@ -44,7 +44,7 @@ def simple(options: HostOptions = OPTIONS, asked: Asked = NOTHING_ASKED) -> Pace
 def visit(paced: PacedOrigin, began_at: float, ended_at: float) -> None:
     """A request and its response."""
     turn = PacedTurn(paced)
-    paced.host.open.append(turn)
+    paced.host.open += (turn,)
     paced.host.begin(turn, began_at)
     paced.host.end(turn, ended_at)
 
@@ -165,7 +165,7 @@ def test_open_serial_turn_ends_no_sooner_than_now() -> None:
     """What is told of the next start counts its delay from now on, and no quota twice."""
     paced = simple(replace(OPTIONS, delay=5.0, rate=Rate(2, 60.0)))
     turn = PacedTurn(paced)
-    paced.host.open.append(turn)
+    paced.host.open += (turn,)
     paced.host.begin(turn, MIDNIGHT)
     assert paced.host.free_at(paced, MIDNIGHT + 3.0, ahead=False) == MIDNIGHT + 8.0
 
@@ -265,7 +265,7 @@ def test_host_is_idle_when_its_politeness_is_served() -> None:
     # A store remembers the failures, but a wait goes on here.
     assert host.is_idle(MIDNIGHT + HOUR, is_saved=True)
     assert not host.is_idle(MIDNIGHT + HOUR - 1.0, is_saved=True)
-    host.open.append(PacedTurn(paced))
+    host.open += (PacedTurn(paced),)
     assert not host.is_idle(MIDNIGHT + 9 * HOUR, is_saved=True)
 
 
@@ -306,9 +306,9 @@ def test_origin_that_is_needed_stays() -> None:
     paced = host.origins[0]
     turn = PacedTurn(paced)
     turn.state = TurnState.OPEN
-    host.open.append(turn)
+    host.open += (turn,)
     assert not host.may_drop(paced, MIDNIGHT, is_saved=False)
-    host.open.clear()
+    host.open = ()
     assert host.may_drop(paced, MIDNIGHT, is_saved=False)
     paced.circuit = Circuit(outages=1, opened_at=MIDNIGHT, retry_at=MIDNIGHT + 30.0)
     assert not host.may_drop(paced, MIDNIGHT + 29.0, is_saved=False)

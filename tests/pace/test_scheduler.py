@@ -132,7 +132,7 @@ async def test_waiter_cancelled_as_the_slot_is_freed() -> None:
     await asyncio.gather(head, after, return_exceptions=True)
     assert head.cancelled()
     assert bench.starts == [(0.0, "c")]
-    assert (paced.host.open, bench.pages.held) == ([], set())
+    assert (paced.host.open, bench.pages.held) == ((), set())
 
 
 async def test_everybody_cancelled(pending_timers: Callable[[], int]) -> None:
@@ -144,7 +144,7 @@ async def test_everybody_cancelled(pending_timers: Callable[[], int]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    assert (paced.host.waiting, paced.host.open, bench.pages.held) == (0, [], set())
+    assert (paced.host.waiting, paced.host.open, bench.pages.held) == (0, (), set())
     assert pending_timers() == 0
     await bench.visit("next", paced)
     assert bench.starts == [(0.0, "0"), (1.0, "next")]

@@ -88,7 +88,7 @@ def host_in(state: HostState) -> PacedOrigin:
     """The one origin of a host in this state."""
     host = Host("a.example")
     paced = PacedOrigin(Origin("http", "a.example", 80), host, replace(OPTIONS, delay=0.0))
-    host.origins.append(paced)
+    host.origins += (paced,)
     host.update_limits(None)
     host.restore(state)
     return paced
@@ -124,7 +124,7 @@ class Event:
             host.begin(turn, self.now)
         elif self.kind == "ended":
             turn.state = TurnState.ENDED
-            host.open.append(turn)
+            host.open += (turn,)
             host.end(turn, self.now)
         elif self.kind == "merged":
             host.merge(self.other)
@@ -202,7 +202,7 @@ def test_start_and_end_keep_the_delay(
     paced = host_in(state)
     set_delay(paced, delay, slots=1 if serial else 3)
     host, turn = paced.host, PacedTurn(paced)
-    host.open.append(turn)
+    host.open += (turn,)
     host.begin(turn, now)
     assert host.earliest_start(paced, now) >= now + delay
     assert host.visits == state.visits + 1

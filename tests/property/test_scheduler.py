@@ -524,7 +524,7 @@ class SchedulerMachine(RuleBasedStateMachine):
     def hosts_are_handed_on_without_turns(self) -> None:
         """A host that another process asks for leaves after a turn, or at once if no turn can use it."""
         for host in self.scheduler.leaving:
-            assert host.open == []
+            assert host.open == ()
         self.scheduler.leaving.clear()
         for law in self.laws:
             host = law.host

@@ -162,11 +162,11 @@ class PacedOrigin:
         """Why it could not be reached the last time, in words."""
         self.probe: PacedTurn | None = None
         """The open turn that tries whether it can be reached again."""
-        self.queue: list[tuple[tuple[int, int, int], PacedTurn]] = []
-        """A heap by rank; turns that do not wait any more are skipped."""
+        self.queue: list[tuple[tuple[int, int, int], PacedTurn]] | None = None
+        """A heap by rank; turns that do not wait any more are skipped. Most origins have no waiters, so None."""
         self.waiting = 0
         """How many turns wait."""
-        self._counts: dict[tuple[int, int], int] = {}
+        self._counts: dict[tuple[int, int], int] | None = None
         self._newest = 0
         """The latest arrival that has joined."""
         self.is_used = False
@@ -181,10 +181,12 @@ class PacedOrigin:
 
     def all_waiting(self) -> list[PacedTurn]:
         """Return the waiting turns, in no order."""
-        return [turn for _, turn in self.queue if turn.state is WAITING] if self.waiting else []
+        return [turn for _, turn in self.queue or () if turn.state is WAITING]
 
     def join(self, turn: PacedTurn) -> None:
         """Add a turn to the queue."""
+        if self.queue is None or self._counts is None:
+            self.queue, self._counts = [], {}
         rank = turn.rank
         heappush(self.queue, (rank, turn))
         self.waiting += 1
@@ -194,18 +196,19 @@ class PacedOrigin:
     def leave(self, turn: PacedTurn) -> None:
         """Count a turn as waiting no longer; its entry is skipped, and removed with the next ones."""
         self.waiting -= 1
+        if not self.waiting or self.queue is None or self._counts is None:
+            self.queue = self._counts = None
+            return
         self._counts[turn.rank[:2]] -= 1
-        if not self.waiting:
-            # Most origins have no waiters: they keep no memory for them.
-            self._counts.clear()
-            self.queue.clear()
-        elif len(self.queue) > 2 * self.waiting + 64:
+        if len(self.queue) > 2 * self.waiting + 64:
             self.queue = [entry for entry in self.queue if _waits(entry[1])]
             heapify(self.queue)
 
     def ahead_of(self, turn: PacedTurn) -> int:
         """Return how many waiting turns surely go before this one, were it to join."""
         rank = turn.rank
+        if self.queue is None or self._counts is None:
+            return 0
         if len(self.queue) <= MAX_COUNTED:
             return sum(other < rank and _waits(waiter) for other, waiter in self.queue)
         if turn.arrival <= self._newest or len(self._counts) > MAX_COUNTED:
@@ -272,7 +275,8 @@ class Host:
 
     def __init__(self, key: str, *, lease: Lease | None = None) -> None:
         self.key = key
-        self.origins: list[PacedOrigin] = []
+        # Tuples: an empty one takes no memory, and most hosts have no turns just now.
+        self.origins: tuple[PacedOrigin, ...] = ()
         self.lease = lease
         """None: this process alone paces the host, and knows its state."""
         self.is_wanted = False
@@ -298,11 +302,11 @@ class Host:
         self.limiter: AsyncLimiter | None = None
         self._limiter_delay = 0.0
         self.window: StartWindow | None = None
-        self.open: list[PacedTurn] = []
+        self.open: tuple[PacedTurn, ...] = ()
         """Granted and open turns."""
         self.starting: PacedTurn | None = None
         """The turn that was granted and has not begun: no other is granted until it has."""
-        self.waiters: list[PacedOrigin] = []
+        self.waiters: tuple[PacedOrigin, ...] = ()
         """The origins that have had waiting turns since the queue was last empty."""
         self.wake_at = math.inf
         """When the scheduler looks at the host again."""
@@ -470,11 +474,10 @@ class Host:
 
     def has_waiters(self) -> bool:
         """Return whether any turn waits; origins without one are dropped from the list."""
-        waiters = self.waiters
-        while waiters:
-            if waiters[-1].first() is not None:
+        while self.waiters:
+            if self.waiters[-1].first() is not None:
                 return True
-            waiters.pop()
+            self.waiters = self.waiters[:-1]
         return False
 
     def is_held_by(self, task: asyncio.Task[object] | None) -> bool:
@@ -487,6 +490,10 @@ class Host:
             return True
         is_done = self.is_wanted and self.visits - self.owned_visits >= self.slots
         return not is_done and self.lease.is_valid()
+
+    def drop(self, turn: PacedTurn) -> None:
+        """Take a turn out of those that are granted and open."""
+        self.open = () if len(self.open) == 1 else tuple(other for other in self.open if other is not turn)
 
     def begin(self, turn: PacedTurn, now: float) -> None:
         """Record that a turn's request is sent now."""
@@ -506,7 +513,7 @@ class Host:
 
     def end(self, turn: PacedTurn, now: float) -> None:
         """Record that an open turn's response has ended, or that its request is abandoned."""
-        self.open.remove(turn)
+        self.drop(turn)
         paced = turn.paced
         if paced.probe is turn:
             paced.probe = None

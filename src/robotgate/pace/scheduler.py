@@ -180,7 +180,7 @@ class Scheduler:
         if not turn.arrival:
             turn.arrival = next(self._arrivals)
         turn.holder = asyncio.current_task(self.loop)
-        host.open.append(turn)
+        host.open += (turn,)
         permits.held.add(turn)
         self._start(turn, host, now)
         return True
@@ -263,7 +263,7 @@ class Scheduler:
         self._granted -= 1
         host, now = turn.paced.host, self.now()
         host.starting = None
-        host.open.remove(turn)
+        host.drop(turn)
         permits = self._robots if turn.ahead else self._pages
         permits.held.discard(turn)
         self.dispatch(host, now)
@@ -315,7 +315,7 @@ class Scheduler:
         self._waiting += 1
         paced.join(turn)
         if paced not in host.waiters:
-            host.waiters.append(paced)
+            host.waiters += (paced,)
         self.dispatch(host, now)
 
     def _lateness(self, turn: PacedTurn, now: float) -> TooSoonError | None:
@@ -396,12 +396,13 @@ class Scheduler:
     def _grant(self, host: Host, turn: PacedTurn, permits: Permits) -> None:
         if turn.granted is not None:
             # It is at the head of its origin's heap. A turn that waits again gets another entry.
-            heappop(turn.paced.queue)
+            if turn.paced.queue:
+                heappop(turn.paced.queue)
             self._leave(turn)
             turn.state = GRANTED
             turn.granted.set_result(None)
             host.starting = turn
-            host.open.append(turn)
+            host.open += (turn,)
             permits.held.add(turn)
             self._granted += 1
 
@@ -485,7 +486,7 @@ class Scheduler:
 
     def refuse_unavailable(self, host: Host, now: float) -> None:
         """Refuse the waiting turns of a host that cannot be reached, or that is to be left alone for too long."""
-        for paced in list(host.waiters):
+        for paced in host.waiters:
             # What keeps a robots.txt away keeps pages away; the hours of Visit-time keep pages away alone.
             errors = [host.unavailable(paced, now, ahead=ahead) for ahead in (False, True)]
             for turn in paced.all_waiting() if any(errors) else ():

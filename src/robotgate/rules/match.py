@@ -228,9 +228,12 @@ class Patterns:
                 return True
         elif target.startswith(self.patterns):
             return True
-        else:
+        elif self._are_many:
             self._asked += 1
-        return self._may_have_needle(target) and bool(self._matching(target))
+        for start in self._starts:
+            if start in target:
+                return bool(self._matching(target))
+        return False
 
     def best(self, target: str, exact: str | None = None) -> str:
         """The longest pattern that matches, of several the first; empty if none matches.
@@ -239,12 +242,18 @@ class Patterns:
             target: with its query unescaped.
             exact: for an Allow, the target with its query as written, if that differs.
         """
-        prefix = self._longest_prefix(target)
-        found = self._matching(target, exact) if self._may_have_needle(target) else []
-        if not found:
+        may_begin = self._are_many or target.startswith(self.patterns)
+        prefix = self._longest_prefix(target) if may_begin else ""
+        for start in self._starts:
+            if start in target:
+                break
+        else:
             return prefix
+        found = self._matching(target, exact)
         if prefix:
             found.append(prefix)
+        if len(found) < 2:
+            return found[0] if found else ""
         length = max(map(normal_length, found))
         longest = [pattern for pattern in found if normal_length(pattern) == length]
         return longest[0] if len(longest) == 1 else min(longest, key=self.patterns.index)
@@ -256,14 +265,14 @@ class Patterns:
         )
 
     def _longest_prefix(self, target: str) -> str:
-        if not self._are_many or self._asked < _OFTEN:
-            if not target.startswith(self.patterns):
-                self._asked += 1
-                return ""
-            self._asked += _LONGEST
+        """The longest prefix that a target begins with; empty if there is none."""
         prefixes = self._prefixes
         if prefixes is None:
             if self._asked < _OFTEN:
+                if not target.startswith(self.patterns):
+                    self._asked += 1
+                    return ""
+                self._asked += _LONGEST
                 return max(filter(target.startswith, self.patterns), key=len)
             prefixes = self._sort()
         at = bisect_right(prefixes, target) - 1
@@ -273,36 +282,36 @@ class Patterns:
             at = self._parents[at]
         return ""
 
-    def _may_have_needle(self, target: str) -> bool:
-        for start in self._starts:  # noqa: SIM110  # `any` takes four times as long where there are few.
-            if start in target:
-                return True
-        return False
-
     def _matching(self, target: str, exact: str | None = None) -> list[str]:
         """The wild patterns that match.
 
         If all of them could be more work than `MAX_WORK`, only the first are tried; the next one of a Disallow counts
         as a match.
         """
-        needles: Iterable[str] = self._wild
-        untried: list[str] = []
-        if len(target) > self._max_length or exact is not None:
-            needles, untried = self._affordable(target, exact)
+        tried: Iterable[tuple[str, str]] = self._wild.items()
         found: list[str] = []
-        for needle in needles:
+        if len(target) > self._max_length or exact is not None:
+            tried, found = self._affordable(target, exact)
+        for needle, lines in tried:
             if needle in target:
-                for pattern in self._wild[needle].split("\n"):
+                # Most wild patterns are a slash, a wildcard and the needle.
+                if (
+                    needle
+                    and lines == "/*" + needle
+                    and not exact
+                    and target.find(needle, 1, MAX_SEARCHED) > 0
+                ):
+                    found.append(lines)
+                    continue
+                for pattern in lines.split("\n"):
                     if matches(pattern, target, exact, self._undecided):
-                        found.append(pattern)  # noqa: PERF401  # For one or two, `extend` takes longer.
-        if untried and self._undecided:
-            found.append(untried[0])
+                        found.append(pattern)
         return found
 
-    def _affordable(self, target: str, exact: str | None) -> tuple[list[str], list[str]]:
-        """Needles that are in the target, up to `MAX_WORK`, and the patterns of the next one."""
+    def _affordable(self, target: str, exact: str | None) -> tuple[list[tuple[str, str]], list[str]]:
+        """The wild patterns to try, by their needles, up to `MAX_WORK`, and the next one if it counts as a match."""
         left = MAX_WORK // len(target)
-        tried: list[str] = []
+        tried: list[tuple[str, str]] = []
         for needle, lines in self._wild.items():
             left -= len(needle)
             if left >= 0 and needle not in target:
@@ -310,8 +319,8 @@ class Patterns:
             patterns = lines.split("\n")
             left -= sum(_cost(pattern, exact) for pattern in patterns)
             if left < 0:
-                return tried, patterns
-            tried.append(needle)
+                return tried, patterns[:1] if self._undecided else []
+            tried.append((needle, lines))
         return tried, []
 
     def _sort(self) -> tuple[str, ...]:

@@ -1,7 +1,6 @@
 """`Rules`: the rules that bind one product token, which answer whether a target may be fetched.
 
-Tables for matching are built by the first question, and dropped by `Rules.cool_down` when nothing was asked for a
-while: they take about three times the memory of the file, and can be built again in some tens of microseconds.
+Tables for matching are built by the first question: they take about three times the memory of the file.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ class WrittenRules:
             parts: for each part, its begin and end in the canonical form. Each part ends with a line feed.
         """
         self._file = file
-        self._parts = array("I", chain.from_iterable(parts))
+        self._parts = array("I", chain.from_iterable(parts)).tobytes()
 
     def values(self, kind: RuleKind) -> list[str]:
         """The patterns of the rules of one kind, as written."""
@@ -106,7 +105,8 @@ class WrittenRules:
         return canonical(self._file) if isinstance(self._file, bytes) else self._file
 
     def _spans(self) -> Iterable[tuple[int, int]]:
-        return zip(self._parts[::2], self._parts[1::2], strict=True)
+        parts = array("I", self._parts)
+        return zip(parts[::2], parts[1::2], strict=True)
 
 
 _FOR_EVERYBODY: Final = (EVERYBODY,)
@@ -119,11 +119,11 @@ class Rules:
         "_allow",
         "_decisions",
         "_disallow",
-        "_is_asked",
         "_origin",
         "_source",
         "agents",
         "crawl_delay",
+        "is_asked",
         "request_rates",
         "visit_times",
         "warnings",
@@ -165,7 +165,8 @@ class Rules:
         self.warnings: Final = tuple(warnings)
         """Places where we follow RFC 9309, but other crawlers, and perhaps the author, read the file differently."""
         self._origin = origin
-        self._is_asked = False
+        self.is_asked = False
+        """Set by every question."""
         self._allow: Patterns | None = None
         self._disallow: Patterns | None = None
         self._decisions: dict[tuple[str, str], Decision] | None = None
@@ -187,16 +188,25 @@ class Rules:
 
     def allows_units(self, target: str) -> bool:
         """Like `allows`, for the units of a target's normal form."""
-        self._is_asked = True
-        # Read each attribute once: another thread may drop the tables meanwhile.
+        return (
+            self.allows_plain(target) if target.isascii() else self.allows_plain(*_loose_and_strict(target))
+        )
+
+    def allows_plain(self, target: str, exact: str | None = None) -> bool:
+        """Like `allows`, for a target that is plain (see `normal`), or has its query unescaped.
+
+        Args:
+            exact: the target with its query as written, if that differs: an Allow is compared with it.
+        """
+        self.is_asked = True
         disallow = self._disallow or self._read(RuleKind.DISALLOW)
-        exact = None
-        if not target.isascii():
-            exact, target = _strict_and_loose(target)
         if not disallow.matches(target) or target == ROBOTS_TXT:
             return True
         best = (self._allow or self._read(RuleKind.ALLOW)).best(target, exact)
-        return best != "" and normal_length(best) >= normal_length(disallow.best(target))
+        if not best:
+            return False
+        opposing = normal_length(disallow.best(target))
+        return len(best) >= opposing or normal_length(best) >= opposing
 
     def decide(self, target: str) -> Decision:
         """Whether a path and query may be fetched, by which rule, and which rule opposes it.
@@ -208,10 +218,10 @@ class Rules:
 
     def decide_units(self, target: str) -> Decision:
         """Like `decide`, for the units of a target's normal form."""
-        self._is_asked = True
+        self.is_asked = True
         if target == ROBOTS_TXT:
             return _IS_ROBOTS_TXT
-        exact, target = _strict_and_loose(target)
+        target, exact = _loose_and_strict(target)
         allow = self._allow or self._read(RuleKind.ALLOW)
         disallow = self._disallow or self._read(RuleKind.DISALLOW)
         best = allow.best(target, exact), disallow.best(target)
@@ -251,18 +261,6 @@ class Rules:
         disallowed = (self._disallow or self._table(RuleKind.DISALLOW)).patterns
         return any(map(_EVERYTHING.fullmatch, disallowed)) and all(rule.startswith("!") for rule in allowed)
 
-    def cool_down(self) -> bool:
-        """Drop the tables, unless a question was asked since the last call. The next question builds them again.
-
-        Returns:
-            Whether the tables are dropped.
-        """
-        if self._is_asked:
-            self._is_asked = False
-            return False
-        self._allow = self._disallow = self._decisions = None
-        return True
-
     def _read(self, kind: RuleKind) -> Patterns:
         patterns = self._table(kind)
         if kind is RuleKind.DISALLOW:
@@ -279,12 +277,12 @@ class Rules:
         return f"<Rules for {', '.join(self.agents[:5]) or 'nobody'}: {count} rules>"
 
 
-def _strict_and_loose(target: str) -> tuple[str | None, str]:
-    """A target as an Allow is compared with it, if that differs, and with its query unescaped."""
+def _loose_and_strict(target: str) -> tuple[str, str | None]:
+    """A target with its query unescaped, and as an Allow is compared with it, if that differs."""
     if ESCAPED_SLASH not in target and ESCAPED_MARK not in target:
-        return None, target
+        return target, None
     loose = with_query_unescaped(target)
-    return None if loose == target else target, loose
+    return loose, None if loose == target else target
 
 
 _IS_ROBOTS_TXT: Final = Decision(True, Reason.ROBOTS_TXT)

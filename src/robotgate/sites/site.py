@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Self
 
-from robotgate.pace.host import PacedOrigin
+from robotgate.pace.host import NEVER, PacedOrigin
 from robotgate.pace.spacing import NOTHING_ASKED, Asked, joined
 from robotgate.pace.state import is_open
 from robotgate.rules.parser import compile_rules
@@ -152,13 +152,13 @@ class Site(PacedOrigin):
         self.record: RobotsRecord | None = None
         """What is known of its robots.txt, obeyed or not."""
         self.ruling: Ruling | None = None
-        """None while its robots.txt is not known. Another object after each change of the rules."""
+        """None while its robots.txt is not known, and while nothing uses it. Another object after each change."""
         self.rules: Rules = DENY_ALL
         """Those of the ruling."""
-        self.refresh_at = -math.inf
+        self.refresh_at = NEVER
         """From then on the next use has robots.txt requested again."""
-        self.ready_until = -math.inf
-        """Until then a use needs only the rules: until `refresh_at`, or not at all while their tables are dropped."""
+        self.ready_until = NEVER
+        """Until then a use needs only the rules: until `refresh_at`, or not at all while they are dropped."""
         self.since: tuple[int, int] | None = None
         """The host's visits and bytes read when robots.txt was last requested; None until they are counted."""
         self.refused = 0
@@ -166,10 +166,20 @@ class Site(PacedOrigin):
 
     def adopt(self, ruling: Ruling, refresh_at: float = math.inf) -> Ruling:
         """Use a ruling from now on; return it."""
-        self.ruling = ruling
-        self.rules = ruling.rules
+        self.warm_up(ruling)
         self.refresh_from(min(refresh_at, ruling.fresh_until_at))
         return ruling
+
+    def warm_up(self, ruling: Ruling) -> None:
+        """Keep a ruling until `cool_down`."""
+        self.ruling = ruling
+        self.rules = ruling.rules
+        self.ready_until = self.refresh_at
+
+    def cool_down(self) -> None:
+        """Drop the ruling, which takes three times the memory of the file; the record tells it to the next use."""
+        self.ruling, self.rules = None, DENY_ALL
+        self.ready_until = NEVER
 
     def refresh_from(self, at: float) -> None:
         """Have robots.txt requested by the first use from an instant on."""
@@ -275,9 +285,9 @@ class HostView:
     """Requests under way."""
 
     @classmethod
-    def of(cls, site: Site, *, now: float, next_allowed_at: float) -> Self:
+    def of(cls, site: Site, ruling: Ruling | None, *, now: float, next_allowed_at: float) -> Self:
         """Return what is known of the host of an origin, from memory."""
-        host, ruling = site.host, site.ruling
+        host = site.host
         record = None if ruling is None else ruling.record
         return cls(
             origin=site.key,

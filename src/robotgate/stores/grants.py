@@ -124,11 +124,17 @@ class HostRow:
 
     owner: str | None = None
     token: int = 0
-    line: dict[str, None] = field(default_factory=dict)
+    line: tuple[str, ...] = ()
+    """The sessions that wait, the first in front."""
     state: bytes | None = None
     saved_at: float = 0.0
     visited_at: float | None = None
     not_before_at: float = 0.0
+
+    def withdraw(self, name: str) -> None:
+        """Take a session out of the line."""
+        if name in self.line:
+            self.line = tuple(other for other in self.line if other != name)
 
     def move_later(self, visited_at: float | None, not_before_at: float = 0.0) -> None:
         """Take in instants, as far as they are later than those that are known."""
@@ -167,7 +173,7 @@ class Grants:
         if forgets_hosts:
             self.hosts.clear()
         for host in self.hosts.values():
-            host.owner, host.line = None, {}
+            host.owner, host.line = None, ()
         self._lost_until_at = self._assumed_at = now + EXPIRY
 
     def exchange(self, request: Request, *, now: float) -> Reply:
@@ -216,7 +222,7 @@ class Grants:
         session = self.sessions.pop(name)
         for key in self.keys_of(name):
             host = self.host(key)
-            host.line.pop(name, None)
+            host.withdraw(name)
             if host.owner == name:
                 host.move_later(visited_at)
                 self._grant_next(key)
@@ -245,7 +251,7 @@ class Grants:
         self._forget_unknown(leave.key)
 
     def _withdraw(self, name: str, key: str) -> None:
-        self.host(key).line.pop(name, None)
+        self.host(key).withdraw(name)
         self._forget_unknown(key)
 
     def _ask(self, name: str, key: str) -> None:
@@ -253,7 +259,7 @@ class Grants:
         if host.owner == name:
             self._tell(key)
         elif name not in host.line:
-            host.line[name] = None
+            host.line += (name,)
             if host.owner is None:
                 self._grant_next(key)
             elif len(host.line) == 1:
@@ -270,8 +276,8 @@ class Grants:
         host = self.hosts[key]
         host.owner = None
         if host.line and self._lost_until_at is None:
-            name = next(iter(host.line))
-            del host.line[name]
+            name, *line = host.line
+            host.line = tuple(line)
             host.move_later(self._assumed_at)
             self._grant(name, key)
         self._forget_unknown(key)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections import OrderedDict
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeGuard
 from robotgate.errors import GateClosedError, NonPublicAddressError, RobotGateError
 from robotgate.events import BlockCause, HostBlocked, HostRecovered, RobotsFetched
 from robotgate.options import HostBlocks
-from robotgate.pace.host import NOT_OWNED, Host, PacedTurn
+from robotgate.pace.host import NEVER, NOT_OWNED, Host, PacedTurn
 from robotgate.pace.scheduler import Timer
 from robotgate.pace.spacing import NOTHING_ASKED
 from robotgate.pace.state import CLOCK_GRAIN
@@ -74,8 +73,8 @@ class SiteCache:
         persistence: Persistence | None,
         events: Events,
     ) -> None:
-        self.sites: OrderedDict[str, Site] = OrderedDict()
-        """By origin as text, the oldest first. Look at `Site.ready_until` before you use one."""
+        self.sites: dict[str, Site] = {}
+        """By origin as text. Look at `Site.ready_until` before you use one."""
         self._identity = identity
         self._allow_private_addresses = allow_private_addresses
         self._max_hosts = max_hosts
@@ -90,10 +89,12 @@ class SiteCache:
         self.counts_traffic = recheck is not None and not (recheck.visits is recheck.bytes_ratio is None)
         """Whether `note_visit` is to be called at the end of every turn."""
         self._flights: dict[str, Flight] = {}
+        self._candidates: Iterator[str] = iter(())
+        """The keys of sites that are looked at next if one has to go, the oldest first."""
         self._sweeping = Timer(self._evict)
         self._cooling: asyncio.TimerHandle | None = None
         self._are_warm = False
-        """Whether any rules may have tables."""
+        """Whether any rules were asked lately."""
         self._is_closed = False
 
     def open(self, fetcher: Fetcher) -> None:
@@ -115,7 +116,7 @@ class SiteCache:
             self._scheduler.hosts[key] = host
         site = Site(origin, host, self._overrides.options(origin.host))
         site.operator_until_at = self._blocks.until_at(origin.host)
-        host.origins.append(site)
+        host.origins += (site,)
         self.sites[origin.text] = site
         self._scheduler.update_limits(host)
         return site
@@ -140,6 +141,15 @@ class SiteCache:
         now = self._now()
         return site.ruling if now < site.ready_until else self._renewed(site, now)
 
+    def ruling(self, site: Site, now: float) -> Ruling | None:
+        """Return what held for a site when it was last known, read from its record again if it was not used for long.
+
+        It is not kept.
+        """
+        if site.ruling is not None or site.record is None or site.options.ignore_robots:
+            return site.ruling
+        return ruling_of(site.record, token=self._identity.token, options=site.options, now=now)
+
     async def known(self, site: Site, proxy: Proxy | None = None) -> Ruling:
         """Return what holds for a site, found out if it is not known.
 
@@ -155,7 +165,7 @@ class SiteCache:
         if not site.options.ignore_robots:
             await self._ask(site, proxy)
         # Without a ruling it is a host of the operator's own, or became one while it was asked.
-        return site.ruling or site.adopt(Ruling(origin=site.origin))
+        return self.ruling(site, self._now()) or site.adopt(Ruling(origin=site.origin))
 
     async def record(self, site: Site) -> RobotsRecord:
         """Return what is known of a robots.txt, requested if nothing fresh is, even where it is not obeyed.
@@ -197,7 +207,7 @@ class SiteCache:
         if site.asked != asked:
             site.asked = asked
             self._scheduler.update_limits(site.host)
-        self._watch_tables()
+        self._watch_rules()
         return site.adopt(ruling, refresh_at(record, self._recheck))
 
     def learn_given(self, site: Site, body: bytes, *, fresh_until_at: float | None) -> None:
@@ -222,7 +232,7 @@ class SiteCache:
         if recheck_is_due(record, recheck, visits=visits, bytes_read=read):
             # The next request is due after as much traffic again, even if this one fails.
             site.since = host.visits, host.bytes_read
-            site.refresh_at = -math.inf
+            site.refresh_at = NEVER
             self._renewed(site, self._now())
 
     # Finding out.
@@ -234,7 +244,7 @@ class SiteCache:
 
     def _ask(self, site: Site, proxy: Proxy | None) -> Coroutine[object, None, None]:
         flight = self._flights.get(site.key) or self._start(site, proxy)
-        return flight.join(has_ruling=site.ruling is not None)
+        return flight.join(has_ruling=site.ruling is not None or site.record is not None)
 
     def _start(self, site: Site, proxy: Proxy | None = None, *, after: float = -math.inf) -> Flight:
         if self._is_closed:
@@ -255,7 +265,7 @@ class SiteCache:
 
     def _renewed(self, site: Site, now: float) -> Ruling | None:
         """Have robots.txt requested in the background if it is due; the ruling answers until it has expired."""
-        ruling = site.ruling
+        ruling = self.ruling(site, now)
         if ruling is None or now >= ruling.fresh_until_at:
             return None
         try:
@@ -263,9 +273,9 @@ class SiteCache:
         except RuntimeError:
             # A question from outside the loop is answered, and starts nothing.
             return ruling
-        self._watch_tables()
+        self._watch_rules()
+        site.warm_up(ruling)
         if now < site.refresh_at:
-            site.ready_until = site.refresh_at
             return ruling
         retry_at = now + retry_delay(1, retry_after=None, jitter=random.random())
         site.refresh_from(min(retry_at, ruling.fresh_until_at))
@@ -307,7 +317,8 @@ class SiteCache:
     async def _request(self, site: Site, flight: Flight, known: RobotsRecord | None) -> None:
         before = site.record
         result = await self._reader.read(site, flight, known)
-        now, current = self._now(), site.ruling
+        now = self._now()
+        current = self.ruling(site, now)
         if current is not None and site.record is not before and now < current.fresh_until_at:
             # `learn` was called meanwhile: what the caller gave holds.
             return
@@ -413,16 +424,19 @@ class SiteCache:
     # What is kept.
 
     def _evict(self, looks: int = SWEEP, *, room: int = 0) -> None:
-        """Evict from the oldest of a full cache, which is to take so many more; what may not go moves to the end."""
+        """Evict the oldest of a full cache, which is to take so many more; what may not go waits a round."""
         sites, size, now = self.sites, self._max_hosts - room, self._now()
         looks = min(looks, len(sites))
         while looks and len(sites) > size:
             looks -= 1
-            key, site = next(iter(sites.items()))
-            if self._may_go(site, now):
+            key = next(self._candidates, None)
+            if key is None:
+                # A copy: to find the first key of a dict takes the longer, the more of its first were deleted.
+                self._candidates = iter(list(sites))
+                key = next(self._candidates)
+            site = sites.get(key)
+            if site is not None and self._may_go(site, now):
                 self._forget(site)
-            else:
-                sites.move_to_end(key)
         if len(sites) > size and not self._is_closed:
             self._sweeping.set(SWEEP_DELAY)
 
@@ -439,7 +453,7 @@ class SiteCache:
     def _forget(self, site: Site) -> None:
         del self.sites[site.key]
         host = site.host
-        host.origins.remove(site)
+        host.origins = tuple(other for other in host.origins if other is not site)
         if host.origins:
             self._scheduler.update_limits(host)
         else:
@@ -447,24 +461,24 @@ class SiteCache:
             if self._persistence is not None:
                 self._persistence.forget(host)
 
-    def _watch_tables(self) -> None:
-        """Have the tables of rules dropped once they are not used: some are built now."""
+    def _watch_rules(self) -> None:
+        """Have the rules of sites dropped once they are not used: some are made now."""
         self._are_warm = True
         if self._cooling is None and not self._is_closed:
             self._cooling = asyncio.get_running_loop().call_later(COOL_DOWN_DELAY, self._cool_down)
 
     def _cool_down(self, left: Iterator[Site] | None = None) -> None:
-        """Drop the tables of rules that no question used since the last look, a part of all sites at a time."""
+        """Drop the rules that no question used since the last look, a part of all sites at a time."""
         if left is None:
             self._are_warm = False
             left = iter(list(self.sites.values()))
         part = list(islice(left, COOL_DOWN))
         for site in part:
-            if site.rules.cool_down():
-                # The next use has the tables watched again.
-                site.ready_until = -math.inf
-            else:
+            if site.rules.is_asked:
+                site.rules.is_asked = False
                 self._are_warm = True
+            elif site.record is not None and not site.options.ignore_robots:
+                site.cool_down()
         call_later, self._cooling = asyncio.get_running_loop().call_later, None
         if part:
             self._cooling = call_later(COOL_DOWN_PAUSE, self._cool_down, left)

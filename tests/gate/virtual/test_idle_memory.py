@@ -1,15 +1,19 @@
-"""Tables of rules, three times as large as their file, are dropped again and again when no question needs them."""
+"""Rules, which take three times the memory of their file, are dropped again and again when no question needs them."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import math
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.paced import PAGE, SITE, asks, make_gate, scripted, visit
 
+from robotgate import AccessResult, Answer, Failure
 from robotgate.rules.match import Patterns
+from robotgate.rules.rules import Rules
+from robotgate.testing import ScriptedFetcher
 from robotgate.web.cache import COOL_DOWN_DELAY
 
 if TYPE_CHECKING:
@@ -22,9 +26,9 @@ IDLE = 3 * COOL_DOWN_DELAY
 
 
 def tables() -> int:
-    """How many tables are in memory."""
+    """How many rules and tables of rules are in memory."""
     gc.collect()
-    return sum(isinstance(thing, Patterns) for thing in gc.get_objects())
+    return sum(isinstance(thing, (Patterns, Rules)) for thing in gc.get_objects())
 
 
 async def ask(gate: RobotGate) -> None:
@@ -64,3 +68,40 @@ async def test_view_of_a_host_keeps_no_tables() -> None:
         await asyncio.sleep(IDLE)
         assert gate.host(PAGE).access is not None
         assert tables() == before
+
+
+async def test_answers_are_the_same_after_a_while() -> None:
+    """The file is read again from memory: nothing is requested, and no answer changes."""
+    fetcher = scripted({SITE: RULES})
+    async with make_gate(fetcher) as gate:
+        private = f"{SITE}/private/1/a"
+        for _ in range(3):
+            assert not await gate.allowed(private)
+            assert await gate.allowed(PAGE)
+            await asyncio.sleep(IDLE)
+            assert gate.allowed_nowait(private) is False
+            await asyncio.sleep(IDLE)
+            assert (await gate.check(private)).access is AccessResult.SUCCESSFUL
+            assert [view.origin for view in gate.hosts()] == [SITE]
+        assert len(fetcher.requests) == 1
+
+
+async def test_stale_rules_hold_although_they_were_dropped() -> None:
+    """The copy has expired while nobody asked, and cannot be requested now."""
+    answers: dict[str, Answer | Failure] = {f"{SITE}/robots.txt": Answer(status=200, body=RULES.encode())}
+    async with make_gate(ScriptedFetcher(answers, otherwise=Answer(status=404))) as gate:
+        assert not await gate.allowed(f"{SITE}/private/1/a")
+        answers[f"{SITE}/robots.txt"] = Answer(status=503)
+        await asyncio.sleep(2 * 24 * 3600.0)
+        assert gate.allowed_nowait(f"{SITE}/private/1/a") is None
+        assert not await gate.allowed(f"{SITE}/private/1/a")
+        assert (await gate.check(f"{SITE}/private/1/a")).stale
+
+
+async def test_task_that_holds_the_turn_is_told_by_dropped_rules() -> None:
+    """It cannot have robots.txt requested, which would take a turn of the same host."""
+    async with make_gate(scripted({SITE: RULES}), max_delay=math.inf) as gate:
+        await ask(gate)
+        async with gate.turn(PAGE):
+            await asyncio.sleep(2 * 24 * 3600.0)
+            assert not await gate.allowed(f"{SITE}/private/1/a")

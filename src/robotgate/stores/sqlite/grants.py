@@ -85,7 +85,7 @@ class FileGrants(Grants):
             query = "SELECT session, token, item FROM grants WHERE key = ? ORDER BY place"
             for name, token, item in self._there.execute(query, (text(key),)).fetchall():
                 if token is None:
-                    host.line[name] = None
+                    host.line += (name,)
                     continue
                 host.owner, host.token = name, token
                 if name in self.sessions:
