@@ -172,12 +172,12 @@ class PacedOrigin:
         self.is_used = False
         """Whether a turn began since eviction last looked."""
 
-    def first(self) -> PacedTurn | None:
-        """Return the waiting turn that ranks first."""
+    def first(self) -> tuple[tuple[int, int, int], PacedTurn] | None:
+        """Return the waiting turn that ranks first, behind its rank."""
         queue = self.queue
         while queue and not _waits(queue[0][1]):
             heappop(queue)
-        return queue[0][1] if queue else None
+        return queue[0] if queue else None
 
     def all_waiting(self) -> list[PacedTurn]:
         """Return the waiting turns, in no order."""
@@ -187,6 +187,7 @@ class PacedOrigin:
         """Add a turn to the queue."""
         if self.queue is None or self._counts is None:
             self.queue, self._counts = [], {}
+            self.host.waiters += (self,)
         rank = turn.rank
         heappush(self.queue, (rank, turn))
         self.waiting += 1
@@ -198,6 +199,7 @@ class PacedOrigin:
         self.waiting -= 1
         if not self.waiting or self.queue is None or self._counts is None:
             self.queue = self._counts = None
+            self.host.waiters = tuple(other for other in self.host.waiters if other is not self)
             return
         self._counts[turn.rank[:2]] -= 1
         if len(self.queue) > 2 * self.waiting + 64:
@@ -307,7 +309,7 @@ class Host:
         self.starting: PacedTurn | None = None
         """The turn that was granted and has not begun: no other is granted until it has."""
         self.waiters: tuple[PacedOrigin, ...] = ()
-        """The origins that have had waiting turns since the queue was last empty."""
+        """The origins that have waiting turns."""
         self.wake_at = math.inf
         """When the scheduler looks at the host again."""
         self.permit_entry: tuple[int, Host] | None = None
@@ -423,22 +425,23 @@ class Host:
         )
         return free_at + before * self.delay
 
-    def next_turn(self, now: float) -> tuple[float, PacedTurn] | None:
-        """Return the waiting turn that starts next, and when it may; None if no turn waits that could be let go.
+    def next_turn(self, now: float) -> tuple[float, tuple[int, int, int], PacedTurn] | None:
+        """Return when the next waiting turn may start, its rank and the turn; None if none waits that could be let go.
 
         Of the turns that may start now it is the one that ranks first, else the one that may start first.
         """
-        best: tuple[float, tuple[int, int, int]] | None = None
-        chosen: PacedTurn | None = None
+        best: tuple[float, tuple[int, int, int], PacedTurn] | None = None
         for paced in self.waiters:
-            turn = paced.first()
-            if turn is None or paced.is_probed(now):
+            first = paced.first()
+            if first is None or (paced.probe is not None and paced.is_probed(now)):
                 continue
+            rank, turn = first
             at = self.earliest_start(paced, now, turn.ahead)
-            candidate = (at if at - now > CLOCK_GRAIN else now), turn.rank
-            if best is None or candidate < best:
-                best, chosen = candidate, turn
-        return None if best is None or chosen is None else (best[0], chosen)
+            # No two have the same rank.
+            found = (at if at - now > CLOCK_GRAIN else now), rank, turn
+            if best is None or found < best:
+                best = found
+        return best
 
     def unavailable(self, paced: PacedOrigin, now: float, *, ahead: bool) -> HostUnavailableError | None:
         """Return the error for a request that is not worth waiting with; None if it is."""
@@ -473,12 +476,8 @@ class Host:
         return [turn for paced in self.waiters for turn in paced.all_waiting()]
 
     def has_waiters(self) -> bool:
-        """Return whether any turn waits; origins without one are dropped from the list."""
-        while self.waiters:
-            if self.waiters[-1].first() is not None:
-                return True
-            self.waiters = self.waiters[:-1]
-        return False
+        """Return whether any turn waits; those of cancelled tasks do not."""
+        return any(paced.first() is not None for paced in self.waiters)
 
     def is_held_by(self, task: asyncio.Task[object] | None) -> bool:
         """Return whether no slot is free and this task holds all of them: it would wait for itself."""
@@ -493,7 +492,7 @@ class Host:
 
     def drop(self, turn: PacedTurn) -> None:
         """Take a turn out of those that are granted and open."""
-        self.open = () if len(self.open) == 1 else tuple(other for other in self.open if other is not turn)
+        self.open = tuple(other for other in self.open if other is not turn)
 
     def begin(self, turn: PacedTurn, now: float) -> None:
         """Record that a turn's request is sent now."""
@@ -513,7 +512,10 @@ class Host:
 
     def end(self, turn: PacedTurn, now: float) -> None:
         """Record that an open turn's response has ended, or that its request is abandoned."""
-        self.drop(turn)
+        if len(self.open) == 1:
+            self.open = ()
+        else:
+            self.drop(turn)
         paced = turn.paced
         if paced.probe is turn:
             paced.probe = None

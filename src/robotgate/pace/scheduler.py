@@ -310,12 +310,10 @@ class Scheduler:
                 raise error
             refused_at = turn.deadline_at if owned else max(turn.deadline_at, now + STORE_TIMEOUT)
             self._refuse_at(refused_at, turn, now)
-        turn.granted = asyncio.get_running_loop().create_future()
+        turn.granted = (self.loop or asyncio.get_running_loop()).create_future()
         turn.state = WAITING
         self._waiting += 1
         paced.join(turn)
-        if paced not in host.waiters:
-            host.waiters += (paced,)
         self.dispatch(host, now)
 
     def _lateness(self, turn: PacedTurn, now: float) -> TooSoonError | None:
@@ -353,24 +351,22 @@ class Scheduler:
         while host.starting is None and len(host.open) < host.slots:
             if host.is_wanted and not host.open and not (host.has_waiters() and host.is_mine()):
                 self._hand_over(host)
-            if not host.has_waiters():
-                return
             if not host.is_mine():
-                if not host.is_wanted:
+                if host.has_waiters() and not host.is_wanted:
                     self.unowned.add(host)
                     self.has_transfers.set()
                 return
             found = host.next_turn(now)
             if found is None:
                 return
-            at, turn = found
+            at, _, turn = found
             if at > now:
-                self._wake_at(host, at, turn)
-                if at - host.due_at() > CLOCK_GRAIN:
+                self._wake_at(host, at, turn, now)
+                if host.is_wanted and at - host.due_at() > CLOCK_GRAIN:
                     self._spare(host)
                 return
             if host.limiter is not None and not host.limiter.has_capacity():
-                self._wake_at(host, now + LIMITER_RETRY_DELAY, turn)
+                self._wake_at(host, now + LIMITER_RETRY_DELAY, turn, now)
                 return
             permits = self._robots if turn.ahead else self._pages
             due_at = self._total_due_at(now)
@@ -424,13 +420,13 @@ class Scheduler:
     def _total_due_at(self, now: float) -> float:
         return 0.0 if self._total is None else self._total.due_at(now, reserved=self._granted)
 
-    def _wake_at(self, host: Host, at: float, turn: PacedTurn) -> None:
+    def _wake_at(self, host: Host, at: float, turn: PacedTurn, now: float) -> None:
         if host.wake_at == at:
             return
         host.wake_at = at
         if at < math.inf:
             heappush(self._wakes, (at, turn.arrival, host))
-            self._set_timer(at - self.now())
+            self._set_timer(at - now)
 
     def _wake(self) -> None:
         """The timer fired: look at hosts that are due, refuse late turns, and set the timer anew."""

@@ -105,7 +105,7 @@ class Turn(PacedTurn):
     @property
     def verdict(self) -> Verdict:
         """Why it may be fetched."""
-        if self.ruling is None:
+        if self.ruling is None or self.state < OPEN:
             raise RuntimeError("the turn has not begun")
         return self.ruling.verdict(self.target, now=self.began_at)
 
@@ -134,14 +134,18 @@ class Turn(PacedTurn):
             return
         self.bytes_read += bytes
         if status is not None:
-            retry_after = None
-            if status in BLOCKING_STATUSES and headers is not None:
-                retry_after = retry_after_of(headers, now=self.turns.now())
-            self.turns.scheduler.note_answer(self, status, retry_after)
+            self.note_answer(status, headers)
         if error is not None and self.status is None:
             outage = outage_of(error, host=self.paced.origin.host)
             if outage is not None:
                 self.report_unreachable(outage)
+
+    def note_answer(self, status: int, headers: Mapping[str, str] | None) -> None:
+        """Take in the status of an answer while the turn is open."""
+        retry_after = None
+        if status in BLOCKING_STATUSES and headers is not None:
+            retry_after = retry_after_of(headers, now=self.turns.now())
+        self.turns.scheduler.note_answer(self, status, retry_after)
 
     def report_unreachable(self, cause: str) -> None:
         """Report that the origin could not be reached: its waiting turns are refused. Ignored after a status.
@@ -244,14 +248,19 @@ class Turns:
         if (
             ruling is None
             or self._sites.get(site.key) is not site
-            or not ruling.rules.allows_units(turn.units)
+            # A target that is sent as rules are matched with it is plain.
+            or not (
+                ruling.rules.allows_plain(turn.units)
+                if turn.units is turn.target
+                else ruling.rules.allows_units(turn.units)
+            )
         ):
             return False
+        turn.ruling = ruling
         # Matching may have taken a while: read the clock after it.
         now = self._ticks() + self._epoch
         if now >= site.ready_until or not self.scheduler.try_begin(turn, now):
             return False
-        turn.ruling = ruling
         if self._events.is_heard(TurnBegan):
             self._events.emit(TurnBegan(at=now, url=turn.url, waited=0.0))
         return True
@@ -304,19 +313,21 @@ class Turns:
                     has_renewed = has_renewed or self.now() >= ruling.fresh_until_at
                     if self._sites.get(site.key) is not site:
                         continue
-                if not ruling.rules.allows_units(turn.units):
-                    raise self._refusal(turn, ruling)
-                turn.ruling = ruling
-                # Matching may have taken a while: read the clock after it.
-                if may_begin and scheduler.try_begin(turn, self.now()):
-                    return True
+                # `try_begin` may have judged it a moment ago.
+                if ruling is not turn.ruling:
+                    if not ruling.rules.allows_units(turn.units):
+                        raise self._refusal(turn, ruling)
+                    turn.ruling = ruling
+                    # Matching may have taken a while: read the clock after it.
+                    if may_begin and scheduler.try_begin(turn, self.now()):
+                        return True
                 await scheduler.wait(turn)
                 current = cache.fresh(site)
-                if current is None and has_renewed:
+                if current is ruling or (current is None and has_renewed):
                     return False
                 if current is None:
                     has_renewed = True
-                elif current is ruling or current.rules.allows_units(turn.units):
+                elif current.rules.allows_units(turn.units):
                     turn.ruling = current
                     return False
                 scheduler.give_back(turn)
