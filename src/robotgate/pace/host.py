@@ -8,6 +8,7 @@ blocks and quotas agree on, and, where starts are metered, a token of the `Async
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from enum import IntEnum
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final, Protocol
@@ -87,42 +88,26 @@ class TurnState(IntEnum):
 NEW, WAITING, GRANTED, OPEN, ENDED = TurnState
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class PacedTurn:
     """One request, from the moment it asks for its host until its response has ended."""
 
-    __slots__ = (
-        "ahead",
-        "arrival",
-        "began_at",
-        "bytes_read",
-        "deadline_at",
-        "granted",
-        "holder",
-        "paced",
-        "priority",
-        "state",
-        "status",
-    )
-
-    def __init__(
-        self, paced: PacedOrigin, *, ahead: bool = False, priority: int = 0, deadline_at: float = math.inf
-    ) -> None:
-        self.paced = paced
-        """The origin it is for."""
-        self.ahead = ahead
-        """Whether it is for a robots.txt, which goes ahead of all pages."""
-        self.priority = priority
-        self.deadline_at = deadline_at
-        """It must be granted by this instant; infinity waits however long."""
-        self.arrival = 0
-        """Its place in the order of arrival, from 1; 0 until it has one. Waiting again keeps it."""
-        self.state = NEW
-        self.granted: asyncio.Future[None] | None = None
-        self.began_at = 0.0
-        self.holder: asyncio.Task[object] | None = None
-        """The task that would wait for itself if it asked for the same host again."""
-        self.status: int | None = None
-        self.bytes_read = 0
+    paced: PacedOrigin
+    """The origin it is for."""
+    ahead: bool = False
+    """Whether it is for a robots.txt, which goes ahead of all pages."""
+    priority: int = 0
+    deadline_at: float = math.inf
+    """It must be granted by this instant; infinity waits however long."""
+    arrival: int = 0
+    """Its place in the order of arrival, from 1; 0 until it has one. Waiting again keeps it."""
+    state: TurnState = NEW
+    granted: asyncio.Future[None] | None = None
+    began_at: float = 0.0
+    holder: asyncio.Task[object] | None = None
+    """The task that would wait for itself if it asked for the same host again."""
+    status: int | None = None
+    bytes_read: int = 0
 
     @property
     def rank(self) -> tuple[int, int, int]:
@@ -130,47 +115,31 @@ class PacedTurn:
         return 0 if self.ahead else 1, -self.priority, self.arrival
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class PacedOrigin:
     """One origin of a host: what holds for it, whether it can be reached, and the turns that wait for it."""
 
-    __slots__ = (
-        "_counts",
-        "_newest",
-        "asked",
-        "circuit",
-        "host",
-        "is_used",
-        "operator_until_at",
-        "options",
-        "origin",
-        "outage",
-        "probe",
-        "queue",
-        "waiting",
-    )
-
-    def __init__(self, origin: Origin, host: Host, options: HostOptions) -> None:
-        self.origin = origin
-        self.host = host
-        self.options = options
-        self.asked: Asked = NOTHING_ASKED
-        """What its robots.txt asks about our speed, as far as the operator lets it count."""
-        self.operator_until_at = 0.0
-        """Until when the operator wants it left alone; 0.0 or a past instant: not at all."""
-        self.circuit: Circuit = CLOSED
-        self.outage = ""
-        """Why it could not be reached the last time, in words."""
-        self.probe: PacedTurn | None = None
-        """The open turn that tries whether it can be reached again."""
-        self.queue: list[tuple[tuple[int, int, int], PacedTurn]] | None = None
-        """A heap by rank; turns that do not wait any more are skipped. Most origins have no waiters, so None."""
-        self.waiting = 0
-        """How many turns wait."""
-        self._counts: dict[tuple[int, int], int] | None = None
-        self._newest = 0
-        """The latest arrival that has joined."""
-        self.is_used = False
-        """Whether a turn began since eviction last looked."""
+    origin: Origin
+    host: Host
+    options: HostOptions
+    asked: Asked = NOTHING_ASKED
+    """What its robots.txt asks about our speed, as far as the operator lets it count."""
+    operator_until_at: float = 0.0
+    """Until when the operator wants it left alone; 0.0 or a past instant: not at all."""
+    circuit: Circuit = CLOSED
+    outage: str = ""
+    """Why it could not be reached the last time, in words."""
+    probe: PacedTurn | None = None
+    """The open turn that tries whether it can be reached again."""
+    queue: list[tuple[tuple[int, int, int], PacedTurn]] | None = None
+    """A heap by rank; turns that do not wait any more are skipped. Most origins have no waiters, so None."""
+    waiting: int = 0
+    """How many turns wait."""
+    _counts: dict[tuple[int, int], int] | None = None
+    _newest: int = 0
+    """The latest arrival that has joined."""
+    is_used: bool = False
+    """Whether a turn began since eviction last looked."""
 
     def first(self) -> tuple[tuple[int, int, int], PacedTurn] | None:
         """Return the waiting turn that ranks first, behind its rank."""
@@ -243,79 +212,50 @@ def _waits(turn: PacedTurn) -> bool:
     return turn.state is WAITING and turn.granted is not None and not turn.granted.done()
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Host:
     """What is paced together: the strictest of its origins binds all."""
 
-    __slots__ = (
-        "_limiter_delay",
-        "blocked_at",
-        "blocked_by",
-        "blocked_until_at",
-        "bytes_read",
-        "delay",
-        "failures",
-        "has_hours",
-        "heeds_latency",
-        "is_wanted",
-        "key",
-        "last_visit_at",
-        "latency",
-        "lease",
-        "limiter",
-        "next_allowed_at",
-        "open",
-        "origins",
-        "owned_visits",
-        "permit_entry",
-        "slots",
-        "starting",
-        "visits",
-        "waiters",
-        "wake_at",
-        "window",
-    )
-
-    def __init__(self, key: str, *, lease: Lease | None = None) -> None:
-        self.key = key
-        # Tuples: an empty one takes no memory, and most hosts have no turns just now.
-        self.origins: tuple[PacedOrigin, ...] = ()
-        self.lease = lease
-        """None: this process alone paces the host, and knows its state."""
-        self.is_wanted = False
-        """Whether another process asks for the host: it is handed over after a turn for each slot, and once none is
-        open."""
-        self.owned_visits = 0
-        """How many visits there were when this process obtained the host."""
-        self.last_visit_at = NEVER
-        self.next_allowed_at = 0.0
-        self.blocked_at = 0.0
-        self.blocked_until_at = 0.0
-        self.failures = 0
-        self.visits = 0
-        self.bytes_read = 0
-        self.latency: float | None = None
-        self.delay = 0.0
-        """Seconds between visits: the longest that the operator, any of its sites or its latency asks for."""
-        self.slots = 1
-        """Turns that may be open at once. With one, the delay counts from the end of a response, else from starts."""
-        self.heeds_latency = False
-        self.has_hours = False
-        """Whether any of its sites names hours in which pages may be requested."""
-        self.limiter: AsyncLimiter | None = None
-        self._limiter_delay = 0.0
-        self.window: StartWindow | None = None
-        self.open: tuple[PacedTurn, ...] = ()
-        """Granted and open turns."""
-        self.starting: PacedTurn | None = None
-        """The turn that was granted and has not begun: no other is granted until it has."""
-        self.waiters: tuple[PacedOrigin, ...] = ()
-        """The origins that have waiting turns."""
-        self.wake_at = math.inf
-        """When the scheduler looks at the host again."""
-        self.permit_entry: tuple[int, Host] | None = None
-        """The host's entry in a queue for permits."""
-        self.blocked_by: BlockCause | None = None
-        """Why it is blocked, if the end of the block is yet to be reported."""
+    key: str
+    lease: Lease | None = None
+    """None: this process alone paces the host, and knows its state."""
+    # Tuples: an empty one takes no memory, and most hosts have no turns just now.
+    origins: tuple[PacedOrigin, ...] = ()
+    is_wanted: bool = False
+    """Whether another process asks for the host: it is handed over after a turn for each slot, and once none is
+    open."""
+    owned_visits: int = 0
+    """How many visits there were when this process obtained the host."""
+    last_visit_at: float = NEVER
+    next_allowed_at: float = 0.0
+    blocked_at: float = 0.0
+    blocked_until_at: float = 0.0
+    failures: int = 0
+    visits: int = 0
+    bytes_read: int = 0
+    latency: float | None = None
+    delay: float = 0.0
+    """Seconds between visits: the longest that the operator, any of its sites or its latency asks for."""
+    slots: int = 1
+    """Turns that may be open at once. With one, the delay counts from the end of a response, else from starts."""
+    heeds_latency: bool = False
+    has_hours: bool = False
+    """Whether any of its sites names hours in which pages may be requested."""
+    limiter: AsyncLimiter | None = None
+    _limiter_delay: float = 0.0
+    window: StartWindow | None = None
+    open: tuple[PacedTurn, ...] = ()
+    """Granted and open turns."""
+    starting: PacedTurn | None = None
+    """The turn that was granted and has not begun: no other is granted until it has."""
+    waiters: tuple[PacedOrigin, ...] = ()
+    """The origins that have waiting turns."""
+    wake_at: float = math.inf
+    """When the scheduler looks at the host again."""
+    permit_entry: tuple[int, Host] | None = None
+    """The host's entry in a queue for permits."""
+    blocked_by: BlockCause | None = None
+    """Why it is blocked, if the end of the block is yet to be reported."""
 
     # What it is held to.
 

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from aiohttp import ClientResponse
     from yarl import URL
 
-    from robotgate.errors import RobotGateError
     from robotgate.events import Events
     from robotgate.pace.scheduler import Scheduler
     from robotgate.rules.verdict import Verdict
@@ -315,9 +314,7 @@ class Turns:
                         continue
                 # `try_begin` may have judged it a moment ago.
                 if ruling is not turn.ruling:
-                    if not ruling.rules.allows_units(turn.units):
-                        raise self._refusal(turn, ruling)
-                    turn.ruling = ruling
+                    self._judge(turn, ruling)
                     # Matching may have taken a while: read the clock after it.
                     if may_begin and scheduler.try_begin(turn, self.now()):
                         return True
@@ -355,16 +352,20 @@ class Turns:
             raise StoreError(str(lost))
         raise TooSoonError(site.origin.host, max(self.scheduler.wait_time(site), MIN_RETRY_AFTER))
 
-    def _refusal(self, turn: Turn, ruling: Ruling) -> RobotGateError:
+    def _judge(self, turn: Turn, ruling: Ruling) -> None:
+        """Hold a turn to a ruling; raise what refuses it."""
+        if ruling.rules.allows_units(turn.units):
+            turn.ruling = ruling
+            return
         verdict = ruling.verdict(turn.target, now=self.now())
         if ruling.is_non_public:
-            return NonPublicAddressError(verdict.url, verdict.cause)
+            raise NonPublicAddressError(verdict.url, verdict.cause)
         if ruling.is_unreachable:
-            return refusal_of(verdict)
+            raise refusal_of(verdict)
         turn.paced.refused += 1
         if self._events.is_heard(VerdictRefused):
             self._events.emit(VerdictRefused(at=self.now(), verdict=verdict))
-        return refusal_of(verdict, turn.chain)
+        raise refusal_of(verdict, turn.chain)
 
     # What came of a turn.
 
