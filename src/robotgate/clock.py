@@ -21,7 +21,6 @@ class Clock(Protocol):
 
     def now(self) -> float:
         """Seconds since the epoch; it must never go backwards while a gate is open."""
-        ...
 
 
 class SystemClock:

@@ -56,7 +56,6 @@ class Lease(Protocol):
 
     def is_valid(self) -> bool:
         """Return whether it may start a request now. It reads a clock that runs while the machine is suspended."""
-        ...
 
 
 class NotOwned:

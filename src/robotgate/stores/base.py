@@ -33,23 +33,18 @@ class Store(Protocol):
 
     async def load_record(self, origin: Origin) -> RobotsRecord | None:
         """Return what is known of an origin's robots.txt, fresh or not."""
-        ...
 
     async def save_record(self, record: RobotsRecord) -> None:
         """Keep a record in place of the origin's earlier one."""
-        ...
 
     async def load_host(self, pace_key: str) -> HostState | None:
         """Return the last state saved for a host."""
-        ...
 
     async def save_hosts(self, states: Mapping[str, HostState]) -> None:
         """Keep the states of these hosts, by pace key. A gate calls it at most twice a second, with all changes."""
-        ...
 
     async def aclose(self) -> None:
         """Write what is pending and release all resources. Closing twice is closing once."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,28 +99,23 @@ class Session(Protocol):
         Raises:
             StoreError: the store cannot tell, and will not for a while.
         """
-        ...
 
     def leave(self, key: str, state: HostState | None) -> None:
         """Hand a host on, with its state; the next session in line is granted. It is sent behind this call.
 
         A call for a grant that is not held any more changes nothing but instants, which it can only move later.
         """
-        ...
 
     async def news(self) -> Sequence[News]:
         """Wait until there is something to tell, and return it. One task at a time may wait."""
-        ...
 
     def publish_block(self, pattern: str, until_at: float) -> None:
         """Tell every session to leave hosts alone until an instant; 0 lifts. It is sent behind this call, and kept
         until it can be sent. What was said last holds.
         """
-        ...
 
     async def aclose(self) -> None:
         """Leave every host and every line. Hosts that were not left before are free as they were last saved."""
-        ...
 
 
 @runtime_checkable
@@ -138,7 +128,6 @@ class SharedStore(Store, Protocol):
         Raises:
             StoreError: the store cannot be reached.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,31 +144,24 @@ class Catalogue(Store, Protocol):
 
     def records(self) -> AsyncIterator[RobotsRecord]:
         """Iterate over all records, by host, then port, then scheme."""
-        ...
 
     def hosts(self) -> AsyncIterator[tuple[str, HostState]]:
         """Iterate over all hosts with their states, by pace key."""
-        ...
 
     async def origins_of(self, host: str) -> list[Origin]:
         """Return the origins of one host that have a record, by port and scheme."""
-        ...
 
     async def host(self, pace_key: str) -> HostState | None:
         """Return the state that was saved for a host, without what is assumed after a crash."""
-        ...
 
     async def forget_record(self, origin: Origin) -> bool:
         """Remove an origin's record. Returns whether there was one."""
-        ...
 
     async def forget_host(self, pace_key: str) -> bool:
         """Remove a host's state, even if its wait is not over. Returns whether there was any."""
-        ...
 
     async def prune(self, *, now: float) -> Pruned:
         """Remove the oldest entries over the store's bounds, but no host whose wait is not over."""
-        ...
 
 
 @runtime_checkable
@@ -192,7 +174,6 @@ class OwnStore(Catalogue, SharedStore, Protocol):
         Raises:
             StoreError: it cannot be reached.
         """
-        ...
 
     async def __aenter__(self) -> Self:
         try:

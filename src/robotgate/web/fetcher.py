@@ -81,7 +81,6 @@ class Fetcher(Protocol):
         self, url: str, *, headers: Mapping[str, str], max_bytes: int, timeout: float
     ) -> Answer | Failure:
         """The answer, with at most `max_bytes` of its decoded body; or why there is none within `timeout` seconds."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
