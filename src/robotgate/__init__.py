@@ -1,6 +1,6 @@
 """robotgate stands between a crawler and the web: robots.txt to the letter, and every host in its turn.
 
-The way of one request, from the door down and back up::
+The way of one request, from the call down and back up::
 
     gate.fetch                 web/fetch        a call becomes a request of an aiohttp session, its first turn begun
     GateMiddleware.__call__    web/middleware   each hop and attempt of a request of a session, in a turn of its own
@@ -12,8 +12,9 @@ The way of one request, from the door down and back up::
     Host.begin, end            pace/host        the instants that the next request has to keep
     Persistence                web/persistence  twice a second, all changes go to the store
 
-Packages import only from those above them: errors, events, urls, options, identity, clock; rules; pace; sites; stores;
-web; gate; then lint, testing, integrations, demo and cli. Read `rules.robotstxt`, `sites.status`, `pace.state`,
+Packages import only from those named before them: the modules of the root (errors, urls, options, clock and others);
+rules; pace; sites; stores; web; gate; then lint, testing, integrations, demo and cli.
+Read `rules.robotstxt`, `sites.status`, `pace.state`,
 `pace.host`, `pace.scheduler`, `web.turns`, `web.middleware`, `gate`, in this order.
 """
 

@@ -58,7 +58,7 @@ class GateClosedError(RobotGateError, ClientError):
 
 
 class NestedTurnError(RobotGateError, ClientError):
-    """A task asked for a turn of a host while it holds that host's only turn: the wait would never end."""
+    """A task waits for itself: it holds the host's only turn, or all turns that `concurrency` allows."""
 
 
 class StoreError(RobotGateError, ClientError):

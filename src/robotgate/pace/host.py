@@ -8,7 +8,7 @@ blocks and quotas agree on, and, where starts are metered, a token of the `Async
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final, Protocol
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from robotgate.pace.state import Circuit
     from robotgate.urls import Origin
 
-NEVER: Final = -math.inf
+LONG_AGO: Final = -math.inf
 MAX_LATENCY_DELAY: Final = 60.0
 """Seconds; a host that answers slowly gets no longer delay than this for that reason alone."""
 LIMITER_SLACK: Final = 1e-6
@@ -141,7 +141,7 @@ class PacedOrigin:
     """Whether a turn began since eviction last looked."""
 
     def first(self) -> tuple[tuple[int, int, int], PacedTurn] | None:
-        """Return the waiting turn that ranks first, behind its rank."""
+        """Return the waiting turn that ranks first, as (rank, turn)."""
         queue = self.queue
         while queue and not _waits(queue[0][1]):
             heappop(queue)
@@ -225,7 +225,7 @@ class Host:
     open."""
     owned_visits: int = 0
     """How many visits there were when this process obtained the host."""
-    last_visit_at: float = NEVER
+    last_visit_at: float = LONG_AGO
     next_allowed_at: float = 0.0
     blocked_at: float = 0.0
     blocked_until_at: float = 0.0
@@ -296,7 +296,7 @@ class Host:
     def snapshot(self) -> HostState:
         """Return the state as a value for a store."""
         return HostState(
-            last_visit_at=None if self.last_visit_at == NEVER else self.last_visit_at,
+            last_visit_at=None if self.last_visit_at == LONG_AGO else self.last_visit_at,
             next_allowed_at=self.next_allowed_at,
             blocked_at=self.blocked_at,
             blocked_until_at=self.blocked_until_at,
@@ -308,7 +308,7 @@ class Host:
 
     def restore(self, state: HostState) -> None:
         """Take on a state."""
-        self.last_visit_at = NEVER if state.last_visit_at is None else state.last_visit_at
+        self.last_visit_at = LONG_AGO if state.last_visit_at is None else state.last_visit_at
         self.next_allowed_at = state.next_allowed_at
         self.blocked_at = state.blocked_at
         self.blocked_until_at = state.blocked_until_at
@@ -383,7 +383,7 @@ class Host:
         return best
 
     def unavailable(self, paced: PacedOrigin, now: float, *, ahead: bool) -> HostUnavailableError | None:
-        """Return the error for a request that is not worth waiting with; None if it is."""
+        """Return the error for a request that should not wait; None if it may."""
         name, patience = paced.origin.host, paced.options.max_block
         circuit = paced.circuit
         if circuit is not CLOSED and is_open(circuit, now=now):
@@ -471,7 +471,6 @@ class Host:
         self, turn: PacedTurn, status: int, retry_after: float | None, *, now: float, jitter: float
     ) -> None:
         """Take in the status of an answer: a block for 429 and 503, and forgiveness when it is time."""
-        known_latency = self.latency
         state = answered(
             self.snapshot(),
             status=status,
@@ -480,12 +479,8 @@ class Host:
             now=now,
             jitter=jitter,
         )
-        self.restore(state)
-        if turn.status is not None:
-            # The latency was taken from an earlier report of the same turn.
-            self.latency = known_latency
-        if self.heeds_latency:
-            self._update_delay()
+        # The latency is taken from the first report of a turn.
+        self.restore(state if turn.status is None else replace(state, latency=self.latency))
 
     def note_outage(
         self, turn: PacedTurn, paced: PacedOrigin, outage: str, *, now: float, jitter: float

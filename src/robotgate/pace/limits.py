@@ -33,7 +33,7 @@ class Permits:
         """A heap; an entry is void unless it is its host's `permit_entry`."""
 
     def first(self) -> tuple[int, Host] | None:
-        """Return the host that waits longest, after its turn's arrival; None if no host waits."""
+        """Return the host that waits longest, as (arrival of its turn, host); None if no host waits."""
         waiting = self.waiting
         while waiting and waiting[0][1].permit_entry is not waiting[0]:
             heappop(waiting)

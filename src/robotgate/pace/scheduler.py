@@ -390,17 +390,17 @@ class Scheduler:
             self._grant(host, turn, permits)
 
     def _grant(self, host: Host, turn: PacedTurn, permits: Permits) -> None:
+        # It is at the head of its origin's heap. A turn that waits again gets another entry.
+        if turn.paced.queue:
+            heappop(turn.paced.queue)
+        self._leave(turn)
+        turn.state = GRANTED
         if turn.granted is not None:
-            # It is at the head of its origin's heap. A turn that waits again gets another entry.
-            if turn.paced.queue:
-                heappop(turn.paced.queue)
-            self._leave(turn)
-            turn.state = GRANTED
             turn.granted.set_result(None)
-            host.starting = turn
-            host.open += (turn,)
-            permits.held.add(turn)
-            self._granted += 1
+        host.starting = turn
+        host.open += (turn,)
+        permits.held.add(turn)
+        self._granted += 1
 
     def _serve_permits(self, now: float) -> None:
         """Give free permits to the hosts that wait for them, in the order of arrival of their turns."""
@@ -467,8 +467,8 @@ class Scheduler:
             if is_due and at - now > CLOCK_GRAIN:
                 return
             heappop(deadlines)
-            paced = turn.paced
-            if is_due and paced is not None:
+            if is_due:
+                paced = turn.paced
                 if self.store_error is not None and not paced.host.is_mine():
                     self._refuse(turn, StoreError(str(self.store_error)))
                 else:

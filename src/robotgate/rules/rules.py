@@ -123,7 +123,6 @@ class Rules:
         "_source",
         "agents",
         "crawl_delay",
-        "is_asked",
         "request_rates",
         "visit_times",
         "warnings",
@@ -165,8 +164,6 @@ class Rules:
         self.warnings: Final = tuple(warnings)
         """Places where we follow RFC 9309, but other crawlers, and perhaps the author, read the file differently."""
         self._origin = origin
-        self.is_asked = False
-        """Set by every question."""
         self._allow: Patterns | None = None
         self._disallow: Patterns | None = None
         self._decisions: dict[tuple[str, str], Decision] | None = None
@@ -198,7 +195,6 @@ class Rules:
         Args:
             exact: the target with its query as written, if that differs: an Allow is compared with it.
         """
-        self.is_asked = True
         disallow = self._disallow or self._read(RuleKind.DISALLOW)
         if not disallow.matches(target) or target == ROBOTS_TXT:
             return True
@@ -218,7 +214,6 @@ class Rules:
 
     def decide_units(self, target: str) -> Decision:
         """Like `decide`, for the units of a target's normal form."""
-        self.is_asked = True
         if target == ROBOTS_TXT:
             return _IS_ROBOTS_TXT
         target, exact = _loose_and_strict(target)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Self
 
-from robotgate.pace.host import NEVER, PacedOrigin
+from robotgate.pace.host import LONG_AGO, PacedOrigin
 from robotgate.pace.spacing import NOTHING_ASKED, Asked, joined
 from robotgate.pace.state import is_open
 from robotgate.rules.parser import compile_rules
@@ -54,12 +54,12 @@ class HostAccess(Enum):
 class Ruling:
     """What an origin's record means for us until `fresh_until_at`.
 
-    Only with its origin, it is that of a host of the operator's own: robots.txt is neither requested nor obeyed.
+    Without a record, it is that of a host with `ignore_robots`: robots.txt is neither requested nor obeyed.
     """
 
     origin: Origin
     record: RobotsRecord | None = None
-    """None for a host of the operator's own."""
+    """None for a host with `ignore_robots`."""
     standing: Standing = Standing.OPEN
     rules: Rules = ALLOW_ALL
     """What binds us: the file's rules, or all or nothing."""
@@ -155,10 +155,10 @@ class Site(PacedOrigin):
         """None while its robots.txt is not known, and while nothing uses it. Another object after each change."""
         self.rules: Rules = DENY_ALL
         """Those of the ruling."""
-        self.refresh_at = NEVER
+        self.refresh_at = LONG_AGO
         """From then on the next use has robots.txt requested again."""
-        self.ready_until = NEVER
-        """Until then a use needs only the rules: until `refresh_at`, or not at all while they are dropped."""
+        self.ready_until = LONG_AGO
+        """Until then a use needs only the rules: until `refresh_at`, or `LONG_AGO` where nothing used them lately."""
         self.since: tuple[int, int] | None = None
         """The host's visits and bytes read when robots.txt was last requested; None until they are counted."""
         self.refused = 0
@@ -171,15 +171,15 @@ class Site(PacedOrigin):
         return ruling
 
     def warm_up(self, ruling: Ruling) -> None:
-        """Keep a ruling until `cool_down`."""
+        """Keep a ruling until `drop_ruling`."""
         self.ruling = ruling
         self.rules = ruling.rules
         self.ready_until = self.refresh_at
 
-    def cool_down(self) -> None:
-        """Drop the ruling, which takes three times the memory of the file; the record tells it to the next use."""
+    def drop_ruling(self) -> None:
+        """Drop the ruling, which takes three times the memory of the file; the next use reads it from the record."""
         self.ruling, self.rules = None, DENY_ALL
-        self.ready_until = NEVER
+        self.ready_until = LONG_AGO
 
     def refresh_from(self, at: float) -> None:
         """Have robots.txt requested by the first use from an instant on."""

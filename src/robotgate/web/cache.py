@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeGuard
 from robotgate.errors import GateClosedError, NonPublicAddressError, RobotGateError
 from robotgate.events import BlockCause, HostBlocked, HostRecovered, RobotsFetched
 from robotgate.options import HostBlocks
-from robotgate.pace.host import NEVER, NOT_OWNED, Host, PacedTurn
+from robotgate.pace.host import LONG_AGO, NOT_OWNED, Host, PacedTurn
 from robotgate.pace.scheduler import Timer
 from robotgate.pace.spacing import NOTHING_ASKED
 from robotgate.pace.state import CLOCK_GRAIN
@@ -94,7 +94,7 @@ class SiteCache:
         self._sweeping = Timer(self._evict)
         self._cooling: asyncio.TimerHandle | None = None
         self._are_warm = False
-        """Whether any rules were asked lately."""
+        """Whether any rules were used since the last look at all sites."""
         self._is_closed = False
 
     def open(self, fetcher: Fetcher) -> None:
@@ -164,7 +164,7 @@ class SiteCache:
             return ruling
         if not site.options.ignore_robots:
             await self._ask(site, proxy)
-        # Without a ruling it is a host of the operator's own, or became one while it was asked.
+        # No ruling: `ignore_robots` is set for its host, perhaps only since robots.txt was requested.
         return self.ruling(site, self._now()) or site.adopt(Ruling(origin=site.origin))
 
     async def record(self, site: Site) -> RobotsRecord:
@@ -223,7 +223,7 @@ class SiteCache:
     def note_visit(self, site: Site, bytes_read: int) -> None:
         """A turn of a site has ended: `Recheck` may have its robots.txt requested again."""
         recheck, record, host = self._recheck, site.record, site.host
-        if recheck is None or record is None:
+        if recheck is None or record is None or site.options.ignore_robots:
             return
         if site.since is None:
             # Not counted since the rules were learnt: this visit is the first that counts.
@@ -232,7 +232,7 @@ class SiteCache:
         if recheck_is_due(record, recheck, visits=visits, bytes_read=read):
             # The next request is due after as much traffic again, even if this one fails.
             site.since = host.visits, host.bytes_read
-            site.refresh_at = NEVER
+            site.refresh_at = LONG_AGO
             self._renewed(site, self._now())
 
     # Finding out.
@@ -282,14 +282,14 @@ class SiteCache:
         host = site.host
         is_shut = max(host.blocked_until_at, site.operator_until_at, site.circuit.retry_at) > now
         if site.key not in self._flights and not is_shut and not self._is_closed:
-            self._start(site, after=-math.inf if ruling.record is None else ruling.record.checked_at)
+            self._start(site, after=-math.inf if site.record is None else site.record.checked_at)
         return ruling
 
     async def _refresh(self, site: Site, flight: Flight, *, after: float) -> None:
         """Find out about a site.
 
         Args:
-            after: a record of an attempt up to this instant will not do, though it be fresh.
+            after: a record of an attempt up to this instant does not count, even if it is fresh.
         """
         store, record = self._persistence, site.record
         session = None if store is None else store.session
@@ -410,8 +410,8 @@ class SiteCache:
             site.options = self._overrides.options(site.origin.host)
         for site in sites:
             if site.options.ignore_robots or site.record is None:
-                site.ruling = None
-                site.refresh_from(-math.inf)
+                site.drop_ruling()
+                site.refresh_from(LONG_AGO)
                 site.asked = NOTHING_ASKED
             else:
                 self.learn(site, site.record)
@@ -462,7 +462,7 @@ class SiteCache:
                 self._persistence.forget(host)
 
     def _watch_rules(self) -> None:
-        """Have the rules of sites dropped once they are not used: some are made now."""
+        """Start the timer that drops unused rules: some were just compiled."""
         self._are_warm = True
         if self._cooling is None and not self._is_closed:
             self._cooling = asyncio.get_running_loop().call_later(COOL_DOWN_DELAY, self._cool_down)
@@ -474,11 +474,12 @@ class SiteCache:
             left = iter(list(self.sites.values()))
         part = list(islice(left, COOL_DOWN))
         for site in part:
-            if site.rules.is_asked:
-                site.rules.is_asked = False
+            # The next use sets it anew.
+            if site.ready_until > LONG_AGO:
+                site.ready_until = LONG_AGO
                 self._are_warm = True
             elif site.record is not None and not site.options.ignore_robots:
-                site.cool_down()
+                site.drop_ruling()
         call_later, self._cooling = asyncio.get_running_loop().call_later, None
         if part:
             self._cooling = call_later(COOL_DOWN_PAUSE, self._cool_down, left)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class RequestOptions(TypedDict, total=False):
-    """What `aiohttp.ClientSession.request` takes, and means, besides the redirect options."""
+    """The options of `aiohttp.ClientSession.request`, without those of redirects."""
 
     params: str | Mapping[str, str | int | float] | Sequence[tuple[str, str | int | float]] | None
     data: object

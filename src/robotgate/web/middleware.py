@@ -14,7 +14,6 @@ from aiohttp import ClientError, hdrs
 from aiohttp.http import SERVER_SOFTWARE
 
 from robotgate.errors import GateClosedError
-from robotgate.pace.host import OPEN
 from robotgate.pace.scheduler import Timer
 from robotgate.sites.status import REDIRECT_STATUSES
 from robotgate.web.fetcher import Proxy
@@ -127,8 +126,8 @@ class GateMiddleware:
             if self._inner:
                 self._inner.pop(request, None)
         status = response.status
-        if turn.status is None and turn.state is OPEN:
-            turn.note_answer(status, response.headers)
+        if turn.status is None:
+            turn.report(status, response.headers)
         connection = response.connection
         if connection is None or status == SWITCHING_PROTOCOLS:
             turn.finish(response)

@@ -185,7 +185,7 @@ class Lines:
             # Not even robots.txt is requested for a turn that nobody asks for any more.
             while not self._is_asked():
                 await self._pause()
-            await self._turns.judge_and_wait(turn, may_begin=False)
+            await self._turns.judge_and_wait(turn)
             if self._is_asked():
                 await self._turns.begin(turn)
                 self._hand_over(turn, url)

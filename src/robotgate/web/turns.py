@@ -1,6 +1,6 @@
 """From a URL to a turn that has begun, and to its end: the site's rules are asked first, then the host is waited for.
 
-All doors use this: `gate.turn` and `gate.ready` directly, `gate.fetch` and the middleware for each request they send.
+All ways to send a request use this: `gate.turn` and `gate.ready` directly, `gate.fetch` and the middleware for each request they send.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from robotgate.web.fetcher import Proxy
 
 REFUSALS: Final = (TooSoonError, HostUnavailableError, NonPublicAddressError, NestedTurnError, StoreError)
-"""Errors that are reported as `TurnRefused`."""
+"""Errors that are reported as `TurnRefused`; a `DisallowedError` is reported as `VerdictRefused`."""
 
 
 class Turn(PacedTurn):
@@ -133,18 +133,14 @@ class Turn(PacedTurn):
             return
         self.bytes_read += bytes
         if status is not None:
-            self.note_answer(status, headers)
+            retry_after = None
+            if status in BLOCKING_STATUSES and headers is not None:
+                retry_after = retry_after_of(headers, now=self.turns.now())
+            self.turns.scheduler.note_answer(self, status, retry_after)
         if error is not None and self.status is None:
             outage = outage_of(error, host=self.paced.origin.host)
             if outage is not None:
                 self.report_unreachable(outage)
-
-    def note_answer(self, status: int, headers: Mapping[str, str] | None) -> None:
-        """Take in the status of an answer while the turn is open."""
-        retry_after = None
-        if status in BLOCKING_STATUSES and headers is not None:
-            retry_after = retry_after_of(headers, now=self.turns.now())
-        self.turns.scheduler.note_answer(self, status, retry_after)
 
     def report_unreachable(self, cause: str) -> None:
         """Report that the origin could not be reached: its waiting turns are refused. Ignored after a status.
@@ -247,12 +243,7 @@ class Turns:
         if (
             ruling is None
             or self._sites.get(site.key) is not site
-            # A target that is sent as rules are matched with it is plain.
-            or not (
-                ruling.rules.allows_plain(turn.units)
-                if turn.units is turn.target
-                else ruling.rules.allows_units(turn.units)
-            )
+            or not ruling.rules.allows_units(turn.units)
         ):
             return False
         turn.ruling = ruling
@@ -275,18 +266,12 @@ class Turns:
         """
         # One that was granted has been waited for by `ready`.
         while not (turn.state is GRANTED and self.scheduler.begin_granted(turn)):
-            if await self.judge_and_wait(turn):
-                break
+            await self.judge_and_wait(turn)
         if self._events.is_heard(TurnBegan):
             self._events.emit(TurnBegan(at=self.now(), url=turn.url, waited=turn.waited))
 
-    async def judge_and_wait(  # noqa: C901  # The steps of one wait, in their order.
-        self, turn: Turn, *, may_begin: bool = True
-    ) -> bool:
-        """Judge a turn's URL and wait until it is granted; return whether it has begun already, its host being due.
-
-        Args:
-            may_begin: whether it may begin here; else it is only granted.
+    async def judge_and_wait(self, turn: Turn) -> None:  # noqa: C901  # The steps of one wait, in their order.
+        """Judge a turn's URL and wait until it is granted.
 
         Raises:
             as `begin`.
@@ -315,18 +300,15 @@ class Turns:
                 # `try_begin` may have judged it a moment ago.
                 if ruling is not turn.ruling:
                     self._judge(turn, ruling)
-                    # Matching may have taken a while: read the clock after it.
-                    if may_begin and scheduler.try_begin(turn, self.now()):
-                        return True
                 await scheduler.wait(turn)
                 current = cache.fresh(site)
                 if current is ruling or (current is None and has_renewed):
-                    return False
+                    return
                 if current is None:
                     has_renewed = True
                 elif current.rules.allows_units(turn.units):
                     turn.ruling = current
-                    return False
+                    return
                 scheduler.give_back(turn)
         except REFUSALS as error:
             if self._events.is_heard(TurnRefused):
@@ -360,12 +342,12 @@ class Turns:
         verdict = ruling.verdict(turn.target, now=self.now())
         if ruling.is_non_public:
             raise NonPublicAddressError(verdict.url, verdict.cause)
-        if ruling.is_unreachable:
-            raise refusal_of(verdict)
-        turn.paced.refused += 1
-        if self._events.is_heard(VerdictRefused):
-            self._events.emit(VerdictRefused(at=self.now(), verdict=verdict))
-        raise refusal_of(verdict, turn.chain)
+        error = refusal_of(verdict, turn.chain)
+        if isinstance(error, DisallowedError):
+            turn.paced.refused += 1
+            if self._events.is_heard(VerdictRefused):
+                self._events.emit(VerdictRefused(at=self.now(), verdict=verdict))
+        raise error
 
     # What came of a turn.
 

@@ -223,3 +223,15 @@ def test_what_is_no_recheck_is_refused_by_name() -> None:
     """Before anything is asked."""
     with pytest.raises(OptionError, match="recheck"):
         make_gate(recheck=10)  # type: ignore[arg-type]
+
+
+async def test_robots_txt_that_is_not_obeyed_is_not_requested_again() -> None:
+    """It was requested once because the operator asked for it, not for the gate's own use."""
+    site = Site(Recheck(visits=1))
+    async with site.gate as gate:
+        gate.override("a.example", HostOverride(ignore_robots=True))
+        assert (await gate.robots(PAGE)).body == OPEN.body
+        for _ in range(3):
+            await visit(gate)
+        await asyncio.sleep(100.0)
+    assert len(site.asked_at) == 1
