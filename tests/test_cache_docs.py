@@ -24,8 +24,8 @@ from tests.test_readme import ROOT, blocks
 from robotgate import HostState, Origin, Outcome, RobotsRecord, SQLiteStore, SystemClock
 from robotgate.cli.app import robotgate
 from robotgate.cli.common import stated_store
+from robotgate.cli.jsonl import HostEntry, host_line, record_line
 from robotgate.stores import open_store
-from robotgate.stores.codec import HostEntry, host_line, record_line
 from robotgate.stores.sqlite.store import MAX_AGE, MAX_BYTES
 
 PAGE: Final = (ROOT / "docs" / "cache.md").read_text(encoding="utf-8")

@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from robotgate import RobotsRecord
+from robotgate.cli.jsonl import HostEntry, LineError, host_line, read_line, record_line
 from robotgate.pace.state import merged
 from robotgate.sites.status import MAX_SKEW
-from robotgate.stores.codec import HostEntry, LineError, host_line, read_line, record_line
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from typing import IO
 
     from robotgate import HostState, Origin
+    from robotgate.cli.jsonl import Entry
     from robotgate.stores.base import Catalogue
-    from robotgate.stores.codec import Entry
 
 BATCH: Final = 500
 """Hosts that are loaded at a time."""

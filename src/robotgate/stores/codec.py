@@ -1,4 +1,4 @@
-"""Records and host states as named fields: one table of fields for every store, and for files of JSON Lines.
+"""Records and host states as named fields: one table of fields for every store, and for the files of `cli.jsonl`.
 
 What is written as JSON is ASCII: no terminal, and no tool that splits lines its own way, makes anything else of it.
 What is read may come from anywhere: a value is taken whole or refused whole. A field that is missing, unknown, or there
@@ -12,20 +12,18 @@ from __future__ import annotations
 import json
 import math
 import zlib
-from base64 import b64decode, b64encode
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from robotgate.errors import InvalidURLError
 from robotgate.pace.state import HostState
-from robotgate.rules.grammar import MAX_BYTES
 from robotgate.sites.record import RobotsRecord, whole_lines
 from robotgate.sites.status import Outcome
-from robotgate.urls import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from robotgate.urls import Origin
 
 T = TypeVar("T")
 
@@ -63,14 +61,15 @@ class FieldError(ValueError):
 # What a field may be: each function returns the value that it is given, or raises `FieldError`.
 
 
-def _text(value: object) -> str:
+def text_value(value: object) -> str:
+    """Return a text."""
     if isinstance(value, str):
         return value
     raise FieldError(f"{quoted(value)} is no text")
 
 
 def _header(value: object) -> str:
-    text = _text(value)
+    text = text_value(value)
     if _UNSENDABLE.isdisjoint(text):
         return text
     raise FieldError("no header holds the end of a line")
@@ -88,7 +87,8 @@ def amount(value: object) -> float:
     raise FieldError(f"{quoted(value)} is no number of seconds up to {MAX_AMOUNT:.0f}")
 
 
-def _count(value: object, *, most: int = MAX_COUNT) -> int:
+def count(value: object, *, most: int = MAX_COUNT) -> int:
+    """Return a whole number from 0 on."""
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most:
         return value
     raise FieldError(f"{quoted(value)} is no whole number from 0 to {most}")
@@ -96,12 +96,13 @@ def _count(value: object, *, most: int = MAX_COUNT) -> int:
 
 def _texts(value: object) -> tuple[str, ...]:
     if isinstance(value, list):
-        return tuple(map(_text, value))
+        return tuple(map(text_value, value))
     raise FieldError(f"{quoted(value)} is no list of texts")
 
 
-def _choice(value: object, *, known: Mapping[str, T]) -> T:
-    if (text := _text(value)) in known:
+def choice(value: object, *, known: Mapping[str, T]) -> T:
+    """Return what one of some texts stands for."""
+    if (text := text_value(value)) in known:
         return known[text]
     raise FieldError(f"{quoted(value)} is none of {', '.join(known)}")
 
@@ -110,35 +111,35 @@ def _if_any(value: object, *, check: Callable[[object], object]) -> object:
     return None if value is None else check(value)
 
 
-_RECORD: Final[Mapping[str, Callable[[object], object]]] = {
-    "outcome": partial(_choice, known={outcome.name.lower(): outcome for outcome in Outcome}),
-    "status": partial(_if_any, check=partial(_count, most=999)),
-    "cause": partial(_if_any, check=_text),
+RECORD: Final[Mapping[str, Callable[[object], object]]] = {
+    "outcome": partial(choice, known={outcome.name.lower(): outcome for outcome in Outcome}),
+    "status": partial(_if_any, check=partial(count, most=999)),
+    "cause": partial(_if_any, check=text_value),
     "checked_at": amount,
     "fresh_until_at": amount,
-    "failures": _count,
+    "failures": count,
     "failing_since_at": partial(_if_any, check=amount),
     "fetched_at": partial(_if_any, check=amount),
-    "robots_url": _text,
+    "robots_url": text_value,
     "redirects": _texts,
     "etag": partial(_if_any, check=_header),
     "last_modified": partial(_if_any, check=_header),
 }
 """The fields of a record, but for its origin and its body."""
-_HOST: Final[Mapping[str, Callable[[object], object]]] = {
+HOST: Final[Mapping[str, Callable[[object], object]]] = {
     "last_visit_at": partial(_if_any, check=amount),
     "next_allowed_at": amount,
     "blocked_at": amount,
     "blocked_until_at": amount,
-    "failures": _count,
-    "visits": _count,
-    "bytes_read": _count,
+    "failures": count,
+    "visits": count,
+    "bytes_read": count,
     "latency": partial(_if_any, check=amount),
 }
 """The fields of a host's state."""
-HOST_FIELDS: Final = tuple(_HOST)
+HOST_FIELDS: Final = tuple(HOST)
 # The tables see to the types of what these are given.
-_make_record: Final[Callable[..., RobotsRecord]] = RobotsRecord
+make_record: Final[Callable[..., RobotsRecord]] = RobotsRecord
 _make_host: Final[Callable[..., HostState]] = HostState
 
 
@@ -187,7 +188,7 @@ def quoted(value: object) -> str:
     return text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}..."
 
 
-def _take(values: dict[str, object], name: str, check: Callable[[object], T]) -> T:
+def take(values: dict[str, object], name: str, check: Callable[[object], T]) -> T:
     """Take one field out of an object."""
     if name not in values:
         raise FieldError("missing", name)
@@ -197,11 +198,11 @@ def _take(values: dict[str, object], name: str, check: Callable[[object], T]) ->
         raise FieldError(error.problem, name) from None
 
 
-def _take_all(
+def take_all(
     values: dict[str, object], checks: Mapping[str, Callable[[object], object]]
 ) -> dict[str, object]:
     """Take all fields out of an object, which must have no others left."""
-    taken = {name: _take(values, name, check) for name, check in checks.items()}
+    taken = {name: take(values, name, check) for name, check in checks.items()}
     if values:
         raise FieldError("not known here", min(values))
     return taken
@@ -216,8 +217,9 @@ def _written(value: object) -> object:
     return min(value, MAX_COUNT) if isinstance(value, int) else value
 
 
-def _record_fields(record: RobotsRecord) -> dict[str, object]:
-    return {name: _written(getattr(record, name)) for name in _RECORD}
+def record_fields(record: RobotsRecord) -> dict[str, object]:
+    """A record's fields, but for its origin and its body."""
+    return {name: _written(getattr(record, name)) for name in RECORD}
 
 
 def moved_record(record: RobotsRecord, seconds: float) -> RobotsRecord:
@@ -238,7 +240,7 @@ def pack_record(record: RobotsRecord) -> bytes:
     """A record but for its origin: a line of JSON, then the body as far as it counts, compressed."""
     body = whole_lines(record.body)
     packer = zlib.compressobj(COMPRESSION, zdict=_USUAL)
-    head = _json({**_record_fields(record), "body_bytes": len(body)})
+    head = _json({**record_fields(record), "body_bytes": len(body)})
     return packer.compress(head + b"\n" + body) + packer.flush()
 
 
@@ -254,14 +256,14 @@ def unpack_record(origin: Origin, packed: bytes) -> RobotsRecord:
     except zlib.error as error:
         raise FieldError(f"not compressed as it says ({error})") from None
     values = object_of(head)
-    if len(body) != _take(values, "body_bytes", _count):
+    if len(body) != take(values, "body_bytes", count):
         raise FieldError("not of its length", "body")
-    return _make_record(origin=origin, body=body, **_take_all(values, _RECORD))
+    return make_record(origin=origin, body=body, **take_all(values, RECORD))
 
 
 def host_fields(state: HostState) -> dict[str, object]:
     """A host state's fields."""
-    return {name: _written(getattr(state, name)) for name in _HOST}
+    return {name: _written(getattr(state, name)) for name in HOST}
 
 
 def host_of(values: dict[str, object]) -> HostState:
@@ -270,7 +272,7 @@ def host_of(values: dict[str, object]) -> HostState:
     Raises:
         FieldError: a field is not what it should be.
     """
-    return _make_host(**_take_all(values, _HOST))
+    return _make_host(**take_all(values, HOST))
 
 
 def pack_host(state: HostState) -> bytes:
@@ -287,110 +289,5 @@ def unpack_host(packed: bytes) -> HostState:
     return host_of(object_of(packed))
 
 
-VERSION: Final = 1
-"""Of the format of lines; another set of fields is another version."""
-
-
-@dataclass(frozen=True, slots=True)
-class HostEntry:
-    """What is kept of a host, under what it is paced by."""
-
-    pace_key: str
-    state: HostState
-
-
-Entry: TypeAlias = RobotsRecord | HostEntry
-
-
-class LineError(ValueError):
-    """A line that is not taken in."""
-
-    def __init__(self, number: int, problem: str, field: str | None = None) -> None:
-        where = f"line {number}" if field is None else f"line {number}, {quoted(field)}"
-        super().__init__(f"{where}: {problem}")
-        self.number = number
-        self.field = field
-        self.problem = problem
-
-
-def record_line(record: RobotsRecord) -> str:
-    """A record as one line, without its end.
-
-    Of a body that is longer than counts (`RobotGate.learn` takes any), what counts is written.
-    """
-    body = whole_lines(record.body)
-    try:
-        written = {"body": body.decode()}
-    except UnicodeDecodeError:
-        written = {"body_base64": b64encode(body).decode("ascii")}
-    return _line("record", {"origin": record.origin.text, **_record_fields(record), **written})
-
-
-def host_line(entry: HostEntry) -> str:
-    """A host's state as one line, without its end."""
-    return _line("host", {"pace_key": entry.pace_key, **host_fields(entry.state)})
-
-
-def read_line(line: bytes, number: int) -> Entry:
-    """What a line says.
-
-    Args:
-        line: with its end or without.
-        number: of the line, for the error.
-
-    Raises:
-        LineError: it is no record and no host, or any of its fields is not what it should be.
-    """
-    try:
-        return _entry(object_of(line))
-    except FieldError as error:
-        raise LineError(number, error.problem, error.field) from None
-
-
-def _entry(values: dict[str, object]) -> Entry:
-    if _take(values, "version", _count) != VERSION:
-        raise FieldError(f"not {VERSION}, the only one known here", "version")
-    checks = _take(values, "kind", partial(_choice, known={"record": _RECORD, "host": _HOST}))
-    for name, value in values.items():
-        if name in checks and isinstance(value, int | float) and value < 0:
-            raise FieldError(f"{quoted(value)} is less than 0", name)
-    if checks is _HOST:
-        pace_key = _take(values, "pace_key", _text)
-        if not pace_key:
-            raise FieldError("a host has a name", "pace_key")
-        return HostEntry(pace_key, host_of(values))
-    origin = _take(values, "origin", _origin)
-    name = "body_base64" if "body_base64" in values else "body"
-    decode = partial(b64decode, validate=True) if name == "body_base64" else str.encode
-    body = _take(values, name, partial(_body, decode=decode))
-    return _make_record(origin=origin, body=body, **_take_all(values, _RECORD))
-
-
-def _origin(value: object) -> Origin:
-    text = _text(value)
-    try:
-        origin = Origin.of(text)
-    except InvalidURLError as error:
-        raise FieldError(error.problem) from None
-    if origin.text != text:
-        raise FieldError(f"{quoted(text)} is an origin, but not spelt as {quoted(origin.text)}")
-    return origin
-
-
-def _body(value: object, *, decode: Callable[[str], bytes]) -> bytes:
-    text = _text(value)
-    try:
-        body = decode(text)
-    except ValueError:
-        raise FieldError(f"{quoted(text)} is no text of UTF-8, or no base64") from None
-    if len(body) > MAX_BYTES:
-        raise FieldError(f"longer than the {MAX_BYTES} bytes that count")
-    return body
-
-
 def _json(values: Mapping[str, object]) -> bytes:
     return json.dumps(values, allow_nan=False, separators=(",", ":")).encode("ascii")
-
-
-def _line(kind: str, values: Mapping[str, object]) -> str:
-    return json.dumps({"version": VERSION, "kind": kind, **values}, allow_nan=False)

@@ -1,6 +1,7 @@
 """From a URL to a turn that has begun, and to its end: the site's rules are asked first, then the host is waited for.
 
-All ways to send a request use this: `gate.turn` and `gate.ready` directly, `gate.fetch` and the middleware for each request they send.
+All ways to send a request use this: `gate.turn` and `gate.ready` directly, `gate.fetch` and the middleware for each
+request they send.
 """
 
 from __future__ import annotations

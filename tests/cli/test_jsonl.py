@@ -12,17 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robotgate import HostState, Origin, Outcome, RobotsRecord
+from robotgate.cli.jsonl import HostEntry, LineError, host_line, read_line, record_line
 from robotgate.rules.grammar import MAX_BYTES
-from robotgate.stores.codec import (
-    MAX_AMOUNT,
-    MAX_COUNT,
-    MAX_LINE_BYTES,
-    HostEntry,
-    LineError,
-    host_line,
-    read_line,
-    record_line,
-)
+from robotgate.stores.codec import MAX_AMOUNT, MAX_COUNT, MAX_LINE_BYTES
 
 RECORD: Final = RobotsRecord(
     origin=Origin("https", "a.example", 443),
