@@ -37,8 +37,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="run the tests that are marked as slow, too")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Undo an ignored SIGINT, as `nohup` and background jobs of a shell have it.
+def pytest_configure() -> None:
+    """Restore SIGINT where it is ignored, as under `nohup` and in background jobs of a shell.
 
     A child process inherits that a signal is ignored, and then does not stop on the SIGINT that a test sends it.
     """

@@ -190,11 +190,11 @@ BOMBS = {
 
 @pytest.mark.parametrize(("pattern", "target"), BOMBS.values(), ids=BOMBS.keys())
 def test_wildcards_do_not_look_back(pattern: str, target: str) -> None:
-    """Patterns that take others hours take no second, even on a slow machine; exponents would not forgive one."""
+    """Patterns for which a backtracking matcher needs hours take a few seconds of processor time at most."""
     rules = Rules([disallow(pattern)])
     started = time.process_time()
     assert rules.allows(target)
-    assert time.process_time() - started < 1
+    assert time.process_time() - started < 5
 
 
 def as_expression(pattern: str) -> re.Pattern[str]:
@@ -277,4 +277,4 @@ def test_no_file_and_url_make_a_question_slow(
         ask(target)
         started = time.process_time()
         ask(target)
-        assert time.process_time() - started < 1
+        assert time.process_time() - started < 5

@@ -90,7 +90,7 @@ def crawl() -> Crawl:
 
 async def run(*arguments: str, stdin: str = "") -> tuple[int, str, str]:
     """Run Python to its end: exit code, standard output and standard error."""
-    async with asyncio.timeout(50):
+    async with asyncio.timeout(60):
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             *arguments,

@@ -59,7 +59,7 @@ class Site:
 
     async def first_of(self, life: int) -> None:
         """Wait until a process has come."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not any(visit.life == life for visit in self.visits[-HOSTS * 4 :]):
                 self._came.clear()
                 await self._came.wait()

@@ -130,7 +130,7 @@ class Fleet:
 
     async def has_visited(self, name: str) -> None:
         """Wait until a crawler has begun."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not self.visits(name):  # noqa: ASYNC110 - of another process there is no event
                 await asyncio.sleep(0.02)
 
