@@ -32,6 +32,7 @@ def bodies(folder: Path) -> dict[str, list[bytes]]:
     return found
 
 
+@pytest.mark.slow
 async def test_archive_as_its_docstring_says(run: Program, internet: Web, tmp_path: Path) -> None:
     """What a killed run has is not asked for again, nor robots.txt; the run after that asks for what has changed."""
     page, big, slow, shut, broken, bottomless, circle = map(

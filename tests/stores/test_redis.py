@@ -45,6 +45,7 @@ async def store(server: RedisServer) -> AsyncIterator[RedisStore]:
         yield store
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", ["url", "client", "client that decodes"])
 async def test_it_does_all_that_it_says(server: RedisServer, given: str) -> None:
     """Opened again, and beside another; however the operator's client reads replies, and that stays open."""

@@ -174,6 +174,7 @@ async def test_the_listed_commands_are_enough(server: RedisServer, protocol: int
         assert not one.times(Lost)
 
 
+@pytest.mark.slow
 async def test_a_primary_is_found_by_sentinels(tmp_path: Path) -> None:
     """And found again after a failover, with all that was told to the one before."""
     folders = [tmp_path / name for name in ("one", "two", "sentinel")]

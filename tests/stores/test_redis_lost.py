@@ -281,6 +281,7 @@ async def test_late_requests_change_nothing(server: RedisServer, proxy: Proxy) -
         assert not grant.lease.is_valid()
 
 
+@pytest.mark.slow
 async def test_closing_while_lost_ends_soon(server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
     """Whoever waits is told, and the log says what could not be said."""
     async with worker(server.url, PREFIX, patience=60) as one:

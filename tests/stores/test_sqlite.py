@@ -302,6 +302,7 @@ async def test_keeps_its_bound_by_itself(path: Path, monkeypatch: pytest.MonkeyP
     assert rows(path, f"SELECT count(*) FROM hosts WHERE next_allowed_at > {NOW + 1e8}") == [(10,)]
 
 
+@pytest.mark.slow
 async def test_what_must_stay_is_not_tried_for_ever(path: Path) -> None:
     """A file full of hosts that must wait stays larger than it should, and pruning it ends."""
     async with SQLiteStore(path, max_bytes=MIB, clock=HandClock()) as store:
