@@ -28,9 +28,9 @@ def disallows(patterns: Iterable[str], target: str) -> bool:
     return not Rules(map(disallow, patterns)).allows(target)
 
 
-@pytest.mark.parametrize(
-    ("target", "normal"),
-    [
+def test_normal_form_of_a_target(subtests: pytest.Subtests) -> None:
+    """Pure ASCII, with every escape that is needed and no other."""
+    for target, normal in [
         ("", "/"),
         ("/", "/"),
         ("?x", "/?x"),
@@ -50,12 +50,10 @@ def disallows(patterns: Iterable[str], target: str) -> bool:
         ("/\x00\x7f\n", "/%00%7F%0A"),
         ("/\ud800", "/%ED%A0%80"),
         ("relative", "/relative"),
-    ],
-)
-def test_normal_form_of_a_target(target: str, normal: str) -> None:
-    """Pure ASCII, with every escape that is needed and no other."""
-    assert normalise_target(target) == normal
-    assert normalise_target(normal) == normal
+    ]:
+        with subtests.test(target=target, normal=normal):
+            assert normalise_target(target) == normal
+            assert normalise_target(normal) == normal
 
 
 @pytest.mark.parametrize(

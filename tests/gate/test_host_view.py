@@ -195,15 +195,18 @@ SPELLINGS = [
 ]
 
 
-@pytest.mark.parametrize(("url", "allowed"), SPELLINGS)
-async def test_memory_and_doors_agree_on_spellings(gate: RobotGate, url: str, *, allowed: bool) -> None:
+async def test_memory_and_doors_agree_on_spellings(gate: RobotGate, subtests: pytest.Subtests) -> None:
     """The short way through memory answers as the long way does."""
-    rules = "User-agent: *\nDisallow: /private\nDisallow: /bücher\nDisallow: /a%7Cb\nDisallow: /a%20b\n"
-    gate.learn(SITE, rules.encode())
-    assert gate.allowed_nowait(url) is allowed
-    assert gate.allowed_nowait(URL(url)) is allowed
-    assert await gate.allowed(url) is allowed
-    assert (await gate.check(url)).allowed is allowed
+    for url, allowed in SPELLINGS:
+        with subtests.test(url=url, allowed=allowed):
+            rules = (
+                "User-agent: *\nDisallow: /private\nDisallow: /bücher\nDisallow: /a%7Cb\nDisallow: /a%20b\n"
+            )
+            gate.learn(SITE, rules.encode())
+            assert gate.allowed_nowait(url) is allowed
+            assert gate.allowed_nowait(URL(url)) is allowed
+            assert await gate.allowed(url) is allowed
+            assert (await gate.check(url)).allowed is allowed
 
 
 @pytest.mark.parametrize(

@@ -30,29 +30,31 @@ async def fetched(
         )
 
 
-@pytest.mark.parametrize("raw", HOSTILE.values(), ids=HOSTILE)
-@pytest.mark.parametrize("pause", [0.0, 0.01])
-async def test_any_answer_is_an_answer_or_a_failure(raw: bytes, pause: float) -> None:
+async def test_any_answer_is_an_answer_or_a_failure(subtests: pytest.Subtests) -> None:
     """No exception, whatever a server sends, at once or piece by piece; and a cause in words that can be stored."""
-    # aiohttp does not notice some broken chunks; the timeout does.
-    result = await fetched(raw, pause=pause, timeout=0.5)
-    if isinstance(result, Failure):
-        assert 0 < len(result.cause.encode()) < 1000
-    else:
-        assert len(result.body) <= MAX_BYTES
+    for pause in [0.0, 0.01]:
+        for name, raw in HOSTILE.items():
+            with subtests.test(pause=pause, name=name):
+                # aiohttp does not notice some broken chunks; the timeout does.
+                result = await fetched(raw, pause=pause, timeout=0.5)
+                if isinstance(result, Failure):
+                    assert 0 < len(result.cause.encode()) < 1000
+                else:
+                    assert len(result.body) <= MAX_BYTES
 
 
-@pytest.mark.parametrize("raw", HOSTILE.values(), ids=HOSTILE)
-async def test_no_answer_leaves_a_connection_or_a_cookie_behind(raw: bytes) -> None:
+async def test_no_answer_leaves_a_connection_or_a_cookie_behind(subtests: pytest.Subtests) -> None:
     """The session is as it was."""
-    async with serving(raw) as port, aiohttp.ClientSession() as session:
-        await AiohttpFetcher(session, SystemClock()).fetch(
-            f"http://127.0.0.1:{port}/robots.txt", headers={}, max_bytes=MAX_BYTES, timeout=5.0
-        )
-        assert not list(session.cookie_jar)
-        connector = session.connector
-        assert connector is not None
-        assert not connector._acquired  # The public way to it is a trace of every request.
+    for name, raw in HOSTILE.items():
+        with subtests.test(name=name):
+            async with serving(raw) as port, aiohttp.ClientSession() as session:
+                await AiohttpFetcher(session, SystemClock()).fetch(
+                    f"http://127.0.0.1:{port}/robots.txt", headers={}, max_bytes=MAX_BYTES, timeout=5.0
+                )
+                assert not list(session.cookie_jar)
+                connector = session.connector
+                assert connector is not None
+                assert not connector._acquired  # The public way to it is a trace of every request.
 
 
 @pytest.mark.parametrize(
