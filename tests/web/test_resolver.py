@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import threading
 from typing import TYPE_CHECKING
@@ -142,6 +143,22 @@ async def test_cancelled_look_up_keeps_its_place_until_its_thread_ends(look_up: 
     look_up.let_go.set()
     async with asyncio.timeout(60):
         assert await alive
+
+
+async def test_cancelled_look_up_that_fails_logs_nothing(
+    look_up: LookUp, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A crawler that gives up on a page gets no traceback about its name later."""
+    resolver = ThreadPerNameResolver(max_threads=1, look_up=look_up)
+    dead = asyncio.create_task(resolver.resolve("dead.example"))
+    await until(lambda: look_up.asked == ["dead.example"])
+    dead.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await dead
+    look_up.let_go.set()
+    assert await resolver.resolve("site.example")
+    gc.collect()
+    assert caplog.records == []
 
 
 async def test_cancelled_waiter_leaves_the_place_to_others(look_up: LookUp) -> None:
