@@ -74,9 +74,9 @@ def response(body: bytes, content_type: str | None, verdict: Verdict | Turn = VE
     )
 
 
-@pytest.mark.parametrize(
-    ("content_type", "encoding"),
-    [
+def test_text_of_any_charset_is_text(subtests: pytest.Subtests) -> None:
+    """Whatever a server calls its charset: if it is one of text that Python knows, that one, else UTF-8."""
+    for content_type, encoding in [
         (None, "utf-8"),
         ("", "utf-8"),
         ("text/html", "utf-8"),
@@ -92,15 +92,13 @@ def response(body: bytes, content_type: str | None, verdict: Verdict | Turn = VE
         ("x" * 10_000, "utf-8"),
         ("text/html; charset=" + "x" * 10_000, "utf-8"),
         ("text/html; charset=ü", "utf-8"),
-    ],
-)
-def test_text_of_any_charset_is_text(content_type: str | None, encoding: str) -> None:
-    """Whatever a server calls its charset: if it is one of text that Python knows, that one, else UTF-8."""
-    page = response("grüße\n".encode(encoding if encoding != "shift_jis" else "utf-8"), content_type)
-    assert page.encoding == encoding
-    assert isinstance(page.text, str)
-    if encoding != "shift_jis":
-        assert page.text == "grüße\n"
+    ]:
+        with subtests.test(content_type=content_type, encoding=encoding):
+            page = response("grüße\n".encode(encoding if encoding != "shift_jis" else "utf-8"), content_type)
+            assert page.encoding == encoding
+            assert isinstance(page.text, str)
+            if encoding != "shift_jis":
+                assert page.text == "grüße\n"
 
 
 @pytest.mark.parametrize(
@@ -112,13 +110,22 @@ def test_charset_that_is_none_is_utf_8(charset: str) -> None:
     assert page.text == "grüße\n"
 
 
-@pytest.mark.parametrize("body", [b"", b"\xff\xfe\x00", bytes(range(256)), b"\x80" * 1000])
-@pytest.mark.parametrize(
-    "charset", ["utf-8", "ascii", "utf-16", "utf-7", "shift_jis", "iso-2022-jp", "utf-32", "idna", "punycode"]
-)
-def test_octets_that_do_not_fit_never_raise(body: bytes, charset: str) -> None:
+def test_octets_that_do_not_fit_never_raise(subtests: pytest.Subtests) -> None:
     """They become U+FFFD."""
-    assert isinstance(response(body, f"text/plain; charset={charset}").text, str)
+    for charset in [
+        "utf-8",
+        "ascii",
+        "utf-16",
+        "utf-7",
+        "shift_jis",
+        "iso-2022-jp",
+        "utf-32",
+        "idna",
+        "punycode",
+    ]:
+        for body in [b"", b"\xff\xfe\x00", bytes(range(256)), b"\x80" * 1000]:
+            with subtests.test(charset=charset, body=body):
+                assert isinstance(response(body, f"text/plain; charset={charset}").text, str)
 
 
 def test_json() -> None:

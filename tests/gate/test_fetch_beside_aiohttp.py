@@ -75,38 +75,36 @@ async def both(
     return of_aiohttp, seen(web.visits, without=without)
 
 
-@pytest.mark.parametrize(
-    "target", ["/there", f"{OTHER}/there", f"{SITE}:8080/there", "https://site.example/there"]
-)
-@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
-@pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 307, 308])
-async def test_redirects_as_aiohttp_follows_them(  # noqa: PLR0917  # Parameters of pytest's have names.
-    web: Web, gate: RobotGate, session: aiohttp.ClientSession, status: int, method: str, target: str
+async def test_redirects_as_aiohttp_follows_them(
+    web: Web, gate: RobotGate, session: aiohttp.ClientSession, subtests: pytest.Subtests
 ) -> None:
     """Method, body and headers of each hop, for every status."""
-    web.redirect(PAGE, target, status=status)
-    of_aiohttp, of_fetch = await both(web, gate, session, method, options={"headers": {"X-Mine": "1"}})
-    assert of_fetch == of_aiohttp
+    for status in [300, 301, 302, 303, 304, 307, 308]:
+        for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]:
+            for target in ["/there", f"{OTHER}/there", f"{SITE}:8080/there", "https://site.example/there"]:
+                with subtests.test(status=status, method=method, target=target):
+                    web.visits.clear()
+                    web.redirect(PAGE, target, status=status)
+                    of_aiohttp, of_fetch = await both(
+                        web, gate, session, method, options={"headers": {"X-Mine": "1"}}
+                    )
+                    assert of_fetch == of_aiohttp
 
 
-@pytest.mark.parametrize(
-    "body", [{"data": b"octets"}, {"json": {"a": 1}}, {"data": {"field": "value"}}], ids=str
-)
-@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH"])
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-async def test_bodies_as_aiohttp_sends_them(  # noqa: PLR0917  # As above.
-    web: Web,
-    gate: RobotGate,
-    session: aiohttp.ClientSession,
-    status: int,
-    method: str,
-    body: RequestOptions,
+async def test_bodies_as_aiohttp_sends_them(
+    web: Web, gate: RobotGate, session: aiohttp.ClientSession, subtests: pytest.Subtests
 ) -> None:
     """To the next hop, or not."""
-    web.redirect(PAGE, "/there", status=status)
-    of_aiohttp, of_fetch = await both(web, gate, session, method, options=body)
-    assert of_fetch == of_aiohttp
-    assert of_fetch[0][2] != b""
+    bodies: list[RequestOptions] = [{"data": b"octets"}, {"json": {"a": 1}}, {"data": {"field": "value"}}]
+    for status in [301, 302, 303, 307, 308]:
+        for method in ["POST", "PUT", "PATCH"]:
+            for body in bodies:
+                with subtests.test(status=status, method=method, body=body):
+                    web.visits.clear()
+                    web.redirect(PAGE, "/there", status=status)
+                    of_aiohttp, of_fetch = await both(web, gate, session, method, options=body)
+                    assert of_fetch == of_aiohttp
+                    assert of_fetch[0][2] != b""
 
 
 @pytest.mark.parametrize("status", [301, 302, 303])

@@ -121,7 +121,7 @@ async def crawler(
 
 async def read(session: aiohttp.ClientSession, url: str, *, proxy: str | None = None) -> int:
     """A page's status."""
-    async with asyncio.timeout(10), session.get(url, proxy=proxy) as response:
+    async with asyncio.timeout(60), session.get(url, proxy=proxy) as response:
         await response.read()
         return response.status
 

@@ -90,7 +90,7 @@ def crawl() -> Crawl:
 
 async def run(*arguments: str, stdin: str = "") -> tuple[int, str, str]:
     """Run Python to its end: exit code, standard output and standard error."""
-    async with asyncio.timeout(50):
+    async with asyncio.timeout(60):
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             *arguments,
@@ -131,6 +131,7 @@ async def test_disallowed_pages_are_never_asked_for(web: Web, one: str, two: str
     assert "Traceback" not in crawled.log
 
 
+@pytest.mark.slow
 async def test_next_crawl_goes_on_where_the_last_one_ended(
     web: Web, one: str, crawl: Crawl, tmp_path: Path
 ) -> None:
@@ -198,6 +199,7 @@ async def test_hosts_are_served_side_by_side(web: Web, crawl: Crawl) -> None:
     assert all(min(web.gaps(host)) >= DELAY - LATE for host in hosts)
 
 
+@pytest.mark.slow
 async def test_slow_host_takes_no_places_of_others(web: Web, one: str, two: str, crawl: Crawl) -> None:
     """With two places in all, the pages of a slow host take one, and the other host's pages go on."""
     web.serve(f"{one}/robots.txt", "User-agent: *\nCrawl-delay: 1.5")
