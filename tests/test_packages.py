@@ -18,6 +18,7 @@ ORDER: Final = (
     {"sites"},
     {"stores"},
     {"web"},
+    {"sitemaps"},
     {"gate"},
     {"lint"},
     {"testing"},

@@ -13,8 +13,8 @@ The way of one request, from the door down and back up::
     Persistence                web/persistence  twice a second, all changes go to the store
 
 Packages import only from those above them: errors, events, urls, options, identity, clock; rules; pace; sites; stores;
-web; gate; then lint, testing, integrations, demo and cli. Read `rules.robotstxt`, `sites.status`, `pace.state`,
-`pace.host`, `pace.scheduler`, `web.turns`, `web.middleware`, `gate`, in this order.
+web; sitemaps; gate; then lint, testing, integrations, demo and cli. Read `rules.robotstxt`, `sites.status`,
+`pace.state`, `pace.host`, `pace.scheduler`, `web.turns`, `web.middleware`, `gate`, in this order.
 """
 
 from importlib.metadata import version

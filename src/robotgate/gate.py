@@ -8,6 +8,7 @@ import sys
 from contextlib import AsyncExitStack
 from datetime import datetime
 from enum import Enum
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Self, Unpack
 from weakref import WeakSet
@@ -37,6 +38,7 @@ from robotgate.pace.limits import Permits, StartWindow
 from robotgate.pace.scheduler import Scheduler
 from robotgate.rules.normal import as_written
 from robotgate.rules.robotstxt import RobotsTxt
+from robotgate.sitemaps.walk import HEADERS, MAX_SITEMAPS, SitemapWalk, log_fault
 from robotgate.sites.site import HostView
 from robotgate.stores import given_store, open_store
 from robotgate.urls import PaceKey, pace_key_function
@@ -50,7 +52,7 @@ from robotgate.web.ready import DEFAULT_AHEAD, Lines, ReadyTurns
 from robotgate.web.turns import Turn, Turns
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Callable, Iterable, Mapping, MutableMapping
+    from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping, MutableMapping
 
     from yarl import URL
 
@@ -58,6 +60,8 @@ if TYPE_CHECKING:
     from robotgate.events import Event
     from robotgate.options import HostOverride, Recheck
     from robotgate.rules.verdict import Verdict
+    from robotgate.sitemaps.parse import SitemapEntry
+    from robotgate.sitemaps.walk import SitemapFault
     from robotgate.sites.record import RobotsRecord
     from robotgate.sites.site import Site
     from robotgate.stores import StoreOption
@@ -378,6 +382,54 @@ class RobotGate:
             as `allowed`.
         """
         return RobotsTxt.parse((await self.robots(url)).body).sitemaps
+
+    def sitemap_urls(
+        self,
+        url: str | URL,
+        *,
+        is_sitemap: bool = False,
+        priority: int = 0,
+        max_wait: float | _Given | None = _Given.BY_OPTION,
+        max_sitemaps: int = MAX_SITEMAPS,
+        on_fault: Callable[[SitemapFault], object] | None = None,
+    ) -> AsyncGenerator[SitemapEntry, None]:
+        """``async for entry in gate.sitemap_urls(url)``: the URLs that a site's sitemaps list.
+
+        The sitemaps are those that the robots.txt of the URL's origin names, of whichever origin, and those that their
+        indexes name, of the index's own origin only. Each is fetched once, as by `fetch`. sitemaps.org, RSS 2.0, Atom
+        and plain text are read, with gzip or without, up to 50 MiB and 50,000 URLs a file. A file is read to its end
+        before its first entry comes, so the loop may fetch pages of the same host. The URLs may be of any site.
+
+        Args:
+            is_sitemap: `url` itself is a sitemap or an index, and robots.txt need not name it.
+            priority, max_wait: as `turn`, for each file.
+            max_sitemaps: files that are fetched at most, those that cannot be read included.
+            on_fault: called with each `SitemapFault`: a file that is refused, cannot be fetched or is broken. What was
+                read of it before the fault comes nevertheless. By default the log tells.
+
+        Raises (of the loop):
+            GateClosedError, StoreError: as `allowed`.
+            NestedTurnError: this task holds the turn of a sitemap's host.
+            whatever `on_fault` raises.
+
+        Raises (at once):
+            InvalidURLError, NonPublicAddressError, GateClosedError: as `allowed`.
+            OptionError: an argument makes no sense.
+        """
+        check_kind("is_sitemap", is_sitemap, bool)
+        check_whole("priority", priority)
+        check_whole("max_sitemaps", max_sitemaps, least=1)
+        unless_none(check_callback, "on_fault", on_fault)
+        max_wait = self._patience(max_wait)
+        self._locate(url)
+
+        def fetch(sitemap: str) -> PageFetch:
+            return self.fetch(
+                sitemap, priority=priority, max_wait=max_wait, headers=HEADERS, auto_decompress=False
+            )
+
+        walk = SitemapWalk(fetch, max_sitemaps=max_sitemaps, on_fault=on_fault or log_fault)
+        return walk.of_sitemap(str(url)) if is_sitemap else walk.of_site(partial(self.robots, url))
 
     def turn(
         self, url: str | URL, *, priority: int = 0, max_wait: float | _Given | None = _Given.BY_OPTION
