@@ -23,7 +23,13 @@ except ImportError as error:
 
 def test_exports_are_these() -> None:
     """The public names are these."""
-    assert httpx.__all__ == ["GateTransport", "HttpxFetcher", "TurnOptions"]
+    assert httpx.__all__ == [
+        "ClientOptions",
+        "GateTransport",
+        "HttpxFetcher",
+        "TurnOptions",
+        "gated_client",
+    ]
     assert scrapy.__all__ == ["Addon", "RefusedRequest", "RobotParser"]
 
 
