@@ -24,7 +24,6 @@ except ImportError as error:
 def test_exports_are_these() -> None:
     """The public names are these."""
     assert httpx.__all__ == [
-        "ClientOptions",
         "GateTransport",
         "HttpxFetcher",
         "TurnOptions",

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
     Trace = Callable[[str, Mapping[str, object]], Awaitable[None]]
 
-__all__ = ["ClientOptions", "GateTransport", "HttpxFetcher", "TurnOptions", "gated_client"]
+__all__ = ["GateTransport", "HttpxFetcher", "TurnOptions", "gated_client"]
 
 MAX_IDLE_READ: Final = 60.0
 """Seconds without a byte of the body after which a turn ends although its response is still open."""
