@@ -222,7 +222,11 @@ class _XmlReader:
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._finish
         parser.CharacterDataHandler = self._characters
-        parser.EntityDeclHandler = self._refuse_entities
+        parser.EntityDeclHandler = parser.SkippedEntityHandler = self._refuse_entities
+        if hasattr(parser, "SetReparseDeferralEnabled"):
+            # Newer versions parse in larger steps, against long tags in small pieces. `MAX_TAG_BYTES` is against these,
+            # and what has come of a file that breaks off is to be read to its end.
+            parser.SetReparseDeferralEnabled(False)
         self._fed = 0
         self._format: _Format | None = None
         self._prefix = ""
@@ -299,7 +303,7 @@ class _XmlReader:
                 self._file.add(self._values)
 
     def _refuse_entities(self, *_: object) -> None:
-        raise BrokenSitemapError("it declares entities")
+        raise BrokenSitemapError("it has entities of its own")
 
 
 def _encoding(head: bytes) -> str:
