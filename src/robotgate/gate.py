@@ -38,7 +38,6 @@ from robotgate.pace.limits import Permits, StartWindow
 from robotgate.pace.scheduler import Scheduler
 from robotgate.rules.normal import as_written
 from robotgate.rules.robotstxt import RobotsTxt
-from robotgate.sitemaps.walk import HEADERS, MAX_SITEMAPS, SitemapWalk, log_fault
 from robotgate.sites.site import HostView
 from robotgate.stores import given_store, open_store
 from robotgate.urls import PaceKey, pace_key_function
@@ -69,6 +68,8 @@ if TYPE_CHECKING:
 
 MAX_FETCH_BYTES: Final = 10 * 1024 * 1024
 MAX_PAGE_REDIRECTS: Final = 10
+MAX_SITEMAPS: Final = 50_000
+"""As many as one index may name (sitemaps.org)."""
 _NOT_OPEN: Final = "open the gate first: async with RobotGate(...) as gate"
 _CLOSED: Final = "the gate is closed"
 
@@ -416,6 +417,8 @@ class RobotGate:
             InvalidURLError, NonPublicAddressError, GateClosedError: as `allowed`.
             OptionError: an argument makes no sense.
         """
+        from robotgate.sitemaps.walk import HEADERS, SitemapWalk, log_fault  # noqa: PLC0415  # Few programs need it.
+
         check_kind("is_sitemap", is_sitemap, bool)
         check_whole("priority", priority)
         check_whole("max_sitemaps", max_sitemaps, least=1)

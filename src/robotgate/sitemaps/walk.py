@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 HEADERS: Final = {"Accept": "application/xml,text/xml,text/plain;q=0.9,*/*;q=0.5", "Accept-Encoding": "gzip"}
 """Of a request for a sitemap, besides those that identify the crawler."""
-MAX_SITEMAPS: Final = 50_000
-"""As many as one index may name (sitemaps.org)."""
 MAX_INDEX_DEPTH: Final = 3
 """Of indexes within indexes, which sitemaps.org does not have, but sites do."""
 
