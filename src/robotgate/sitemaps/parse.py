@@ -29,7 +29,7 @@ MAX_ENTRIES: Final = 50_000
 MAX_LOC: Final = 2048
 """Characters of one URL (sitemaps.org), and of any other value."""
 MAX_SKIPPED: Final = 1000
-"""Entries without a usable URL, before a file is taken for none of URLs."""
+"""Entries without a usable URL, before the rest of a file is left."""
 MAX_DEPTH: Final = 32
 """Of nested elements. The parser remembers all that are open."""
 MAX_NAMES: Final = 1000

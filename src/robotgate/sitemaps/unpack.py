@@ -1,4 +1,4 @@
-"""Gzip, undone while the bytes come: in pieces of bounded size, and as much as a sitemap may be long."""
+"""Gzip, undone while the bytes come: in pieces of bounded size, and no more than a sitemap may have."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """From a site to the URLs of its sitemaps: which files are fetched, and what happens where one is broken.
 
-A file is read to its end before its first entry is given out, because its host's turn lasts until then: whoever fetches
-a page of the same host in the loop would else wait for that turn for ever.
+A file is read to its end before its first entry is given out, because its host's turn lasts until then. A loop that
+fetches a page of the same host would otherwise wait for its own turn.
 """
 
 from __future__ import annotations
