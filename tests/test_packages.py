@@ -16,6 +16,7 @@ ORDER: Final = (
     {"sites"},
     {"stores"},
     {"web"},
+    {"sitemaps"},
     {"gate"},
     {"lint"},
     {"testing"},

@@ -10,6 +10,7 @@ import sys
 from typing import Final
 
 import robotgate
+import robotgate.sitemaps
 import robotgate.testing
 
 PUBLIC: Final = [
@@ -98,6 +99,7 @@ PUBLIC: Final = [
 VALUES: Final = {"__version__", "NO_RATE", "News", "PaceKeyPolicy"}
 """Neither classes nor functions, which alone know where they were defined."""
 DEFINED: Final = [name for name in PUBLIC if name not in VALUES]
+SITEMAPS: Final = ["SitemapEntry", "SitemapFault"]
 TESTING: Final = ["MockedResponse", "ScriptedFetcher", "VirtualClock", "VirtualTimeLoop", "check_store"]
 
 
@@ -145,6 +147,11 @@ def test_public_things_have_docstrings() -> None:
 def test_testing_exports_are_these() -> None:
     """What test-suites may rely on is public too."""
     assert robotgate.testing.__all__ == TESTING
+
+
+def test_sitemaps_exports_are_these() -> None:
+    """What a walk over sitemaps gives out can be named."""
+    assert robotgate.sitemaps.__all__ == SITEMAPS
 
 
 def test_version_is_that_of_the_installed_package() -> None:

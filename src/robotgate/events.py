@@ -85,7 +85,9 @@ class RobotsFetched(Event):
         answer = "no answer" if self.status is None else f"HTTP status {self.status}"
         place = "" if self.robots_url == self.origin.robots_url else f" at {self.robots_url}"
         copy = "; the last good copy holds" if self.stale else ""
-        return _line(f"robots.txt of {self.origin}: {self.access.value}{place}, {self.cause or answer}{copy}")
+        return one_line(
+            f"robots.txt of {self.origin}: {self.access.value}{place}, {self.cause or answer}{copy}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +97,7 @@ class VerdictRefused(Event):
     verdict: Verdict
 
     def __str__(self) -> str:
-        return _line(str(self.verdict))
+        return one_line(str(self.verdict))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +109,7 @@ class TurnRefused(Event):
     """The error that was raised."""
 
     def __str__(self) -> str:
-        return _line(f"no turn of {self.url}: {self.error}")
+        return one_line(f"no turn of {self.url}: {self.error}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +121,7 @@ class TurnBegan(Event):
     """Seconds from asking for the turn to having it."""
 
     def __str__(self) -> str:
-        return _line(f"a turn of {self.url} began after {self.waited:.3f} s")
+        return one_line(f"a turn of {self.url} began after {self.waited:.3f} s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +137,7 @@ class TurnEnded(Event):
 
     def __str__(self) -> str:
         answer = "no status" if self.status is None else f"HTTP status {self.status}"
-        return _line(
+        return one_line(
             f"a turn of {self.url} ended after {self.elapsed:.3f} s: {answer}, {self.bytes_read} bytes"
         )
 
@@ -156,7 +158,7 @@ class HostBlocked(Event):
         left = max(self.until_at - self.at, 0.0)
         stretch = f"for {left:.0f} s" if math.isfinite(left) else "until further notice"
         detail = f" ({self.detail})" if self.detail else ""
-        return _line(f"{self.host} is blocked {stretch}: {self.cause.value}{detail}")
+        return one_line(f"{self.host} is blocked {stretch}: {self.cause.value}{detail}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +170,7 @@ class HostRecovered(Event):
     """Why it was blocked."""
 
     def __str__(self) -> str:
-        return _line(f"{self.host} is no longer blocked; the cause was: {self.cause.value}")
+        return one_line(f"{self.host} is no longer blocked; the cause was: {self.cause.value}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +183,7 @@ class StoreLost(Event):
     error: StoreError
 
     def __str__(self) -> str:
-        return _line(f"the store failed: {self.error}")
+        return one_line(f"the store failed: {self.error}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +194,7 @@ class StoreRecovered(Event):
         return "the store works again"
 
 
-def _line(text: str) -> str:
+def one_line(text: str) -> str:
     """A text as one line for a log: without credentials, bounded, and with escapes for unprintable characters."""
     # Before the cut, which could separate a password from its "@".
     text = _CREDENTIALS.sub("//", text)

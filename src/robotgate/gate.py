@@ -8,6 +8,7 @@ import sys
 from contextlib import AsyncExitStack
 from datetime import datetime
 from enum import Enum
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Self, Unpack
 from weakref import WeakSet
@@ -50,7 +51,7 @@ from robotgate.web.ready import DEFAULT_AHEAD, Lines, ReadyTurns
 from robotgate.web.turns import Turn, Turns
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Callable, Iterable, Mapping, MutableMapping
+    from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping, MutableMapping
 
     from yarl import URL
 
@@ -58,6 +59,8 @@ if TYPE_CHECKING:
     from robotgate.events import Event
     from robotgate.options import HostOverride, Recheck
     from robotgate.rules.verdict import Verdict
+    from robotgate.sitemaps.parse import SitemapEntry
+    from robotgate.sitemaps.walk import SitemapFault
     from robotgate.sites.record import RobotsRecord
     from robotgate.sites.site import Site
     from robotgate.stores import StoreOption
@@ -65,6 +68,8 @@ if TYPE_CHECKING:
 
 MAX_FETCH_BYTES: Final = 10 * 1024 * 1024
 MAX_PAGE_REDIRECTS: Final = 10
+MAX_SITEMAPS: Final = 50_000
+"""As many as one index may name (sitemaps.org)."""
 _NOT_OPEN: Final = "open the gate first: async with RobotGate(...) as gate"
 _CLOSED: Final = "the gate is closed"
 
@@ -378,6 +383,56 @@ class RobotGate:
             as `allowed`.
         """
         return RobotsTxt.parse((await self.robots(url)).body).sitemaps
+
+    def sitemap_urls(
+        self,
+        url: str | URL,
+        *,
+        is_sitemap: bool = False,
+        priority: int = 0,
+        max_wait: float | _Given | None = _Given.BY_OPTION,
+        max_sitemaps: int = MAX_SITEMAPS,
+        on_fault: Callable[[SitemapFault], object] | None = None,
+    ) -> AsyncGenerator[SitemapEntry, None]:
+        """``async for entry in gate.sitemap_urls(url)``: the URLs that a site's sitemaps list.
+
+        The sitemaps are those that the robots.txt of the URL's origin names, of whichever origin, and those that their
+        indexes name, of the index's own origin only. Each is fetched once, as by `fetch`. sitemaps.org, RSS 2.0, Atom
+        and plain text are read, with gzip or without, up to 50 MiB and 50,000 URLs a file. A file is read to its end
+        before its first entry comes, so the loop may fetch pages of the same host. The URLs may be of any site.
+
+        Args:
+            is_sitemap: `url` itself is a sitemap or an index, and robots.txt need not name it.
+            priority, max_wait: as `turn`, for each file.
+            max_sitemaps: files that are fetched at most, those that cannot be read included.
+            on_fault: called with each `SitemapFault`: a file that is refused, cannot be fetched or is broken. What was
+                read of it before the fault comes nevertheless. By default the log tells.
+
+        Raises (of the loop):
+            GateClosedError, StoreError: as `allowed`.
+            NestedTurnError: this task holds the turn of a sitemap's host.
+            whatever `on_fault` raises.
+
+        Raises (at once):
+            InvalidURLError, NonPublicAddressError, GateClosedError: as `allowed`.
+            OptionError: an argument makes no sense.
+        """
+        from robotgate.sitemaps.walk import HEADERS, SitemapWalk, log_fault  # noqa: PLC0415  # Few programs need it.
+
+        check_kind("is_sitemap", is_sitemap, bool)
+        check_whole("priority", priority)
+        check_whole("max_sitemaps", max_sitemaps, least=1)
+        unless_none(check_callback, "on_fault", on_fault)
+        max_wait = self._patience(max_wait)
+        self._locate(url)
+
+        def fetch(sitemap: str) -> PageFetch:
+            return self.fetch(
+                sitemap, priority=priority, max_wait=max_wait, headers=HEADERS, auto_decompress=False
+            )
+
+        walk = SitemapWalk(fetch, max_sitemaps=max_sitemaps, on_fault=on_fault or log_fault)
+        return walk.of_sitemap(str(url)) if is_sitemap else walk.of_site(partial(self.robots, url))
 
     def turn(
         self, url: str | URL, *, priority: int = 0, max_wait: float | _Given | None = _Given.BY_OPTION

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import pytest
 from aiohttp import web as aiohttp_web
 from tests.conftest import AGENT, CONTACT
+from tests.gate.network import Proxy
 from tests.gate.servers import cut_off, endless, hang_up, silent
 
 if TYPE_CHECKING:
@@ -364,6 +365,38 @@ async def test_robots_txt_takes_the_proxy_of_the_pages(web: Web, crawl: Crawl, c
     ]
     assert [visit.headers.get("Proxy-Authorization") for visit in web.visits] == ["Basic dXNlcjp3b3Jk"] * 2
     assert crawled.seen == [(200, page)]
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_site_sees_the_proxy_of_the_spider_only(web: Web, crawl: Crawl, scheme: str) -> None:
+    """robots.txt, pages and redirected pages take the proxy that the spider gives; by a tunnel for https."""
+    proxy = Proxy(web)
+    await proxy.open()
+    site = f"{scheme}://nowhere.test"
+    web.serve(f"{site}/robots.txt", "User-agent: *\nDisallow: /private")
+    web.redirect(f"{site}/moved", f"{site}/private/2")
+    requests: list[dict[str, object]] = [
+        {"url": f"{site}/{path}", "meta": {"proxy": proxy.url}} for path in ("", "private/1", "moved")
+    ]
+    crawled = await crawl(*requests, ROBOTGATE_OPTIONS={"delay": 0})
+    await proxy.close()
+    assert crawled.seen == [(200, f"{site}/")]
+    assert set(crawled.refused) == {f"{site}/private/1", f"{site}/moved"}
+    assert f"{site}/private/2 is disallowed by line 2" in crawled.log
+    assert sorted(web.urls) == sorted([f"{site}/robots.txt", f"{site}/", f"{site}/moved"])
+    if scheme == "http":
+        assert sorted(proxy.served) == sorted(f"GET {url}" for url in web.urls)
+    else:
+        assert set(proxy.served) == {"CONNECT nowhere.test:443"}
+
+
+async def test_delay_of_scrapy_is_warned_of_once(one: str, crawl: Crawl) -> None:
+    """The log says what to write instead, once for a crawl; without the setting it says nothing."""
+    crawled = await crawl(f"{one}/1", f"{one}/2", ROBOTGATE_OPTIONS={"delay": 0}, DOWNLOAD_DELAY=0.1)
+    assert len(crawled.seen) == 2
+    assert crawled.log.count("[robotgate.scrapy] WARNING: DOWNLOAD_DELAY=0.1") == 1
+    assert "ROBOTGATE_OPTIONS = {'delay': 0.1}" in crawled.log
+    assert "WARNING: DOWNLOAD_DELAY" not in (await crawl(f"{one}/3")).log
 
 
 async def test_every_request_says_who_asks(web: Web, one: str, crawl: Crawl) -> None:
