@@ -40,6 +40,7 @@ from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.sites.site import HostView
 from robotgate.stores import given_store, open_store
 from robotgate.urls import PaceKey, pace_key_function
+from robotgate.web.awaited import Known, Pending
 from robotgate.web.cache import SiteCache
 from robotgate.web.connector import BudgetedConnector, ThreadPerNameResolver, idle_limit
 from robotgate.web.fetch import PageFetch, PageFetcher, RequestOptions
@@ -62,11 +63,14 @@ if TYPE_CHECKING:
     from robotgate.sites.site import Site
     from robotgate.stores import StoreOption
     from robotgate.urls import PaceKeyPolicy
+    from robotgate.web.awaited import Awaited
 
 MAX_FETCH_BYTES: Final = 10 * 1024 * 1024
 MAX_PAGE_REDIRECTS: Final = 10
 _NOT_OPEN: Final = "open the gate first: async with RobotGate(...) as gate"
 _CLOSED: Final = "the gate is closed"
+_ALLOWED: Final = Known(True)
+_REFUSED: Final = Known(False)
 
 
 class _Given(Enum):
@@ -308,10 +312,12 @@ class RobotGate:
         # Subscribers hear of the end, too: the loop calls them after this.
         await asyncio.sleep(0)
 
-    async def allowed(self, url: str | URL) -> bool:
+    def allowed(self, url: str | URL) -> Awaited[bool]:
         """Whether a URL may be fetched. May request the site's robots.txt; never waits for a page's turn.
 
-        Raises:
+        Await it: what this returns is a coroutine, whose truth value raises `TypeError`.
+
+        Raises (when awaited):
             InvalidURLError: not an absolute http or https URL.
             NonPublicAddressError: an address that no public site has, without `allow_private_addresses`. A name that
                 resolves to one is refused by its verdict here, and by this error when it is to be fetched.
@@ -324,9 +330,12 @@ class RobotGate:
             try:
                 site = self._sites[origin_text]
             except KeyError:
-                site = self._locate(url)[0]
+                return Pending(self._allowed(url))
             if "/." not in target and self._ticks() + self._epoch < site.ready_until:
-                return site.rules.allows_plain(target)
+                return _ALLOWED if site.rules.allows_plain(target) else _REFUSED
+        return Pending(self._allowed(url))
+
+    async def _allowed(self, url: str | URL) -> bool:
         site, _, units = self._locate(url)
         return (await self._cache.known(site)).rules.allows_units(units)
 
@@ -340,12 +349,17 @@ class RobotGate:
         ruling = self._cache.fresh(site)
         return None if ruling is None else ruling.rules.allows_units(units)
 
-    async def check(self, url: str | URL) -> Verdict:
+    def check(self, url: str | URL) -> Awaited[Verdict]:
         """Whether a URL may be fetched, and why: the rule, its line, and how robots.txt was read.
 
-        Raises:
+        Await it, as `allowed`.
+
+        Raises (when awaited):
             as `allowed`.
         """
+        return Pending(self._check(url))
+
+    async def _check(self, url: str | URL) -> Verdict:
         site, target, _ = self._locate(url)
         return (await self._cache.known(site)).verdict(target, now=self._clock.now())
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Coroutine, Generator
 from inspect import CORO_CREATED, getcoroutinestate
 from typing import TYPE_CHECKING, NoReturn, TypedDict
 
@@ -19,11 +18,12 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from robotgate.errors import InvalidURLError, ResponseTooLargeError
 from robotgate.pace.scheduler import Timer
 from robotgate.urls import parse_url
+from robotgate.web.awaited import Pending
 from robotgate.web.fetcher import Proxy
 from robotgate.web.response import Hop, Response
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
     from ssl import SSLContext
     from types import TracebackType
 
@@ -65,7 +65,7 @@ class RequestOptions(TypedDict, total=False):
     middlewares: Sequence[aiohttp.ClientMiddlewareType] | None
 
 
-class PageFetch(Coroutine[object, None, Response]):
+class PageFetch(Pending[Response]):
     """What `gate.fetch` returns: awaited it is a `Response`; with ``async with``, a streaming aiohttp response.
 
     It holds what is asked, the turn of its last hop, and its total timeout: aiohttp's is kept here, for the waits for
@@ -112,23 +112,6 @@ class PageFetch(Coroutine[object, None, Response]):
         self.redirects = redirects
         """As aiohttp counts `max_redirects`: one more than are followed; 0 follows none."""
         self._coroutine = fetcher.read(self)
-
-    # As a coroutine.
-
-    def __await__(self) -> Generator[object, None, Response]:
-        return self._coroutine.__await__()
-
-    def send(self, value: None, /) -> object:
-        """Run until the next suspension, as any coroutine."""
-        return self._coroutine.send(value)
-
-    def throw(self, *error: object) -> object:
-        """Raise where the coroutine is suspended, as any coroutine."""
-        return self._coroutine.throw(*error)  # type: ignore[call-overload]
-
-    def close(self) -> None:
-        """Abandon it, as any coroutine."""
-        self._coroutine.close()
 
     # As a context.
 
