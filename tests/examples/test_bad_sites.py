@@ -96,7 +96,8 @@ async def test_link_checker(run: Program, sites: Web) -> None:
     assert sites.count("https://example.org/next") == 1
 
 
-async def test_archive(run: Program, sites: Web, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("sites")
+async def test_archive(run: Program, tmp_path: Path) -> None:
     """examples/archive.py."""
     pytest.importorskip("warcio")
     (tmp_path / "archive").mkdir()

@@ -277,7 +277,16 @@ class PageFetcher:
         history = tuple([Hop(str(hop.url), hop.status) for hop in hops]) if hops else ()
         elapsed = self._turns.now() - turn.began_at
         return Response(
-            response.status, response.headers, response.url, history, body, fetch.waited, elapsed, turn
+            response.status,
+            response.headers,
+            response.url,
+            history,
+            body,
+            fetch.waited,
+            elapsed,
+            turn,
+            response.method,
+            response.reason or "",
         )
 
     async def open(self, fetch: PageFetch) -> aiohttp.ClientResponse:
