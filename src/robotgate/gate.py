@@ -85,7 +85,8 @@ class RobotGate:
     Open it with ``async with``. One gate serves any number of tasks of one event loop.
 
     Args:
-        agent: the User-Agent, as ``ExampleBot/1.0``. Its first word is the name looked up in robots.txt.
+        agent: the User-Agent, as ``ExampleBot/1.0``. Its first word is the name looked up in robots.txt: `token`. A
+            `TokenWarning` tells if the name seems to have several words.
         contact: where site owners reach you: an e-mail address, sent as From, or a URL, put into the User-Agent.
         token: the product token (RFC 9309 §2.2.1), when it is not the first word of `agent`.
         session: an aiohttp session to fetch pages with, which stays yours to close. By default the gate opens one of
@@ -635,6 +636,11 @@ class RobotGate:
             OptionError: `callback` is no function, or a coroutine function; or a kind is no kind of event.
         """
         return self._events.subscribe(callback, *kinds)
+
+    @property
+    def token(self) -> str:
+        """The product token (RFC 9309 §2.2.1): the name in robots.txt whose rules are obeyed."""
+        return self._identity.token
 
     @property
     def headers(self) -> dict[str, str]:

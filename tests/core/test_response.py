@@ -242,6 +242,7 @@ def test_odd_content_types_never_raise(content_type: str) -> None:
         "<a>;" + "=" * 8000,
         "<a>" + "; a=b" * 1500,
         "," * 8000,
+        " " * 8000 + "x",
         "<a>;" + " " * 8000 + "x",
     ],
 )

@@ -25,7 +25,7 @@ _NOT_FOR_PAGES: Final = frozenset(
     {"unicode-escape", "raw-unicode-escape", "unicode_escape", "raw_unicode_escape"}
 )
 """Codecs of Python source code, which warn of what is none."""
-_LINK: Final = re.compile(r"\s*<([^<>]*)>([^,\"]*(?:\"[^\"]*\"[^,\"]*)*)")
+_LINK: Final = re.compile(r"<([^<>]*)>([^,\"]*(?:\"[^\"]*\"[^,\"]*)*)")
 """A target and its parameters (RFC 8288 §3), up to the comma behind."""
 _LINK_PARAM: Final = re.compile(r";\s*([^\s=;,\"]+)\s*=\s*(?:\"([^\"]*)\"|([^\s;,\"]*))")
 _ERRORS_FROM: Final = 400
