@@ -48,6 +48,7 @@ from robotgate.web.fetcher import AiohttpFetcher, Fetcher
 from robotgate.web.middleware import GateMiddleware
 from robotgate.web.persistence import Persistence
 from robotgate.web.ready import DEFAULT_AHEAD, Lines, ReadyTurns
+from robotgate.web.retries import may_be_sent_twice
 from robotgate.web.turns import Turn, Turns
 
 if TYPE_CHECKING:
@@ -296,7 +297,7 @@ class RobotGate:
             StoreError: pending changes could not be saved.
         """
         if self._pages is not None:
-            self._pages.timeouts.close()
+            self._pages.close()
         self._pages = None
         self._why_closed = _CLOSED
         await self._on_close.aclose()
@@ -477,6 +478,7 @@ class RobotGate:
         max_bytes: int | None = None,
         allow_redirects: bool = True,
         max_redirects: int = MAX_PAGE_REDIRECTS,
+        retries: int = 0,
         **options: Unpack[RequestOptions],
     ) -> PageFetch:
         """Fetch a page in its host's turn.
@@ -489,6 +491,12 @@ class RobotGate:
         Args:
             priority, max_wait: as `turn`.
             max_bytes: the longest body that is read when awaited, in place of the gate's.
+            retries: how often at most to repeat a request that was answered with 429, 502, 503 or 504, or by an error
+                of the connection or a timeout. Each attempt has a turn and a total timeout of its own. It begins after
+                what the host asks for by Retry-After, after the pause of a host that cannot be reached, else after a
+                growing pause of some seconds; but not if one of these is over `max_block`, or would end after
+                `max_wait`, which counts from the first attempt. Then, and when no attempt is left, the last answer is
+                returned, or the last error raised. POST and PATCH are never repeated, nor are bodies that are streams.
             options: as for `aiohttp.ClientSession.request`; the gate's middleware goes behind `middlewares`.
 
         Raises (when awaited or entered):
@@ -511,9 +519,14 @@ class RobotGate:
             check_whole("max_bytes", max_bytes, least=1)
         if options:
             check_names(options, RequestOptions.__annotations__)
+        if retries:
+            check_whole("retries", retries, least=0)
+            retries = retries if may_be_sent_twice(method, options.get("data")) else 0
         max_wait = self._patience(max_wait)
         redirects = max_redirects + 1 if allow_redirects else 0
-        return PageFetch(self._check_open(), url, method, options, priority, max_wait, max_bytes, redirects)
+        return PageFetch(
+            self._check_open(), url, method, options, priority, max_wait, max_bytes, redirects, retries
+        )
 
     def wait_time(self, url: str | URL) -> float:
         """Seconds until the host of a URL can have its next turn at the earliest; 0 when it is due.

@@ -8,19 +8,29 @@ from __future__ import annotations
 
 import asyncio
 import math
+import random
+from contextlib import suppress
 from inspect import CORO_CREATED, getcoroutinestate
-from typing import TYPE_CHECKING, NoReturn, TypedDict
+from typing import TYPE_CHECKING, NoReturn, TypedDict, TypeVar
 
 import aiohttp
 from aiohttp.http import HttpProcessingError
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from robotgate.errors import InvalidURLError, ResponseTooLargeError
+from robotgate.errors import (
+    GateClosedError,
+    HostUnavailableError,
+    InvalidURLError,
+    ResponseTooLargeError,
+    RobotGateError,
+    TooSoonError,
+)
 from robotgate.pace.scheduler import Timer
 from robotgate.urls import parse_url
 from robotgate.web.awaited import Pending
 from robotgate.web.fetcher import Proxy
 from robotgate.web.response import Hop, Response
+from robotgate.web.retries import pause_before
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -34,6 +44,8 @@ if TYPE_CHECKING:
     from robotgate.web.turns import Turn, Turns
 
     RaiseForStatus = bool | Callable[[aiohttp.ClientResponse], Awaitable[None]]
+
+Answer = TypeVar("Answer", Response, aiohttp.ClientResponse)
 
 
 class RequestOptions(TypedDict, total=False):
@@ -101,6 +113,7 @@ class PageFetch(Pending[Response]):
         max_wait: float | None,
         max_bytes: int,
         redirects: int,
+        retries: int = 0,
     ) -> None:
         self._fetcher = fetcher
         self.given = given
@@ -111,7 +124,9 @@ class PageFetch(Pending[Response]):
         self.max_bytes = max_bytes
         self.redirects = redirects
         """As aiohttp counts `max_redirects`: one more than are followed; 0 follows none."""
-        self._coroutine = fetcher.read(self)
+        self.retries = retries
+        """Attempts after the first, at most."""
+        self._coroutine = fetcher.persist(self, fetcher.read) if retries else fetcher.read(self)
 
     # As a context.
 
@@ -120,7 +135,8 @@ class PageFetch(Pending[Response]):
             raise RuntimeError("a fetch is awaited or entered, and once: ask the gate for another")
         # The page is wanted as a stream: the coroutine that would have read it is not needed.
         self._coroutine.close()
-        response = await self._fetcher.open(self)
+        fetcher = self._fetcher
+        response = await (fetcher.persist(self, fetcher.open) if self.retries else fetcher.open(self))
         if response.connection is None:
             self.pause()
         else:
@@ -136,12 +152,25 @@ class PageFetch(Pending[Response]):
     ) -> None:
         self.pause()
         if self._response is not None:
-            try:
-                await release(self._response)
-            finally:
-                self.turn.finish(self._response)
+            await self.drop(self._response)
 
     # What the gate keeps of it.
+
+    def begin_anew(self, *, waited: float, max_wait: float) -> None:
+        """Forget the last attempt, but for its wait and the pause behind it."""
+        self.has_turn = self.has_expired = False
+        self.chain = ()
+        self.task, self.expires_at = None, math.inf
+        self.waited += waited
+        self.max_wait = None if max_wait == math.inf else max(max_wait, 0.0)
+
+    async def drop(self, response: aiohttp.ClientResponse) -> None:
+        """End the turn and the timeout of a stream, whatever is left of it."""
+        self.pause()
+        try:
+            await release(response)
+        finally:
+            self.turn.finish(response)
 
     async def turn_for(self, url: URL, proxy: Proxy | None) -> Turn:
         """Return the turn of a hop or attempt, begun: the first one has begun before; for others the last one ends."""
@@ -235,6 +264,7 @@ class PageFetcher:
         self, session: aiohttp.ClientSession, *, identity: Identity, middleware: GateMiddleware, turns: Turns
     ) -> None:
         self.timeouts = TotalTimeouts()
+        self._is_closed = asyncio.Event()
         self._session = session
         self._identity = identity
         self._middleware = middleware
@@ -303,6 +333,61 @@ class PageFetcher:
                 fetch.raise_expired(error)
             raise
 
+    async def persist(self, fetch: PageFetch, attempt: Callable[[PageFetch], Awaitable[Answer]]) -> Answer:
+        """Make attempts until no other is worth it; return or raise what came of the last that was sent.
+
+        `max_wait` counts from the first attempt.
+
+        Raises:
+            as `attempt`.
+        """
+        now, attempts = self._turns.now, 0
+        deadline_at = math.inf if fetch.max_wait is None else now() + fetch.max_wait
+        kept: Answer | aiohttp.ClientError | TimeoutError | None = None
+        while True:
+            attempts += 1
+            new: Answer | aiohttp.ClientError | TimeoutError
+            try:
+                new = await attempt(fetch)
+            except (aiohttp.ClientError, TimeoutError) as error:
+                is_refusal = isinstance(error, TooSoonError | HostUnavailableError)
+                if isinstance(error, RobotGateError) and not is_refusal:
+                    raise
+                new = error
+            else:
+                is_refusal = False
+            told = kept if is_refusal and kept is not None else new
+            pause = None
+            if attempts <= fetch.retries:
+                site, jitter = fetch.turn.paced, random.random()
+                pause = pause_before(attempts, new, site, deadline_at=deadline_at, now=now(), jitter=jitter)
+            if pause is None:
+                break
+            kept = told
+            if isinstance(told, aiohttp.ClientResponse):
+                await fetch.drop(told)
+                kept = None
+            await self._sleep(pause)
+            fetch.begin_anew(waited=pause, max_wait=deadline_at - now())
+        if not isinstance(told, Exception):
+            return told
+        try:
+            raise told
+        finally:
+            # An error that its own frame holds is freed by the garbage collector alone.
+            del kept, told, new
+
+    async def _sleep(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._is_closed.wait()
+                raise GateClosedError
+
+    def close(self) -> None:
+        """The gate was closed: what pauses ends, and requests that are under way keep their timeouts."""
+        self._is_closed.set()
+        self.timeouts.close()
+
     async def _open(self, fetch: PageFetch) -> aiohttp.ClientResponse:
         """Begin the turn, send the request, and return the last response at its headers.
 
@@ -319,7 +404,7 @@ class PageFetcher:
         if not turns.try_begin(turn):
             await turns.begin(turn)
         fetch.has_turn = True
-        fetch.waited = turn.waited
+        fetch.waited += turn.waited
         fetches, task = self._middleware.fetches, turn.holder
         outer, fetches[task] = fetches.get(task), fetch
         if task is not None and total:
