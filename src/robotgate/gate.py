@@ -50,7 +50,7 @@ from robotgate.web.persistence import Persistence
 from robotgate.web.ready import DEFAULT_AHEAD, Lines, ReadyTurns
 from robotgate.web.retries import may_be_sent_twice
 from robotgate.web.stats import GateStats
-from robotgate.web.turns import Turn, Turns
+from robotgate.web.turns import MAX_PAGE_REDIRECTS, Turn, Turns
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Iterable, Mapping, MutableMapping
@@ -68,7 +68,6 @@ if TYPE_CHECKING:
     from robotgate.web.awaited import Awaited
 
 MAX_FETCH_BYTES: Final = 10 * 1024 * 1024
-MAX_PAGE_REDIRECTS: Final = 10
 _NOT_OPEN: Final = "open the gate first: async with RobotGate(...) as gate"
 _CLOSED: Final = "the gate is closed"
 _ALLOWED: Final = Known(True)
@@ -234,8 +233,6 @@ class RobotGate:
         self._turns = Turns(cache=self._cache, scheduler=scheduler, events=events)
         self._middleware = GateMiddleware(self._identity, max_wait=max_wait, timeout=middleware_timeout)
         self._ready: WeakSet[Lines] = WeakSet()
-        self._pages: PageFetcher | None = None
-        """None unless the gate is open."""
         self._why_closed = _NOT_OPEN
         self._on_close = AsyncExitStack()
 
@@ -280,8 +277,12 @@ class RobotGate:
             stack.push_async_callback(self._stop)
             self._on_close = stack.pop_all()
         self._middleware.turns = self._turns
-        self._pages = PageFetcher(
-            session, identity=self._identity, middleware=self._middleware, turns=self._turns
+        self._turns.pages = PageFetcher(
+            session,
+            identity=self._identity,
+            middleware=self._middleware,
+            turns=self._turns,
+            max_bytes=self._max_bytes,
         )
         return self
 
@@ -297,9 +298,9 @@ class RobotGate:
         Raises:
             StoreError: pending changes could not be saved.
         """
-        if self._pages is not None:
-            self._pages.close()
-        self._pages = None
+        if self._turns.pages is not None:
+            self._turns.pages.close()
+        self._turns.pages = None
         self._why_closed = _CLOSED
         await self._on_close.aclose()
 
@@ -444,6 +445,8 @@ class RobotGate:
                 async for turn in gate.ready(urls):
                     tasks.create_task(visit(turn))
 
+        `Turn.fetch` in `visit` fetches the page and ends the turn.
+
         URLs of one host come in their order; each waits however long, whatever the gate's `max_wait`. The loop ends
         when all have come or been refused.
 
@@ -514,9 +517,7 @@ class RobotGate:
             check_whole("priority", priority)
         if max_redirects != MAX_PAGE_REDIRECTS:
             check_whole("max_redirects", max_redirects, least=0)
-        if max_bytes is None:
-            max_bytes = self._max_bytes
-        else:
+        if max_bytes is not None:
             check_whole("max_bytes", max_bytes, least=1)
         if options:
             check_names(options, RequestOptions.__annotations__)
@@ -525,8 +526,9 @@ class RobotGate:
             retries = retries if may_be_sent_twice(method, options.get("data")) else 0
         max_wait = self._patience(max_wait)
         redirects = max_redirects + 1 if allow_redirects else 0
+        pages = self._check_open()
         return PageFetch(
-            self._check_open(), url, method, options, priority, max_wait, max_bytes, redirects, retries
+            pages, url, method, options, priority, max_wait, max_bytes or pages.max_bytes, redirects, retries
         )
 
     def wait_time(self, url: str | URL) -> float:
@@ -690,9 +692,10 @@ class RobotGate:
         return self._middleware
 
     def _check_open(self) -> PageFetcher:
-        if self._pages is None:
+        pages = self._turns.pages
+        if pages is None:
             raise GateClosedError(self._why_closed)
-        return self._pages
+        return pages
 
     def _patience(self, given: float | _Given | None) -> float | None:
         if given is _Given.BY_OPTION:
@@ -710,6 +713,6 @@ class RobotGate:
         return HostView.of(site, ruling, now=now, next_allowed_at=now + self._scheduler.wait_time(site))
 
     def __repr__(self) -> str:
-        if self._pages is None:
+        if self._turns.pages is None:
             return f"<RobotGate {self._identity.token!r} {'not open' if self._why_closed == _NOT_OPEN else 'closed'}>"
         return f"<RobotGate {self._identity.token!r} sites={len(self._cache.sites)}>"

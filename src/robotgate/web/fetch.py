@@ -25,6 +25,8 @@ from robotgate.errors import (
     RobotGateError,
     TooSoonError,
 )
+from robotgate.options import check_names, check_whole
+from robotgate.pace.host import OPEN
 from robotgate.pace.scheduler import Timer
 from robotgate.urls import parse_url
 from robotgate.web.awaited import Pending
@@ -33,7 +35,7 @@ from robotgate.web.response import Hop, Response
 from robotgate.web.retries import pause_before
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
     from ssl import SSLContext
     from types import TracebackType
 
@@ -114,6 +116,7 @@ class PageFetch(Pending[Response]):
         max_bytes: int,
         redirects: int,
         retries: int = 0,
+        given_turn: Turn | None = None,
     ) -> None:
         self._fetcher = fetcher
         self.given = given
@@ -126,7 +129,10 @@ class PageFetch(Pending[Response]):
         """As aiohttp counts `max_redirects`: one more than are followed; 0 follows none."""
         self.retries = retries
         """Attempts after the first, at most."""
-        self._coroutine = fetcher.persist(self, fetcher.read) if retries else fetcher.read(self)
+        self.given_turn = given_turn
+        """One that has begun, for the first hop; None: the fetch takes its own."""
+        plain = not retries and given_turn is None
+        self._coroutine = fetcher.read(self) if plain else self._by(fetcher.read)
 
     # As a context.
 
@@ -135,8 +141,7 @@ class PageFetch(Pending[Response]):
             raise RuntimeError("a fetch is awaited or entered, and once: ask the gate for another")
         # The page is wanted as a stream: the coroutine that would have read it is not needed.
         self._coroutine.close()
-        fetcher = self._fetcher
-        response = await (fetcher.persist(self, fetcher.open) if self.retries else fetcher.open(self))
+        response = await self._by(self._fetcher.open)
         if response.connection is None:
             self.pause()
         else:
@@ -153,6 +158,13 @@ class PageFetch(Pending[Response]):
         self.pause()
         if self._response is not None:
             await self.drop(self._response)
+
+    def _by(
+        self, attempt: Callable[[PageFetch], Coroutine[object, None, Answer]]
+    ) -> Coroutine[object, None, Answer]:
+        if self.given_turn is not None:
+            return self._fetcher.hold(self, self.given_turn, attempt)
+        return self._fetcher.persist(self, attempt) if self.retries else attempt(self)
 
     # What the gate keeps of it.
 
@@ -258,13 +270,23 @@ class PageFetcher:
     Args:
         session: the gate's own, or the caller's.
         middleware: the gate's.
+        max_bytes: the longest body that is read where a caller gives no other bound.
     """
 
     def __init__(
-        self, session: aiohttp.ClientSession, *, identity: Identity, middleware: GateMiddleware, turns: Turns
+        self,
+        session: aiohttp.ClientSession,
+        *,
+        identity: Identity,
+        middleware: GateMiddleware,
+        turns: Turns,
+        max_bytes: int,
     ) -> None:
+        self.max_bytes = max_bytes
         self.timeouts = TotalTimeouts()
         self._is_closed = asyncio.Event()
+        self._held: set[Turn] = set()
+        """Turns of callers in which a request is sent."""
         self._session = session
         self._identity = identity
         self._middleware = middleware
@@ -333,6 +355,61 @@ class PageFetcher:
                 fetch.raise_expired(error)
             raise
 
+    def within(
+        self,
+        turn: Turn,
+        method: str,
+        options: RequestOptions,
+        *,
+        max_bytes: int | None,
+        max_redirects: int | None,
+    ) -> PageFetch:
+        """Return a fetch whose first hop is in a turn that has begun; `max_redirects` is None to follow none.
+
+        Raises:
+            OptionError, TypeError: an argument that makes no sense.
+        """
+        check_names(options, RequestOptions.__annotations__.keys() - {"params"})
+        if max_bytes is not None:
+            check_whole("max_bytes", max_bytes, least=1)
+        redirects = 0
+        if max_redirects is not None:
+            check_whole("max_redirects", max_redirects, least=0)
+            redirects = max_redirects + 1
+        limit = max_bytes or self.max_bytes
+        return PageFetch(
+            self,
+            turn.url,
+            method,
+            options,
+            turn.priority,
+            turn.max_wait,
+            limit,
+            redirects,
+            given_turn=turn,
+        )
+
+    async def hold(
+        self, fetch: PageFetch, turn: Turn, attempt: Callable[[PageFetch], Awaitable[Answer]]
+    ) -> Answer:
+        """Send the first hop in a turn that has begun, which is over when the answer or an error is there.
+
+        Raises:
+            RuntimeError: the turn has not begun or is over, or a request was sent in it.
+            as `attempt`.
+        """
+        if turn.state is not OPEN or turn.status is not None or turn in self._held:
+            raise RuntimeError("a turn that has begun is one request: enter it first, and fetch once")
+        fetch.turn, turn.holder = turn, asyncio.current_task()
+        self._held.add(turn)
+        try:
+            return await attempt(fetch)
+        except BaseException:
+            turn.end()
+            raise
+        finally:
+            self._held.discard(turn)
+
     async def persist(self, fetch: PageFetch, attempt: Callable[[PageFetch], Awaitable[Answer]]) -> Answer:
         """Make attempts until no other is worth it; return or raise what came of the last that was sent.
 
@@ -400,9 +477,12 @@ class PageFetcher:
             options, total = self._completed(fetch)
             named = fetch.options
             proxy = Proxy.of(named.get("proxy"), named.get("proxy_auth"), named.get("proxy_headers"))
-        turn = fetch.turn = turns.make(fetch.url, fetch.priority, fetch.max_wait, (), proxy)
-        if not turns.try_begin(turn):
-            await turns.begin(turn)
+        turn = fetch.given_turn
+        if turn is None:
+            turn = turns.make(fetch.url, fetch.priority, fetch.max_wait, (), proxy)
+            fetch.turn = turn
+            if not turns.try_begin(turn):
+                await turns.begin(turn)
         fetch.has_turn = True
         fetch.waited += turn.waited
         fetches, task = self._middleware.fetches, turn.holder

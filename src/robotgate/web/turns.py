@@ -13,6 +13,7 @@ from aiohttp import ClientError
 
 from robotgate.errors import (
     DisallowedError,
+    GateClosedError,
     HostUnavailableError,
     NestedTurnError,
     NonPublicAddressError,
@@ -30,7 +31,7 @@ from robotgate.web.fetcher import outage_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
-    from typing import Self
+    from typing import Self, Unpack
 
     from aiohttp import ClientResponse
     from yarl import URL
@@ -40,8 +41,10 @@ if TYPE_CHECKING:
     from robotgate.rules.verdict import Verdict
     from robotgate.sites.site import Ruling, Site
     from robotgate.web.cache import SiteCache
+    from robotgate.web.fetch import PageFetch, PageFetcher, RequestOptions
     from robotgate.web.fetcher import Proxy
 
+MAX_PAGE_REDIRECTS: Final = 10
 REFUSALS: Final = (TooSoonError, HostUnavailableError, NonPublicAddressError, NestedTurnError, StoreError)
 """Errors that are reported as `TurnRefused`."""
 
@@ -107,6 +110,37 @@ class Turn(PacedTurn):
         if self.ruling is None or self.state < OPEN:
             raise RuntimeError("the turn has not begun")
         return self.ruling.verdict(self.target, now=self.began_at)
+
+    def fetch(
+        self,
+        method: str = "GET",
+        *,
+        max_bytes: int | None = None,
+        allow_redirects: bool = True,
+        max_redirects: int = MAX_PAGE_REDIRECTS,
+        **options: Unpack[RequestOptions],
+    ) -> PageFetch:
+        """Fetch the turn's URL by the gate's session, as `RobotGate.fetch` does, in this turn that has begun.
+
+        The turn ends with the fetch, whatever comes of it, and the host's answer or error is reported: nothing else has
+        to be done with the turn. Each further hop of a redirect takes a turn of its own.
+
+        Args:
+            method, max_bytes, allow_redirects, max_redirects, options: as `RobotGate.fetch`, but for `params`: the URL
+                has been judged as it is.
+
+        Raises (when awaited or entered):
+            RuntimeError: the turn has not begun or is over, or a request was sent in it.
+            as `RobotGate.fetch`.
+
+        Raises (at once):
+            GateClosedError: the gate is not open.
+            OptionError, TypeError: an argument that makes no sense.
+        """
+        if self.turns.pages is None:
+            raise GateClosedError
+        redirects = max_redirects if allow_redirects else None
+        return self.turns.pages.within(self, method, options, max_bytes=max_bytes, max_redirects=redirects)
 
     def report(
         self,
@@ -188,6 +222,8 @@ class Turns:
         self.sites = cache.sites
         self.scheduler = scheduler
         self._events = events
+        self.pages: PageFetcher | None = None
+        """Fetches pages while the gate is open; else None."""
         self.now = scheduler.now
         self._ticks, self._epoch = scheduler.ticks, scheduler.epoch
 
