@@ -30,6 +30,7 @@ PUBLIC: Final = [
     "Finding",
     "FindingCode",
     "GateClosedError",
+    "GateStats",
     "Grant",
     "Group",
     "Hop",

@@ -81,6 +81,7 @@ from robotgate.web.connector import PublicConnector
 from robotgate.web.fetcher import Fetcher
 from robotgate.web.ready import ReadyTurns
 from robotgate.web.response import Hop, Response
+from robotgate.web.stats import GateStats
 from robotgate.web.turns import Turn
 
 __version__ = version("robotgate")
@@ -102,6 +103,7 @@ __all__ = [
     "Finding",
     "FindingCode",
     "GateClosedError",
+    "GateStats",
     "Grant",
     "Group",
     "Hop",

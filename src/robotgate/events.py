@@ -80,6 +80,10 @@ class RobotsFetched(Event):
     """What went wrong, in words."""
     stale: bool = False
     """Whether the last good copy holds instead."""
+    bytes_read: int = 0
+    """The size of the last answer's body, decoded; 0 where the copy that is known was confirmed."""
+    elapsed: float = 0.0
+    """Seconds from sending each request to the end of its answer, redirects added up; without waits for turns."""
 
     def __str__(self) -> str:
         answer = "no answer" if self.status is None else f"HTTP status {self.status}"
@@ -95,6 +99,8 @@ class VerdictRefused(Event):
     """A turn was refused because the rules disallow the URL. `allowed` and `check` make no such event."""
 
     verdict: Verdict
+    host: str = ""
+    """What is paced together with the URL, as `HostView.host`."""
 
     def __str__(self) -> str:
         return one_line(str(self.verdict))
@@ -107,6 +113,8 @@ class TurnRefused(Event):
     url: str
     error: RobotGateError
     """The error that was raised."""
+    host: str = ""
+    """What is paced together with the URL, as `HostView.host`."""
 
     def __str__(self) -> str:
         return one_line(f"no turn of {self.url}: {self.error}")
@@ -119,6 +127,8 @@ class TurnBegan(Event):
     url: str
     waited: float
     """Seconds from asking for the turn to having it."""
+    host: str = ""
+    """What is paced together with the URL, as `HostView.host`."""
 
     def __str__(self) -> str:
         return one_line(f"a turn of {self.url} began after {self.waited:.3f} s")
@@ -134,6 +144,8 @@ class TurnEnded(Event):
     bytes_read: int
     elapsed: float
     """Seconds since the turn began."""
+    host: str = ""
+    """What is paced together with the URL, as `HostView.host`."""
 
     def __str__(self) -> str:
         answer = "no status" if self.status is None else f"HTTP status {self.status}"

@@ -237,3 +237,48 @@ async def test_odd_locations_end_alike(
         # Older versions of aiohttp stop here; browsers do not.
         of_aiohttp.add(f"{SITE}/path")
     assert {url for url in web.urls if not url.endswith("/robots.txt")} <= of_aiohttp
+
+
+@pytest.mark.parametrize(
+    ("status", "headers"),
+    [
+        (
+            200,
+            {
+                "Content-Type": "text/html; charset=utf-8",
+                "Link": '</2>; rel="next"; title="x, y", <a b>; rel=up',
+            },
+        ),
+        (
+            203,
+            {
+                "Content-Type": 'TEXT/Plain;Charset="ISO-8859-1"',
+                "Link": "<http://other.example/>; rel=canonical",
+            },
+        ),
+        (404, {"Content-Type": "application/json", "Link": "</alone>"}),
+        (503, {"Content-Type": "nonsense"}),
+    ],
+)
+async def test_names_of_aiohttps_responses_mean_the_same(
+    web: Web, gate: RobotGate, status: int, headers: dict[str, str]
+) -> None:
+    """A page that was awaited answers as the same page does as a stream, and as aiohttp's own."""
+    web.serve(PAGE, "body", status=status, headers=headers)
+    page = await gate.fetch(PAGE)
+    async with aiohttp.ClientSession(connector=web.connector()) as session, session.get(PAGE) as theirs:
+        assert (page.ok, page.status, page.reason, page.method) == (
+            theirs.ok,
+            theirs.status,
+            theirs.reason,
+            theirs.method,
+        )
+        assert (page.content_type, page.charset) == (theirs.content_type, theirs.charset)
+        assert page.links == theirs.links
+        told = []
+        for response in (page, theirs):
+            try:
+                response.raise_for_status()
+            except aiohttp.ClientResponseError as error:
+                told.append((str(error), error.status, error.message, error.request_info.url))
+        assert len(set(told)) == (1 if status >= 400 else 0)
