@@ -301,7 +301,7 @@ async def test_instant_that_is_none_is_refused(gate: RobotGate, instant: object)
 
 
 async def test_what_an_earlier_gate_learnt_is_told_before_any_turn(
-    web: Web, open_gate: OpenGate, tmp_path: Path
+    tmp_path: Path, web: Web, open_gate: OpenGate
 ) -> None:
     """After a restart a host that is blocked is no host that is due, to whoever has asked for its rules alone."""
     web.serve(PAGE, status=429, headers={"Retry-After": "200"})
