@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from robotgate.stores.base import Catalogue
 
 _DEFAULT_OPTIONS: Final = HostOptions()
-"""Those of a gate that was given none: by these it is told what a site allows."""
+"""The options of a gate that is given none. ACCESS is computed with them."""
 HEADS: Final = ("ORIGIN", "ACCESS", "CHECKED", "FRESH FOR", "VISITS", "NEXT")
-_WIDTHS: Final = (11, 7, 9, 6, 11)
+_WIDTHS: Final = (11, 7, 9, 6, 13)
 """Columns of a terminal for all but the first."""
 _DATABASE_FILES: Final = ("", "-wal", "-shm", "-journal")
 """What SQLite adds to the path of a database for the files that belong to it."""
@@ -206,19 +206,19 @@ async def _refresh(gate: RobotGate, origin: Origin, known: RobotsRecord | None) 
     try:
         record = await gate.refresh(origin.robots_url)
     except RobotGateError as error:
-        output.line(f"{origin}  not fetched: {output.problem_of(error)}")
+        output.tell(f"{origin}  not fetched: {output.problem_of(error)}")
         return True
     status = "no answer" if record.status is None else f"status {record.status}"
     is_unreachable = STATUS_TABLE[record.outcome].access is AccessResult.UNREACHABLE
     if record.failures or is_unreachable:
         stands = "" if is_unreachable else "; the stored copy stays valid"
-        output.line(
+        output.tell(
             f"{origin}  failed: {output.printable(output.in_plain_words(record.cause or status))}{stands}"
         )
         return True
     is_same = known is not None and (known.outcome, known.body) == (record.outcome, record.body)
     word = "read" if known is None else "unchanged" if is_same else "changed"
-    output.line(f"{origin}  {word}, {status}")
+    output.tell(f"{origin}  {word}, {status}")
     return False
 
 
@@ -259,7 +259,7 @@ def forget(*, selection: Selection, store_path: str | None, pace: bool) -> None:
     if not lines:
         _nothing_stored(selection)
     for line in lines:
-        output.line(line)
+        output.tell(line)
     if any(line.startswith("removed") for line in lines):
         output.say(
             "note: a crawler that uses this store at the moment goes by its memory, and may write it again"
@@ -287,13 +287,13 @@ def prune(*, store_path: str | None, max_bytes: int, max_age: float) -> None:
         store = SQLiteStore(store.path, max_bytes=max_bytes, max_age=max_age)
         pruned = common.run_with(store, lambda: store.prune(now=time.time()))
         hosts = output.counted(pruned.hosts, "host")
-        output.line(f"removed {pruned.records:,} robots.txt and the pace of {hosts}")
+        output.tell(f"removed {pruned.records:,} robots.txt and the pace of {hosts}")
         return
     source_of = click.get_current_context().get_parameter_source
     if ParameterSource.COMMANDLINE in {source_of("max_bytes"), source_of("max_age")}:
         raise click.UsageError("--max-bytes and --max-age are bounds of a file, not of a server.")
     common.run_with(store, lambda: store.prune(now=time.time()))
-    output.line("nothing to do: in a server, every key expires by itself")
+    output.tell("nothing to do: in a server, every key expires by itself")
 
 
 @cache.command("export", short_help="Write the contents of a store as JSON Lines.")
@@ -439,7 +439,7 @@ def _cells(item: Listed, access: str | None, now: float) -> tuple[str, ...]:
         access or "-",
         "-" if record is None else f"{output.span(now - record.checked_at)} ago",
         "-" if record is None else output.span(left) if left > 0 else "expired",
-        "-" if state is None else str(state.visits),
+        "-" if state is None else output.short(state.visits),
         "-" if state is None else _next(state, now),
     )
 

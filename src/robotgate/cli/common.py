@@ -47,7 +47,7 @@ MAX_LOOK_UPS: Final = 512
 MAX_ROBOTS_BYTES: Final = 1024 * 1024
 """Bytes that are read of a robots.txt on disk; more than count."""
 PATIENCE: Final = 3.0
-"""Seconds for which an unreachable server is tried again: somebody is waiting at the terminal."""
+"""Seconds for which an unreachable Redis server is tried again. A user waits at the terminal meanwhile."""
 
 
 class CommandError(click.ClickException):
@@ -189,15 +189,15 @@ def rate(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tup
 
 
 def name_options(command: Callable[P, R]) -> Callable[P, R]:
-    """The options that say who the crawler is."""
+    """The options that name the crawler."""
     return agent_option(token_option(command))
 
 
 def gate_options(*, contact_note: str | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """The options of a command that visits sites: who it is, and how it may be reached.
+    """The options of a command that visits sites.
 
     Args:
-        contact_note: when the contact is needed; None if always.
+        contact_note: when a contact is needed, for the help; None if it always is.
     """
     contact_option = click.option(
         "--contact",

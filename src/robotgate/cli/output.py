@@ -51,9 +51,10 @@ BROKEN_PIPE: Final = 141
 _CONNECTING: Final = re.compile(r"Cannot connect to host (\S{1,300}) ssl:[^\[\]]{1,200} \[([^\]]*)\]")
 """What aiohttp says of a host that cannot be reached."""
 _CLASS_NAME: Final = re.compile(r"\b[A-Za-z]{1,60}(?:Error|Exception): ")
+_THOUSANDS: Final = ("", "k", "M", "G", "T", "P")
 _HELP: Final = getattr(click.exceptions, "NoArgsIsHelpError", ())
 """What newer versions of click raise to print the help of a group; its message has several lines."""
-_UNITS: Final = ((86_400, "d"), (3600, "h"), (60, "m"))
+_UNITS: Final = ((31_557_600, "y"), (86_400, "d"), (3600, "h"), (60, "m"))
 
 
 def printable(text: str) -> str:
@@ -85,9 +86,14 @@ class Screen(Console):
         if not self.folds:
             self.print(text, soft_wrap=True)
             return
-        for number, part in enumerate(text.wrap(self, max(self.width - indent, 20))):
+        shift = 0
+        while text:
+            part = text.wrap(self, max(self.width - shift, 20))[0]
+            text = text[len(part) :]
             part.rstrip()
-            self.print(Text(" " * indent if number else "") + part, soft_wrap=True)
+            self.print(Text(" " * shift) + part, soft_wrap=True)
+            blanks = len(text.plain) - len(text.plain.lstrip(" "))
+            text, shift = text[blanks:], indent
 
     def on_broken_pipe(self) -> None:
         """End the program: nobody reads what it prints."""
@@ -107,6 +113,11 @@ def _has_columns() -> bool:
 def line(*cells: str) -> None:
     """Print one plain line on standard output; tabs separate the cells."""
     click.echo("\t".join(map(printable, cells)))
+
+
+def tell(message: str) -> None:
+    """Print one sentence on standard output, folded where lines are folded."""
+    console().paragraph(Text(printable(message)), indent=2)
 
 
 def say(message: str) -> None:
@@ -200,12 +211,21 @@ def moment(instant: float) -> str:
 
 
 def span(seconds: float) -> str:
-    """Return a duration in its largest unit: ``12s``, ``4m``, ``23h``, ``30d``."""
+    """Return a duration in its largest unit: ``12s``, ``4m``, ``23h``, ``30d``, ``2y``."""
     for size, unit in _UNITS:
         if seconds >= size:
             # A block without an end is stored as one until the year 9999.
             return f"{seconds // size:.0f}{unit}" if seconds < MAX_AMOUNT - 1e10 else "ever"
     return f"{max(math.ceil(seconds), 0)}s"
+
+
+def short(count: int) -> str:
+    """Return a count in at most six characters: ``12345``, ``123k``, ``12M``; rounded down from 100,000 on."""
+    for unit in _THOUSANDS:
+        if count < 100_000:
+            return f"{count}{unit}"
+        count //= 1000
+    return "many"
 
 
 def counted(count: int, word: str) -> str:
