@@ -23,6 +23,7 @@ ORDER: Final = (
     {"integrations"},
     {"demo"},
     {"cli"},
+    {"__main__"},
 )
 """From the top down. The words that all packages use need `rules` for their annotations."""
 LEVELS: Final = {name: level for level, names in enumerate(ORDER) for name in names}
