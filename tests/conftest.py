@@ -137,8 +137,9 @@ async def session(web: Web) -> AsyncIterator[aiohttp.ClientSession]:
 
 
 @pytest.fixture
-async def open_gate(session: aiohttp.ClientSession) -> AsyncIterator[OpenGate]:
-    """Makes gates, and closes them when the test is over."""
+async def open_gate(session: aiohttp.ClientSession, tmp_path: Path) -> AsyncIterator[OpenGate]:
+    """Makes gates, and closes them when the test is over: before `tmp_path`, where their files may be, is removed."""
+    del tmp_path
     async with AsyncExitStack() as stack:
 
         async def open_one(**options: Unpack[GateOptions]) -> RobotGate:

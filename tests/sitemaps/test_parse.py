@@ -267,7 +267,9 @@ def test_page_of_html_is_no_sitemap() -> None:
     assert read(b"<!DOCTYPE html><html><body>Not found")[:2] == ([], "no sitemap: its root is <html>")
 
 
-@pytest.mark.parametrize("body", [b"", b" \n", b"\xef\xbb\xbf", gzip.compress(b"", mtime=0), b"\x1f", b"\x1f\x8b"])
+@pytest.mark.parametrize(
+    "body", [b"", b" \n", b"\xef\xbb\xbf", gzip.compress(b"", mtime=0), b"\x1f", b"\x1f\x8b"]
+)
 def test_empty_file_is_a_fault(body: bytes) -> None:
     """And no entry."""
     entries, fault, _ = read(body)
