@@ -61,7 +61,7 @@ class Crawl:
 
 
 PLANS: Final = {
-    "quick": ("fetch", Plan(pages=20)),
+    "quick": ("fetch", Plan(pages=10)),
     "quick, by the middleware": ("middleware", Plan(pages=8)),
     "slow": ("fetch", Plan(pages=5, takes=(0.05, 0.15))),
     "storm": ("fetch", Plan(pages=16, left_out=0.5)),
