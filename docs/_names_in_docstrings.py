@@ -6,7 +6,7 @@
 - "Args:", "Returns:", "Raises:" and "Raises (on entering the block):" become fields. Several names may share a line,
   and errors may be given in words. Sphinx's own extension, napoleon, supports neither, and takes the text before a
   colon in the docstring of an attribute for its type.
-- ``docs/doors.md`` becomes a link to that page.
+- ``docs/sending.md`` becomes a link to that page.
 - `robotgate.gate.RobotGate` is shown by its public name, `robotgate.RobotGate`.
 """
 

@@ -1,4 +1,4 @@
-"""Every figure on docs/benchmarks.md and benchmarks-tables.md, in the README and in the plots is that of the newest report in the repository."""
+"""Figures on docs/benchmarks.md, benchmarks-tables.md, the README and the plots are those of the newest report."""
 
 from __future__ import annotations
 

@@ -57,12 +57,7 @@ CLAIMED: Final[dict[str, tuple[Claim, ...]]] = {
         Claim("text", 1, "tests/demo/test_demo.py"),
     ),
     "docs/api/errors.md": (Claim("text", 1, "tests/test_docs_site.py"),),
-    "docs/cache.md": (
-        Claim("program", 1, "tests/test_cache_docs.py"),
-        Claim("console", 1, "tests/test_cache_docs.py"),
-    ),
     "docs/design.md": (Claim("text", 2, "tests/test_prose_docs.py"),),
-    "docs/doors.md": (Claim("program", 4, "tests/test_doors_docs.py"),),
     "docs/fleet.md": (
         Claim("program", 2, "tests/test_fleet_docs.py"),
         Claim("python", 1, "tests/test_fleet_docs.py"),
@@ -72,17 +67,16 @@ CLAIMED: Final[dict[str, tuple[Claim, ...]]] = {
         Claim("program", 1, "tests/integration/test_httpx_docs.py"),
         Claim("python", 2, "tests/integration/test_httpx_docs.py"),
     ),
-    "docs/pace.md": (
-        Claim("program", 1, "tests/test_pace_docs.py"),
-        Claim("python", 10, "tests/test_pace_docs.py"),
-    ),
     "docs/private-addresses.md": (
         Claim("program", 1, "tests/test_address_docs.py"),
         Claim("text", 1, "tests/test_address_docs.py"),
     ),
     "docs/scaling.md": (Claim("program", 1, "tests/test_scaling_docs.py"),),
     "docs/scrapy.md": (Claim("program", 1, "tests/integration/test_scrapy_docs.py"),),
-    "docs/store.md": (Claim("program", 1, "tests/test_store_docs.py"),),
+    "docs/store.md": (
+        Claim("program", 1, "tests/test_store_docs.py"),
+        Claim("console", 1, "tests/test_cache_docs.py"),
+    ),
     "docs/testing-your-spider.md": (Claim("python", 3, "tests/test_readme.py"),),
 }
 """What other tests run, by page. Where only some blocks of a kind are claimed, it is the first ones."""
