@@ -27,7 +27,6 @@ PAGES: Final = {
     "README.md": "index",
     "SECURITY.md": "security",
     "docs": "index",
-    "docs/decisions": "decisions/index",
 }
 SHOWN: Final = frozenset(page for path, page in PAGES.items() if "/" not in path)
 
@@ -56,9 +55,10 @@ class LinksToFiles(SphinxTransform):
         target: str = node["reftarget"]
         if node.get("refdomain") == "doc":
             # What MyST takes for a page, by its suffix, which it leaves out; by its full path if it is not below docs.
-            page = Path(f"{target}.md")
-            is_page = target in self.env.found_docs or not page.is_relative_to(ROOT)
-            return None if is_page else page.relative_to(ROOT).as_posix(), node["reftargetid"] or ""
+            # A page that the site leaves out is named from the folder of the pages.
+            page = ROOT / "docs" / f"{target}.md"
+            is_file = target not in self.env.found_docs and page.is_relative_to(ROOT) and page.exists()
+            return page.relative_to(ROOT).as_posix() if is_file else None, node["reftargetid"] or ""
         target, _, anchor = target.partition("#")
         # A page that shows a file of the repository's root has links from there.
         folders = [

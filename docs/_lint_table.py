@@ -17,7 +17,7 @@ Which lines of a robots.txt do crawlers read differently from what its author me
 URL) lists them, with the section of RFC 9309 and what to write instead. `robotgate.lint(body)` returns the same as
 values.
 
-Codes are stable. The exit status is 0 without errors, 1 with errors, 2 if a file cannot be read. At most a hundred lines
+Codes are stable. The exit status is 0 without errors, 1 with errors, 2 if a file cannot be read. At most 100 lines
 of each kind are listed. How a file is served is not checked.
 """
 SECTION: Final = re.compile(r"§[\d.]*\d")

@@ -26,7 +26,7 @@ POLICIES = """
 
 """
 NOTES = f"""
-- Up to {MAX_REDIRECTS} redirects are followed, to other hosts, too. The file applies to the origin that was asked first.
+- Up to {MAX_REDIRECTS} redirects are followed, also to other hosts. The file applies to the origin that was asked first.
 - A 304 to a conditional request renews the copy. A 304 to an unconditional request is a redirect to nowhere.
 - After three quarters of its lifetime, a robots.txt is requested again in the background. If that fails, it stays valid
   to its end, and the request is repeated after 1 min, doubling to 1 h.
