@@ -1,4 +1,3 @@
-# ruff: noqa: INP001 - a tool beside the page it writes, no package.
 """Writes docs/lint.md from lint's `CHECKS`: run ``python docs/_lint_table.py > docs/lint.md``."""
 
 from __future__ import annotations
@@ -26,13 +25,18 @@ MEANINGS: Final = {
     Severity.WARNING: "Some crawlers that are in use read the line differently.",
     Severity.INFO: "Only old or rare crawlers read the line differently.",
 }
-HEADINGS: Final = {Severity.ERROR: "Errors", Severity.WARNING: "Warnings", Severity.INFO: "Infos"}
+HEADINGS: Final = {
+    Severity.ERROR: "Errors",
+    Severity.WARNING: "Warnings",
+    Severity.INFO: "Infos",
+}
 
 
 def lint_page() -> str:
     """The page, as Markdown."""
     return INTRODUCTION + "".join(
-        f"\n## {HEADINGS[severity]}\n\n{MEANINGS[severity]}\n\n{_rows(severity)}" for severity in Severity
+        f"\n## {HEADINGS[severity]}\n\n{MEANINGS[severity]}\n\n{_rows(severity)}"
+        for severity in Severity
     )
 
 

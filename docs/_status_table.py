@@ -1,4 +1,3 @@
-# ruff: noqa: INP001 - a tool beside the page it writes, no package.
 """Writes docs/status-table.md from `STATUS_TABLE`: run ``python docs/_status_table.py > docs/status-table.md``."""
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ POLICIES = """
 
 """
 NOTES = f"""
-- Up to {MAX_REDIRECTS} redirects are followed, also to other hosts. The file applies to the origin that was asked first.
+- Up to {MAX_REDIRECTS} redirects are followed, also to other hosts. The file applies to the first origin.
 - A 304 to a conditional request renews the copy. A 304 to an unconditional request is a redirect to nowhere.
 - After three quarters of its lifetime, a robots.txt is requested again in the background. If that fails, it stays valid
   to its end, and the request is repeated after 1 min, doubling to 1 h.
@@ -43,7 +42,9 @@ def _rows() -> str:
         (outcome.value, row.access.value, row.effect.value, row.lifetime.value)
         for outcome, row in STATUS_TABLE.items()
     ]
-    return _table(("robots.txt answers", "access", "the origin", "taken as known for"), cells)
+    return _table(
+        ("robots.txt answers", "access", "the origin", "taken as known for"), cells
+    )
 
 
 def _policies() -> str:

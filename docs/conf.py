@@ -1,4 +1,3 @@
-# ruff: noqa: INP001 - Sphinx reads it as a script; docs is no package.
 """How Sphinx makes the site: ``python -m sphinx -W --keep-going -n -j auto -b html docs build/site``.
 
 Why Sphinx, MyST and Furo: decisions.md. Three small extensions are beside this file: names in
@@ -17,7 +16,9 @@ HERE: Final = Path(__file__).parent
 # The extensions lie here; `autodoc` documents what is installed.
 sys.path.insert(0, str(HERE))
 
-_ABOUT: Final = tomllib.loads((HERE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+_ABOUT: Final = tomllib.loads(
+    (HERE.parent / "pyproject.toml").read_text(encoding="utf-8")
+)["project"]
 
 project: Final = "robotgate"
 author: Final = "the robotgate developers"
@@ -50,7 +51,11 @@ add_module_names: Final = False
 toc_object_entries_show_parents: Final = "hide"
 python_maximum_signature_line_length: Final = 88
 python_display_short_literal_types: Final = True
-autodoc_default_options: Final = {"members": True, "undoc-members": True, "member-order": "bysource"}
+autodoc_default_options: Final = {
+    "members": True,
+    "undoc-members": True,
+    "member-order": "bysource",
+}
 autodoc_class_signature: Final = "mixed"
 autodoc_typehints: Final = "signature"
 autodoc_typehints_format: Final = "short"
@@ -81,7 +86,10 @@ nitpick_ignore_regex: Final = [
     ),
     ("py:class", r"robotgate\.stores\.[\w.]+Session"),
     # Nor these, which stand for options that are described in words.
-    ("py:class", "ConnectorOptions|MakeAnother|MakeStore|Moment|RequestOptions|StoreOption|T"),
+    (
+        "py:class",
+        "ConnectorOptions|MakeAnother|MakeStore|Moment|RequestOptions|StoreOption|T",
+    ),
 ]
 
 html_theme: Final = "furo"
