@@ -1,6 +1,6 @@
 """How Sphinx makes the site: ``python -m sphinx -W --keep-going -n -j auto -b html docs build/site``.
 
-Why Sphinx, MyST and Furo: decisions.md. Three small extensions are beside this file: names in
+Why Sphinx, MyST and Furo: docs/decisions.md. Three small extensions are beside this file: names in
 docstrings (`_names_in_docstrings`), links to files of the repository (`_links_to_files`), and pictures for light and
 dark themes (`_pictures_of_themes`).
 """
