@@ -99,7 +99,7 @@ class RobotGate:
             its own. robots.txt is requested with it as well, so through its connector and its proxy, but without its
             headers, cookies, credentials and middlewares; its connector's limit bounds open requests. Where its class
             is derived from aiohttp's, only the connector and `trust_env` serve robots.txt. What names resolve to is
-            checked if its connector is a `PublicConnector`. docs/doors.md lists what else the choice decides.
+            checked if its connector is a `PublicConnector`. docs/proxies.md lists what else the choice decides.
         store: where rules and host states are kept; by default in the gate's memory only. The path of a file, as
             ``"cache.db"`` or a `pathlib.Path`, makes a `SQLiteStore` that is opened and closed with the gate, so that a
             restart knows what it knew. It raises once the file cannot be used; for another `when_lost`, or any other
@@ -742,7 +742,7 @@ class RobotGate:
         """For ``aiohttp.ClientSession(middlewares=[gate.middleware])``; put it last. Every hop is judged and paced.
 
         aiohttp counts the wait against a request's total timeout; a turn that would come later than that raises
-        `TooSoonError` at once. docs/doors.md lists what it guarantees.
+        `TooSoonError` at once. docs/sending.md lists what it guarantees.
         """
         return self._middleware
 

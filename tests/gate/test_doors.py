@@ -1,4 +1,4 @@
-"""What a door cannot do, where docs/doors.md says so: who relies on more than is told here, relies on nothing."""
+"""What a door cannot do, where docs/sending.md says so."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ async def test_total_timeout_of_a_fetch_counts_no_wait(
 
 
 async def test_session_of_the_caller_may_run_the_gate_that_is_given_it(web: Web) -> None:
-    """How docs/doors.md has it: each made before the other is used."""
+    """Each is made before the other is used."""
 
     async def gated(
         request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType

@@ -167,7 +167,7 @@ async def test_refusal_reaches_the_caller_unchanged(  # noqa: PLR0917  # Paramet
 
 
 async def test_retry_of_every_client_error_leaves_refusals_out(web: Web, open_gate: OpenGate) -> None:
-    """How docs/doors.md has it: what the site refuses is not asked again."""
+    """What the site refuses is not asked again."""
     web.serve(ROBOTS, "User-agent: *\nDisallow: /page")
     gate = await open_gate()
     recorder = Recorder()

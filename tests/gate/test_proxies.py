@@ -334,7 +334,7 @@ async def test_proxy_of_one_request_is_not_that_of_the_next(web: Web, gate: Robo
 async def test_proxy_of_a_session_is_not_known_to_the_gates_own_questions(
     web: Web, gate: RobotGate, proxy: Proxy, question: str
 ) -> None:
-    """What docs/doors.md owns up to: no request has shown it yet, and they ask directly."""
+    """As docs/proxies.md says: no request has shown it yet, and they ask directly."""
     async with crawler(web, gate, proxy=proxy.url) as session:
         if question == "turn":
             async with gate.turn(PAGE):
