@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 PUBLIC_MODULES: Final = (
     "robotgate.stores.redis",
+    "robotgate.sitemaps",
+    "robotgate.testing.aioresponses",
     "robotgate.testing",
     "robotgate.integrations.httpx",
     "robotgate.integrations.scrapy",

@@ -18,8 +18,10 @@ PUBLIC_MODULES: Final = (
     "robotgate",
     "robotgate.integrations.httpx",
     "robotgate.integrations.scrapy",
+    "robotgate.sitemaps",
     "robotgate.stores.redis",
     "robotgate.testing",
+    "robotgate.testing.aioresponses",
 )
 DIRECTIVE: Final = re.compile(
     r"^\.\. (?:(?P<module>currentmodule)|auto(?:class|exception|function)|py:data):: (?P<name>\S+)$",
