@@ -41,7 +41,7 @@ from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.sites.site import HostView
 from robotgate.stores import given_store, open_store
 from robotgate.urls import PaceKey, pace_key_function
-from robotgate.web.awaited import Known, Pending
+from robotgate.web.awaited import No, Pending, Yes
 from robotgate.web.cache import SiteCache
 from robotgate.web.connector import BudgetedConnector, ThreadPerNameResolver, idle_limit
 from robotgate.web.fetch import PageFetch, PageFetcher, RequestOptions
@@ -75,8 +75,6 @@ MAX_SITEMAPS: Final = 50_000
 """As many as one index may name (sitemaps.org)."""
 _NOT_OPEN: Final = "open the gate first: async with RobotGate(...) as gate"
 _CLOSED: Final = "the gate is closed"
-_ALLOWED: Final = Known(True)
-_REFUSED: Final = Known(False)
 
 
 class _Given(Enum):
@@ -334,14 +332,14 @@ class RobotGate:
             NestedTurnError: the request takes a turn of the host, which this task holds, and no rules are known.
             StoreError: the store failed.
         """
-        if type(url) is str and (written := as_written(url)) is not None:
-            origin_text, target = written.groups()
-            try:
-                site = self._sites[origin_text]
-            except KeyError:
-                return Pending(self._allowed(url))
-            if "/." not in target and self._ticks() + self._epoch < site.ready_until:
-                return _ALLOWED if site.rules.allows_plain(target) else _REFUSED
+        try:
+            # Tests of the kind of URL and for None would be a part of every warm question's time.
+            origin_text, target = as_written(url).groups()  # type: ignore[arg-type, union-attr]
+            site = self._sites[origin_text]
+        except (TypeError, AttributeError, KeyError):
+            return Pending(self._allowed(url))
+        if "/." not in target and self._ticks() + self._epoch < site.ready_until:
+            return Yes() if site.rules.allows_plain(target) else No()
         return Pending(self._allowed(url))
 
     async def _allowed(self, url: str | URL) -> bool:

@@ -74,6 +74,8 @@ async def test_answers_are_coroutines(web: Web, gate: RobotGate, *, is_known: bo
     assert await asyncio.create_task(asking) is True
     assert await asyncio.create_task(gate.allowed(PRIVATE)) is False
     assert (await asyncio.wait_for(gate.check(PRIVATE), 10)).allowed is False
+    each = asyncio.as_completed(list(map(gate.allowed, (PAGE, PRIVATE, PAGE))))
+    assert sorted([await answer for answer in each]) == [False, True, True]
     assert await asyncio.gather(*map(gate.allowed, (PAGE, PRIVATE, PAGE))) == [True, False, True]
     async with asyncio.TaskGroup() as tasks:
         asked = [tasks.create_task(gate.allowed(url)) for url in (PAGE, PRIVATE)]

@@ -19,31 +19,48 @@ class Awaited(Coroutine[object, None, T_co]):
         raise TypeError("this is a coroutine, not yet an answer: write `await` before the call")
 
 
-class Known(Awaited[T], Generic[T]):
-    """An answer that is known: to await it suspends nothing. It may be awaited any number of times."""
+class Known(Awaited[bool]):
+    """An answer that is known: to await it suspends nothing. It may be awaited any number of times.
 
-    __slots__ = ("_value",)
+    Each is another object: some functions of asyncio take equal coroutines for one. It holds nothing, and the answer is
+    its class's: to make one with a value takes as long as a coroutine.
+    """
 
-    def __init__(self, value: T) -> None:
-        self._value = value
+    __slots__ = ()
 
-    def __await__(self) -> Generator[object, None, T]:
-        return self._value
-        # Makes this a generator, which is awaited faster than other iterators are.
-        yield  # type: ignore[unreachable]
-
-    def send(self, value: None, /) -> NoReturn:
+    def send(self, value: None, /) -> object:
         """End with the answer, as any coroutine."""
-        raise StopIteration(self._value)
+        return self.__await__().send(None)
 
-    def throw(self, *error: object) -> NoReturn:
+    def throw(self, *error: object) -> object:
         """Raise the error, as a coroutine that has not begun."""
-        # A generator knows all that may be given here.
-        self.__await__().throw(*error)  # type: ignore[call-overload]
-        raise RuntimeError("a generator that was thrown an error went on")
+        return self.__await__().throw(*error)  # type: ignore[call-overload]
 
     def close(self) -> None:
         """Change nothing: it holds nothing."""
+
+
+# Each is a generator, for the `yield` that is never reached: no iterator is awaited faster.
+
+
+class Yes(Known):
+    """True."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[object, None, bool]:
+        return True
+        yield  # type: ignore[unreachable]
+
+
+class No(Known):
+    """False."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[object, None, bool]:
+        return False
+        yield  # type: ignore[unreachable]
 
 
 class Pending(Awaited[T], Generic[T]):

@@ -446,10 +446,10 @@ class PageFetcher:
                 kept = None
             await self._sleep(pause)
             fetch.begin_anew(waited=pause, max_wait=deadline_at - now())
-        if not isinstance(told, Exception):
-            return told
         try:
-            raise told
+            if isinstance(told, Exception):
+                raise told
+            return told
         finally:
             # An error that its own frame holds is freed by the garbage collector alone.
             del kept, told, new
