@@ -165,11 +165,14 @@ def failure() -> Iterator[None]:
 
 
 class _LogLines(logging.Handler):
-    """Prints each log record as one line on standard error."""
+    """Prints log records on standard error: one line each, and the lines of a traceback."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print a record."""
-        say(in_plain_words(record.getMessage()))
+        head, *traceback = self.format(record).splitlines() or [""]
+        say(in_plain_words(head))
+        for text in traceback:
+            say(text)
 
 
 @contextmanager

@@ -126,10 +126,13 @@ def request_line(request: web.BaseRequest, visit: Visit, began_at: float) -> str
 
 async def _serve(plan: Plan, port: int) -> None:
     began_at = time.monotonic()
-    server = SiteServer(plan, lambda request, visit: click.echo(request_line(request, visit, began_at)))
+    lines: asyncio.Queue[str] = asyncio.Queue()
+    server = SiteServer(plan, lambda request, visit: lines.put_nowait(request_line(request, visit, began_at)))
     async with listening(server, port) as real_port:
         click.echo(greeting(f"http://{LOOPBACK}:{real_port}", plan))
-        await asyncio.Event().wait()
+        while True:
+            # Here, where an error that standard output raises ends the program.
+            click.echo(await lines.get())
 
 
 def _console(*, stderr: bool = False) -> Console:
