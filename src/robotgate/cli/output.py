@@ -86,14 +86,13 @@ class Screen(Console):
         if not self.folds:
             self.print(text, soft_wrap=True)
             return
-        shift = 0
-        while text:
-            part = text.wrap(self, max(self.width - shift, 20))[0]
-            text = text[len(part) :]
+        head = text.wrap(self, self.width)[0]
+        rest = text[len(head) :]
+        rest = rest[len(rest.plain) - len(rest.plain.lstrip(" ")) :]
+        lines = [head, *(rest.wrap(self, max(self.width - indent, 20)) if rest else ())]
+        for number, part in enumerate(lines):
             part.rstrip()
-            self.print(Text(" " * shift) + part, soft_wrap=True)
-            blanks = len(text.plain) - len(text.plain.lstrip(" "))
-            text, shift = text[blanks:], indent
+            self.print(Text(" " * indent if number else "") + part, soft_wrap=True)
 
     def on_broken_pipe(self) -> None:
         """End the program: nobody reads what it prints."""
