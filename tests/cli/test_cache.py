@@ -552,7 +552,7 @@ def test_no_figure_of_the_list_is_cut(path: Path, columns: int, monkeypatch: pyt
         "b_example": HostState(visits=99_999, blocked_until_at=now + 86_400 * 300.5),
         "c_example": HostState(visits=2**62),
     }
-    keep(path, **hosts)
+    keep(path, (), **hosts)
     monkeypatch.setenv("COLUMNS", str(columns))
 
     _, *lines = cache(path, "ls")[1].splitlines()

@@ -95,7 +95,7 @@ class Screen(Console):
             self.print(Text(" " * indent if number else "") + part, soft_wrap=True)
 
     def on_broken_pipe(self) -> None:
-        """End the program: nobody reads what it prints."""
+        """End the program: its output has no reader any more."""
         end_at_closed_pipe()
 
 

@@ -1,4 +1,4 @@
-"""The demonstration's server: it plays every site behind one proxy on 127.0.0.1, and notes each request.
+"""The demonstration's server: a proxy on 127.0.0.1 that answers for every site itself, and logs each request.
 
 Through a proxy the crawler can use ordinary URLs: their names need no DNS, and they may have any port.
 
@@ -169,7 +169,7 @@ def say(document: object) -> None:
 
 
 def main() -> None:
-    """Play the sites of the seed and page count given as arguments."""
+    """Serve the sites of the seed and page count that are given as arguments."""
     # Where Ctrl-C reaches all processes of a terminal, the parent decides when this one ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     seed, page_count = (int(argument) for argument in sys.argv[1:])
