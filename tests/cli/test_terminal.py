@@ -181,3 +181,16 @@ async def test_a_closed_pipe_ends_a_server(program: Program) -> None:
     _, err = await process.communicate()
 
     assert (process.returncode, err) == (141, b"")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such shell")
+async def test_a_closed_standard_output_is_one_line() -> None:
+    """What cannot be printed is not taken for done."""
+    process = await asyncio.create_subprocess_exec(
+        *("sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-m", "robotgate", "lint", "-"),
+        stdin=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, err = await process.communicate(b"Disallow: /\n")
+
+    assert (process.returncode, err) == (2, b"Error: cannot write: not writable\n")
