@@ -541,3 +541,25 @@ def test_the_list_fits_its_terminal(path: Path, columns: int, monkeypatch: pytes
     assert all(len(line) <= columns for line in lines)
     assert len({line.index("1m ago") for line in lines[1:]}) == 1
     assert (name in lines[1]) == (columns == 160)
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_no_figure_of_the_list_is_cut(path: Path, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large counts and long waits are shortened by their unit, on any terminal."""
+    now = time.time()
+    hosts = {
+        "a_example": HostState(visits=123_456_789, blocked_until_at=now + 86_400 * 365.25 * 6000),
+        "b_example": HostState(visits=99_999, blocked_until_at=now + 86_400 * 300.5),
+        "c_example": HostState(visits=2**62),
+    }
+    keep(path, (), **hosts)
+    monkeypatch.setenv("COLUMNS", str(columns))
+
+    _, *lines = cache(path, "ls")[1].splitlines()
+
+    assert "…" not in "".join(lines)
+    assert [line.split()[-3:] for line in lines[:2]] == [
+        ["123M", "blocked", "5999y"],
+        ["99999", "blocked", "300d"],
+    ]
+    assert lines[2].split()[-2:] == ["4611P", "now"]

@@ -60,6 +60,22 @@ def test_the_mark_stands_below_wide_letters(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("columns", [40, 80, 120])
+def test_the_marked_place_is_on_the_terminal(
+    tmp_path: Path, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However far in its line it is, no line is wider than the terminal, and the mark is below the place."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    path = "/" + "x" * 130 + " y"
+
+    _, lines = _lint(tmp_path, f"User-agent: *\nDisallow: {path}\n".encode())
+
+    (at,) = (number for number, text in enumerate(lines) if text.strip() == "^")
+    assert lines[at - 1][lines[at].index("^")] == " "
+    assert lines[at - 1][: lines[at].index("^")].endswith("x")
+    assert max(map(len, lines[1:])) <= columns
+
+
 def test_the_last_line_counts(tmp_path: Path) -> None:
     """It includes those that are not shown one by one."""
     assert (

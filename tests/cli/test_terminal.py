@@ -6,9 +6,11 @@ import asyncio
 import os
 import sys
 import unicodedata
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import aiohttp
 import pytest
 from tests.cli.conftest import CONTACT, run
 from tests.cli.test_cache import keep, record
@@ -161,3 +163,34 @@ async def test_a_closed_pipe_ends_every_command_quietly(program: Program, argume
     _, err = await process.communicate(b"Disallow: /\n")
 
     assert (process.returncode, err) == (141, b"")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a closed pipe is another error there")
+async def test_a_closed_pipe_ends_a_server(program: Program) -> None:
+    """``demo --serve | head`` ends with the next request that it would print, without a traceback."""
+    reader, writer = os.pipe()
+    process = await program.start("demo", "--serve", "--port", "0", stdout=writer)
+    os.close(writer)
+    greeting = await asyncio.to_thread(os.read, reader, 65536)
+    os.close(reader)
+    proxy = greeting.decode().split()[0]
+
+    async with aiohttp.ClientSession(proxy=proxy) as session:
+        with suppress(aiohttp.ClientError):
+            await session.get("http://example.org/")
+    _, err = await process.communicate()
+
+    assert (process.returncode, err) == (141, b"")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such shell")
+async def test_a_closed_standard_output_is_one_line() -> None:
+    """What cannot be printed is not taken for done."""
+    process = await asyncio.create_subprocess_exec(
+        *("sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-m", "robotgate", "lint", "-"),
+        stdin=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, err = await process.communicate(b"Disallow: /\n")
+
+    assert (process.returncode, err) == (2, b"Error: cannot write: not writable\n")

@@ -115,9 +115,12 @@ BREACHES: Final[dict[str, tuple[Callable[[Log], Log], str, str]]] = {
     "a closed page behind a redirect": (
         lambda log: [
             *log,
-            _visit(_site("where they lead"), _path(_site("where they lead"), is_open=False, has="/trap")),
+            _visit(
+                _site("target of the redirects"),
+                _path(_site("target of the redirects"), is_open=False, has="/trap"),
+            ),
         ],
-        "where they lead",
+        "target of the redirects",
         "was fetched, but the site does not allow it",
     ),
     "robots.txt twice": (

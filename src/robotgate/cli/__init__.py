@@ -5,8 +5,10 @@ Needs the extra ``robotgate[cli]``; nothing else in the package imports from her
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Final
 
 EXTRA: Final = ("click", "platformdirs", "rich")
@@ -20,6 +22,11 @@ def main() -> None:
             f"robotgate: the command line needs {' and '.join(missing)}: pip install 'robotgate[cli]'\n"
         )
         raise SystemExit(2)
+    try:
+        os.fstat(1)
+    except OSError:
+        # Standard output is closed. Whatever is written to this stream instead is an error.
+        sys.stdout = Path(os.devnull).open("r")  # noqa: SIM115 - open until the program ends
     # Not at the top: without click this module could not say so.
     from robotgate.cli.app import robotgate
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final, NoReturn, Unpack
 
 import click
 from click.core import ParameterSource
-from rich.cells import cell_len
 from rich.text import Text
 from yarl import URL
 
@@ -417,18 +416,11 @@ def _print_row(screen: output.Screen, cells: Iterable[str], styles: list[str]) -
     line = Text()
     styles += [""] * (len(HEADS) - len(styles))
     for cell, style, width in zip(cells, styles, (name_width, *_WIDTHS), strict=True):
-        text = Text(_shortened(cell, width), style)
+        text = Text(output.shortened(cell, width), style)
         text.truncate(width, overflow="ellipsis", pad=True)
         line.append_text(text).append("  ")
     line.rstrip()
     screen.print(line, no_wrap=True, overflow="ellipsis", highlight=False)
-
-
-def _shortened(name: str, width: int) -> str:
-    """Return a name with an ellipsis in its middle if it is too wide: its end has the registrable domain and port."""
-    if cell_len(name) <= width:
-        return name
-    return f"{name[: width // 3]}…{name[-(width - width // 3 - 1) :]}"
 
 
 def _cells(item: Listed, access: str | None, now: float) -> tuple[str, ...]:

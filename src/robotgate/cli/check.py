@@ -14,7 +14,7 @@ from rich.text import Text
 
 from robotgate import InvalidURLError, Reason, RobotGateError, RobotsTxt
 from robotgate.cli import common, output
-from robotgate.cli.lines import MAX_URL_BYTES, STANDARD_INPUT, open_input, read_lines, urls_of
+from robotgate.cli.lines import MAX_URL_BYTES, STANDARD_INPUT, is_too_long, open_input, read_lines, urls_of
 from robotgate.rules.robotstxt import product_token
 
 if TYPE_CHECKING:
@@ -136,7 +136,13 @@ def _row(result: Checked) -> dict[str, str | int | float | bool | None]:
     }
 
 
+def _too_long(url: str) -> Checked:
+    return Checked(url=url[:MAX_URL_BYTES], problem=f"the URL is longer than {MAX_URL_BYTES} bytes")
+
+
 def _check_offline(body: bytes, url: str, agent: str) -> Checked:
+    if is_too_long(url):
+        return _too_long(url)
     try:
         # A rule may be an absolute URL, which counts only for the site it names.
         robots = RobotsTxt.parse(body, None if url.startswith("/") else url)
@@ -149,6 +155,8 @@ async def _check_online(gate: RobotGate, urls: Iterable[str]) -> list[Checked]:
     began_at = time.time()
 
     async def checked(url: str) -> Checked:
+        if is_too_long(url):
+            return _too_long(url)
         try:
             verdict = await gate.check(url)
             record = await gate.robots(url)

@@ -39,6 +39,7 @@ from robotgate.cli.lines import (
     MAX_URL_BYTES,
     STANDARD_INPUT,
     LineSplitter,
+    is_too_long,
     open_input,
     read_lines,
     urls_of,
@@ -228,7 +229,7 @@ class Crawl:
 
 
 def _host(url: str) -> str:
-    if len(url) > MAX_URL_BYTES:
+    if is_too_long(url):
         raise InvalidURLError(url, f"the URL is longer than {MAX_URL_BYTES} bytes")
     return Origin.of(url).host
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable
 
 MAX_URL_BYTES: Final = 8192
-"""A longer line is refused: servers take no such URL."""
+"""A longer URL is refused: servers accept none."""
 CHUNK_BYTES: Final = 65_536
 STANDARD_INPUT: Final = "-"
 
@@ -59,6 +59,11 @@ def urls_of(lines: Iterable[bytes]) -> list[str]:
     """Return the URLs of lines, without blank lines, ``#`` comments and byte order marks."""
     texts = (line.decode(errors="replace").removeprefix("\ufeff").strip() for line in lines)
     return [text for text in texts if text and not text.startswith("#")]
+
+
+def is_too_long(url: str) -> bool:
+    """Return whether a URL is longer than `MAX_URL_BYTES`, so that it may also be cut off."""
+    return len(url) > MAX_URL_BYTES or len(url.encode(errors="replace")) > MAX_URL_BYTES
 
 
 async def _read(descriptor: int) -> bytes:

@@ -192,7 +192,7 @@ def _window(finding: Finding, width: int) -> tuple[str, int, int]:
     if cell_len(text) <= width or cell_len(text[:end]) <= width:
         return text, start, end
     first = max(0, min(start, end - width // 2) - width // 8)
-    return f"...{text[first:]}", start - first + 3, end - first + 3
+    return f"…{text[first:]}", start - first + 1, end - first + 1
 
 
 def _remarks(finding: Finding, *, is_first: bool) -> Iterator[tuple[str, str, str]]:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
+from rich.cells import cell_len
 from rich.console import Console
 from rich.live import Live
 from rich.segment import Segment
@@ -44,6 +45,8 @@ LIVE_PERIOD: Final = 0.125
 """Seconds between two updates of the live line."""
 MAX_SLOWEST: Final = 2
 """Hosts that the progress names."""
+MAX_HOST: Final = 40
+"""Characters that the progress shows of the name of a host."""
 RATE_WINDOW: Final = 5.0
 """Seconds over which the rate is measured."""
 BROKEN_PIPE: Final = 141
@@ -86,17 +89,16 @@ class Screen(Console):
         if not self.folds:
             self.print(text, soft_wrap=True)
             return
-        shift = 0
-        while text:
-            part = text.wrap(self, max(self.width - shift, 20))[0]
-            text = text[len(part) :]
+        head = text.wrap(self, self.width)[0]
+        rest = text[len(head) :]
+        rest = rest[len(rest.plain) - len(rest.plain.lstrip(" ")) :]
+        lines = [head, *(rest.wrap(self, max(self.width - indent, 20)) if rest else ())]
+        for number, part in enumerate(lines):
             part.rstrip()
-            self.print(Text(" " * shift) + part, soft_wrap=True)
-            blanks = len(text.plain) - len(text.plain.lstrip(" "))
-            text, shift = text[blanks:], indent
+            self.print(Text(" " * indent if number else "") + part, soft_wrap=True)
 
     def on_broken_pipe(self) -> None:
-        """End the program: nobody reads what it prints."""
+        """End the program: its output has no reader any more."""
         end_at_closed_pipe()
 
 
@@ -165,11 +167,14 @@ def failure() -> Iterator[None]:
 
 
 class _LogLines(logging.Handler):
-    """Prints each log record as one line on standard error."""
+    """Prints log records on standard error: one line each, and the lines of a traceback."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print a record."""
-        say(in_plain_words(record.getMessage()))
+        head, *traceback = self.format(record).splitlines() or [""]
+        say(in_plain_words(head))
+        for text in traceback:
+            say(text)
 
 
 @contextmanager
@@ -226,6 +231,13 @@ def short(count: int) -> str:
             return f"{count}{unit}"
         count //= 1000
     return "many"
+
+
+def shortened(name: str, width: int) -> str:
+    """Return a name with an ellipsis in its middle if it is too wide: its end has the registrable domain and port."""
+    if cell_len(name) <= width:
+        return name
+    return f"{name[: width // 3]}…{name[-(width - width // 3 - 1) :]}"
 
 
 def counted(count: int, word: str) -> str:
@@ -362,25 +374,26 @@ class Progress:
                 next_at += self.plain_period
                 say(
                     f"{self.tally.elapsed:.0f} s: {self.tally.done:,} done ({_counts(self.tally)}), {rate:.1f}/s,"
-                    f" {_waiting(self.tally)}{self._slowest()}"
+                    f" {', '.join([_waiting(self.tally), *self._slowest()])}"
                 )
 
     def _live_lines(self) -> Text:
-        text = Text(no_wrap=True, overflow="ellipsis")
+        # Folded where the terminal is narrow: a figure that is cut would be a wrong one.
+        text = Text()
         text.append(f"{self.tally.elapsed:6.1f} s  ", style="dim")
         for outcome, count, word in self.tally.shown():
             text.append(count, style=f"bold {_STYLES.get(outcome, 'red')}")
             text.append(f" {word}  ")
         text.append(f"{self.tally.rate():.1f}/s", style="bold")
-        return text.append(f"\n          {_waiting(self.tally)}{self._slowest()}")
+        lines = [_waiting(self.tally), *self._slowest()]
+        return text.append("".join(f"\n          {told}" for told in lines))
 
-    def _slowest(self) -> str:
+    def _slowest(self) -> Iterator[str]:
         """The hosts with the most URLs left, and when each may be visited next."""
-        hosts = [
-            f"{printable(host)} ({count:,}, next {'now' if (left := self.due_in(host)) <= 0 else f'in {span(left)}'})"
-            for host, count in self.tally.waiting_by_host.most_common(MAX_SLOWEST)
-        ]
-        return f": {', '.join(hosts)}" if hosts else ""
+        for host, count in self.tally.waiting_by_host.most_common(MAX_SLOWEST):
+            left = self.due_in(host)
+            due = "now" if left <= 0 else f"in {span(left)}"
+            yield f"{shortened(printable(host), MAX_HOST)} ({count:,}, next {due})"
 
 
 def _waiting(tally: Tally) -> str:

@@ -61,10 +61,10 @@ def demo(
 ) -> None:
     """Crawl some thirty sites on this machine, and show what their server saw. Needs no network.
 
-    The sites behave as the web does, and a process of their own serves them. The report is made from that process's
-    log and the definitions of the sites, and from nothing that the crawler says.
+    The sites behave as sites on the web do. A separate process serves them. The report compares that process's log
+    with the definitions of the sites, and uses nothing that the crawler says.
 
-    With --workers N, N processes share the pages of every site, and the server must still see one polite crawler.
+    With --workers N, N processes share the pages of every site. Together they must keep every rule and every delay.
 
     With --serve, nothing is crawled: the sites, and four small ones with links, are served through a proxy on this
     machine, and each request is printed. docs/tutorial.md shows how to use it. --list prints their URLs, for example
@@ -126,10 +126,13 @@ def request_line(request: web.BaseRequest, visit: Visit, began_at: float) -> str
 
 async def _serve(plan: Plan, port: int) -> None:
     began_at = time.monotonic()
-    server = SiteServer(plan, lambda request, visit: click.echo(request_line(request, visit, began_at)))
+    lines: asyncio.Queue[str] = asyncio.Queue()
+    server = SiteServer(plan, lambda request, visit: lines.put_nowait(request_line(request, visit, began_at)))
     async with listening(server, port) as real_port:
         click.echo(greeting(f"http://{LOOPBACK}:{real_port}", plan))
-        await asyncio.Event().wait()
+        while True:
+            # Here, where an error that standard output raises ends the program.
+            click.echo(await lines.get())
 
 
 def _console(*, stderr: bool = False) -> Console:
@@ -213,7 +216,7 @@ def _table(report: Report, *, is_narrow: bool) -> Table:
 
 
 def _report_json(run: Run, report: Report) -> str:
-    """The whole report with every request that the server saw, so that anybody can judge again."""
+    """The whole report with every request that the server saw, so that it can be judged again."""
     document = {
         "seed": run.plan.seed,
         "clean": report.is_clean,

@@ -69,7 +69,7 @@ class Run:
 
 
 async def run_demo(order: Order, done: Callable[[str], object]) -> Run:
-    """Play the sites, and fetch their pages.
+    """Serve the sites, and fetch their pages.
 
     Args:
         order: for all processes.
@@ -152,7 +152,7 @@ async def _shared(order: Order) -> AsyncIterator[Order]:
 
 @asynccontextmanager
 async def _own_prefix(url: str) -> AsyncIterator[str]:
-    """A prefix of keys that nobody else uses. The keys are deleted at the end of the block."""
+    """A prefix of keys that no other program uses. The keys are deleted at the end of the block."""
     try:
         # redis-py is installed only with the extra.
         from redis.asyncio import Redis  # noqa: PLC0415

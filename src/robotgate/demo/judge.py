@@ -1,4 +1,4 @@
-"""Judges a demonstration by the server's log and the plan of the sites, and by nothing that the crawler says."""
+"""Judges a demonstration: compares the log of the server with the plan of the sites, not with counts of the crawler."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class SiteReport:
     """The least seconds from the end of an answer of the host to the next request, where the site's own delay holds;
     None if there was no such request."""
     broken: Sequence[str]
-    """What was broken."""
+    """One sentence for each rule or delay that was broken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ def _share(worker: int, visits: Iterable[Visit]) -> Share:
 
 
 def _lent_robots(plan: Plan, seen: Mapping[str, Sequence[Visit]]) -> Counter[str]:
-    """How many requests for its robots.txt each site owes to redirects: as many as redirects were sent."""
+    """How many requests for each site's robots.txt come from redirects of other sites' robots.txt."""
     lenders = {site.url(ROBOTS_PATH): site.name for site in plan.sites}
     lent: Counter[str] = Counter()
     for site in plan.sites:

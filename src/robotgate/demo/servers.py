@@ -1,4 +1,4 @@
-"""The demonstration's server: it plays every site behind one proxy on 127.0.0.1, and notes each request.
+"""The demonstration's server: a proxy on 127.0.0.1 that answers for every site itself, and logs each request.
 
 Through a proxy the crawler can use ordinary URLs: their names need no DNS, and they may have any port.
 
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import web
 from yarl import URL
 
-from robotgate.demo.sites import CRAWLER, EXAMPLES, ROBOTS_PATH, Answer, Page, Plan, draw_plan
+from robotgate.demo.sites import CRAWLER, EXAMPLES, MISSING, ROBOTS_PATH, Answer, Page, Plan, draw_plan
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -31,7 +31,6 @@ LOOPBACK: Final = "127.0.0.1"
 TICK_DELAY: Final = 0.005
 SHUTDOWN_TIMEOUT: Final = 0.5
 _AGENT: Final = re.compile(rf"{CRAWLER}/1\.(\d+)")
-_NO_PAGE: Final = Answer(status=404, body=b"no such page\n")
 _NO_SITE: Final = Answer(status=502, body=b"no such site\n")
 
 
@@ -90,7 +89,7 @@ class SiteServer:
         started_at = time.monotonic()
         port = "" if request.url.is_default_port() else f":{request.url.port}"
         site, path = f"{request.url.host}{port}", request.rel_url.raw_path_qs
-        answer = _NO_PAGE if site in self._pages else _NO_SITE
+        answer = MISSING if site in self._pages else _NO_SITE
         page = self._pages.get(site, {}).get(path)
         if page is not None:
             path, answer = page.path, page.answer
@@ -170,7 +169,7 @@ def say(document: object) -> None:
 
 
 def main() -> None:
-    """Play the sites of the seed and page count given as arguments."""
+    """Serve the sites of the seed and page count that are given as arguments."""
     # Where Ctrl-C reaches all processes of a terminal, the parent decides when this one ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     seed, page_count = (int(argument) for argument in sys.argv[1:])

@@ -207,7 +207,7 @@ _DELAY: Final = "Crawl-delay: {delay}"
 _RULES: Final = _rules(*_BOTH)
 _PACED: Final = _rules(_DELAY, *_BOTH)
 _BORROWED: Final = Answer(status=302, headers={"Location": f"http://{{host}}{ROBOTS_PATH}"})
-_MISSING: Final = Answer(status=404, body=b"no such page\n")
+MISSING: Final = Answer(status=404, body=b"no such page\n")
 _ARCHIVE: Final = _rules("Disallow: /archive/", "Allow: /archive/press/")
 _ESCAPES: Final = Answer(body=b"\xef\xbb\xbfUser-agent: *\rDisallow: /caf%C3%A9/\rDisallow: /%7Eguest/\r")
 _ESCAPED: Final = ("/café/{}", "/cafe/{}", "/~guest/{}", "/guest/{}")
@@ -253,8 +253,8 @@ KINDS: Final = (
     Kind("Crawl-delay: 0.5", _PACED, weight=2, crawl_delay=0.5),
     Kind("Crawl-delay: 1", _PACED, weight=1, crawl_delay=1.0),
     Kind("Crawl-delay: 1.5", _PACED, weight=0.7, crawl_delay=1.5),
-    Kind("robots.txt: 404", _MISSING),
-    Kind("robots.txt: 410", replace(_MISSING, status=410)),
+    Kind("robots.txt: 404", MISSING),
+    Kind("robots.txt: 410", replace(MISSING, status=410)),
     Kind("robots.txt: 403", Answer(status=403), Draw.all_closed, weight=1),
     Kind("robots.txt: 500", Answer(status=500), Draw.all_closed, weight=1),
     Kind("robots.txt cut off", replace(_RULES, size=2000, is_cut_off=True), Draw.all_closed, weight=1),
@@ -263,13 +263,13 @@ KINDS: Final = (
     Kind("robots.txt of 516 kB", _LONG, lambda d: d.pages(d.closed[:1]) + d.all_open(d.closed[1], 2)),
     Kind("robots.txt takes 1.2 s", replace(_RULES, busy_delay=1.2)),
     Kind("slow pages", pages=Draw.slow, weight=2),
-    Kind("lends its robots.txt", _PACED, weight=3, crawl_delay=0.3),
+    Kind("robots.txt of two sites", _PACED, weight=3, crawl_delay=0.3),
     Kind("robots.txt of the above", _BORROWED, weight=3, crawl_delay=0.3, is_joined=True),
     Kind("parking host", weight=3),
     *[Kind("parked there", _BORROWED, weight=3, is_joined=True)] * 4,
     Kind("redirects within", pages=lambda d: d.ordinary() + d.redirects("/old", "") + d.targets()),
     Kind("redirects to the next", pages=lambda d: d.ordinary() + d.redirects("/out", f"http://{d.hosts[1]}")),
-    Kind("where they lead", pages=lambda d: d.ordinary() + d.targets(), is_joined=True),
+    Kind("target of the redirects", pages=lambda d: d.ordinary() + d.targets(), is_joined=True),
     Kind("two ports,", _rules(_DELAY, _BOTH[0]), lambda d: d.of_port(0), weight=1.5, crawl_delay=0.2),
     Kind("one pace", _rules(_DELAY, _BOTH[1]), lambda d: d.of_port(1), crawl_delay=0.2, port=8080),
     Kind("429, Retry-After: 2", pages=lambda d: d.busy(429, 2), weight=3),
@@ -349,7 +349,7 @@ EXAMPLES: Final = (
     Site(
         "example.net",
         "no robots.txt; /busy answers 429, Retry-After: 2",
-        _MISSING,
+        MISSING,
         (_html("/", "Weather", "/busy", "http://www.example.net/"), Page("/busy", _LATER)),
     ),
     Site("www.example.net", "robots.txt answers 500", _BROKEN, (_html("/", "Closed"),)),
