@@ -27,9 +27,19 @@ settings.load_profile("robotgate")
 
 AGENT: Final = "ExampleBot/1.0"
 CONTACT: Final = "bot@example.org"
-FIRST: Final = ("integration", "examples", "fleet", "stores", "cli", "gate")
-"""Folders in the order in which their tests begin, all others after them: those with the longest tests come first, so
-that at the end no process has a long file left while the others have none."""
+FIRST: Final = (
+    "demo",
+    "test_fleet_docs.py",
+    "test_docs_blocks.py",
+    "integration",
+    "examples",
+    "fleet",
+    "stores",
+    "cli",
+    "gate",
+)
+"""Folders and files in the order in which their tests begin, all others after them: those with the longest tests come
+first, so that at the end no process has a long file left while the others have none."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -58,8 +68,8 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out slow tests, unless they are asked for; put folders with long tests first."""
-    if not config.getoption("--slow"):
+    """Leave out slow tests, unless they are asked for or named by `file::test`; put long files first."""
+    if not config.getoption("--slow") and not any("::" in argument for argument in config.args):
         slow = [item for item in items if item.get_closest_marker("slow")]
         items[:] = [item for item in items if not item.get_closest_marker("slow")]
         config.hook.pytest_deselected(items=slow)

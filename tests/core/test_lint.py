@@ -292,10 +292,11 @@ def test_a_rule_is_told_of_once_for_all_its_agents() -> None:
     assert len(lint(agents + b"Disallow: /a\nDisallow: /a\n" + agents + b"Disallow: /b\n")) == 21
 
 
+@pytest.mark.slow
 def test_a_great_many_rules_in_one_group_are_looked_at() -> None:
     """The bound on the work is for rules that bind many agents in many ways."""
-    body = GROUP + b"".join(b"Disallow: /%d\n" % number for number in range(3_000)) + b"Allow: /7\n"
-    assert finding_of(CODE.CONTRADICTED_RULE, body).related_line == 3_002
+    body = GROUP + b"".join(b"Disallow: /%d\n" % number for number in range(12_000)) + b"Allow: /7\n"
+    assert finding_of(CODE.CONTRADICTED_RULE, body).related_line == 12_002
 
 
 def test_groups_of_one_agent_are_looked_at_together() -> None:
@@ -482,15 +483,3 @@ def test_page_is_what_the_table_prints() -> None:
     printed = subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout
     page = (DOCS / "lint.md").read_text(encoding="utf-8")
     assert page == printed, "run: python docs/_lint_table.py > docs/lint.md"
-
-
-def test_rows_fit_a_table(subtests: pytest.Subtests) -> None:
-    """A message is a phrase, a remedy a sentence or two, and nothing breaks a cell."""
-    for code in FindingCode:
-        with subtests.test(code=code):
-            check = CHECKS[code]
-            assert check.most >= 1
-            assert not check.message.endswith(".")
-            assert check.rfc9309.endswith(".")
-            assert check.remedy.endswith(".")
-            assert "|" not in check.message + check.rfc9309 + check.remedy

