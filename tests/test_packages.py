@@ -21,6 +21,7 @@ ORDER: Final = (
     {"gate"},
     {"lint"},
     {"testing"},
+    {"signing"},
     {"integrations"},
     {"demo"},
     {"cli"},

@@ -15,7 +15,7 @@ import aiohttp
 import click
 
 from robotgate import DisallowedError, HostUnavailableError, InvalidURLError, Origin, TooSoonError
-from robotgate.cli import common, output
+from robotgate.cli import common, output, signing
 from robotgate.cli.lines import CHUNK_BYTES, STANDARD_INPUT, LineSplitter, open_input, read_lines
 from robotgate.cli.output import Outcome, Tally
 
@@ -246,6 +246,7 @@ def _verdict_columns(verdict: Verdict) -> Row:
 @click.option(
     "--timeout", default=60.0, show_default=True, type=_POSITIVE, help="Seconds of a request after its wait."
 )
+@signing.sign_options
 @common.store_options
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 def fetch(
@@ -257,6 +258,9 @@ def fetch(
     quiet: bool,
     store_path: str | None,
     no_store: bool,
+    key_file: str | None,
+    agent_url: str | None,
+    agent_form: str,
     **options: Unpack[common.GateOptions],
 ) -> None:
     """Fetch URLs politely and write one row of JSON for each.
@@ -280,6 +284,7 @@ def fetch(
         raise click.UsageError("-o would overwrite the URLs of -i.")
     rows = click.File("w", encoding="utf-8", lazy=False).convert(target, None, click.get_current_context())
     store = common.store_of(store_path, no_store=no_store)
+    options["signer"] = signing.signer_of(key_file, agent_url, agent_form)
     tally = Tally()
 
     async def crawl(gate: RobotGate) -> None:
