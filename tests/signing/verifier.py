@@ -7,7 +7,7 @@ Signature-Agent. The signer does all of this itself, and signs with `cryptograph
 from __future__ import annotations
 
 import base64
-import datetime
+import datetime as dt
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -116,7 +116,7 @@ class Verifier:
             if len(request.headers.getall(name, ())) != 1:
                 raise InvalidSignature(f"there is not one {name}")
         verifier = HTTPMessageVerifier(signature_algorithm=Ed25519ByNaCl, key_resolver=Keys(self.keys))
-        (found,) = verifier.verify(request, expect_tag=TAG, max_age=datetime.timedelta(days=1), body=body)
+        (found,) = verifier.verify(request, expect_tag=TAG, max_age=dt.timedelta(days=1), body=body)
         covered = frozenset(found.covered_components)
         if not covered & {'"@authority"', '"@target-uri"'}:
             raise InvalidSignature("nothing says where the request goes to")
@@ -141,14 +141,14 @@ class Verifier:
         if component not in covered:
             raise InvalidSignature("Signature-Agent is not covered")
         try:
-            if is_string:
-                value, parameters = http_sf.parse(header.encode(), tltype="item")
-            else:
-                value, parameters = http_sf.parse(header.encode(), tltype="dictionary")[label]
-        except (http_sf.StructuredFieldError, KeyError) as error:
+            read = http_sf.parse(header.encode(), tltype="item" if is_string else "dictionary")
+        except http_sf.StructuredFieldError as error:
             raise InvalidSignature("Signature-Agent cannot be read") from error
-        if not isinstance(value, str) or parameters:
-            raise InvalidSignature("Signature-Agent is no string")
+        match read.get(label) if isinstance(read, dict) else read:
+            case (str() as value, {**parameters}) if not parameters:
+                pass
+            case _:
+                raise InvalidSignature("Signature-Agent is no string")
         url = URL(value)
         path = DIRECTORY if self.form is AgentForm.IETF_01 else "/"
         if url.scheme != "https" or url.raw_path_qs != path:

@@ -67,6 +67,8 @@ def keygen(*, key_file: str) -> None:
 
     Prints the key's thumbprint, by which signatures name it, and the directory to publish. An existing file is never
     overwritten.
+
+    Exit status: 0 when the key was written, 2 when it was not.
     """
     _form("legacy")
     from robotgate.signing import SigningKey
@@ -114,6 +116,8 @@ def directory(
 
     --write prints the headers that the server has to send with the directory; its signature is one of them, so write
     again before it expires. --serve signs each response anew, and answers only requests for the host of --agent-url.
+
+    Exit status: 0 when it was written, 2 for wrong usage or a key that cannot be used, 130 after Ctrl-C.
     """
     if (address is None) == (root is None):
         raise click.UsageError("Give --serve or --write.")

@@ -60,8 +60,9 @@ class SigningKey:
             OptionError: the file cannot be read, holds no such key, can be read by others, or is in a directory in
                 which everyone can replace it.
         """
+        text = _read_private(Path(path))
         try:
-            private = serialization.load_pem_private_key(_read_private(Path(path)), password=None)
+            private = serialization.load_pem_private_key(text, password=None)
         except TypeError as error:
             raise _refusal(path, "it is encrypted; give a key without a password") from error
         except (ValueError, UnsupportedAlgorithm) as error:
@@ -96,6 +97,10 @@ class SigningKey:
     def jwk(self) -> dict[str, str]:
         """The public key as a JWK (RFC 7517, RFC 8037 §2)."""
         return {"kty": "OKP", "crv": "Ed25519", "kid": self.thumbprint, "x": self.x, "use": "sig"}
+
+    def __deepcopy__(self, memo: object) -> Self:
+        # Scrapy copies its settings, and a key never changes.
+        return self
 
     def __repr__(self) -> str:
         return f"<SigningKey {self.thumbprint}>"
