@@ -144,11 +144,10 @@ class Verifier:
             read = http_sf.parse(header.encode(), tltype="item" if is_string else "dictionary")
         except http_sf.StructuredFieldError as error:
             raise InvalidSignature("Signature-Agent cannot be read") from error
-        match read.get(label) if isinstance(read, dict) else read:
-            case (str() as value, {**parameters}) if not parameters:
-                pass
-            case _:
-                raise InvalidSignature("Signature-Agent is no string")
+        member = read.get(label) if isinstance(read, dict) else read
+        value, parameters = member if isinstance(member, tuple) else (None, {})
+        if not isinstance(value, str) or parameters:
+            raise InvalidSignature("Signature-Agent is no string")
         url = URL(value)
         path = DIRECTORY if self.form is AgentForm.IETF_01 else "/"
         if url.scheme != "https" or url.raw_path_qs != path:
