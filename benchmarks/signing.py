@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=1000, help="signatures a round")
     count = parser.parse_args(arguments).count
     private = Ed25519PrivateKey.generate()
-    key = SigningKey(private)
+    key = SigningKey(private.private_bytes_raw())
     resolver = MappingKeyResolver(public_keys={}, private_keys={key.thumbprint: private})
     library = HTTPMessageSigner(signature_algorithm=ED25519, key_resolver=resolver)
     ours = {

@@ -74,7 +74,10 @@ nitpick_ignore_regex: Final = [
     ("py:class", "SocketFactoryType"),
     # Ours, but not public: described where they are returned.
     ("py:class", "PacedOrigin|PageFetch|Proxy|Ruling|Said|Site|Turns"),
-    ("py:class", r"robotgate\.(web\.middleware\.GateMiddleware|sites\.site\.Site|rules\.parser\.Pace)"),
+    (
+        "py:class",
+        r"robotgate\.(web\.middleware\.GateMiddleware|sites\.site\.(Ruling|Site)|rules\.parser\.Pace)",
+    ),
     ("py:class", r"robotgate\.stores\.[\w.]+Session"),
     # Nor these, which stand for options that are described in words.
     ("py:class", "ConnectorOptions|MakeAnother|MakeStore|Moment|RequestOptions|StoreOption|T"),

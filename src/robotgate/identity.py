@@ -36,7 +36,7 @@ class TokenWarning(UserWarning):
 
 @runtime_checkable
 class Signer(Protocol):
-    """Signs requests, so that sites can verify whose crawler they see. `robotgate.signing` has one."""
+    """Signs requests, so that sites can verify whose crawler they see. `robotgate.signing.Ed25519Signer` is one."""
 
     def headers(self, method: str, url: str, now: float) -> Mapping[str, str]:
         """The headers that sign one request. They replace headers of the same names.

@@ -133,6 +133,13 @@ def test_key_of_openssl_is_read(tmp_path: Path) -> None:
     assert len(SigningKey.from_pem(tmp_path / "key.pem").thumbprint) == 43
 
 
+@pytest.mark.parametrize("secret", [b"", b"secret", bytes(33), "secret" * 6, None])
+def test_secret_of_another_length_is_refused_and_not_shown(secret: bytes) -> None:
+    """Also where it is no bytes."""
+    with pytest.raises(OptionError, match=r"^secret: give 32 bytes$"):
+        SigningKey(secret)
+
+
 @pytest.mark.parametrize(
     ("option", "value"),
     [

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from http_message_signatures import HTTPMessageVerifier, InvalidSignature
 from multidict import CIMultiDict
 from tests.signing.verifier import (
@@ -28,7 +27,7 @@ from robotgate.signing.message import AgentField, signature_headers
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-KEY: Final = SigningKey(Ed25519PrivateKey.from_private_bytes(RFC_PRIVATE))
+KEY: Final = SigningKey(RFC_PRIVATE)
 URL: Final = "https://example.com/path/to/resource"
 AGENT: Final = "https://signature-agent.test"
 CREATED: Final = 1735689600

@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from robotgate.cli import common, output
-from robotgate.identity import identify
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from robotgate import Signer
-    from robotgate.identity import Identity
     from robotgate.signing import AgentForm, Directory
 
 KEY_FILE: Final = click.Path(dir_okay=False)
@@ -126,25 +124,25 @@ def directory(
     form = _form(agent_form)
     from robotgate.signing import Directory, SigningKey
 
-    identity = None if contact is None else identify(agent, contact=contact, token=token)
     keys = tuple(SigningKey.from_pem(file) for file in key_files)
     published = Directory(keys, agent_url, form)
+    card = None if contact is None else published.card(agent, contact=contact, token=token)
     if root is not None:
-        _write(published, Path(root), identity, lifetime=days * 24 * 3600)
+        _write(published, Path(root), card, lifetime=days * 24 * 3600)
     if address is not None:
         host, _, port = address.rpartition(":")
         if not host or not port.isdecimal():
             raise click.UsageError("--serve: give an address such as 127.0.0.1:8080.")
-        asyncio.run(_serve(published, host.strip("[]"), int(port), identity))
+        asyncio.run(_serve(published, host.strip("[]"), int(port), card))
 
 
-def _write(published: Directory, root: Path, identity: Identity | None, *, lifetime: int) -> None:
+def _write(published: Directory, root: Path, card: bytes | None, *, lifetime: int) -> None:
     from robotgate.signing.directory import CARD_PATH
     from robotgate.signing.message import DIRECTORY_PATH
 
     files = {DIRECTORY_PATH: published.body}
-    if identity is not None:
-        files[CARD_PATH] = published.card(identity)
+    if card is not None:
+        files[CARD_PATH] = card
     try:
         for path, body in files.items():
             file = root / path.removeprefix("/")
@@ -156,13 +154,14 @@ def _write(published: Directory, root: Path, identity: Identity | None, *, lifet
         click.echo(f"{name}: {value}")
 
 
-async def _serve(published: Directory, host: str, port: int, identity: Identity | None) -> None:
+async def _serve(published: Directory, host: str, port: int, card: bytes | None) -> None:
     """Serve until the program is ended."""
     from aiohttp import web
 
+    from robotgate.signing.directory import server_of
     from robotgate.signing.message import DIRECTORY_PATH
 
-    runner = web.AppRunner(published.application(identity), access_log=None)
+    runner = web.AppRunner(server_of(published, card), access_log=None)
     await runner.setup()
     try:
         await web.TCPSite(runner, host, port).start()

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
+from robotgate.identity import identify
 from robotgate.signing.message import DIRECTORY_PATH, AgentForm, Target, origin_of, signature_headers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from robotgate.identity import Identity
     from robotgate.signing.keys import SigningKey
 
 MEDIA_TYPE: Final = "application/http-message-signatures-directory+json"
@@ -82,8 +82,16 @@ class Directory:
             **{name: ", ".join(values) for name, values in signatures.items()},
         }
 
-    def card(self, identity: Identity) -> bytes:
-        """The Signature Agent Card: who the crawler is, in JSON."""
+    def card(self, agent: str, *, contact: str, token: str | None = None) -> bytes:
+        """The Signature Agent Card: who the crawler is, in JSON.
+
+        Args:
+            agent, contact, token: as for `RobotGate`.
+
+        Raises:
+            OptionError: one of them cannot be used.
+        """
+        identity = identify(agent, contact=contact, token=token)
         about = {"contacts": [identity.mail]} if identity.mail else {}
         return _as_json(
             {
@@ -101,32 +109,33 @@ class Directory:
             }
         )
 
-    def application(self, identity: Identity | None = None) -> web.Application:
-        """A server of the directory, and of the card if the crawler is named.
 
-        It answers only requests for the agent's own host: a signature for any other would let that host claim the keys.
-        A proxy in front of it has to pass the Host header on.
-        """
-        own = Target.of(self.agent_url).authority
+def server_of(directory: Directory, card: bytes | None) -> web.Application:
+    """A server of a directory, and of a card if there is one.
 
-        def check_host(request: web.Request) -> None:
-            if Target.of(f"https://{request.host}").authority != own:
-                raise web.HTTPMisdirectedRequest(text=f"This is the server of {own}.\n")
+    It answers only requests for the agent's own host: a signature for any other would let that host claim the keys. A
+    proxy in front of it has to pass the Host header on.
+    """
+    own = Target.of(directory.agent_url).authority
 
-        async def send_directory(request: web.Request) -> web.Response:
-            check_host(request)
-            return web.Response(body=self.body, headers=self.headers(time.time()))
+    def check_host(request: web.Request) -> None:
+        if Target.of(f"https://{request.host}").authority != own:
+            raise web.HTTPMisdirectedRequest(text=f"This is the server of {own}.\n")
 
-        async def send_card(request: web.Request) -> web.Response:
-            check_host(request)
-            if identity is None:
-                raise web.HTTPNotFound
-            return web.Response(body=self.card(identity), content_type="application/json")
+    async def send_directory(request: web.Request) -> web.Response:
+        check_host(request)
+        return web.Response(body=directory.body, headers=directory.headers(time.time()))
 
-        application = web.Application()
-        application.router.add_get(DIRECTORY_PATH, send_directory)
-        application.router.add_get(CARD_PATH, send_card)
-        return application
+    async def send_card(request: web.Request) -> web.Response:
+        check_host(request)
+        if card is None:
+            raise web.HTTPNotFound
+        return web.Response(body=card, content_type="application/json")
+
+    application = web.Application()
+    application.router.add_get(DIRECTORY_PATH, send_directory)
+    application.router.add_get(CARD_PATH, send_card)
+    return application
 
 
 def directory_body(keys: Iterable[SigningKey]) -> bytes:

@@ -18,7 +18,6 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from robotgate.errors import OptionError
-from robotgate.options import check_kind
 
 if TYPE_CHECKING:
     from typing import Self
@@ -30,13 +29,23 @@ HAS_MODES: Final = os.name == "posix"
 
 
 class SigningKey:
-    """An Ed25519 key (RFC 8032)."""
+    """An Ed25519 key (RFC 8032).
+
+    Args:
+        secret: its private half, in 32 bytes.
+
+    Raises:
+        OptionError: these are no such bytes.
+    """
 
     __slots__ = ("_private", "sign", "thumbprint", "x")
 
-    def __init__(self, private: Ed25519PrivateKey) -> None:
-        check_kind("private", private, Ed25519PrivateKey)
-        self._private = private
+    def __init__(self, secret: bytes) -> None:
+        try:
+            self._private = private = Ed25519PrivateKey.from_private_bytes(secret)
+        except (TypeError, ValueError):
+            # Without what was given.
+            raise OptionError("secret: give 32 bytes") from None
         self.sign = private.sign
         """The signature of some bytes, in 64 bytes."""
         public = private.public_key().public_bytes_raw()
@@ -50,7 +59,7 @@ class SigningKey:
     @classmethod
     def generate(cls) -> Self:
         """A new key."""
-        return cls(Ed25519PrivateKey.generate())
+        return cls(Ed25519PrivateKey.generate().private_bytes_raw())
 
     @classmethod
     def from_pem(cls, path: str | os.PathLike[str]) -> Self:
@@ -69,7 +78,7 @@ class SigningKey:
             raise _refusal(path, "it holds no private key in PEM") from error
         if not isinstance(private, Ed25519PrivateKey):
             raise _refusal(path, "it holds a key of another kind; Ed25519 is needed")
-        return cls(private)
+        return cls(private.private_bytes_raw())
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the key to a new file that only you can read (mode 0600).
