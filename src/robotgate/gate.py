@@ -646,6 +646,9 @@ class RobotGate:
         """The headers that sign a request that is sent now; for clients that are not the gate's own.
 
         They replace the headers of the same names of an earlier attempt or hop. Without a signer there are none.
+
+        Raises:
+            InvalidURLError: the URL has no host.
         """
         return dict(self._identity.signature(method, str(url)))
 

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from robotgate import OptionError
+from robotgate import OptionError, RobotGate
 from robotgate.signing import Ed25519Signer, SigningKey
 
 if TYPE_CHECKING:
@@ -140,6 +140,20 @@ def test_secret_of_another_length_is_refused_and_not_shown(secret: bytes) -> Non
         SigningKey(secret)
 
 
+def test_key_given_as_text_is_refused_and_not_shown() -> None:
+    """In place of a file, of a key, and of a signer."""
+    text = pem(Ed25519PrivateKey.generate()).decode()
+    for give in (
+        lambda: Ed25519Signer.from_pem(text, agent_url=BOT),
+        lambda: Ed25519Signer(text, agent_url=BOT),  # type: ignore[arg-type]
+        lambda: RobotGate("ExampleBot/1.0", contact="bot@example.org", signer=text),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(OptionError, match=r"^(the key file|key|signer): give ") as caught:
+            give()
+        assert text.splitlines()[1] not in repr(caught.value)
+        assert caught.value.__cause__ is None
+
+
 @pytest.mark.parametrize(
     ("option", "value"),
     [
@@ -158,7 +172,6 @@ def test_secret_of_another_length_is_refused_and_not_shown(secret: bytes) -> Non
         *(("lifetime", seconds) for seconds in (0, -1, 1.5, 86401, None)),
         *(("label", label) for label in ("", "Sig1", "1", 'a"b', "a=b", None)),
         ("form", "legacy"),
-        ("key", "key.pem"),
     ],
 )
 def test_option_without_sense_is_refused_by_name(option: str, value: object) -> None:

@@ -12,6 +12,7 @@ import pytest
 from aiohttp import web as aioweb
 from multidict import CIMultiDict
 from tests.conftest import AGENT, CONTACT
+from tests.gate.servers import hang_up
 from tests.integration.test_httpx import ToTheWeb
 from tests.integration.test_scrapy import ADDONS, CRAWL, run
 from tests.signing.verifier import SIGNED_BY, Request, Verifier, public_half
@@ -19,6 +20,7 @@ from tests.signing.verifier import SIGNED_BY, Request, Verifier, public_half
 from robotgate import OptionError, RobotGate
 from robotgate.integrations.httpx import GateTransport, HttpxFetcher
 from robotgate.signing import AgentForm, Ed25519Signer, SigningKey
+from robotgate.testing import VirtualClock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -107,6 +109,16 @@ async def test_page_is_refused_without_the_signature(web: Web, session: aiohttp.
     assert not [name for visit in web.visits for name in SIGNED_BY if name in visit.headers]
 
 
+async def test_signature_has_the_time_of_the_machine(web: Web, session: aiohttp.ClientSession) -> None:
+    """Whatever clock paces the gate, and however long it has been open: verifiers compare with their own."""
+    clock = VirtualClock()
+    async with RobotGate(
+        AGENT, contact=CONTACT, session=session, delay=0, clock=clock, signer=signer()
+    ) as gate:
+        await gate.fetch(PAGE)
+    assert len(verifier().check_visits(web.visits)) == 2
+
+
 async def test_posts_and_other_methods_are_verified(web: Web, gate: RobotGate) -> None:
     """The method is signed as it is sent, also where a redirect changes it."""
     web.redirect(PAGE, f"{SITE}/done", status=303)
@@ -131,6 +143,22 @@ async def test_each_attempt_of_a_session_has_its_own_signature(
         ):
             assert response.status == 200
     assert web.counts() == {ROBOTS: 1, PAGE: 2}
+    verifier().check_visits(web.visits)
+
+
+async def test_request_that_aiohttp_repeats_is_signed_anew(web: Web, gate: RobotGate) -> None:
+    """A kept connection that the server has closed makes aiohttp send again, after a turn."""
+    drop = hang_up()
+    first = iter([drop])
+
+    async def answer(request: aioweb.Request) -> aioweb.StreamResponse:
+        return await next(first, only_for(verifier()))(request)
+
+    web.handle(f"{SITE}/dropped", answer)
+    await gate.fetch(PAGE)
+    response = await gate.fetch(f"{SITE}/dropped")
+    assert response.text == "for you"
+    assert web.count(f"{SITE}/dropped") == 2
     verifier().check_visits(web.visits)
 
 
@@ -230,7 +258,7 @@ async def test_key_is_in_no_text(
 def test_signer_has_to_be_one() -> None:
     """A key or a class is refused as the gate is made."""
     for given in (KEY, Ed25519Signer, "key.pem"):
-        with pytest.raises(OptionError, match="signer="):
+        with pytest.raises(OptionError, match=r"^signer: "):
             RobotGate(AGENT, contact=CONTACT, signer=given)  # type: ignore[arg-type]
 
 

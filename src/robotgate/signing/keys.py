@@ -69,6 +69,9 @@ class SigningKey:
             OptionError: the file cannot be read, holds no such key, can be read by others, or is in a directory in
                 which everyone can replace it.
         """
+        if "-----BEGIN" in os.fspath(path):
+            # The error would show the key.
+            raise OptionError("the key file: give its path, not what is in it")
         text = _read_private(Path(path))
         try:
             private = serialization.load_pem_private_key(text, password=None)

@@ -60,7 +60,11 @@ class Ed25519Signer:
         lifetime: int = LIFETIME,
         label: str = "sig1",
     ) -> None:
-        check_kind("key", key, SigningKey)
+        try:
+            check_kind("key", key, SigningKey)
+        except OptionError:
+            # Without its repr, which may be the text of a key.
+            raise OptionError(f"key: give a SigningKey, not a {type(key).__name__}") from None
         check_kind("form", form, AgentForm)
         check_label(label)
         check_whole("lifetime", lifetime, least=1)
