@@ -34,6 +34,7 @@ PUBLIC_MODULES: Final = (
     "robotgate.testing",
     "robotgate.integrations.httpx",
     "robotgate.integrations.scrapy",
+    "robotgate.signing",
     "robotgate",
 )
 HAS_TO_BE_DOCUMENTED: Final = re.compile(r"(?![A-Z_]+$)[A-Z]|robotgate\.")

@@ -18,6 +18,7 @@ PUBLIC_MODULES: Final = (
     "robotgate",
     "robotgate.integrations.httpx",
     "robotgate.integrations.scrapy",
+    "robotgate.signing",
     "robotgate.sitemaps",
     "robotgate.stores.redis",
     "robotgate.testing",

@@ -20,6 +20,7 @@ ORDER: Final = (
     {"gate"},
     {"lint"},
     {"testing"},
+    {"signing"},
     {"integrations"},
     {"demo"},
     {"cli"},

@@ -76,6 +76,7 @@ PUBLIC: Final = [
     "Session",
     "Severity",
     "SharedStore",
+    "Signer",
     "StatusPolicy",
     "Store",
     "StoreError",
@@ -164,10 +165,12 @@ def test_a_gate_loads_no_extra() -> None:
     """Packages that only extras need are not imported by a plain gate, though they are installed."""
     program = "import robotgate, sys; robotgate.RobotGate('A/1', contact='a@b.example'); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert {"click", "httpx", "platformdirs", "redis", "rich", "scrapy"} & set(done.stdout.split()) == set()
+    assert {"click", "cryptography", "httpx", "platformdirs", "redis", "rich", "scrapy"} & set(
+        done.stdout.split()
+    ) == set()
 
 
 def test_turn_has_what_its_user_needs() -> None:
     """These stay; other attributes are the gate's own, and may change."""
-    names = {"again", "end", "report", "report_unreachable", "url", "verdict", "waited"}
+    names = {"again", "end", "headers", "report", "report_unreachable", "url", "verdict", "waited"}
     assert names <= set(dir(robotgate.Turn))

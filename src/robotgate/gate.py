@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 
     from robotgate.errors import RobotGateError
     from robotgate.events import Event
+    from robotgate.identity import Signer
     from robotgate.options import HostOverride, Recheck
     from robotgate.rules.verdict import Verdict
     from robotgate.sitemaps.parse import SitemapEntry
@@ -139,6 +140,8 @@ class RobotGate:
             turn has to come; as in aiohttp, 0 and None are none.
         clock: tells the time.
         fetcher: requests robots.txt files.
+        signer: signs every request, so that sites can verify whose crawler they see, such as
+            `robotgate.signing.Ed25519Signer`. It serves clients of yours by `Turn.headers`.
 
     Raises:
         OptionError: an option makes no sense; the message names it.
@@ -174,12 +177,13 @@ class RobotGate:
         middleware_timeout: float | None = None,
         clock: Clock | None = None,
         fetcher: Fetcher | None = None,
+        signer: Signer | None = None,
     ) -> None:
         check_options(locals())
         check_kind("session", session, aiohttp.ClientSession | None)
         check_kind("clock", clock, Clock | None)
         check_kind("fetcher", fetcher, Fetcher | None)
-        self._identity = identify(agent, contact=contact, token=token)
+        self._identity = identify(agent, contact=contact, token=token, signer=signer)
         self._session = session
         self._fetcher = fetcher
         self._concurrency = concurrency + robots_concurrency
@@ -233,7 +237,7 @@ class RobotGate:
             events=events,
         )
         self._sites = self._cache.sites
-        self._turns = Turns(cache=self._cache, scheduler=scheduler, events=events)
+        self._turns = Turns(identity=self._identity, cache=self._cache, scheduler=scheduler, events=events)
         self._middleware = GateMiddleware(self._identity, max_wait=max_wait, timeout=middleware_timeout)
         self._ready: WeakSet[Lines] = WeakSet()
         self._why_closed = _NOT_OPEN
@@ -734,6 +738,16 @@ class RobotGate:
             OptionError: there is a User-Agent that does not contain the token whose rules are obeyed.
         """
         self._identity.complete(headers)
+
+    def sign(self, method: str, url: str | URL) -> dict[str, str]:
+        """The headers that sign a request that is sent now; for clients that are not the gate's own.
+
+        They replace the headers of the same names of an earlier attempt or hop. Without a signer there are none.
+
+        Raises:
+            InvalidURLError: the URL has no host.
+        """
+        return dict(self._identity.signature(method, str(url)))
 
     @property
     def middleware(self) -> GateMiddleware:

@@ -6,9 +6,10 @@ They belong together (RFC 9309 §2.2.1): site owners must find the name that the
 from __future__ import annotations
 
 import re
+import time
 import warnings
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from aiohttp import hdrs
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -17,7 +18,7 @@ from robotgate.errors import OptionError
 from robotgate.options import check_kind
 
 if TYPE_CHECKING:
-    from collections.abc import MutableMapping
+    from collections.abc import Mapping, MutableMapping
 
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_-]+")
@@ -35,6 +36,23 @@ class TokenWarning(UserWarning):
     """Some sites cannot write rules for this product token, or it is only a part of the crawler's name."""
 
 
+@runtime_checkable
+class Signer(Protocol):
+    """Signs requests, so that sites can verify whose crawler they see. `robotgate.signing.Ed25519Signer` is one."""
+
+    def headers(self, method: str, url: str, now: float) -> Mapping[str, str]:
+        """The headers that sign one request. They replace headers of the same names.
+
+        It is called for each hop and each attempt, just before it is sent, so it has to be fast. The names are the same
+        at each call.
+
+        Args:
+            method: the request's method.
+            url: what is requested, without fragment and credentials.
+            now: seconds since the epoch, by the machine's clock.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
     """The product token, and the headers that name it."""
@@ -45,6 +63,8 @@ class Identity:
     """The User-Agent header."""
     mail: str | None
     """The From header (RFC 9110 §10.1.2); None when the contact is a URL, which is part of the User-Agent."""
+    signer: Signer | None = field(default=None, repr=False, compare=False)
+    """Signs every request; None if requests are not signed."""
     headers: CIMultiDictProxy[str] = field(init=False, repr=False, compare=False)
     """The headers of every request. A multidict: aiohttp would convert another mapping for each request."""
 
@@ -76,8 +96,15 @@ class Identity:
             if name not in given:
                 headers[name] = value
 
+    def signature(self, method: str, url: str) -> Mapping[str, str]:
+        """The headers that sign one request that is sent now; none without a signer."""
+        if self.signer is None:
+            return {}
+        # Not by the gate's clock, which stops while the machine is suspended: verifiers compare with their own.
+        return self.signer.headers(method, url, time.time())
 
-def identify(agent: str, *, contact: str, token: str | None) -> Identity:
+
+def identify(agent: str, *, contact: str, token: str | None, signer: Signer | None = None) -> Identity:
     """The identity of a crawler.
 
     Args:
@@ -85,6 +112,7 @@ def identify(agent: str, *, contact: str, token: str | None) -> Identity:
         contact: where to reach the operator: an e-mail address, sent as From, or an http(s) URL, added to the
             User-Agent.
         token: the name in robots.txt; by default the text of `agent` before the first ``/`` or blank.
+        signer: signs every request.
 
     Raises:
         OptionError: one of them cannot be used; the message names it.
@@ -92,6 +120,11 @@ def identify(agent: str, *, contact: str, token: str | None) -> Identity:
     check_kind("agent", agent, str)
     check_kind("contact", contact, str)
     check_kind("token", token, str | None)
+    try:
+        check_kind("signer", signer, Signer | None)
+    except OptionError:
+        # Without its repr, which may be the text of a key.
+        raise OptionError(f"signer: give a Signer, not a {type(signer).__name__}") from None
     agent = agent.strip()
     if not _HEADER_SAFE.fullmatch(agent):
         raise OptionError(f"agent={agent!r}: give a name in printable ASCII, such as 'ExampleBot/1.0'")
@@ -125,8 +158,8 @@ def identify(agent: str, *, contact: str, token: str | None) -> Identity:
             stacklevel=3,
         )
     if is_mail or contact in agent:
-        return Identity(name, agent, contact if is_mail else None)
-    return Identity(name, f"{agent} (+{contact})", None)
+        return Identity(name, agent, contact if is_mail else None, signer)
+    return Identity(name, f"{agent} (+{contact})", None, signer)
 
 
 def _names(user_agent: str, token: str) -> bool:

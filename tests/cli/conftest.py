@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import pytest
 from aiohttp import web
 from click.testing import CliRunner
+from multidict import CIMultiDict
 from platformdirs import user_cache_path
 
 from robotgate.cli.app import robotgate
@@ -71,6 +72,8 @@ class LocalSite:
     """Requests by path."""
     asked_at: list[float] = field(default_factory=list)
     """When each came (monotonic clock)."""
+    headers: list[tuple[str, CIMultiDict[str]]] = field(default_factory=list)
+    """Path and query of each request, and its headers."""
     robots: str = ROBOTS
     robots_status: int = 200
     answers_hang: bool = False
@@ -85,6 +88,7 @@ class LocalSite:
         """Answer a request."""
         self.asked[request.path] += 1
         self.asked_at.append(time.monotonic())
+        self.headers.append((request.raw_path, CIMultiDict(request.headers)))
         match request.path:
             case "/robots.txt":
                 return web.Response(text=self.robots, status=self.robots_status)

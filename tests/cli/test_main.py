@@ -37,7 +37,15 @@ async def test_it_runs_as_a_module(program: Program) -> None:
 def test_every_command_tells_its_exit_status() -> None:
     """Scripts need to know; and no line of help is wider than 80 columns."""
     in_cache = ("ls", "show", "refresh", "forget", "prune", "export", "import")
-    commands = [("fetch",), ("check",), ("lint",), ("demo",), *(("cache", name) for name in in_cache)]
+    commands = [
+        ("fetch",),
+        ("check",),
+        ("lint",),
+        ("keygen",),
+        ("directory",),
+        ("demo",),
+        *(("cache", name) for name in in_cache),
+    ]
 
     for command in commands:
         ended = run(*command, "--help")

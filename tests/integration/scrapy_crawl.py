@@ -1,6 +1,7 @@
 """One crawl of the real Scrapy, in a process of its own, because its reactor starts only once.
 
-It reads JSON from standard input: ``settings``, and ``requests`` as keyword arguments of `scrapy.Request`. It writes
+It reads JSON from standard input: ``settings``, ``requests`` as keyword arguments of `scrapy.Request`, and ``key``, the
+file of a key to sign with, or null. It writes
 JSON to standard output: ``seen``, ``refused``, ``failed`` and ``stats``. Scrapy's log goes to standard error. Every
 name but one resolves to this machine.
 """
@@ -21,6 +22,7 @@ from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.error import DNSLookupError
 
 from robotgate.integrations.scrapy import RefusedRequest
+from robotgate.signing import Ed25519Signer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -112,6 +114,9 @@ def crawl(settings: Mapping[str, object]) -> Crawler:
 
 if __name__ == "__main__":
     SPEC = json.load(sys.stdin)
+    if SPEC.get("key"):
+        signer = Ed25519Signer.from_pem(SPEC["key"], agent_url="https://bot.example")
+        SPEC["settings"]["ROBOTGATE_OPTIONS"]["signer"] = signer
     SEEN: list[object] = []
     REFUSED: list[object] = []
     FAILED: list[object] = []

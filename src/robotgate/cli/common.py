@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from pathlib import Path
 
+    from robotgate import Signer
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -236,6 +238,7 @@ class GateOptions(TypedDict, total=False):
     max_block: float
     max_bytes: int
     allow_private_addresses: bool
+    signer: Signer | None
 
 
 def store_of(store_path: str | None, *, no_store: bool) -> MemoryStore | OwnStore:

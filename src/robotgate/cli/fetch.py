@@ -23,7 +23,7 @@ from robotgate import (
     TooSoonError,
     __version__,
 )
-from robotgate.cli import common, output
+from robotgate.cli import common, output, signing
 from robotgate.cli.keep import (
     Done,
     Folder,
@@ -345,6 +345,7 @@ def _verdict_columns(verdict: Verdict) -> Row:
 @click.option(
     "--timeout", default=60.0, show_default=True, type=_POSITIVE, help="Seconds of a request after its wait."
 )
+@signing.sign_options
 @common.store_options
 def fetch(
     *,
@@ -358,6 +359,9 @@ def fetch(
     timeout: float,
     store_path: str | None,
     no_store: bool,
+    key_file: str | None,
+    agent_url: str | None,
+    agent_form: str,
     **options: Unpack[common.GateOptions],
 ) -> None:
     """Fetch URLs politely and write one row of JSON for each.
@@ -376,6 +380,7 @@ def fetch(
         raise click.UsageError("Give URLs, or a file of them with -i.")
     _check_target(target, source, resume=resume)
     store = common.store_of(store_path, no_store=no_store)
+    options["signer"] = signing.signer_of(key_file, agent_url, agent_form)
     tally, is_quiet = Tally(), common.verbosity() < 0
     with ExitStack() as stack:
         folder, warc, done = _opened(stack, save_dir, warc_path, Path(target) if resume else None)

@@ -218,6 +218,8 @@ class GateTransport(httpx.AsyncBaseTransport):
         async with AsyncExitStack() as sending:
             turn = await sending.enter_async_context(self._gate.turn(_url_as_sent(request), **options))
             traced = _TracedRequest(request)
+            # The caller's request stays unsigned: httpx copies its headers into the next hop.
+            traced.request.headers.update(self._gate.sign(request.method, turn.url))
             try:
                 response = await self._transport.handle_async_request(traced.request)
             except httpx.TransportError as error:

@@ -485,6 +485,8 @@ class RobotsReader:
             if flight.proxy is not None and isinstance(fetcher, AiohttpFetcher):
                 fetcher = replace(fetcher, proxy=flight.proxy)
             headers = {**self.identity.headers, **unless}
+            if self.identity.signer is not None:
+                headers.update(self.identity.signature("GET", url))
             # One byte more than counts tells whether there is more.
             answer = await fetcher.fetch(url, headers=headers, max_bytes=MAX_BYTES + 1, timeout=timeout)
             if isinstance(answer, Answer):

@@ -111,6 +111,8 @@ class GateMiddleware:
             turn = await fetch.turn_for(url, proxy)
         self._sending[request] = turn
         try:
+            if self._identity.signer is not None:
+                request.headers.update(self._identity.signature(request.method, turn.url))
             response = await handler(request)
         except BaseException as error:
             try:
@@ -154,6 +156,8 @@ class GateMiddleware:
             before.close()
             turn.bytes_read += before.content.total_bytes
             await turn.again()
+        if self._identity.signer is not None:
+            request.headers.update(self._identity.signature(request.method, turn.url))
         try:
             response = self._inner[request] = await handler(request)
         except (ClientError, OSError) as error:

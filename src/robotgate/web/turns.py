@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from yarl import URL
 
     from robotgate.events import Events
+    from robotgate.identity import Identity
     from robotgate.pace.scheduler import Scheduler
     from robotgate.rules.verdict import Verdict
     from robotgate.sites.site import Ruling, Site
@@ -143,6 +144,19 @@ class Turn(PacedTurn):
         redirects = max_redirects if allow_redirects else None
         return self.turns.pages.within(self, method, options, max_bytes=max_bytes, max_redirects=redirects)
 
+    def headers(self, method: str = "GET") -> dict[str, str]:
+        """The headers of this request, for a client of yours: User-Agent, From, and with a signer a signature.
+
+        Ask for them just before each attempt: a signature holds for a minute or so, and for this URL alone.
+
+        Raises:
+            RuntimeError: the turn has not begun, or is over.
+        """
+        if self.state is not OPEN:
+            raise RuntimeError("the turn has not begun, or is over: ask for headers within its block")
+        identity = self.turns.identity
+        return {**identity.headers, **identity.signature(method, self.url)}
+
     def report(
         self,
         status: int | None = None,
@@ -214,7 +228,8 @@ class Turn(PacedTurn):
 class Turns:
     """Judges URLs and begins turns."""
 
-    def __init__(self, *, cache: SiteCache, scheduler: Scheduler, events: Events) -> None:
+    def __init__(self, *, identity: Identity, cache: SiteCache, scheduler: Scheduler, events: Events) -> None:
+        self.identity = identity
         self._cache = cache
         self.sites = cache.sites
         self.scheduler = scheduler

@@ -97,6 +97,9 @@ class PacedHandler:
 
     async def _send_and_report(self, turn: Turn, request: Request) -> Response:
         self._addon.count_turn(turn)
+        # Not the turn's URL, which is that of robots.txt where the rules are not obeyed.
+        for name, value in self._addon.gate.sign(request.method, request.url).items():
+            request.headers[name] = value
         try:
             response = await self._send(request)
         except StopDownload as stop:

@@ -1,0 +1,23 @@
+"""Signed requests (Web Bot Auth): sites verify whose crawler they see, where a User-Agent is only a name.
+
+Give a gate a signer: ``RobotGate(..., signer=Ed25519Signer.from_pem(path, agent_url="https://bot.example"))``. It signs
+every request of the gate, those for robots.txt included, by HTTP message signatures (RFC 9421). Publish the key's
+directory at ``agent_url``; docs/signing.md tells how. Needs the extra ``signing``.
+"""
+
+from __future__ import annotations
+
+try:
+    from robotgate.signing.keys import SigningKey
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"robotgate.signing needs {(error.name or 'cryptography').partition('.')[0]}:"
+        " pip install 'robotgate[signing]'",
+        name=error.name,
+        path=error.path,
+    ) from error
+from robotgate.signing.directory import Directory
+from robotgate.signing.message import AgentForm
+from robotgate.signing.signer import Ed25519Signer
+
+__all__ = ["AgentForm", "Directory", "Ed25519Signer", "SigningKey"]

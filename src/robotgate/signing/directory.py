@@ -1,0 +1,147 @@
+"""What an agent publishes: its public keys, signed by each of them, and its Signature Agent Card."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from base64 import b64encode
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from aiohttp import web
+
+from robotgate.identity import identify
+from robotgate.signing.message import DIRECTORY_PATH, AgentForm, Target, origin_of, signature_headers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from robotgate.signing.keys import SigningKey
+
+MEDIA_TYPE: Final = "application/http-message-signatures-directory+json"
+TAG: Final = "http-message-signatures-directory"
+CARD_PATH: Final = "/.well-known/signature-agent-card"
+LIFETIME: Final = 24 * 3600
+"""Seconds: the default of a directory's signature."""
+MAX_AGE: Final = 3600
+"""Seconds for which verifiers may keep a directory, at most: a new key is known after so long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """The public keys of an agent.
+
+    Args:
+        keys: while one key replaces another, both.
+        agent_url: the https origin where it is published.
+        form: the drafts after the legacy form cover the body as well as the host.
+    """
+
+    keys: tuple[SigningKey, ...]
+    agent_url: str
+    form: AgentForm = AgentForm.LEGACY
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "agent_url", origin_of(self.agent_url))
+
+    @property
+    def body(self) -> bytes:
+        """The content of the directory."""
+        return directory_body(self.keys)
+
+    def headers(self, now: float, *, lifetime: int = LIFETIME) -> dict[str, str]:
+        """The headers of the response that carries the body.
+
+        Each key signs for the host that publishes it: nobody can claim another's key by publishing it.
+
+        Args:
+            now: seconds since the epoch.
+            lifetime: seconds until the signatures expire.
+        """
+        digest = f"sha-256=:{b64encode(hashlib.sha256(self.body).digest()).decode('ascii')}:"
+        covered = [('"@authority";req', Target.of(self.agent_url).authority)]
+        if self.form is not AgentForm.LEGACY:
+            covered.append(('"content-digest"', digest))
+        created = int(now)
+        signatures: dict[str, list[str]] = {}
+        for number, key in enumerate(self.keys, start=1):
+            parameters: dict[str, str | int] = {
+                "created": created,
+                "expires": created + lifetime,
+                "keyid": key.thumbprint,
+                "tag": TAG,
+            }
+            label = "binding" if number == 1 else f"binding{number}"
+            for name, value in signature_headers(key, label, covered, parameters).items():
+                signatures.setdefault(name, []).append(value)
+        return {
+            "Content-Type": MEDIA_TYPE,
+            "Cache-Control": f"max-age={min(MAX_AGE, lifetime)}",
+            "Content-Digest": digest,
+            **{name: ", ".join(values) for name, values in signatures.items()},
+        }
+
+    def card(self, agent: str, *, contact: str, token: str | None = None) -> bytes:
+        """The Signature Agent Card: who the crawler is, in JSON.
+
+        Args:
+            agent, contact, token: as for `RobotGate`.
+
+        Raises:
+            OptionError: one of them cannot be used.
+        """
+        identity = identify(agent, contact=contact, token=token)
+        about = {"contacts": [identity.mail]} if identity.mail else {}
+        return _as_json(
+            {
+                "client_id": f"{self.agent_url}{CARD_PATH}",
+                "client_name": identity.token,
+                "client_uri": self.agent_url,
+                **about,
+                "jwks_uri": f"{self.agent_url}{DIRECTORY_PATH}",
+                "web_bot_auth": {
+                    "expected-user-agent": identity.user_agent,
+                    "rfc9309-product-token": identity.token,
+                    "rfc9309-compliance": True,
+                    "trigger": "crawler",
+                },
+            }
+        )
+
+
+def server_of(directory: Directory, card: bytes | None) -> web.Application:
+    """A server of a directory, and of a card if there is one.
+
+    It answers only requests for the agent's own host: a signature for any other would let that host claim the keys. A
+    proxy in front of it has to pass the Host header on.
+    """
+    own = Target.of(directory.agent_url).authority
+
+    def check_host(request: web.Request) -> None:
+        if Target.of(f"https://{request.host}").authority != own:
+            raise web.HTTPMisdirectedRequest(text=f"This is the server of {own}.\n")
+
+    async def send_directory(request: web.Request) -> web.Response:
+        check_host(request)
+        return web.Response(body=directory.body, headers=directory.headers(time.time()))
+
+    async def send_card(request: web.Request) -> web.Response:
+        check_host(request)
+        if card is None:
+            raise web.HTTPNotFound
+        return web.Response(body=card, content_type="application/json")
+
+    application = web.Application()
+    application.router.add_get(DIRECTORY_PATH, send_directory)
+    application.router.add_get(CARD_PATH, send_card)
+    return application
+
+
+def directory_body(keys: Iterable[SigningKey]) -> bytes:
+    """The JWK set of some keys (RFC 7517 §5)."""
+    return _as_json({"keys": [key.jwk for key in keys]})
+
+
+def _as_json(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()

@@ -1,0 +1,289 @@
+"""Every request of a gate with a signer is verified by the server that gets it, whichever door it came through."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, Final
+
+import aiohttp
+import httpx
+import pytest
+from aiohttp import web as aioweb
+from multidict import CIMultiDict
+from tests.conftest import AGENT, CONTACT
+from tests.gate.servers import hang_up
+from tests.integration.test_httpx import ToTheWeb
+from tests.integration.test_scrapy import ADDONS, CRAWL, run
+from tests.signing.verifier import SIGNED_BY, Request, Verifier, public_half
+
+from robotgate import OptionError, RobotGate
+from robotgate.integrations.httpx import GateTransport, HttpxFetcher
+from robotgate.signing import AgentForm, Ed25519Signer, SigningKey
+from robotgate.testing import VirtualClock
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
+    from tests.gate.servers import Handler, Web
+
+    from robotgate.events import Event
+
+SITE: Final = "http://site.example"
+ROBOTS: Final = f"{SITE}/robots.txt"
+PAGE: Final = f"{SITE}/page"
+OTHER: Final = "http://other.example"
+BOT: Final = "https://bot.example"
+KEY: Final = SigningKey.generate()
+STALE: Final = dict.fromkeys(SIGNED_BY, "stale")
+"""Headers of a signature that must not be sent beside ours."""
+
+
+def signer(form: AgentForm = AgentForm.LEGACY) -> Ed25519Signer:
+    """A signer that covers all of a request's target."""
+    return Ed25519Signer(
+        KEY, agent_url=BOT, form=form, components=("@method", "@authority", "@path", "@query")
+    )
+
+
+def verifier(form: AgentForm = AgentForm.LEGACY) -> Verifier:
+    """A site that knows the key."""
+    return Verifier(dict([public_half(KEY)]), form)
+
+
+@pytest.fixture
+async def gate(session: aiohttp.ClientSession) -> AsyncIterator[RobotGate]:
+    """A gate that signs, without delay."""
+    async with RobotGate(AGENT, contact=CONTACT, session=session, delay=0, signer=signer()) as gate:
+        yield gate
+
+
+def only_for(known: Verifier) -> Handler:
+    """A page that only verified crawlers get."""
+
+    async def answer(request: aioweb.Request) -> aioweb.StreamResponse:
+        url = f"{request.scheme}://{request.host}{request.raw_path}"
+        known.check(Request(request.method, url, CIMultiDict(request.headers)))
+        return aioweb.Response(text="for you")
+
+    return answer
+
+
+class Twice:
+    """A middleware that sends every request a second time."""
+
+    async def __call__(self, request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
+        """Send it, and send it again."""
+        (await handler(request)).release()
+        return await handler(request)
+
+
+@pytest.mark.parametrize("form", AgentForm)
+async def test_each_hop_of_a_fetch_is_verified(
+    web: Web, session: aiohttp.ClientSession, form: AgentForm
+) -> None:
+    """robots.txt, its redirects, the page and its redirects: each signed for its own URL, in each form."""
+    web.redirect(ROBOTS, f"{OTHER}/rules?a=1&b")
+    web.redirect(PAGE, f"{OTHER}/there")
+    web.redirect(f"{OTHER}/there", "https://third.example/%7Ehere?q=x%20y")
+    web.handle("https://third.example/~here", only_for(verifier(form)))
+    async with RobotGate(AGENT, contact=CONTACT, session=session, delay=0, signer=signer(form)) as gate:
+        response = await gate.fetch(PAGE, headers=STALE)
+    assert response.text == "for you"
+    assert len(web.visits) == 7
+    found = verifier(form).check_visits(web.visits)
+    assert {each.key_id for each in found} == {KEY.thumbprint}
+    assert all(each.agent is not None and each.agent.startswith(BOT) for each in found)
+
+
+async def test_page_is_refused_without_the_signature(web: Web, session: aiohttp.ClientSession) -> None:
+    """The server of these tests does look: a gate without a signer gets an error from it, and sends no such header."""
+    web.handle(PAGE, only_for(verifier()))
+    async with RobotGate(AGENT, contact=CONTACT, session=session, delay=0) as gate:
+        response = await gate.fetch(PAGE)
+        async with gate.turn(PAGE) as turn:
+            assert turn.headers() == gate.headers
+    assert response.status == 500
+    assert not [name for visit in web.visits for name in SIGNED_BY if name in visit.headers]
+
+
+async def test_signature_has_the_time_of_the_machine(web: Web, session: aiohttp.ClientSession) -> None:
+    """Whatever clock paces the gate, and however long it has been open: verifiers compare with their own."""
+    clock = VirtualClock()
+    async with RobotGate(
+        AGENT, contact=CONTACT, session=session, delay=0, clock=clock, signer=signer()
+    ) as gate:
+        await gate.fetch(PAGE)
+    assert len(verifier().check_visits(web.visits)) == 2
+
+
+async def test_posts_and_other_methods_are_verified(web: Web, gate: RobotGate) -> None:
+    """The method is signed as it is sent, also where a redirect changes it."""
+    web.redirect(PAGE, f"{SITE}/done", status=303)
+    await gate.fetch(PAGE, "POST", data=b"x")
+    await gate.fetch(f"{SITE}/head", "HEAD")
+    assert [visit.method for visit in web.visits] == ["GET", "POST", "GET", "HEAD"]
+    verifier().check_visits(web.visits)
+
+
+@pytest.mark.parametrize("is_inside", [False, True])
+async def test_each_attempt_of_a_session_has_its_own_signature(
+    web: Web, session: aiohttp.ClientSession, *, is_inside: bool
+) -> None:
+    """A retry replaces the signature of the first attempt, also where the middleware stands in the chain twice."""
+    async with RobotGate(AGENT, contact=CONTACT, session=session, delay=0, signer=signer()) as gate:
+        chain: list[aiohttp.ClientMiddlewareType] = [Twice(), gate.middleware]
+        if is_inside:
+            chain.insert(0, gate.middleware)
+        async with (
+            aiohttp.ClientSession(connector=web.connector(), middlewares=chain, headers=STALE) as crawler,
+            crawler.get(PAGE) as response,
+        ):
+            assert response.status == 200
+    assert web.counts() == {ROBOTS: 1, PAGE: 2}
+    verifier().check_visits(web.visits)
+
+
+async def test_request_that_aiohttp_repeats_is_signed_anew(web: Web, gate: RobotGate) -> None:
+    """A kept connection that the server has closed makes aiohttp send again, after a turn."""
+    drop = hang_up()
+    first = iter([drop])
+
+    async def answer(request: aioweb.Request) -> aioweb.StreamResponse:
+        return await next(first, only_for(verifier()))(request)
+
+    web.handle(f"{SITE}/dropped", answer)
+    await gate.fetch(PAGE)
+    response = await gate.fetch(f"{SITE}/dropped")
+    assert response.text == "for you"
+    assert web.count(f"{SITE}/dropped") == 2
+    verifier().check_visits(web.visits)
+
+
+async def test_handshake_of_a_websocket_is_verified(web: Web, gate: RobotGate) -> None:
+    """It is a GET of http, and signed as one."""
+    async with aiohttp.ClientSession(connector=web.connector(), middlewares=[gate.middleware]) as crawler:
+        with pytest.raises(aiohttp.WSServerHandshakeError):
+            await crawler.ws_connect("ws://site.example/socket?x=1")
+    assert web.count(f"{SITE}/socket?x=1") == 1
+    verifier().check_visits(web.visits)
+
+
+async def test_turn_has_headers_for_another_client(web: Web, gate: RobotGate) -> None:
+    """Two attempts in one turn, each with headers of its own; outside the turn there are none."""
+    turn = gate.turn(f"{PAGE}?x=1#part")
+    with pytest.raises(RuntimeError):
+        turn.headers()
+    async with aiohttp.ClientSession(connector=web.connector()) as client, turn:
+        for method in ("GET", "POST"):
+            async with client.request(method, turn.url, headers=turn.headers(method)) as response:
+                turn.report(response.status)
+    with pytest.raises(RuntimeError):
+        turn.headers()
+    assert web.visits[-1].headers["User-Agent"] == AGENT
+    assert len(verifier().check_visits(web.visits)) == 3
+
+
+async def test_requests_of_httpx_are_verified(web: Web) -> None:
+    """robots.txt, each hop and each round of an authentication; the caller's own request is left as it was."""
+    web.redirect(PAGE, f"{OTHER}/there")
+    web.serve(
+        f"{OTHER}/there", status=401, headers={"WWW-Authenticate": 'Digest realm="a", nonce="b", qop="auth"'}
+    )
+    inner = ToTheWeb(web)
+    async with (
+        RobotGate(AGENT, contact=CONTACT, delay=0, fetcher=HttpxFetcher(inner), signer=signer()) as gate,
+        httpx.AsyncClient(
+            transport=GateTransport(gate, inner), follow_redirects=True, headers=STALE
+        ) as client,
+    ):
+        response = await client.get(PAGE, auth=httpx.DigestAuth("user", "password"))
+    assert response.status_code == 401
+    assert web.counts() == {ROBOTS: 1, PAGE: 2, f"{OTHER}/robots.txt": 1, f"{OTHER}/there": 2}
+    verifier().check_visits(web.visits)
+
+
+async def test_requests_of_scrapy_are_verified(web: Web, tmp_path: Path) -> None:
+    """robots.txt, redirects and retries of a crawl, and pages that are requested without obeying."""
+    file = tmp_path / "key.pem"
+    key = SigningKey.generate()
+    key.write(file)
+    site, other = f"http://one.test:{web.port}", f"http://two.test:{web.port}"
+    web.redirect(f"{site}/moved", f"{other}/there")
+    web.serve(f"{other}/there", status=500)
+    settings = {
+        "ADDONS": ADDONS,
+        "ROBOTGATE_AGENT": AGENT,
+        "ROBOTGATE_CONTACT": CONTACT,
+        "ROBOTGATE_OPTIONS": {"delay": 0},
+        "RETRY_TIMES": 1,
+    }
+    requests = [
+        {"url": f"{site}/moved"},
+        {"url": f"{site}/own?x=1", "meta": {"dont_obey_robotstxt": True}, "headers": STALE},
+    ]
+    spec = {"requests": requests, "settings": settings, "key": str(file)}
+    code, _, log = await run("-m", CRAWL, stdin=json.dumps(spec))
+    assert code == 0, log
+    assert web.counts() == {
+        f"{site}/robots.txt": 1,
+        f"{site}/moved": 1,
+        f"{site}/own?x=1": 1,
+        f"{other}/robots.txt": 1,
+        f"{other}/there": 2,
+    }
+    Verifier(dict([public_half(key)])).check_visits(web.visits)
+
+
+async def test_key_is_in_no_text(
+    web: Web, session: aiohttp.ClientSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither logs nor events nor the text of any object shows the private half."""
+    caplog.set_level(logging.DEBUG)
+    key = SigningKey.generate()
+    chosen = Ed25519Signer(key, agent_url=BOT)
+    told: list[Event] = []
+    async with RobotGate(AGENT, contact=CONTACT, session=session, delay=0, signer=chosen) as gate:
+        gate.subscribe(told.append)
+        await gate.fetch(PAGE)
+        shown = f"{gate!r}{chosen!r}{key!r}{told!r}{caplog.text}{web.visits!r}"
+    secret = key._private.private_bytes_raw()
+    for text in (secret.hex(), repr(secret), str(list(secret))):
+        assert text.strip("b'") not in shown
+    assert key.thumbprint in repr(chosen)
+
+
+def test_signer_has_to_be_one() -> None:
+    """A key or a class is refused as the gate is made."""
+    for given in (KEY, Ed25519Signer, "key.pem"):
+        with pytest.raises(OptionError, match=r"^signer: "):
+            RobotGate(AGENT, contact=CONTACT, signer=given)  # type: ignore[arg-type]
+
+
+def test_gate_with_a_signer_of_ones_own(web: Web) -> None:
+    """Whatever has `headers` is a signer."""
+    del web
+
+    class Constant:
+        def headers(self, method: str, url: str, now: float) -> dict[str, str]:
+            return {"X-Signed": f"{method} {url} {now > 0}"}
+
+    gate = RobotGate(AGENT, contact=CONTACT, signer=Constant())
+    assert gate.sign("GET", PAGE) == {"X-Signed": f"GET {PAGE} True"}
+
+
+async def test_without_the_extra_it_says_what_to_install() -> None:
+    """The library is needed by signers only, and its absence is told with the remedy."""
+    program = (
+        "import sys; sys.modules['cryptography'] = None\n"
+        "import robotgate\n"
+        "try: import robotgate.signing\n"
+        "except ModuleNotFoundError as error: print(error)"
+    )
+    code, out, _ = await run("-c", program)
+    assert (code, out.strip()) == (
+        0,
+        "robotgate.signing needs cryptography: pip install 'robotgate[signing]'",
+    )

@@ -1,0 +1,304 @@
+"""The published test vectors of Web Bot Auth, and an independent verifier that accepts and refuses what it should."""
+
+from __future__ import annotations
+
+import base64
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from http_message_signatures import HTTPMessageVerifier, InvalidSignature
+from multidict import CIMultiDict
+from tests.signing.verifier import (
+    RFC_PRIVATE,
+    RFC_PUBLIC,
+    RFC_THUMBPRINT,
+    Answer,
+    Ed25519ByNaCl,
+    Keys,
+    Request,
+    Verifier,
+)
+
+from robotgate.signing import AgentForm, Directory, Ed25519Signer, SigningKey
+from robotgate.signing.message import AgentField, signature_headers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+KEY: Final = SigningKey(RFC_PRIVATE)
+URL: Final = "https://example.com/path/to/resource"
+AGENT: Final = "https://signature-agent.test"
+CREATED: Final = 1735689600
+SOON: Final = 1735693200
+LATE: Final = 4889289600
+LEGACY, IETF_00, IETF_01 = AgentForm
+SECOND, SECOND_WITH_AGENT, FIRST, FIRST_WITH_AGENT = (
+    "zIW8+cdmA3vdYagbxojpONwa/l0EKJ/O3/wD486VvsQjO/RxPaSt6ZxvQaMcQzNnqKN/mQ6hpGiFro2L2qkz5A==",
+    "n9p433xm+NJ3ph3upfBIGmsuwHw387YV7Q/F+6BSpGCVjYCqQw6rznNA8PVVLySrAWsv0hQtFioQb6E1YsauiA==",
+    "mYotfW3CUjI68sbGw6oKd7kyXqPjZEtU8xFPGWFrqOAf5qC6MDe3pys3SWWCudB0MvwslHy32WXUpkR7u0lt/w==",
+    "e8N7S2MFd/qrd6T2R3tdfAuuANngKI7LFtKYI/vowzk4lAZYadIX6wW25MwG7DCT9RUKAJ0qVkU0mEeLElW1qg==",
+)
+"""The nonces of the vectors of the architecture's two versions."""
+VECTORS: Final = [
+    pytest.param(
+        *("sig1", None, LEGACY, LATE, SECOND),
+        "QKN4fTdIYfh82fvoZCQiQA1weuozfCS/Led2zTMbewMMqH8PI2Wsy/5c4ao6B6D09nraNQdBNOADg8aM1MqfCg==",
+        id="architecture v2, without an agent",
+    ),
+    pytest.param(
+        *("sig2", AGENT, IETF_00, LATE, SECOND_WITH_AGENT),
+        "CGokAoY/FrPpyuzTe1Fb2kLTAH9Idw6qSFd1+D77r1firsMRCxeuLu5e6O+ek3zQgDMAzjiXtLVfqE00xnABCQ==",
+        id="working group, a dictionary with the label as its key",
+    ),
+    pytest.param(
+        *("sig1", None, LEGACY, SOON, FIRST),
+        "+NA/cssf4Y2bQTMTkyvTGRCaVzp9quyUevdwwMtMOWhhOOZ2T1subBj0BtvdnrpDEuwSAbiTeElXDzHL3WWKCw==",
+        id="architecture v1, without an agent",
+    ),
+    pytest.param(
+        *("sig2", AGENT, LEGACY, SOON, FIRST_WITH_AGENT),
+        "jdq0SqOwHdyHr9+r5jw3iYZH6aNGKijYp/EstF4RQTQdi5N5YYKrD+mCT1HA1nZDsi6nJKuHxUi/5Syp3rLWBA==",
+        id="architecture v1, a string",
+    ),
+]
+
+
+@pytest.mark.parametrize(("label", "agent_url", "form", "expires", "nonce", "signature"), VECTORS)
+def test_vector_is_reproduced(
+    *, label: str, agent_url: str | None, form: AgentForm, expires: int, nonce: str, signature: str
+) -> None:
+    """The signer writes the signatures of the published vectors, to the byte."""
+    signer = Ed25519Signer(KEY, agent_url=agent_url, form=form, label=label)
+    signed = signer.signed("GET", URL, created=CREATED, expires=expires, nonce=nonce)
+    assert signed["Signature"] == f"{label}=:{signature}:"
+    assert signed.get("Signature-Agent") == {
+        None: None,
+        (AGENT, LEGACY): f'"{AGENT}"',
+        (AGENT, IETF_00): f'{label}="{AGENT}"',
+    }.get((agent_url, form) if agent_url else None)
+
+
+def test_vector_whose_dictionary_has_a_key_of_its_own_is_reproduced() -> None:
+    """The second vector of the architecture calls the member ``agent2`` and the signature ``sig2``."""
+    agent = AgentField.of(IETF_00, AGENT, "agent2")
+    assert agent.header == f'agent2="{AGENT}"'
+    covered = [('"@authority"', "example.com"), (agent.identifier, agent.value)]
+    signed = signature_headers(
+        KEY, "sig2", covered, parameters(created=CREATED, expires=LATE, nonce=SECOND_WITH_AGENT)
+    )
+    assert signed["Signature"] == (
+        "sig2=:RdNFx5Bj6au3YgAMQL/RzmUlZE8QZLIaXGRpw985hWnwPfMxT228NMk6ehRS1PSl4e8PhbNZACSanGdhEwYCCg==:"
+    )
+
+
+def test_vector_of_the_directory_is_reproduced() -> None:
+    """Body, digest and proof of possession are those of the working group's example."""
+    directory = Directory((KEY,), AGENT, IETF_00)
+    sent = directory.headers(CREATED, lifetime=LATE - CREATED)
+    assert len(directory.body) == 154
+    assert sent["Content-Digest"] == "sha-256=:CADMT2aBdV/rqQr/NIru64ERQkCobVvllA4V0fLFDu0=:"
+    assert sent["Signature-Input"] == (
+        f'binding=("@authority";req "content-digest");created={CREATED};expires={LATE};keyid="{RFC_THUMBPRINT}"'
+        ';tag="http-message-signatures-directory"'
+    )
+    assert sent["Signature"] == (
+        "binding=:l6P8R67tm3kujAxbHWio7ll01qrEZ0dKD/WWlGhNYEmTnFZM8Wt0VQ9zqGfvo7T/UMkBxsigzChM1Gpz7gOVBg==:"
+    )
+    assert sent["Content-Type"] == "application/http-message-signatures-directory+json"
+
+
+@pytest.mark.parametrize("form", AgentForm)
+def test_directory_is_verified_for_its_own_host_only(form: AgentForm) -> None:
+    """A copy of the directory at another host proves nothing there. Both keys of a rotation sign."""
+    keys = (KEY, SigningKey.generate())
+    directory = Directory(keys, "https://bot.example", form)
+    headers = CIMultiDict(directory.headers(time.time()))
+    known = {key.thumbprint: base64.urlsafe_b64decode(key.x + "=") for key in keys}
+    verifier = HTTPMessageVerifier(signature_algorithm=Ed25519ByNaCl, key_resolver=Keys(known))
+
+    def verify(host: str) -> set[object]:
+        request = Request(
+            "GET", f"https://{host}/.well-known/http-message-signatures-directory", CIMultiDict()
+        )
+        body = None if form is LEGACY else directory.body
+        tag = "http-message-signatures-directory"
+        results = verifier.verify(Answer(request, 200, headers), expect_tag=tag, body=body)
+        return {each.parameters["keyid"] for each in results}
+
+    assert verify("bot.example") == set(known)
+    with pytest.raises(InvalidSignature):
+        verify("thief.example")
+
+
+@pytest.mark.parametrize("form", AgentForm)
+@pytest.mark.parametrize(
+    "components",
+    [("@authority",), ("@method", "@target-uri"), ("@method", "@scheme", "@authority", "@path", "@query")],
+)
+@pytest.mark.parametrize(
+    ("asked", "seen"),
+    [
+        ("https://example.com/a%2Fb/?q=%20x&y", None),
+        ("http://Example.COM:80/", "http://example.com/"),
+        ("https://user:pass@example.com:8443/a;b#part", "https://example.com:8443/a;b"),
+        ("http://[2001:db8::1]:81/p?", None),
+        ("https://xn--bcher-kva.example", "https://xn--bcher-kva.example/"),
+    ],
+)
+def test_each_form_and_component_is_verified(
+    form: AgentForm, components: tuple[str, ...], asked: str, seen: str | None
+) -> None:
+    """Whatever form and components are chosen, a verifier rebuilds the same base from what it sees of the URL."""
+    signer = Ed25519Signer(KEY, agent_url=AGENT, form=form, components=components, label="sig1")
+    headers = CIMultiDict(signer.headers("GET", asked, time.time()))
+    found = verifier(form).check(Request("GET", seen or asked, headers))
+    assert found.key_id == RFC_THUMBPRINT
+    assert found.expires - found.created == 60
+    assert found.components >= {f'"{name}"' for name in components}
+    assert found.agent is not None
+    assert found.agent.startswith(AGENT)
+
+
+def test_no_signature_is_like_another() -> None:
+    """Each request has a nonce of its own, even in the same second."""
+    signer = Ed25519Signer(KEY, agent_url=AGENT)
+    known = verifier(LEGACY)
+    for _ in range(50):
+        # The verifier refuses a nonce that it knows.
+        known.check(Request("GET", URL, CIMultiDict(signer.headers("GET", URL, time.time()))))
+    assert len(known.nonces) == 50
+
+
+# What a verifier has to refuse: the shapes of the negative vectors that were published for the drafts.
+
+
+def parameters(**changed: str | int | None) -> dict[str, str | int]:
+    """The parameters of a signature that is made now; None leaves one out."""
+    now = int(time.time())
+    given: dict[str, str | int | None] = {
+        "created": now,
+        "keyid": RFC_THUMBPRINT,
+        "alg": "ed25519",
+        "expires": now + 60,
+        "nonce": "bm9uY2U=",
+        "tag": "web-bot-auth",
+    }
+    return {name: value for name, value in (given | changed).items() if value is not None}
+
+
+def verifier(form: AgentForm) -> Verifier:
+    """A verifier that knows the test key."""
+    return Verifier({RFC_THUMBPRINT: RFC_PUBLIC}, form)
+
+
+def signed(
+    covered: list[tuple[str, str]] | None = None,
+    agent: str = f'sig1="{AGENT}"',
+    **changed: str | int | None,
+) -> Request:
+    """A request that is signed well, but for what is changed."""
+    if covered is None:
+        covered = [('"@authority"', "example.com"), ('"signature-agent";key="sig1"', f'"{AGENT}"')]
+    headers = CIMultiDict(signature_headers(KEY, "sig1", covered, parameters(**changed)))
+    headers["Signature-Agent"] = agent
+    return Request("GET", URL, headers)
+
+
+def with_header(name: str, change: Callable[[str], str]) -> Request:
+    """A well-signed request, one header of which is changed afterwards."""
+    request = signed()
+    request.headers[name] = change(request.headers[name])
+    return request
+
+
+def without(name: str) -> Request:
+    """A well-signed request that has lost a header."""
+    request = signed()
+    del request.headers[name]
+    return request
+
+
+AUTHORITY: Final = ('"@authority"', "example.com")
+
+
+def agent_of(value: str) -> Request:
+    """A request whose signature covers this Signature-Agent."""
+    return signed([AUTHORITY, ('"signature-agent";key="sig1"', value)], f"sig1={value}")
+
+
+NEGATIVE: Final[dict[str, Callable[[], Request]]] = {
+    "target not covered": lambda: signed([('"signature-agent";key="sig1"', f'"{AGENT}"')]),
+    "no keyid": lambda: signed(keyid=None),
+    "no created": lambda: signed(created=None),
+    "no expires": lambda: signed(expires=None),
+    "no tag": lambda: signed(tag=None),
+    "expired": lambda: signed(created=CREATED, expires=SOON),
+    "clock ahead": lambda: signed(created=int(time.time()) + 3600, expires=int(time.time()) + 3660),
+    "bad signature": lambda: with_header(
+        "Signature", lambda _: f"sig1=:{base64.b64encode(bytes(64)).decode()}:"
+    ),
+    "another host was signed": lambda: signed([('"@authority"', "other.example")]),
+    "the host in another spelling": lambda: signed(
+        [('"@authority"', "Example.com:443"), ('"signature-agent";key="sig1"', f'"{AGENT}"')]
+    ),
+    "a component that the request lacks": lambda: signed([AUTHORITY, ('"x-absent"', "1")]),
+    "Signature-Input unreadable": lambda: with_header("Signature-Input", lambda text: text.replace("(", "")),
+    "Signature unreadable": lambda: with_header("Signature", lambda text: text.replace(":", "")),
+    "Signature-Agent absent": lambda: without("Signature-Agent"),
+    "Signature-Agent not covered": lambda: signed([AUTHORITY]),
+    "Signature-Agent of several, none chosen": lambda: signed(
+        [AUTHORITY, ('"signature-agent"', f'a="{AGENT}", b="https://other.test"')],
+        f'a="{AGENT}", b="https://other.test"',
+    ),
+    "Signature-Agent without the member": lambda: signed(agent=f'other="{AGENT}"'),
+    "Signature-Agent without TLS": lambda: agent_of('"http://signature-agent.test"'),
+    "Signature-Agent with a path": lambda: agent_of('"https://signature-agent.test/path"'),
+    "Signature-Agent unreadable": lambda: with_header("Signature-Agent", lambda _: "sig1=https://a b"),
+    "a component twice": lambda: signed(
+        [AUTHORITY, AUTHORITY, ('"signature-agent";key="sig1"', f'"{AGENT}"')]
+    ),
+    "an unknown key": lambda: signed(keyid="unknown"),
+    "another algorithm": lambda: signed(alg="hmac-sha256"),
+}
+
+
+def test_the_request_that_negative_ones_are_made_of_is_verified() -> None:
+    """Else the tests below would refuse it for another reason."""
+    assert verifier(IETF_00).check(signed()).agent == AGENT
+
+
+@pytest.mark.parametrize("shape", NEGATIVE)
+def test_negative_shape_is_refused(shape: str) -> None:
+    """The verifier of these tests is strict: what it accepts from the signer is no accident."""
+    with pytest.raises(InvalidSignature):
+        verifier(IETF_00).check(NEGATIVE[shape]())
+
+
+def test_body_that_is_not_the_signed_one_is_refused() -> None:
+    """A covered Content-Digest binds the body."""
+    digest = f"sha-256=:{base64.b64encode(bytes(32)).decode()}:"
+    request = signed(
+        [AUTHORITY, ('"content-digest"', digest), ('"signature-agent";key="sig1"', f'"{AGENT}"')]
+    )
+    request.headers["Content-Digest"] = digest
+    with pytest.raises(InvalidSignature):
+        verifier(IETF_00).check(request, b"another body")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda request: replace(request, url="https://other.example/path/to/resource"),
+        lambda request: replace(request, url="https://example.com/other"),
+        lambda request: replace(request, method="POST"),
+    ],
+)
+def test_narrow_signature_serves_no_other_request(change: Callable[[Request], Request]) -> None:
+    """With method and URL covered, whoever copies a signature can only repeat the request."""
+    signer = Ed25519Signer(KEY, agent_url=AGENT, components=("@method", "@target-uri"))
+    request = Request("GET", URL, CIMultiDict(signer.headers("GET", URL, time.time())))
+    verifier(LEGACY).check(request)
+    with pytest.raises(InvalidSignature):
+        verifier(LEGACY).check(change(request))
