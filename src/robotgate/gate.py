@@ -604,7 +604,9 @@ class RobotGate:
         self._check_open()
         self._cache.block(pattern, 0.0)
 
-    def subscribe(self, callback: Callable[[Event], object], *kinds: type[Event]) -> Callable[[], None]:
+    def subscribe(
+        self, callback: Callable[[Event], object], *kinds: type[Event], in_context: bool = False
+    ) -> Callable[[], None]:
         """Call a function with each `Event`: robots.txt fetched, turns, refusals, blocks.
 
         The event loop calls `callback` soon after each, in their order; an exception goes to the loop's exception
@@ -613,6 +615,8 @@ class RobotGate:
         Args:
             callback: a plain function of one event.
             kinds: the events to call it with, such as `HostBlocked`; by default all.
+            in_context: call it in a copy of the context (`contextvars`) of the request that the event is about, so that
+                tracing finds the current span. By default it is called in a copy of the present context.
 
         Returns:
             A function that ends the subscription.
@@ -620,7 +624,7 @@ class RobotGate:
         Raises:
             OptionError: `callback` is no function, or a coroutine function; or a kind is no kind of event.
         """
-        return self._events.subscribe(callback, *kinds)
+        return self._events.subscribe(callback, *kinds, in_context=in_context)
 
     @property
     def headers(self) -> dict[str, str]:

@@ -58,6 +58,24 @@ async def test_subscriber_hears_in_order_and_later() -> None:
     assert heard == [began(number) for number in range(5)]
 
 
+async def test_tracing_hears_in_the_context_of_the_request() -> None:
+    """Such a subscriber reads what the task that made the request had set; it changes nothing there."""
+    events = Events()
+    heard: list[str] = []
+
+    def hear(_: Event) -> None:
+        heard.append(REQUEST.get())
+        REQUEST.set("changed")
+
+    events.subscribe(hear, in_context=True)
+    REQUEST.set("the request's")
+    events.emit(began(1))
+    events.emit(began(2))
+    await settle()
+    assert heard == ["the request's", "the request's"]
+    assert REQUEST.get() == "the request's"
+
+
 async def test_every_subscriber_hears() -> None:
     """One callback that subscribed twice hears twice."""
     events = Events()
