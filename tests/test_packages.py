@@ -20,6 +20,7 @@ ORDER: Final = (
     {"web"},
     {"gate"},
     {"lint"},
+    {"observe"},
     {"testing"},
     {"integrations"},
     {"demo"},

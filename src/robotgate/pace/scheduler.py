@@ -141,7 +141,7 @@ class Scheduler:
         self._arrivals = count(1)
         self._wakes: list[tuple[float, int, Host]] = []
         self._deadlines: list[tuple[float, int, PacedTurn]] = []
-        self._waiting = 0
+        self.waiting = 0
         """Turns that wait."""
         self._granted = 0
         """Turns that were granted and have not begun."""
@@ -151,6 +151,12 @@ class Scheduler:
     def now(self) -> float:
         """Return the seconds since the epoch."""
         return self.ticks() + self.epoch
+
+    def open_by_kind(self) -> tuple[int, int]:
+        """Return how many turns hold a permit: for pages, and for robots.txt."""
+        held = self._pages.held | self._robots.held
+        robots = sum(turn.ahead for turn in held)
+        return len(held) - robots, robots
 
     # Asking for a turn.
 
@@ -312,7 +318,7 @@ class Scheduler:
             self._refuse_at(refused_at, turn, now)
         turn.granted = (self.loop or asyncio.get_running_loop()).create_future()
         turn.state = WAITING
-        self._waiting += 1
+        self.waiting += 1
         paced.join(turn)
         self.dispatch(host, now)
 
@@ -327,9 +333,9 @@ class Scheduler:
     def _leave(self, turn: PacedTurn) -> None:
         """A turn does not wait any more."""
         turn.state = NEW
-        self._waiting -= 1
+        self.waiting -= 1
         turn.paced.leave(turn)
-        if not self._waiting:
+        if not self.waiting:
             for _, _, host in self._wakes:
                 host.wake_at = math.inf
             self._wakes.clear()
@@ -453,7 +459,7 @@ class Scheduler:
 
     def _refuse_at(self, at: float, turn: PacedTurn, now: float) -> None:
         """Refuse a turn at an instant unless it has been granted by then."""
-        if len(self._deadlines) > 2 * self._waiting + 64:
+        if len(self._deadlines) > 2 * self.waiting + 64:
             self._deadlines = [entry for entry in self._deadlines if _is_refused_at(entry[0], entry[2])]
             heapify(self._deadlines)
         heappush(self._deadlines, (at, turn.arrival, turn))
