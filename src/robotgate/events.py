@@ -273,7 +273,7 @@ class _Subscription:
     # By default not the context of the request that an event is about: a task that the callback starts there would
     # count as part of that request.
     context: Context | None
-    """None: that of the request."""
+    """None: it is called at once."""
 
 
 class Events:
@@ -285,7 +285,7 @@ class Events:
         self._subscriptions: tuple[_Subscription, ...] = ()
 
     def subscribe(
-        self, callback: Callable[[Event], object], *kinds: type[Event], in_context: bool = False
+        self, callback: Callable[[Event], object], *kinds: type[Event], at_once: bool = False
     ) -> Callable[[], None]:
         """Call `callback` with every event of these kinds, or of all kinds, from now on and in order.
 
@@ -294,8 +294,9 @@ class Events:
 
         Args:
             callback: a plain function; its result is ignored.
-            in_context: call it in a copy of the context of the request that the event is about, as tracing needs it,
-                and not in a copy of the present one.
+            at_once: call it within the request that the event is about, and in its context, before that goes on. This
+                is for metrics and tracing. It has to be quick, must not use the gate, and what it raises fails the
+                request.
 
         Returns:
             A function that ends the subscription at once, for events that have already happened too. Calling it again
@@ -308,7 +309,7 @@ class Events:
         for kind in kinds:
             if kind not in LEVELS:
                 raise OptionError(f"kinds: {kind!r} is no class of event")
-        context = None if in_context else copy_context()
+        context = None if at_once else copy_context()
         subscription = _Subscription(callback, frozenset(kinds or LEVELS), context)
         self._subscriptions = (*self._subscriptions, subscription)
 
@@ -325,14 +326,20 @@ class Events:
         return logger.isEnabledFor(LEVELS[kind])
 
     def emit(self, event: Event) -> None:
-        """Log an event and pass it on, both in a later iteration of the loop, so that no callback fails a request."""
+        """Log an event and pass it on, both in a later iteration of the loop, so that no callback fails a request.
+
+        Subscribers that asked for it are called at once.
+        """
         level = level_of(event)
         if logger.isEnabledFor(level):
             _soon(partial(_log, level, event), copy_context())
         for subscription in self._subscriptions:
-            if type(event) in subscription.kinds:
-                context = copy_context() if subscription.context is None else subscription.context
-                _soon(partial(self._call, subscription, event), context)
+            if type(event) not in subscription.kinds:
+                continue
+            if subscription.context is None:
+                subscription.callback(event)
+            else:
+                _soon(partial(self._call, subscription, event), subscription.context)
 
     def _call(self, subscription: _Subscription, event: Event) -> None:
         if subscription in self._subscriptions:

@@ -605,7 +605,7 @@ class RobotGate:
         self._cache.block(pattern, 0.0)
 
     def subscribe(
-        self, callback: Callable[[Event], object], *kinds: type[Event], in_context: bool = False
+        self, callback: Callable[[Event], object], *kinds: type[Event], at_once: bool = False
     ) -> Callable[[], None]:
         """Call a function with each `Event`: robots.txt fetched, turns, refusals, blocks.
 
@@ -615,8 +615,9 @@ class RobotGate:
         Args:
             callback: a plain function of one event.
             kinds: the events to call it with, such as `HostBlocked`; by default all.
-            in_context: call it in a copy of the context (`contextvars`) of the request that the event is about, so that
-                tracing finds the current span. By default it is called in a copy of the present context.
+            at_once: call it within the request that the event is about, in its context (`contextvars`), before the
+                request goes on. This is for metrics and tracing. `callback` has to be quick, must not use the gate, and
+                what it raises fails the request. By default it is called later, in a copy of the present context.
 
         Returns:
             A function that ends the subscription.
@@ -624,7 +625,7 @@ class RobotGate:
         Raises:
             OptionError: `callback` is no function, or a coroutine function; or a kind is no kind of event.
         """
-        return self._events.subscribe(callback, *kinds, in_context=in_context)
+        return self._events.subscribe(callback, *kinds, at_once=at_once)
 
     @property
     def headers(self) -> dict[str, str]:

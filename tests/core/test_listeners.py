@@ -58,22 +58,24 @@ async def test_subscriber_hears_in_order_and_later() -> None:
     assert heard == [began(number) for number in range(5)]
 
 
-async def test_tracing_hears_in_the_context_of_the_request() -> None:
-    """Such a subscriber reads what the task that made the request had set; it changes nothing there."""
+async def test_tracing_hears_at_once_and_in_the_context_of_the_request() -> None:
+    """Such a subscriber reads what the task that made the request has set; others are called later."""
     events = Events()
     heard: list[str] = []
-
-    def hear(_: Event) -> None:
-        heard.append(REQUEST.get())
-        REQUEST.set("changed")
-
-    events.subscribe(hear, in_context=True)
-    REQUEST.set("the request's")
+    later: list[Event] = []
+    unsubscribe = events.subscribe(lambda _: heard.append(REQUEST.get()), at_once=True)
+    events.subscribe(later.append)
+    token = REQUEST.set("the request's")
     events.emit(began(1))
+    REQUEST.reset(token)
     events.emit(began(2))
+    assert heard == ["the request's", "none"]
+    assert later == []
     await settle()
-    assert heard == ["the request's", "the request's"]
-    assert REQUEST.get() == "the request's"
+    assert later == [began(1), began(2)]
+    unsubscribe()
+    events.emit(began(3))
+    assert len(heard) == 2
 
 
 async def test_every_subscriber_hears() -> None:

@@ -26,7 +26,7 @@ class PrometheusExporter(Collector):
         self._tally = Tally(gate)
         self._registry = REGISTRY if registry is None else registry
         self._registry.register(self)
-        self._unsubscribe = gate.subscribe(self._tally.hear)
+        self._unsubscribe = gate.subscribe(self._tally.hear, at_once=True)
         self._is_closed = False
 
     def describe(self) -> Iterator[Family]:

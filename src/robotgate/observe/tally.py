@@ -67,7 +67,14 @@ BLOCKS: Final = Metric(
     Kind.COUNTER, "blocks", "Blocks of hosts, and their prolongations, by cause.", ("cause",)
 )
 READ: Final = Metric(Kind.COUNTER, "read", "Bytes of pages that were read.", (), "bytes")
-WAIT: Final = Metric(Kind.HISTOGRAM, "wait", "From asking for a turn to having it.", (), "seconds", WAITS)
+WAIT: Final = Metric(
+    Kind.HISTOGRAM,
+    "wait",
+    "From asking for a turn to having it, of turns that had to wait.",
+    (),
+    "seconds",
+    WAITS,
+)
 REQUEST: Final = Metric(
     Kind.HISTOGRAM, "request", "From the begin of a turn to its end.", (), "seconds", TIMES
 )
@@ -143,7 +150,8 @@ class Tally:
         """Count an event."""
         match event:
             case TurnBegan():
-                self._wait.add(event.waited)
+                if event.waited > 0:
+                    self._wait.add(event.waited)
             case TurnEnded():
                 self._outcomes["page", event.status] += 1
                 self._read += event.bytes_read

@@ -32,12 +32,11 @@ if TYPE_CHECKING:
 
     from opentelemetry.context import Context
     from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
-    from opentelemetry.trace import TracerProvider
+    from opentelemetry.trace import Span, TracerProvider
 
     from robotgate.events import Event
     from robotgate.gate import RobotGate
 
-    Attributes = dict[str, str | int]
 
 SCOPE: Final = "robotgate"
 UNITS: Final = {"seconds": "s", "bytes": "By", "": "1"}
@@ -76,7 +75,7 @@ class Telemetry:
             )
             for metric in (WAIT, REQUEST, ROBOTS_FETCH)
         )
-        self._unsubscribe = gate.subscribe(self._hear, in_context=True)
+        self._unsubscribe = gate.subscribe(self._hear, at_once=True)
 
     def _observer(self, metric: Metric) -> Callable[[CallbackOptions], Iterable[Observation]]:
         def observe(_: CallbackOptions) -> Iterable[Observation]:
@@ -90,9 +89,11 @@ class Telemetry:
         self._tally.hear(event)
         match event:
             case TurnBegan():
-                self._wait.record(event.waited)
                 if event.waited > 0:
-                    self._span("robotgate.wait", event.url, event.at - event.waited, event.at)
+                    self._wait.record(event.waited)
+                    self._begin("robotgate.wait", event.url, event.at - event.waited).end(
+                        _nanoseconds(event.at)
+                    )
                 if self._request_spans:
                     self._parents.setdefault(event.url, deque()).append(get_current())
             case TurnEnded():
@@ -100,27 +101,11 @@ class Telemetry:
                 if self._request_spans:
                     self._request_span(event)
             case RobotsFetched():
-                elapsed = elapsed_of(event)
-                if elapsed is not None:
-                    self._robots.record(elapsed)
-                more: Attributes = {
-                    "http.request.method": "GET",
-                    "robotgate.robots.access": event.access.name.lower(),
-                }
-                self._span(
-                    "robotgate.robots",
-                    event.robots_url,
-                    event.at - (elapsed or 0.0),
-                    event.at,
-                    kind=SpanKind.CLIENT,
-                    attributes=more | _answer(event.status),
-                    problem=event.cause or _problem(event.status),
-                )
+                self._robots_span(event)
             case VerdictRefused():
-                reason = event.verdict.reason.name.lower()
-                self._refusal(event.verdict.url, event.at, reason, str(event))
+                self._refusal(event.verdict.url, event.verdict.reason.name.lower(), event)
             case TurnRefused():
-                self._refusal(event.url, event.at, type(event.error).__name__, str(event))
+                self._refusal(event.url, type(event.error).__name__, event)
             case _:
                 pass
 
@@ -130,41 +115,51 @@ class Telemetry:
         parent = parents.popleft() if parents else None
         if not parents:
             self._parents.pop(event.url, None)
-        self._span(
-            "robotgate.request",
-            event.url,
-            event.at - event.elapsed,
-            event.at,
-            kind=SpanKind.CLIENT,
-            attributes={"http.response.body.size": event.bytes_read, **_answer(event.status)},
-            problem=_problem(event.status),
-            parent=parent,
-        )
+        start_at = event.at - event.elapsed
+        span = self._begin("robotgate.request", event.url, start_at, SpanKind.CLIENT, parent)
+        if span.is_recording():
+            span.set_attribute("http.response.body.size", event.bytes_read)
+            _set_answer(span, event.status)
+        span.end(_nanoseconds(event.at))
 
-    def _refusal(self, url: str, at: float, reason: str, text: str) -> None:
-        self._span("robotgate.refusal", url, at, at, attributes={"error.type": reason}, problem=text)
+    def _robots_span(self, event: RobotsFetched) -> None:
+        elapsed = elapsed_of(event)
+        if elapsed is not None:
+            self._robots.record(elapsed)
+        start_at = event.at - (elapsed or 0.0)
+        span = self._begin("robotgate.robots", event.robots_url, start_at, SpanKind.CLIENT)
+        if span.is_recording():
+            span.set_attribute("http.request.method", "GET")
+            span.set_attribute("robotgate.robots.access", event.access.name.lower())
+            _set_answer(span, event.status)
+            if event.cause is not None:
+                span.set_status(Status(StatusCode.ERROR, str(event)))
+        span.end(_nanoseconds(event.at))
 
-    def _span(
+    def _refusal(self, url: str, reason: str, event: Event) -> None:
+        span = self._begin("robotgate.refusal", url, event.at)
+        if span.is_recording():
+            span.set_attribute("error.type", reason)
+            span.set_status(Status(StatusCode.ERROR, str(event)))
+        span.end(_nanoseconds(event.at))
+
+    def _begin(
         self,
         name: str,
         url: str,
         start_at: float,
-        end_at: float,
-        *,
         kind: SpanKind = SpanKind.INTERNAL,
-        attributes: Attributes | None = None,
-        problem: str | None = None,
         parent: Context | None = None,
-    ) -> None:
-        """Report a span that has ended; without a parent, in the context of the event."""
-        place = URL(url)
-        known: Attributes = {"url.full": url, "server.address": place.host or "", **(attributes or {})}
-        if place.port is not None:
-            known["server.port"] = place.port
-        span = self._tracer.start_span(name, parent, kind, known, start_time=round(start_at * 1e9))
-        if problem is not None:
-            span.set_status(Status(StatusCode.ERROR, problem))
-        span.end(round(end_at * 1e9))
+    ) -> Span:
+        """Start a span; without a parent, in the context of the event."""
+        start = _nanoseconds(start_at)
+        span = self._tracer.start_span(name, parent, kind, {"url.full": url}, start_time=start)
+        if span.is_recording():
+            place = URL(url)
+            span.set_attribute("server.address", place.host or "")
+            if place.port is not None:
+                span.set_attribute("server.port", place.port)
+        return span
 
     def close(self) -> None:
         """Listen to the gate no more; its metrics have no values from now on. A second call does nothing."""
@@ -179,14 +174,14 @@ class Telemetry:
         self.close()
 
 
-def _answer(status: int | None) -> Attributes:
-    """Return the attributes of an answer, by the semantic conventions for HTTP."""
-    if status is None:
-        return {"error.type": "_OTHER"}
-    found: Attributes = {"http.response.status_code": status}
-    return found if status < 400 else {**found, "error.type": str(status)}
+def _nanoseconds(at: float) -> int:
+    return round(at * 1e9)
 
 
-def _problem(status: int | None) -> str | None:
-    """Return why a request failed; None if it did not. The convention leaves a status to its attribute."""
-    return None if status is not None and status < 400 else ""
+def _set_answer(span: Span, status: int | None) -> None:
+    """Tell of an answer by the semantic conventions for HTTP, which leave the text of an error to its attribute."""
+    if status is not None:
+        span.set_attribute("http.response.status_code", status)
+    if status is None or status >= 400:
+        span.set_attribute("error.type", "_OTHER" if status is None else str(status))
+        span.set_status(Status(StatusCode.ERROR))
