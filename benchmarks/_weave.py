@@ -6,6 +6,8 @@
     All tables of a group, one after the other.
 ``<!-- goals crawl -->`` … ``<!-- end -->``
     The goals of a group and whether they are reached; without a name, of all groups.
+``<!-- missed -->`` … ``<!-- end -->``
+    The goals of all groups that are not reached.
 ``<!-- machine -->`` … ``<!-- end -->``
     When and where the figures were taken, and with which versions.
 ``<!-- figure gate.warm "robotgate" mean -->3.6<!-- end -->``
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from benchmarks._report import Report, Table
 
 COMMENT: Final = re.compile(r"<!--(?P<says>.*?)-->", re.DOTALL)
-KINDS: Final = frozenset({"table", "tables", "goals", "machine", "figure"})
+KINDS: Final = frozenset({"table", "tables", "goals", "missed", "machine", "figure"})
 END: Final = "end"
 RATIO_DECIMALS: Final = 2
 EFFORTS: Final = {
@@ -135,6 +137,9 @@ def _content(words: Sequence[str], report: Report) -> str:
         case ["goals", *names]:
             groups = [group_of(report, name) for name in names or report.groups]
             return goals_as_markdown(goal for group in groups for goal in group.goals)
+        case ["missed"]:
+            goals = [goal for name in report.groups for goal in group_of(report, name).goals]
+            return goals_as_markdown(goal for goal in goals if not goal.is_reached)
         case ["machine"]:
             return f"{machine_as_markdown(report)} {EFFORTS[report.effort]}"
         case ["figure", name, row, column]:

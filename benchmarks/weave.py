@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).parents[1]
 RESULTS: Final = ROOT / "benchmarks" / "results"
-PAGES: Final = ("docs/benchmarks.md", "README.md")
+PAGES: Final = ("docs/benchmarks.md", "docs/benchmarks-tables.md", "README.md")
 PLOTS: Final = "docs/plots"
 
 

@@ -1,4 +1,3 @@
-# ruff: noqa: INP001 - an extension for the build beside it, no package.
 """Links to files of the repository, which are written so that whoever reads a page on a hosting site can follow them.
 
 In the site, a link to a file that has a page of its own leads to that page (`PAGES`); any other file or folder is at
@@ -27,7 +26,6 @@ PAGES: Final = {
     "README.md": "index",
     "SECURITY.md": "security",
     "docs": "index",
-    "docs/decisions": "decisions/index",
 }
 SHOWN: Final = frozenset(page for path, page in PAGES.items() if "/" not in path)
 
@@ -56,9 +54,16 @@ class LinksToFiles(SphinxTransform):
         target: str = node["reftarget"]
         if node.get("refdomain") == "doc":
             # What MyST takes for a page, by its suffix, which it leaves out; by its full path if it is not below docs.
-            page = Path(f"{target}.md")
-            is_page = target in self.env.found_docs or not page.is_relative_to(ROOT)
-            return None if is_page else page.relative_to(ROOT).as_posix(), node["reftargetid"] or ""
+            # A page that the site leaves out is named from the folder of the pages.
+            page = ROOT / "docs" / f"{target}.md"
+            is_file = (
+                target not in self.env.found_docs
+                and page.is_relative_to(ROOT)
+                and page.exists()
+            )
+            return page.relative_to(ROOT).as_posix() if is_file else None, node[
+                "reftargetid"
+            ] or ""
         target, _, anchor = target.partition("#")
         # A page that shows a file of the repository's root has links from there.
         folders = [
@@ -66,7 +71,9 @@ class LinksToFiles(SphinxTransform):
             *([""] if self.env.docname in SHOWN else []),
         ]
         paths = (posixpath.normpath(posixpath.join(folder, target)) for folder in folders)
-        there = (path for path in paths if not path.startswith("..") and (ROOT / path).exists())
+        there = (
+            path for path in paths if not path.startswith("..") and (ROOT / path).exists()
+        )
         return next(there, None) if target else None, anchor
 
     def _link(self, node: nodes.Element, path: str, anchor: str) -> nodes.Element:
@@ -76,7 +83,9 @@ class LinksToFiles(SphinxTransform):
         if files is None:
             return _named(node, path)
         fragment = f"#{anchor}" if anchor else ""
-        return nodes.reference("", "", *_words(node), refuri=f"{files}/{path}{fragment}", internal=False)
+        return nodes.reference(
+            "", "", *_words(node), refuri=f"{files}/{path}{fragment}", internal=False
+        )
 
     def _page(self, node: nodes.Element, page: str, anchor: str) -> nodes.Element:
         link = addnodes.pending_xref(
@@ -98,7 +107,9 @@ def _named(node: nodes.Element, path: str) -> nodes.Element:
     words = _words(node)
     if path.endswith(node.astext().strip("/")):
         return nodes.inline("", "", *words)
-    return nodes.inline("", "", *words, nodes.Text(" ("), nodes.literal(path, path), nodes.Text(")"))
+    return nodes.inline(
+        "", "", *words, nodes.Text(" ("), nodes.literal(path, path), nodes.Text(")")
+    )
 
 
 def _words(node: nodes.Element) -> list[nodes.Node]:
@@ -109,6 +120,8 @@ def _words(node: nodes.Element) -> list[nodes.Node]:
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """What Sphinx calls."""
-    app.add_config_value("repository_files", None, "env", types=frozenset({str, type(None)}))
+    app.add_config_value(
+        "repository_files", None, "env", types=frozenset({str, type(None)})
+    )
     app.add_transform(LinksToFiles)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,8 +1,8 @@
-# ruff: noqa: INP001 - a tool beside the page it writes, no package.
 """Writes docs/lint.md from lint's `CHECKS`: run ``python docs/_lint_table.py > docs/lint.md``."""
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Final
 
@@ -10,37 +10,45 @@ from robotgate import Severity
 from robotgate.lint.table import CHECKS
 
 INTRODUCTION: Final = """\
-# What lint finds
+# What `robotgate lint` finds
 
-`robotgate lint robots.txt` (or a URL) lists the lines that some crawlers read differently from what their author meant,
-and what to write instead; `robotgate.lint(body)` returns the same as values. `python docs/_lint_table.py` prints this
-page from the table that the code runs.
+Which lines of a robots.txt do crawlers read differently from what its author meant? `robotgate lint robots.txt` (or a
+URL) lists them, with the section of RFC 9309 and what to write instead. `robotgate.lint(body)` returns the same as
+values.
 
-The codes are stable. Exit status: 0 when no file has errors, 1 when any has, 2 when any cannot be read. Of each kind,
-at most a hundred lines are listed; the rest are counted.
-
-Not checked: how a file is served (its type, its status, redirects), and whether its rules are wise. Of a URL, no more
-is fetched than is read: `file-too-large` is found in files only.
+Codes are stable. The exit status is 0 without errors, 1 with errors, 2 if a file cannot be read. At most 100 lines
+of each kind are listed. How a file is served is not checked.
 """
+SECTION: Final = re.compile(r"§[\d.]*\d")
 MEANINGS: Final = {
     Severity.ERROR: "Crawlers that follow RFC 9309, or that know the field at all, read the line differently.",
     Severity.WARNING: "Some crawlers that are in use read the line differently.",
     Severity.INFO: "Only old or rare crawlers read the line differently.",
 }
-HEADINGS: Final = {Severity.ERROR: "Errors", Severity.WARNING: "Warnings", Severity.INFO: "Infos"}
+HEADINGS: Final = {
+    Severity.ERROR: "Errors",
+    Severity.WARNING: "Warnings",
+    Severity.INFO: "Infos",
+}
 
 
 def lint_page() -> str:
     """The page, as Markdown."""
     return INTRODUCTION + "".join(
-        f"\n## {HEADINGS[severity]}\n\n{MEANINGS[severity]}\n\n{_rows(severity)}" for severity in Severity
+        f"\n## {HEADINGS[severity]}\n\n{MEANINGS[severity]}\n\n{_rows(severity)}"
+        for severity in Severity
     )
+
+
+def _sections(text: str) -> str:
+    """The sections of the RFC that a note names."""
+    return ", ".join(dict.fromkeys(SECTION.findall(text)))
 
 
 def _rows(severity: Severity) -> str:
     lines = [("code", "problem", "RFC 9309", "instead"), ("---",) * 4]
     lines += [
-        (f"`{code.value}`", check.message, check.rfc9309, check.remedy)
+        (f"`{code.value}`", check.message, _sections(check.rfc9309), check.remedy)
         for code, check in CHECKS.items()
         if check.severity is severity
     ]

@@ -1,4 +1,3 @@
-# ruff: noqa: INP001 - an extension for the build beside it, no package.
 """Translates docstrings, which are written for readers of the source, to reStructuredText for Sphinx.
 
 - A name in single backticks becomes a link where it is documented. Of the others, what begins with a capital letter
@@ -6,7 +5,7 @@
 - "Args:", "Returns:", "Raises:" and "Raises (on entering the block):" become fields. Several names may share a line,
   and errors may be given in words. Sphinx's own extension, napoleon, supports neither, and takes the text before a
   colon in the docstring of an attribute for its type.
-- ``docs/doors.md`` becomes a link to that page.
+- ``docs/sending.md`` becomes a link to that page.
 - `robotgate.gate.RobotGate` is shown by its public name, `robotgate.RobotGate`.
 """
 
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
 
 PUBLIC_MODULES: Final = (
     "robotgate.stores.redis",
+    "robotgate.sitemaps",
+    "robotgate.testing.aioresponses",
     "robotgate.testing",
     "robotgate.integrations.httpx",
     "robotgate.integrations.scrapy",
@@ -37,7 +38,9 @@ PUBLIC_MODULES: Final = (
 )
 HAS_TO_BE_DOCUMENTED: Final = re.compile(r"(?![A-Z_]+$)[A-Z]|robotgate\.")
 """Not constants: only a few of them are public."""
-SECTION: Final = re.compile(r"(?P<indent> *)(?P<title>Args|Returns|Raises(?: \([^)]+\))?):")
+SECTION: Final = re.compile(
+    r"(?P<indent> *)(?P<title>Args|Returns|Raises(?: \([^)]+\))?):"
+)
 PAGE: Final = re.compile(r"\bdocs/(?P<page>[\w-]+)\.md")
 TITLES: Final = {"Args": "Parameters"}
 NAMED: Final = re.compile(r"(?P<names>[\w.]+(?:, [\w.]+)*): (?P<what>.*)")
@@ -63,7 +66,10 @@ def public_names() -> Iterator[tuple[str, str]]:
             thing = getattr(module, name)
             yield name, f"{module.__name__}.{name}"
             if hasattr(thing, "__qualname__"):
-                yield f"{thing.__module__}.{thing.__qualname__}", f"{module.__name__}.{name}"
+                yield (
+                    f"{thing.__module__}.{thing.__qualname__}",
+                    f"{module.__name__}.{name}",
+                )
 
 
 PUBLIC_NAMES: Final = dict(public_names())
@@ -78,7 +84,9 @@ def resolve(
     target = node["reftarget"]
     python = env.domains.python_domain
     name = PUBLIC_NAMES.get(target, f"robotgate.{target}")
-    found = python.resolve_xref(env, node["refdoc"], app.builder, "obj", name, node, contents)
+    found = python.resolve_xref(
+        env, node["refdoc"], app.builder, "obj", name, node, contents
+    )
     if found is None and node.get("may_be_undocumented"):
         return contents
     return found
@@ -109,9 +117,18 @@ def _item(text: str) -> str:
     return f"{names}: {found['what']}"
 
 
-def shape(_app: Sphinx, _what: str, _name: str, _thing: object, _options: object, lines: list[str]) -> None:
+def shape(
+    _app: Sphinx,
+    _what: str,
+    _name: str,
+    _thing: object,
+    _options: object,
+    lines: list[str],
+) -> None:
     """Translate a docstring."""
-    lines[:] = with_fields([PAGE.sub(r":doc:`\g<0> </\g<page>>`", line) for line in lines])
+    lines[:] = with_fields(
+        [PAGE.sub(r":doc:`\g<0> </\g<page>>`", line) for line in lines]
+    )
 
 
 def sign(
@@ -126,7 +143,9 @@ def sign(
     """Hide signatures of what only the gate makes, and private names in others."""
     if signature is None:
         return None, returned
-    if name in MADE_BY_THE_GATE or (isinstance(thing, type) and not NOT_MADE.isdisjoint(thing.__mro__)):
+    if name in MADE_BY_THE_GATE or (
+        isinstance(thing, type) and not NOT_MADE.isdisjoint(thing.__mro__)
+    ):
         return "", returned
     for private, shown in SHOWN_AS.items():
         signature = signature.replace(private, shown)
@@ -145,7 +164,9 @@ class NameRole(PyXRefRole):
         target: str,
     ) -> tuple[str, str]:
         """Require a link only for names that look public."""
-        title, target = super().process_link(env, refnode, has_explicit_title, title, target)
+        title, target = super().process_link(
+            env, refnode, has_explicit_title, title, target
+        )
         refnode["refdomain"] = "py"
         refnode["reftype"] = "obj"
         refnode["may_be_undocumented"] = HAS_TO_BE_DOCUMENTED.match(target) is None

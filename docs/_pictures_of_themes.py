@@ -1,4 +1,3 @@
-# ruff: noqa: INP001 - an extension for the build beside it, no package.
 """Pictures in two versions, for light and for dark: pages have them as ``<picture>``, which hosting sites understand.
 
 Sphinx does not copy the files that HTML names, and Furo's own switch between light and dark would not change them. So
@@ -39,12 +38,18 @@ class PicturesOfThemes(SphinxTransform):
                 images = [self._image(picture, theme) for theme in ("light", "dark")]
                 raw.replace_self(nodes.container("", *images, classes=["picture"]))
             elif re.search("<(img|picture|source)", raw.astext()):
-                LOG.warning("a picture in HTML of another form than PICTURE: %r", raw.astext(), location=raw)
+                LOG.warning(
+                    "a picture in HTML of another form than PICTURE: %r",
+                    raw.astext(),
+                    location=raw,
+                )
 
     def _image(self, picture: re.Match[str], theme: str) -> nodes.Element:
         # README.md, which the first page shows, lies above docs.
         uri = re.sub("^docs/", "/", picture[theme])
-        return nodes.image("", uri=uri, alt=html.unescape(picture["alt"]), classes=[f"only-{theme}"])
+        return nodes.image(
+            "", uri=uri, alt=html.unescape(picture["alt"]), classes=[f"only-{theme}"]
+        )
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:

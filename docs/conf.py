@@ -1,7 +1,6 @@
-# ruff: noqa: INP001 - Sphinx reads it as a script; docs is no package.
 """How Sphinx makes the site: ``python -m sphinx -W --keep-going -n -j auto -b html docs build/site``.
 
-Why Sphinx, MyST and Furo: decisions/0016-a-site-by-sphinx.md. Three small extensions are beside this file: names in
+Why Sphinx, MyST and Furo: docs/decisions.md. Three small extensions are beside this file: names in
 docstrings (`_names_in_docstrings`), links to files of the repository (`_links_to_files`), and pictures for light and
 dark themes (`_pictures_of_themes`).
 """
@@ -17,7 +16,9 @@ HERE: Final = Path(__file__).parent
 # The extensions lie here; `autodoc` documents what is installed.
 sys.path.insert(0, str(HERE))
 
-_ABOUT: Final = tomllib.loads((HERE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+_ABOUT: Final = tomllib.loads(
+    (HERE.parent / "pyproject.toml").read_text(encoding="utf-8")
+)["project"]
 
 project: Final = "robotgate"
 author: Final = "the robotgate developers"
@@ -34,7 +35,8 @@ extensions: Final = [
     "_links_to_files",
     "_pictures_of_themes",
 ]
-exclude_patterns: Final = ["_*"]
+# Pages for those who change robotgate are read in the repository: CONTRIBUTING.md links to them.
+exclude_patterns: Final = ["_*", "decisions.md", "design.md", "scaling.md"]
 templates_path: Final[list[str]] = []
 
 # Pages are read on hosting sites too: what they are written in is CommonMark with tables, as those read it, and the
@@ -49,7 +51,11 @@ add_module_names: Final = False
 toc_object_entries_show_parents: Final = "hide"
 python_maximum_signature_line_length: Final = 88
 python_display_short_literal_types: Final = True
-autodoc_default_options: Final = {"members": True, "undoc-members": True, "member-order": "bysource"}
+autodoc_default_options: Final = {
+    "members": True,
+    "undoc-members": True,
+    "member-order": "bysource",
+}
 autodoc_class_signature: Final = "mixed"
 autodoc_typehints: Final = "signature"
 autodoc_typehints_format: Final = "short"
@@ -63,7 +69,7 @@ nitpick_ignore_regex: Final = [
     # Other people's names. Their inventories would be fetched from the network, which a build has no need of.
     (
         "py:.*",
-        r"(aiohttp|asyncio|collections|contextlib|datetime|httpx|logging|math|multidict|os|pathlib|scrapy|sqlite3|yarl)\..*",
+        r"(aiohttp|asyncio|collections|contextlib|datetime|httpx|aioresponses|logging|math|multidict|os|pathlib|re|scrapy|sqlite3|yarl)\..*",
     ),
     # The same, as modules of ours import them for their type hints.
     (
@@ -74,10 +80,16 @@ nitpick_ignore_regex: Final = [
     ("py:class", "SocketFactoryType"),
     # Ours, but not public: described where they are returned.
     ("py:class", "PacedOrigin|PageFetch|Proxy|Ruling|Said|Site|Turns"),
-    ("py:class", r"robotgate\.(web\.middleware\.GateMiddleware|sites\.site\.Site|rules\.parser\.Pace)"),
+    (
+        "py:class",
+        r"robotgate\.(web\.middleware\.GateMiddleware|sites\.site\.(Ruling|Site)|rules\.parser\.Pace)",
+    ),
     ("py:class", r"robotgate\.stores\.[\w.]+Session"),
     # Nor these, which stand for options that are described in words.
-    ("py:class", "ConnectorOptions|MakeAnother|MakeStore|Moment|RequestOptions|StoreOption|T"),
+    (
+        "py:class",
+        "ConnectorOptions|MakeAnother|MakeStore|Moment|RequestOptions|StoreOption|T",
+    ),
 ]
 
 html_theme: Final = "furo"

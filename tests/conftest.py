@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, TypedDict, Unpack
@@ -26,22 +27,43 @@ settings.load_profile("robotgate")
 
 AGENT: Final = "ExampleBot/1.0"
 CONTACT: Final = "bot@example.org"
-SLOWEST: Final = ("integration", "examples", "fleet", "stores", "cli", "gate")
-"""Folders in the order in which their tests begin, those of all others after them."""
+FIRST: Final = ("integration", "examples", "fleet", "stores", "cli", "gate")
+"""Folders in the order in which their tests begin, all others after them: those with the longest tests come first, so
+that at the end no process has a long file left while the others have none."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds `--slow`."""
+    parser.addoption("--slow", action="store_true", help="run the tests that are marked as slow, too")
+
+
+def pytest_configure() -> None:
+    """Restore SIGINT where it is ignored, as under `nohup` and in background jobs of a shell.
+
+    A child process inherits that a signal is ignored, and then does not stop on the SIGINT that a test sends it.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int | None:
-    """Two processes more than there are cores, for many a test waits: for a pace, or for another process."""
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """Two processes more than there are cores, because many tests wait; for single files and tests, none."""
     if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
         return None
+    if not any((config.invocation_params.dir / argument).is_dir() for argument in config.args):
+        return 0
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return cores + 2
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes long begins first, so that at the end no process has a long file left while the others have none."""
-    ranks = {folder: rank for rank, folder in enumerate(SLOWEST)}
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out slow tests, unless they are asked for; put folders with long tests first."""
+    if not config.getoption("--slow"):
+        slow = [item for item in items if item.get_closest_marker("slow")]
+        items[:] = [item for item in items if not item.get_closest_marker("slow")]
+        config.hook.pytest_deselected(items=slow)
+    ranks = {folder: rank for rank, folder in enumerate(FIRST)}
     tests = Path(__file__).parent
     items.sort(key=lambda item: ranks.get(item.path.relative_to(tests).parts[0], len(ranks)))
 
@@ -115,8 +137,9 @@ async def session(web: Web) -> AsyncIterator[aiohttp.ClientSession]:
 
 
 @pytest.fixture
-async def open_gate(session: aiohttp.ClientSession) -> AsyncIterator[OpenGate]:
-    """Makes gates, and closes them when the test is over."""
+async def open_gate(session: aiohttp.ClientSession, tmp_path: Path) -> AsyncIterator[OpenGate]:
+    """Makes gates, and closes them when the test is over: before `tmp_path`, where their files may be, is removed."""
+    del tmp_path
     async with AsyncExitStack() as stack:
 
         async def open_one(**options: Unpack[GateOptions]) -> RobotGate:

@@ -102,6 +102,6 @@ async def _replicates(client: Redis) -> bool:
 
 
 async def _becomes(is_so: Callable[[], Coroutine[None, None, bool]]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not await is_so():  # noqa: ASYNC110 # It has no event.
             await asyncio.sleep(0.02)

@@ -1,4 +1,4 @@
-"""docs/cache.md keeps its word: its program runs, its commands exist, and its fields are those that are written."""
+"""The commands of docs/store.md run, and its fields are those that are written."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Final
 
 import pytest
-from aiohttp import web
-from aiohttp.test_utils import TestServer
 from click.testing import CliRunner
 from tests.redis_server import RedisServer
 from tests.test_readme import ROOT, blocks
@@ -26,45 +23,16 @@ from robotgate.cli.app import robotgate
 from robotgate.cli.common import stated_store
 from robotgate.cli.jsonl import HostEntry, host_line, record_line
 from robotgate.stores import open_store
-from robotgate.stores.sqlite.store import MAX_AGE, MAX_BYTES
 
-PAGE: Final = (ROOT / "docs" / "cache.md").read_text(encoding="utf-8")
-(PROGRAM,) = blocks(PAGE, "python")
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PAGE: Final = (ROOT / "docs" / "store.md").read_text(encoding="utf-8")
 COMMANDS: Final = [line.removeprefix("$ ") for text in blocks(PAGE, "console") for line in text.splitlines()]
 NAME: Final = re.compile(r"`(\w+)`")
 RECORD: Final = RobotsRecord(
     origin=Origin("https", "example.org", 443), outcome=Outcome.SUCCESS, checked_at=1.0, fresh_until_at=2.0
 )
-
-Main: TypeAlias = Callable[..., Coroutine[object, object, None]]
-
-
-async def test_program_remembers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Run twice, it asks for robots.txt once, and the pages are a delay apart."""
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {"__name__": "cache"}
-    exec(compile(PROGRAM, "<docs/cache.md>", "exec"), names)
-    main = cast("Main", names["main"])
-    asked: list[tuple[str, float]] = []
-
-    async def answer(request: web.Request) -> web.Response:
-        asked.append((request.path, asyncio.get_running_loop().time()))
-        return web.Response(text="" if request.path == "/robots.txt" else "hello")
-
-    app = web.Application()
-    app.router.add_get("/{path:.*}", answer)
-    async with TestServer(app) as site:
-        for page in ("/1", "/2"):
-            await main(str(site.make_url(page)), allow_private_addresses=True, delay=0.5)
-
-    assert [path for path, _ in asked] == ["/robots.txt", "/1", "/2"]
-    assert asked[2][1] - asked[1][1] >= 0.5
-    first, second = capsys.readouterr().out.splitlines()
-    assert "2 visits" in first
-    assert "3 visits" in second
-    assert (tmp_path / "cache.db").exists()
 
 
 @pytest.mark.parametrize("is_in_server", [False, True], ids=["file", "server"])
@@ -156,11 +124,6 @@ def test_place_is_the_one_that_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     assert place() == Path("/var/cache/somebody/robotgate/cache.db")
     assert "$XDG_CACHE_HOME/robotgate/cache.db" in PAGE
     assert "~/.cache/robotgate/cache.db" in PAGE
-
-
-def test_bounds_are_the_stores() -> None:
-    """The figures that the page gives."""
-    assert f"{MAX_BYTES // 2**30} GiB and {MAX_AGE / 86_400:.0f} days" in PAGE
 
 
 async def _keep(path: str) -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Crawl: TypeAlias = "Callable[..., Coroutine[object, object, None]]"
 
 PAGE: Final = (ROOT / "docs" / "fleet.md").read_text(encoding="utf-8")
-BY_OWNER, BY_STORE, BY_SENTINEL = blocks(PAGE, "python")
+BY_STORE, BY_OWNER, BY_SENTINEL = blocks(PAGE, "python")
 (ACL,) = (" ".join(block.split()) for block in blocks(PAGE, "text"))
 OPTION: Final = re.compile(r"^\| `(?P<name>\w+)` \| (?P<default>\S+) \| ", re.MULTILINE)
 DELAY: Final = 0.1

@@ -1,30 +1,24 @@
-"""docs/pace.md keeps its word: its programs run, and its tables say what the code says."""
+"""The tables of docs/pace.md and docs/blocks.md have the names, defaults and figures of the code."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import dataclasses
 import importlib
 import inspect
-import io
 import math
 import re
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Mapping
 from enum import Enum
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias
 
 import pytest
-from aiohttp import web
-from aiohttp.test_utils import TestServer
-from tests.test_readme import ROOT, blocks
+from tests.test_readme import ROOT
 
 from robotgate import HostOverride, HostView, RobotGate
 
-PAGE: Final = (ROOT / "docs" / "pace.md").read_text(encoding="utf-8")
-PROGRAMS: Final = blocks(PAGE, "python")
-WHOLE: Final = 'if __name__ == "__main__":'
-"""Ends a program that stands for itself; the others go on from the first."""
+PAGE: Final = "\n".join(
+    (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("pace.md", "blocks.md")
+)
 TABLE: Final = re.compile(r"^\|(?P<head>.*)\|\n\| --- .*\n(?P<rows>(?:\|.*\|\n)+)", re.MULTILINE)
 NAME: Final = re.compile(r"`(?P<name>[\w.]+)`")
 NOT_PACE: Final = {
@@ -45,7 +39,6 @@ NOT_PACE: Final = {
 """Options of the gate that the page has no need to list."""
 
 Row: TypeAlias = dict[str, str]
-Crawl: TypeAlias = Callable[..., Coroutine[object, object, None]]
 
 
 def cells(line: str) -> list[str]:
@@ -81,49 +74,6 @@ def as_written(value: object) -> str:
 
 
 OPTIONS: Final = inspect.signature(RobotGate).parameters
-CONTINUED: Final = [program for program in PROGRAMS if WHOLE not in program]
-(CRAWLER,) = (program for program in PROGRAMS if WHOLE in program)
-
-
-@pytest.mark.parametrize("last", range(1, len(CONTINUED)))
-def test_programs_run(last: int) -> None:
-    """Each goes on from the first, needs none of the others, and asserts its own instants."""
-    names: dict[str, object] = {"__name__": "pace"}
-    with contextlib.redirect_stdout(io.StringIO()):
-        for program in (CONTINUED[0], CONTINUED[last]):
-            exec(compile(program, "<docs/pace.md>", "exec"), names)
-
-
-async def answer(request: web.Request) -> web.Response:
-    """A site with a rule, a redirect and a page."""
-    if request.path == "/robots.txt":
-        return web.Response(text="User-agent: *\nDisallow: /private\n")
-    if request.path == "/moved":
-        raise web.HTTPMovedPermanently("/page")
-    return web.Response(text="hello")
-
-
-async def test_crawler_crawls(capsys: pytest.CaptureFixture[str]) -> None:
-    """The whole program visits what it may, follows a redirect by a turn of its own, and comes to an end."""
-    names: dict[str, object] = {"__name__": "pace"}
-    exec(compile(CRAWLER, "<docs/pace.md>", "exec"), names)
-    crawl = cast("Crawl", names["crawl"])
-    app = web.Application()
-    app.router.add_get("/{path:.*}", answer)
-    async with TestServer(app) as site:
-        first, moved, private, page = (
-            str(site.make_url(path)) for path in ("/", "/moved", "/private/1", "/page")
-        )
-        async with asyncio.timeout(30):
-            await crawl([first, moved, private], workers=2, delay=0.01, allow_private_addresses=True)
-            # Without anything to do it ends as well.
-            await crawl([])
-    printed = capsys.readouterr().out.splitlines()
-    assert f"200 {first} 5" in printed
-    assert any(line.startswith(f"301 {moved} ") for line in printed)
-    assert f"200 {page} 5" in printed
-    assert any(line.startswith(f"{private} ") and "Disallow: /private" in line for line in printed)
-    assert len(printed) == 4
 
 
 @pytest.mark.parametrize("row", rows("option", "default"), ids=lambda row: row["option"])

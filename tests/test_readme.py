@@ -26,8 +26,8 @@ def blocks(document: str, language: str) -> list[str]:
 
 
 def commands() -> list[str]:
-    """The lines of the section "Two commands" that are to be typed."""
-    section = README.partition("## Two commands")[2].partition("\n## ")[0]
+    """The lines of the section "From a clone" that are to be typed."""
+    section = README.partition("## From a clone")[2].partition("\n## ")[0]
     return [line for text in blocks(section, "console") for line in text.splitlines()]
 
 

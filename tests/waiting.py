@@ -17,12 +17,12 @@ PAUSE: Final = 0.002
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    """Let others run until something is so; a test that waits in vain fails after ten seconds.
+    """Let others run until something is so; a test that waits in vain fails after a minute.
 
     Raises:
         TimeoutError: it never became so.
     """
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         for turn in count():
             if is_so():
                 return

@@ -13,9 +13,9 @@ The way of one request, from the call down and back up::
     Persistence                web/persistence  twice a second, all changes go to the store
 
 Packages import only from those named before them: the modules of the root (errors, urls, options, clock and others);
-rules; pace; sites; stores; web; gate; then lint, observe, testing, integrations, demo and cli.
-Read `rules.robotstxt`, `sites.status`, `pace.state`,
-`pace.host`, `pace.scheduler`, `web.turns`, `web.middleware`, `gate`, in this order.
+rules; pace; sites; stores; web; sitemaps; gate; then lint, observe, testing, integrations, demo and cli. Read
+`rules.robotstxt`, `sites.status`, `pace.state`, `pace.host`, `pace.scheduler`, `web.turns`, `web.middleware`, `gate`,
+in this order.
 """
 
 from importlib.metadata import version
@@ -81,6 +81,7 @@ from robotgate.web.connector import PublicConnector
 from robotgate.web.fetcher import Fetcher
 from robotgate.web.ready import ReadyTurns
 from robotgate.web.response import Hop, Response
+from robotgate.web.stats import GateStats
 from robotgate.web.turns import Turn
 
 __version__ = version("robotgate")
@@ -102,6 +103,7 @@ __all__ = [
     "Finding",
     "FindingCode",
     "GateClosedError",
+    "GateStats",
     "Grant",
     "Group",
     "Hop",

@@ -79,12 +79,18 @@ class RobotsFetched(Event):
     """What went wrong, in words."""
     stale: bool = False
     """Whether the last good copy holds instead."""
+    bytes_read: int = 0
+    """The size of the last answer's body, decoded; 0 where the copy that is known was confirmed."""
+    elapsed: float = 0.0
+    """Seconds from sending each request to the end of its answer, redirects added up; without waits for turns."""
 
     def __str__(self) -> str:
         answer = "no answer" if self.status is None else f"HTTP status {self.status}"
         place = "" if self.robots_url == self.origin.robots_url else f" at {self.robots_url}"
         copy = "; the last good copy holds" if self.stale else ""
-        return _line(f"robots.txt of {self.origin}: {self.access.value}{place}, {self.cause or answer}{copy}")
+        return one_line(
+            f"robots.txt of {self.origin}: {self.access.value}{place}, {self.cause or answer}{copy}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,9 +98,11 @@ class VerdictRefused(Event):
     """A turn was refused because the rules disallow the URL. `allowed` and `check` make no such event."""
 
     verdict: Verdict
+    host: str = ""
+    """What is paced together with the URL, as `HostView.host`."""
 
     def __str__(self) -> str:
-        return _line(str(self.verdict))
+        return one_line(str(self.verdict))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,9 +112,11 @@ class TurnRefused(Event):
     url: str
     error: RobotGateError
     """The error that was raised."""
+    host: str = ""
+    """What is paced together with the URL, as `HostView.host`."""
 
     def __str__(self) -> str:
-        return _line(f"no turn of {self.url}: {self.error}")
+        return one_line(f"no turn of {self.url}: {self.error}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,9 +126,11 @@ class TurnBegan(Event):
     url: str
     waited: float
     """Seconds from asking for the turn to having it."""
+    host: str = ""
+    """What is paced together with the URL, as `HostView.host`."""
 
     def __str__(self) -> str:
-        return _line(f"a turn of {self.url} began after {self.waited:.3f} s")
+        return one_line(f"a turn of {self.url} began after {self.waited:.3f} s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,10 +143,12 @@ class TurnEnded(Event):
     bytes_read: int
     elapsed: float
     """Seconds since the turn began."""
+    host: str = ""
+    """What is paced together with the URL, as `HostView.host`."""
 
     def __str__(self) -> str:
         answer = "no status" if self.status is None else f"HTTP status {self.status}"
-        return _line(
+        return one_line(
             f"a turn of {self.url} ended after {self.elapsed:.3f} s: {answer}, {self.bytes_read} bytes"
         )
 
@@ -155,7 +169,7 @@ class HostBlocked(Event):
         left = max(self.until_at - self.at, 0.0)
         stretch = f"for {left:.0f} s" if math.isfinite(left) else "until further notice"
         detail = f" ({self.detail})" if self.detail else ""
-        return _line(f"{self.host} is blocked {stretch}: {self.cause.value}{detail}")
+        return one_line(f"{self.host} is blocked {stretch}: {self.cause.value}{detail}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +181,7 @@ class HostRecovered(Event):
     """Why it was blocked."""
 
     def __str__(self) -> str:
-        return _line(f"{self.host} is no longer blocked; the cause was: {self.cause.value}")
+        return one_line(f"{self.host} is no longer blocked; the cause was: {self.cause.value}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +194,7 @@ class StoreLost(Event):
     error: StoreError
 
     def __str__(self) -> str:
-        return _line(f"the store failed: {self.error}")
+        return one_line(f"the store failed: {self.error}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +205,7 @@ class StoreRecovered(Event):
         return "the store works again"
 
 
-def _line(text: str) -> str:
+def one_line(text: str) -> str:
     """A text as one line for a log: without credentials, bounded, and with escapes for unprintable characters."""
     # Before the cut, which could separate a password from its "@".
     text = _CREDENTIALS.sub("//", text)
@@ -234,7 +248,7 @@ def _log_value(value: object) -> object:
         return value.name.lower()
     if isinstance(value, float) and not math.isfinite(value):
         return None
-    return value if value is None or isinstance(value, bool | int | float) else _line(str(value))
+    return value if value is None or isinstance(value, bool | int | float) else one_line(str(value))
 
 
 logger: Final = logging.getLogger("robotgate")

@@ -8,6 +8,7 @@ import sys
 from contextlib import AsyncExitStack
 from datetime import datetime
 from enum import Enum
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Self, Unpack
 from weakref import WeakSet
@@ -40,6 +41,7 @@ from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.sites.site import HostView
 from robotgate.stores import given_store, open_store
 from robotgate.urls import PaceKey, pace_key_function
+from robotgate.web.awaited import Known, Pending
 from robotgate.web.cache import SiteCache
 from robotgate.web.connector import BudgetedConnector, ThreadPerNameResolver, idle_limit
 from robotgate.web.fetch import PageFetch, PageFetcher, RequestOptions
@@ -47,10 +49,12 @@ from robotgate.web.fetcher import AiohttpFetcher, Fetcher
 from robotgate.web.middleware import GateMiddleware
 from robotgate.web.persistence import Persistence
 from robotgate.web.ready import DEFAULT_AHEAD, Lines, ReadyTurns
-from robotgate.web.turns import Turn, Turns
+from robotgate.web.retries import may_be_sent_twice
+from robotgate.web.stats import GateStats
+from robotgate.web.turns import MAX_PAGE_REDIRECTS, Turn, Turns
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Callable, Iterable, Mapping, MutableMapping
+    from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping, MutableMapping
 
     from yarl import URL
 
@@ -58,15 +62,21 @@ if TYPE_CHECKING:
     from robotgate.events import Event
     from robotgate.options import HostOverride, Recheck
     from robotgate.rules.verdict import Verdict
+    from robotgate.sitemaps.parse import SitemapEntry
+    from robotgate.sitemaps.walk import SitemapFault
     from robotgate.sites.record import RobotsRecord
     from robotgate.sites.site import Site
     from robotgate.stores import StoreOption
     from robotgate.urls import PaceKeyPolicy
+    from robotgate.web.awaited import Awaited
 
 MAX_FETCH_BYTES: Final = 10 * 1024 * 1024
-MAX_PAGE_REDIRECTS: Final = 10
+MAX_SITEMAPS: Final = 50_000
+"""As many as one index may name (sitemaps.org)."""
 _NOT_OPEN: Final = "open the gate first: async with RobotGate(...) as gate"
 _CLOSED: Final = "the gate is closed"
+_ALLOWED: Final = Known(True)
+_REFUSED: Final = Known(False)
 
 
 class _Given(Enum):
@@ -81,14 +91,15 @@ class RobotGate:
     Open it with ``async with``. One gate serves any number of tasks of one event loop.
 
     Args:
-        agent: the User-Agent, as ``ExampleBot/1.0``. Its first word is the name looked up in robots.txt.
+        agent: the User-Agent, as ``ExampleBot/1.0``. Its first word is the name looked up in robots.txt: `token`. A
+            `TokenWarning` tells if the name seems to have several words.
         contact: where site owners reach you: an e-mail address, sent as From, or a URL, put into the User-Agent.
         token: the product token (RFC 9309 §2.2.1), when it is not the first word of `agent`.
         session: an aiohttp session to fetch pages with, which stays yours to close. By default the gate opens one of
             its own. robots.txt is requested with it as well, so through its connector and its proxy, but without its
             headers, cookies, credentials and middlewares; its connector's limit bounds open requests. Where its class
             is derived from aiohttp's, only the connector and `trust_env` serve robots.txt. What names resolve to is
-            checked if its connector is a `PublicConnector`. docs/doors.md lists what else the choice decides.
+            checked if its connector is a `PublicConnector`. docs/proxies.md lists what else the choice decides.
         store: where rules and host states are kept; by default in the gate's memory only. The path of a file, as
             ``"cache.db"`` or a `pathlib.Path`, makes a `SQLiteStore` that is opened and closed with the gate, so that a
             restart knows what it knew. It raises once the file cannot be used; for another `when_lost`, or any other
@@ -227,8 +238,6 @@ class RobotGate:
         self._turns = Turns(cache=self._cache, scheduler=scheduler, events=events)
         self._middleware = GateMiddleware(self._identity, max_wait=max_wait, timeout=middleware_timeout)
         self._ready: WeakSet[Lines] = WeakSet()
-        self._pages: PageFetcher | None = None
-        """None unless the gate is open."""
         self._why_closed = _NOT_OPEN
         self._on_close = AsyncExitStack()
 
@@ -273,8 +282,12 @@ class RobotGate:
             stack.push_async_callback(self._stop)
             self._on_close = stack.pop_all()
         self._middleware.turns = self._turns
-        self._pages = PageFetcher(
-            session, identity=self._identity, middleware=self._middleware, turns=self._turns
+        self._turns.pages = PageFetcher(
+            session,
+            identity=self._identity,
+            middleware=self._middleware,
+            turns=self._turns,
+            max_bytes=self._max_bytes,
         )
         return self
 
@@ -290,9 +303,9 @@ class RobotGate:
         Raises:
             StoreError: pending changes could not be saved.
         """
-        if self._pages is not None:
-            self._pages.timeouts.close()
-        self._pages = None
+        if self._turns.pages is not None:
+            self._turns.pages.close()
+        self._turns.pages = None
         self._why_closed = _CLOSED
         await self._on_close.aclose()
 
@@ -308,10 +321,12 @@ class RobotGate:
         # Subscribers hear of the end, too: the loop calls them after this.
         await asyncio.sleep(0)
 
-    async def allowed(self, url: str | URL) -> bool:
+    def allowed(self, url: str | URL) -> Awaited[bool]:
         """Whether a URL may be fetched. May request the site's robots.txt; never waits for a page's turn.
 
-        Raises:
+        Await it: what this returns is a coroutine, whose truth value raises `TypeError`.
+
+        Raises (when awaited):
             InvalidURLError: not an absolute http or https URL.
             NonPublicAddressError: an address that no public site has, without `allow_private_addresses`. A name that
                 resolves to one is refused by its verdict here, and by this error when it is to be fetched.
@@ -324,9 +339,12 @@ class RobotGate:
             try:
                 site = self._sites[origin_text]
             except KeyError:
-                site = self._locate(url)[0]
+                return Pending(self._allowed(url))
             if "/." not in target and self._ticks() + self._epoch < site.ready_until:
-                return site.rules.allows_plain(target)
+                return _ALLOWED if site.rules.allows_plain(target) else _REFUSED
+        return Pending(self._allowed(url))
+
+    async def _allowed(self, url: str | URL) -> bool:
         site, _, units = self._locate(url)
         return (await self._cache.known(site)).rules.allows_units(units)
 
@@ -340,12 +358,17 @@ class RobotGate:
         ruling = self._cache.fresh(site)
         return None if ruling is None else ruling.rules.allows_units(units)
 
-    async def check(self, url: str | URL) -> Verdict:
+    def check(self, url: str | URL) -> Awaited[Verdict]:
         """Whether a URL may be fetched, and why: the rule, its line, and how robots.txt was read.
 
-        Raises:
+        Await it, as `allowed`.
+
+        Raises (when awaited):
             as `allowed`.
         """
+        return Pending(self._check(url))
+
+    async def _check(self, url: str | URL) -> Verdict:
         site, target, _ = self._locate(url)
         return (await self._cache.known(site)).verdict(target, now=self._clock.now())
 
@@ -378,6 +401,56 @@ class RobotGate:
             as `allowed`.
         """
         return RobotsTxt.parse((await self.robots(url)).body).sitemaps
+
+    def sitemap_urls(
+        self,
+        url: str | URL,
+        *,
+        is_sitemap: bool = False,
+        priority: int = 0,
+        max_wait: float | _Given | None = _Given.BY_OPTION,
+        max_sitemaps: int = MAX_SITEMAPS,
+        on_fault: Callable[[SitemapFault], object] | None = None,
+    ) -> AsyncGenerator[SitemapEntry, None]:
+        """``async for entry in gate.sitemap_urls(url)``: the URLs that a site's sitemaps list.
+
+        The sitemaps are those that the robots.txt of the URL's origin names, of whichever origin, and those that their
+        indexes name, of the index's own origin only. Each is fetched once, as by `fetch`. sitemaps.org, RSS 2.0, Atom
+        and plain text are read, with gzip or without, up to 50 MiB and 50,000 URLs a file. A file is read to its end
+        before its first entry comes, so the loop may fetch pages of the same host. The URLs may be of any site.
+
+        Args:
+            is_sitemap: `url` itself is a sitemap or an index, and robots.txt need not name it.
+            priority, max_wait: as `turn`, for each file.
+            max_sitemaps: files that are fetched at most, those that cannot be read included.
+            on_fault: called with each `SitemapFault`: a file that is refused, cannot be fetched or is broken. What was
+                read of it before the fault comes nevertheless. By default the log tells.
+
+        Raises (of the loop):
+            GateClosedError, StoreError: as `allowed`.
+            NestedTurnError: this task holds the turn of a sitemap's host.
+            whatever `on_fault` raises.
+
+        Raises (at once):
+            InvalidURLError, NonPublicAddressError, GateClosedError: as `allowed`.
+            OptionError: an argument makes no sense.
+        """
+        from robotgate.sitemaps.walk import HEADERS, SitemapWalk, log_fault  # noqa: PLC0415  # Few programs need it.
+
+        check_kind("is_sitemap", is_sitemap, bool)
+        check_whole("priority", priority)
+        check_whole("max_sitemaps", max_sitemaps, least=1)
+        unless_none(check_callback, "on_fault", on_fault)
+        max_wait = self._patience(max_wait)
+        self._locate(url)
+
+        def fetch(sitemap: str) -> PageFetch:
+            return self.fetch(
+                sitemap, priority=priority, max_wait=max_wait, headers=HEADERS, auto_decompress=False
+            )
+
+        walk = SitemapWalk(fetch, max_sitemaps=max_sitemaps, on_fault=on_fault or log_fault)
+        return walk.of_sitemap(str(url)) if is_sitemap else walk.of_site(partial(self.robots, url))
 
     def turn(
         self, url: str | URL, *, priority: int = 0, max_wait: float | _Given | None = _Given.BY_OPTION
@@ -427,6 +500,8 @@ class RobotGate:
                 async for turn in gate.ready(urls):
                     tasks.create_task(visit(turn))
 
+        `Turn.fetch` in `visit` fetches the page and ends the turn.
+
         URLs of one host come in their order; each waits however long, whatever the gate's `max_wait`. The loop ends
         when all have come or been refused.
 
@@ -462,6 +537,7 @@ class RobotGate:
         max_bytes: int | None = None,
         allow_redirects: bool = True,
         max_redirects: int = MAX_PAGE_REDIRECTS,
+        retries: int = 0,
         **options: Unpack[RequestOptions],
     ) -> PageFetch:
         """Fetch a page in its host's turn.
@@ -474,6 +550,12 @@ class RobotGate:
         Args:
             priority, max_wait: as `turn`.
             max_bytes: the longest body that is read when awaited, in place of the gate's.
+            retries: how often at most to repeat a request that was answered with 429, 502, 503 or 504, or by an error
+                of the connection or a timeout. Each attempt has a turn and a total timeout of its own. It begins after
+                what the host asks for by Retry-After, after the pause of a host that cannot be reached, else after a
+                growing pause of some seconds; but not if one of these is over `max_block`, or would end after
+                `max_wait`, which counts from the first attempt. Then, and when no attempt is left, the last answer is
+                returned, or the last error raised. POST and PATCH are never repeated, nor are bodies that are streams.
             options: as for `aiohttp.ClientSession.request`; the gate's middleware goes behind `middlewares`.
 
         Raises (when awaited or entered):
@@ -490,15 +572,19 @@ class RobotGate:
             check_whole("priority", priority)
         if max_redirects != MAX_PAGE_REDIRECTS:
             check_whole("max_redirects", max_redirects, least=0)
-        if max_bytes is None:
-            max_bytes = self._max_bytes
-        else:
+        if max_bytes is not None:
             check_whole("max_bytes", max_bytes, least=1)
         if options:
             check_names(options, RequestOptions.__annotations__)
+        if retries:
+            check_whole("retries", retries, least=0)
+            retries = retries if may_be_sent_twice(method, options.get("data")) else 0
         max_wait = self._patience(max_wait)
         redirects = max_redirects + 1 if allow_redirects else 0
-        return PageFetch(self._check_open(), url, method, options, priority, max_wait, max_bytes, redirects)
+        pages = self._check_open()
+        return PageFetch(
+            pages, url, method, options, priority, max_wait, max_bytes or pages.max_bytes, redirects, retries
+        )
 
     def wait_time(self, url: str | URL) -> float:
         """Seconds until the host of a URL can have its next turn at the earliest; 0 when it is due.
@@ -544,6 +630,14 @@ class RobotGate:
         self._check_open()
         views = [self._view(site) for site in self._cache.sites.values()]
         return [view for view in views if view.access is not None]
+
+    def stats(self) -> GateStats:
+        """Totals over the gate's life, and how many hosts are in which state now.
+
+        It looks at each host in memory once, without reading rules: some 25 ms for 100,000 hosts. It may be called
+        before the gate is opened, and after it was closed; the totals stay.
+        """
+        return GateStats.of(self._turns, now=self._clock.now())
 
     def override(self, pattern: str, override: HostOverride | None) -> None:
         """Change the options of some hosts from now on, for waiting turns too.
@@ -628,6 +722,11 @@ class RobotGate:
         return self._events.subscribe(callback, *kinds, at_once=at_once)
 
     @property
+    def token(self) -> str:
+        """The product token (RFC 9309 §2.2.1): the name in robots.txt whose rules are obeyed."""
+        return self._identity.token
+
+    @property
     def headers(self) -> dict[str, str]:
         """User-Agent and From, which every request has to carry; for clients that are not the gate's own."""
         return dict(self._identity.headers)
@@ -648,14 +747,15 @@ class RobotGate:
         """For ``aiohttp.ClientSession(middlewares=[gate.middleware])``; put it last. Every hop is judged and paced.
 
         aiohttp counts the wait against a request's total timeout; a turn that would come later than that raises
-        `TooSoonError` at once. docs/doors.md lists what it guarantees.
+        `TooSoonError` at once. docs/sending.md lists what it guarantees.
         """
         return self._middleware
 
     def _check_open(self) -> PageFetcher:
-        if self._pages is None:
+        pages = self._turns.pages
+        if pages is None:
             raise GateClosedError(self._why_closed)
-        return self._pages
+        return pages
 
     def _patience(self, given: float | _Given | None) -> float | None:
         if given is _Given.BY_OPTION:
@@ -673,6 +773,6 @@ class RobotGate:
         return HostView.of(site, ruling, now=now, next_allowed_at=now + self._scheduler.wait_time(site))
 
     def __repr__(self) -> str:
-        if self._pages is None:
+        if self._turns.pages is None:
             return f"<RobotGate {self._identity.token!r} {'not open' if self._why_closed == _NOT_OPEN else 'closed'}>"
         return f"<RobotGate {self._identity.token!r} sites={len(self._cache.sites)}>"

@@ -26,11 +26,13 @@ _PAGE: Final = re.compile(
     r"https?://(?:[\w.-]+|\[[0-9a-f:.]+\])(?::[0-9]+)?(?:[/?#][^\s()]*)?", re.ASCII | re.IGNORECASE
 )
 """Without blanks and brackets, which would end the comment of the User-Agent."""
+_SEVERAL_WORDS: Final = re.compile(r"(?P<first>[\w-]+)(?P<more>(?:[ \t]+[A-Za-z_][\w-]*)+)", re.ASCII)
+"""A product's name as people write it: the first word alone would be its token."""
 _HEADER_SAFE: Final = re.compile(r"[\x20-\x7e]+")
 
 
 class TokenWarning(UserWarning):
-    """Some sites cannot write rules for this product token."""
+    """Some sites cannot write rules for this product token, or it is only a part of the crawler's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,15 @@ def identify(agent: str, *, contact: str, token: str | None) -> Identity:
         warnings.warn(
             f"the product token {name!r} has digits, which RFC 9309 does not allow:"
             " some sites' tools will not recognise it",
+            TokenWarning,
+            stacklevel=3,
+        )
+    words = _SEVERAL_WORDS.match(agent) if token is None else None
+    if words is not None:
+        joined = "".join(words[0].split())
+        warnings.warn(
+            f"the rules for {name!r} are obeyed, the first word of agent={agent!r}: a product token has no blanks."
+            f" Call the crawler {joined!r}, or give token={name!r} if that is the name that sites know",
             TokenWarning,
             stacklevel=3,
         )

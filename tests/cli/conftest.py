@@ -73,6 +73,13 @@ class LocalSite:
     """When each came (monotonic clock)."""
     robots: str = ROBOTS
     robots_status: int = 200
+    answers_hang: bool = False
+    """Whether ``/hang`` answers after all."""
+    _hanging: threading.Event = field(default_factory=threading.Event)
+
+    async def hanging(self) -> None:
+        """Wait until ``/hang`` has been asked for."""
+        await asyncio.to_thread(self._hanging.wait)
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request."""
@@ -81,8 +88,11 @@ class LocalSite:
         match request.path:
             case "/robots.txt":
                 return web.Response(text=self.robots, status=self.robots_status)
-            case "/hang":
+            case "/hang" if not self.answers_hang:
+                self._hanging.set()
                 await asyncio.Event().wait()
+            case "/moved":
+                return web.Response(status=302, headers={"Location": "/a"})
             case "/trap":
                 return web.Response(status=302, headers={"Location": "/private/trap"})
             case "/gone":
@@ -117,6 +127,7 @@ class _Module:
 def cache_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The user's cache directory as the commands see it, in this process and in others: never the real one."""
     directory = tmp_path / "user-cache"
+    monkeypatch.delenv("COLUMNS", raising=False)
     for name in ("XDG_CACHE_HOME", "HOME", "LOCALAPPDATA"):
         monkeypatch.setenv(name, str(directory))
     if not user_cache_path().is_relative_to(directory):

@@ -427,7 +427,7 @@ def test_refreshing_what_fails_says_so(path: Path) -> None:
 
     assert status == 1
     assert out.startswith("http://127.0.0.1:1  failed: ")
-    assert "http://127.0.0.1:1  excluded" in cache(path, "show", "127.0.0.1")[1]
+    assert "http://127.0.0.1:1  unreachable" in cache(path, "show", "127.0.0.1")[1]
 
 
 def test_refreshing_makes_a_good_copy_no_worse(site: LocalSite, path: Path) -> None:

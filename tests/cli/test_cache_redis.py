@@ -148,7 +148,7 @@ def test_what_is_exported_is_imported(url: str, tmp_path: Path) -> None:
     lines = [json.loads(line) for line in lines_file.read_text().splitlines()]
 
     assert cache(file, "import", str(lines_file))[0] == 0
-    assert cache(file, "export", str(lines_file))[0] == 0
+    assert cache(file, "export", "--force", str(lines_file))[0] == 0
     assert cache(url, "forget", "a.example", "--pace")[0] == 0
     assert cache(url, "import", str(lines_file))[0] == 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import stat
 import sys
@@ -255,10 +256,74 @@ def test_an_export_that_fails_leaves_the_last_one(path: Path, tmp_path: Path) ->
     target.write_text("the last one", encoding="ascii")
     path.write_bytes(b"no store" * 1000)
 
-    assert cache(path, "export", str(target))[0] == 2
+    assert cache(path, "export", "--force", str(target))[0] == 2
 
     assert target.read_text(encoding="ascii") == "the last one"
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["cache.db", "lines.jsonl"]
+
+
+def test_an_export_replaces_a_file_only_when_it_is_told_to(path: Path, tmp_path: Path) -> None:
+    """Without --force an existing file stays, and the message names the option."""
+    keep(path, [record(f"https://{HOST}")])
+    target = tmp_path / "lines.jsonl"
+    target.write_text("the last one", encoding="ascii")
+
+    status, out = cache(path, "export", str(target))
+    assert (status, target.read_text(encoding="ascii")) == (2, "the last one")
+    assert "it exists already; --force replaces it" in out
+
+    assert cache(path, "export", "--force", str(target)) == (0, "")
+    assert json.loads(target.read_text(encoding="ascii"))["origin"] == f"https://{HOST}"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no FIFOs there, and links need rights")
+@pytest.mark.parametrize(
+    "kind", ["FIFO", "link", "dangling link", "link to the store", "other name of the store", "store"]
+)
+@pytest.mark.parametrize("force", [(), ("--force",)])
+def test_an_export_replaces_nothing_but_a_regular_file(
+    path: Path, tmp_path: Path, kind: str, force: tuple[str, ...]
+) -> None:
+    """Not a FIFO that a program reads, not a link that others follow, and never the store that it reads."""
+    keep(path, [record(f"https://{HOST}")])
+    target, other = tmp_path / "target", tmp_path / "other"
+    other.write_text("mine", encoding="ascii")
+    match kind:
+        case "FIFO":
+            os.mkfifo(target)
+        case "link":
+            target.symlink_to(other)
+        case "dangling link":
+            target.symlink_to(tmp_path / "nowhere")
+        case "link to the store":
+            target.symlink_to(path)
+        case "other name of the store":
+            target.hardlink_to(path)
+        case _:
+            target = path
+    before = target.lstat()
+
+    status, out = cache(path, "export", *force, str(target))
+
+    assert status == 2
+    assert "cannot write" in out
+    assert (target.lstat().st_mode, target.lstat().st_ino) == (before.st_mode, before.st_ino)
+    assert other.read_text(encoding="ascii") == "mine"
+    assert asyncio.run(_has_record(path))
+    assert not (tmp_path / "nowhere").exists()
+
+
+async def _has_record(path: Path) -> bool:
+    async with SQLiteStore(path) as store:
+        return await store.load_record(ORIGIN) is not None
+
+
+def test_a_dash_is_standard_output(path: Path) -> None:
+    """As without a file."""
+    keep(path, [record(f"https://{HOST}")])
+
+    assert cache(path, "export", "-") == cache(path, "export")
+    assert json.loads(cache(path, "export", "-")[1])["origin"] == f"https://{HOST}"
 
 
 def test_an_export_to_nowhere_is_an_error(path: Path, tmp_path: Path) -> None:

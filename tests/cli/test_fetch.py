@@ -155,10 +155,10 @@ def test_the_list_of_urls_is_not_overwritten(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 def test_a_full_disk_is_one_line(site: LocalSite) -> None:
-    """A row that cannot be written ends the run with status 1."""
+    """A row that cannot be written ends the run with status 2."""
     ended = run(*POLITE, "-q", "-o", "/dev/full", f"{site.base}/")
 
-    assert (ended.status, ended.err) == (1, "Error: cannot write: No space left on device\n")
+    assert (ended.status, ended.err) == (2, "Error: cannot write: No space left on device\n")
 
 
 def test_a_wait_that_is_too_long_is_a_row_of_its_own(site: LocalSite) -> None:

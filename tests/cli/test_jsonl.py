@@ -50,9 +50,9 @@ def _refusal(line: bytes) -> LineError:
     return caught.value
 
 
-@pytest.mark.parametrize(
-    ("line", "problem"),
-    [
+def test_what_is_no_object_is_refused(subtests: pytest.Subtests) -> None:
+    """Whatever the octets, it ends soon, and in the one error."""
+    for line, problem in [
         (b"", "not JSON"),
         (b"\x00", "not JSON"),
         (b"nonsense", "not JSON"),
@@ -67,17 +67,14 @@ def _refusal(line: bytes) -> LineError:
         (b'{"a":' * 1_000_000, "nested too deep"),
         (b" " * (MAX_LINE_BYTES + 1), "longer than"),
         (record_line(RECORD).encode() * 2, "not JSON (Extra data"),
-    ],
-    ids=range(14),
-)
-def test_what_is_no_object_is_refused(line: bytes, problem: str) -> None:
-    """Whatever the octets, it ends soon, and in the one error."""
-    assert problem in str(_refusal(line))
+    ]:
+        with subtests.test(line=line, problem=problem):
+            assert problem in str(_refusal(line))
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
+def test_a_wrong_field_is_named(subtests: pytest.Subtests) -> None:
+    """The line is refused whole, and the error says where to look."""
+    for field, value in [
         ("version", 2),
         ("version", 0),
         ("version", True),
@@ -122,16 +119,14 @@ def test_what_is_no_object_is_refused(line: bytes, problem: str) -> None:
         ("last_modified", "\0"),
         ("last_modified", 3),
         ("surplus", None),
-    ],
-)
-def test_a_wrong_field_is_named(field: str, value: object) -> None:
-    """The line is refused whole, and the error says where to look."""
-    error = _refusal(_changed(record_line(RECORD), **{field: value}))
+    ]:
+        with subtests.test(field=field, value=value):
+            error = _refusal(_changed(record_line(RECORD), **{field: value}))
 
-    # A record that calls itself a host lacks a host's fields; a second body is one too many.
-    assert error.field == {("kind", "host"): "pace_key", ("body_base64", "AAAA"): "body"}.get(
-        (field, str(value)), field
-    )
+            # A record that calls itself a host lacks a host's fields; a second body is one too many.
+            assert error.field == {("kind", "host"): "pace_key", ("body_base64", "AAAA"): "body"}.get(
+                (field, str(value)), field
+            )
 
 
 @pytest.mark.parametrize("line", [record_line(RECORD), host_line(HOST)], ids=["record", "host"])

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robotgate.cli.fetch import count_urls, urls_of
-from robotgate.cli.lines import CHUNK_BYTES, LineSplitter, read_lines
+from robotgate.cli.fetch import count_urls
+from robotgate.cli.lines import CHUNK_BYTES, LineSplitter, read_lines, urls_of
 
 if TYPE_CHECKING:
     from pathlib import Path

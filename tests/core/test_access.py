@@ -119,10 +119,10 @@ def settled(
     return settle(ORIGIN, end, previous=previous, now=now, jitter=jitter)
 
 
-def cases(table: dict[Outcome, Standings]) -> list[object]:
-    """A parameter for each row and policy."""
+def cases(table: dict[Outcome, Standings]) -> list[tuple[Outcome, StatusPolicy, Standing]]:
+    """A case for each row and policy."""
     return [
-        pytest.param(outcome, policy, expected, id=f"{outcome.name}-{policy.value}")
+        (outcome, policy, expected)
         for outcome, row in table.items()
         for policy, expected in zip(POLICIES, row, strict=True)
     ]
@@ -134,20 +134,22 @@ def test_table_has_every_outcome() -> None:
     assert set(POLICIES) == set(StatusPolicy)
 
 
-@pytest.mark.parametrize(("outcome", "policy", "expected"), cases(WITHOUT_A_COPY))
-def test_first_attempt(outcome: Outcome, policy: StatusPolicy, expected: Standing) -> None:
+def test_first_attempt(subtests: pytest.Subtests) -> None:
     """What an outcome means for an origin of which nothing is known."""
-    assert standing(settled(outcome, now=100.0), policy, 100.0)[0] is expected
+    for outcome, policy, expected in cases(WITHOUT_A_COPY):
+        with subtests.test(outcome=outcome, policy=policy, expected=expected):
+            assert standing(settled(outcome, now=100.0), policy, 100.0)[0] is expected
 
 
-@pytest.mark.parametrize(("outcome", "policy", "expected"), cases(WITH_A_COPY))
-def test_attempt_after_a_good_copy(outcome: Outcome, policy: StatusPolicy, expected: Standing) -> None:
+def test_attempt_after_a_good_copy(subtests: pytest.Subtests) -> None:
     """What an outcome means for an origin whose rules were read a day ago."""
-    good = settled(Outcome.SUCCESS)
-    later = settled(outcome, previous=good, now=DAY)
-    assert standing(later, policy, DAY)[0] is expected
-    if expected is STALE:
-        assert (later.body, later.fetched_at) == (BODY, 0.0)
+    for outcome, policy, expected in cases(WITH_A_COPY):
+        with subtests.test(outcome=outcome, policy=policy, expected=expected):
+            good = settled(Outcome.SUCCESS)
+            later = settled(outcome, previous=good, now=DAY)
+            assert standing(later, policy, DAY)[0] is expected
+            if expected is STALE:
+                assert (later.body, later.fetched_at) == (BODY, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -209,9 +211,9 @@ def test_refusals_hold_for_a_day(outcome: Outcome) -> None:
     assert (record.checked_at, record.fresh_until_at) == (50.0, 50.0 + DAY)
 
 
-@pytest.mark.parametrize(
-    ("cache_control", "lifetime"),
-    [
+def test_lifetime_of_a_good_copy(subtests: pytest.Subtests) -> None:
+    """Cache-Control is obeyed within 5 min and 24 h (RFC 9309 §2.4)."""
+    for cache_control, lifetime in [
         (None, DAY),
         ("", DAY),
         ("public", DAY),
@@ -230,11 +232,12 @@ def test_refusals_hold_for_a_day(outcome: Outcome) -> None:
         ("MAX-AGE = 600", 10 * MINUTE),
         ('max-age="600"', 10 * MINUTE),
         ("max-age=soon", 5 * MINUTE),
-    ],
-)
-def test_lifetime_of_a_good_copy(cache_control: str | None, lifetime: float) -> None:
-    """Cache-Control is obeyed within 5 min and 24 h (RFC 9309 §2.4)."""
-    assert settled(Outcome.SUCCESS, now=7.0, cache_control=cache_control).fresh_until_at == 7.0 + lifetime
+    ]:
+        with subtests.test(cache_control=cache_control, lifetime=lifetime):
+            assert (
+                settled(Outcome.SUCCESS, now=7.0, cache_control=cache_control).fresh_until_at
+                == 7.0 + lifetime
+            )
 
 
 @given(st.text(max_size=2000))
@@ -499,10 +502,9 @@ def test_google_waits_twelve_hours() -> None:
         assert standing(record, StatusPolicy.DEFAULT, 100.0 + 12 * HOUR)[0] is CLOSED
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-@pytest.mark.parametrize(
-    ("location", "target"),
-    [
+def test_redirect_target(subtests: pytest.Subtests) -> None:
+    """A Location is resolved against what was asked; fragments and credentials are dropped."""
+    for location, target in [
         ("http://b.example/robots.txt", "http://b.example/robots.txt"),
         ("/r.txt", "http://a.example/r.txt"),
         ("r.txt?x=1", "http://a.example/r.txt?x=1"),
@@ -510,11 +512,10 @@ def test_google_waits_twelve_hours() -> None:
         ("https://user:pass@b.example/#part", "https://b.example/"),
         ("  /blank  ", "http://a.example/blank"),
         ("ftp://b.example/r", "ftp://b.example/r"),
-    ],
-)
-def test_redirect_target(status: int, location: str, target: str) -> None:
-    """A Location is resolved against what was asked; fragments and credentials are dropped."""
-    assert follow(URL, (), Answer(status=status, location=location)) == target
+    ]:
+        for status in [301, 302, 303, 307, 308]:
+            with subtests.test(location=location, target=target, status=status):
+                assert follow(URL, (), Answer(status=status, location=location)) == target
 
 
 @pytest.mark.parametrize("status", [200, 300, 304, 305, 306, 404, 500])

@@ -111,9 +111,9 @@ def test_a_robot_is_named_by_a_part_of_its_name(line: str, agent: str, binds: bo
     assert robots.rules(agent).agents == ((line,) if binds else ())
 
 
-@pytest.mark.parametrize(
-    ("body", "refused"),
-    [
+def test_records_and_rules(subtests: pytest.Subtests) -> None:
+    """Which of four pages a robot keeps out of."""
+    for body, refused in [
         # The first record that names us, alone; wherever it stands.
         (b"User-agent: *\nDisallow: /a\n\nUser-agent: foobot\nDisallow: /b", ["/b"]),
         (b"User-agent: foobot\nDisallow: /a\n\nUser-agent: foobot\nDisallow: /b", ["/a"]),
@@ -160,12 +160,12 @@ def test_a_robot_is_named_by_a_part_of_its_name(line: str, agent: str, binds: bo
         (b"User-agent: *\nDisallow: //a", []),
         (b"", []),
         (b"<html><body>404</body></html>", []),
-    ],
-)
-def test_records_and_rules(body: bytes, refused: list[str]) -> None:
-    """Which of four pages a robot keeps out of."""
-    robots = read(body)
-    assert [path for path in ("/a", "/b", "/c", "/d") if not robots.allowed(path, "foobot")] == refused
+    ]:
+        with subtests.test(body=body, refused=refused):
+            robots = read(body)
+            assert [
+                path for path in ("/a", "/b", "/c", "/d") if not robots.allowed(path, "foobot")
+            ] == refused
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_date_that_is_set_changes_nothing(monkeypatch: pytest.MonkeyPatch, date:
     clock = SystemClock()
     before = clock.now()
     monkeypatch.setattr(time, "time", lambda: date)
-    assert 0.0 <= clock.now() - before < 10.0
+    assert 0.0 <= clock.now() - before < 3600.0
 
 
 @pytest.mark.parametrize("date", [0.0, 4_000_000_000.0])
@@ -75,5 +75,5 @@ async def test_date_that_is_set_shortens_no_wait(monkeypatch: pytest.MonkeyPatch
         ended_at = loop.time()
         monkeypatch.setattr(time, "time", lambda: date)
         turn = await waiting
-        assert delay - 0.002 <= loop.time() - ended_at < 10.0
+        assert loop.time() - ended_at >= delay - 0.002
         turn.end()

@@ -69,9 +69,9 @@ def copy_with(etag: str | None, last_modified: str | None) -> RobotsRecord:
     )
 
 
-@pytest.mark.parametrize(
-    ("header", "seconds"),
-    [
+def test_cache_control(subtests: pytest.Subtests) -> None:
+    """What forbids goes before what grants, the first of several counts, and what cannot be read is stale."""
+    for header, seconds in [
         (None, None),
         ("", None),
         (",,, ,", None),
@@ -100,16 +100,14 @@ def copy_with(etag: str | None, last_modified: str | None) -> RobotsRecord:
         ("max-age=\u0663\u0663", 0.0),
         ("max-age=" + "0" * 30 + "60", 60.0),
         ("max-age=" + "9" * 900, MAX_DELTA),
-    ],
-)
-def test_cache_control(header: str | None, seconds: float | None) -> None:
-    """What forbids goes before what grants, the first of several counts, and what cannot be read is stale."""
-    assert max_age(header) == seconds
+    ]:
+        with subtests.test(header=header, seconds=seconds):
+            assert max_age(header) == seconds
 
 
-@pytest.mark.parametrize(
-    ("expires", "date", "seconds"),
-    [
+def test_expires(subtests: pytest.Subtests) -> None:
+    """It counts from the answer's own date; where that cannot be read, from now; and without sense it has expired."""
+    for expires, date, seconds in [
         (AN_HOUR_LATER, AT_NOON, 3600.0),
         (AN_HOUR_LATER, AN_HOUR_SOONER, 7200.0),
         (AN_HOUR_LATER, None, 3600.0),
@@ -124,11 +122,9 @@ def test_cache_control(header: str | None, seconds: float | None) -> None:
         ("Saturday, 21-Nov-26 13:00:00 GMT", AT_NOON, 3600.0),
         ("Sat Nov 21 13:00:00 2026", AT_NOON, 3600.0),
         ("Sat, 21 Nov 99999 13:00:00 GMT", AT_NOON, 0.0),
-    ],
-)
-def test_expires(expires: str, date: str | None, seconds: float) -> None:
-    """It counts from the answer's own date; where that cannot be read, from now; and without sense it has expired."""
-    assert granted(expires=expires, date=date) == seconds
+    ]:
+        with subtests.test(expires=expires, date=date, seconds=seconds):
+            assert granted(expires=expires, date=date) == seconds
 
 
 @pytest.mark.parametrize(
@@ -198,9 +194,9 @@ def test_etag_is_sent_back(etag: str) -> None:
     assert conditions(copy_with(etag, None), URL) == {"If-None-Match": etag}
 
 
-@pytest.mark.parametrize(
-    "etag",
-    [
+def test_etag_that_is_none_is_not_sent(subtests: pytest.Subtests) -> None:
+    """``*`` would match whatever there is, and a line end would be a header of the server's own choice."""
+    for etag in [
         "*",
         "v1",
         "",
@@ -217,11 +213,9 @@ def test_etag_is_sent_back(etag: str) -> None:
         '"\xe9"',
         '"\udce9"',
         f'"{"a" * MAX_VALIDATOR}"',
-    ],
-)
-def test_etag_that_is_none_is_not_sent(etag: str) -> None:
-    """``*`` would match whatever there is, and a line end would be a header of the server's own choice."""
-    assert conditions(copy_with(etag, None), URL) == {}
+    ]:
+        with subtests.test(etag=etag):
+            assert conditions(copy_with(etag, None), URL) == {}
 
 
 def test_date_is_sent_back_as_it_came() -> None:

@@ -31,9 +31,9 @@ def visits(*windows: str) -> tuple[VisitTime, ...]:
     return tuple(VisitTime(*minutes(window)) for window in windows)
 
 
-@pytest.mark.parametrize(
-    ("window", "at", "expected"),
-    [
+def test_window_holds_from_its_first_minute_to_the_end_of_its_last(subtests: pytest.Subtests) -> None:
+    """The last minute is within; a window may wrap midnight; 24:00 ends a day and begins the next."""
+    for window, at, expected in [
         ("0900-1700", "08:59:59.999", False),
         ("0900-1700", "09:00", True),
         ("0900-1700", "17:00:59.999", True),
@@ -57,15 +57,9 @@ def visits(*windows: str) -> tuple[VisitTime, ...]:
         ("2400-0100", "23:59:59", False),
         ("2400-2400", "00:00:59", True),
         ("2400-2400", "00:01", False),
-    ],
-)
-def test_window_holds_from_its_first_minute_to_the_end_of_its_last(
-    window: str,
-    at: str,
-    expected: bool,  # noqa: FBT001
-) -> None:
-    """The last minute is within; a window may wrap midnight; 24:00 ends a day and begins the next."""
-    assert (opens_at(joined(visits(window)), at=clock(at)) == clock(at)) is expected
+    ]:
+        with subtests.test(window=window, at=at, expected=expected):
+            assert (opens_at(joined(visits(window)), at=clock(at)) == clock(at)) is expected
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from multidict import CIMultiDict, MultiDict
 
+from robotgate import RobotGate
 from robotgate.errors import OptionError
 from robotgate.identity import Identity, TokenWarning, identify
 
@@ -40,9 +41,9 @@ def test_token_can_be_named(token: str) -> None:
     assert identify(agent, contact=MAIL, token=token).token == token
 
 
-@pytest.mark.parametrize(
-    ("agent", "token", "hint"),
-    [
+def test_names_that_cannot_be_used(subtests: pytest.Subtests) -> None:
+    """A name that site owners could not address is refused, with the option's name and a hint."""
+    for agent, token, hint in [
         ("", None, "agent=''"),
         ("   ", None, "agent=''"),
         ("Example\nBot/1.0", None, "agent="),
@@ -58,13 +59,11 @@ def test_token_can_be_named(token: str) -> None:
         ("ExampleBot/1.0", "Example Bot", "token='Example Bot'"),
         ("ExampleBot/1.0", "Mozilla", "every browser"),
         ("ExampleBot/1.0", "OtherBot", "does not appear in agent"),
-    ],
-)
-def test_names_that_cannot_be_used(agent: str, token: str | None, hint: str) -> None:
-    """A name that site owners could not address is refused, with the option's name and a hint."""
-    with pytest.raises(OptionError) as refusal:
-        identify(agent, contact=MAIL, token=token)
-    assert hint in str(refusal.value)
+    ]:
+        with subtests.test(agent=agent, token=token, hint=hint):
+            with pytest.raises(OptionError) as refusal:
+                identify(agent, contact=MAIL, token=token)
+            assert hint in str(refusal.value)
 
 
 def test_token_stands_in_the_name_and_not_just_in_the_contact() -> None:
@@ -77,6 +76,39 @@ def test_digits_in_a_token_are_taken_with_a_warning() -> None:
     """RFC 9309 §2.2.1 has no digits in product tokens, but real crawlers do."""
     with pytest.warns(TokenWarning, match="'Bot9' has digits"):
         assert identify("Bot9/1.0", contact=MAIL, token=None).token == "Bot9"
+
+
+@pytest.mark.parametrize(
+    ("agent", "token"),
+    [("My Bot/1.0", "My"), ("My Own Bot/1.0 (+https://example.org/)", "My"), ("Example  Bot", "Example")],
+)
+def test_name_of_several_words_is_taken_with_a_warning(agent: str, token: str) -> None:
+    """Its first word is the token, whose rules may be another crawler's: the warning names it, and the remedy."""
+    with pytest.warns(UserWarning, match=f"token='{token}'"):
+        assert identify(agent, contact=MAIL, token=None).token == token
+
+
+@pytest.mark.parametrize(
+    ("agent", "token"),
+    [
+        ("My Bot/1.0", "My"),
+        ("My Bot/1.0", "Bot"),
+        ("ExampleBot 1.0", None),
+        ("ExampleBot/1.0 Python/3", None),
+        ("ExampleBot (a spider of ours)", None),
+    ],
+)
+def test_name_that_was_meant_is_taken_without_a_warning(agent: str, token: str | None) -> None:
+    """A token that was given is meant; a version or a comment is no part of the name."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        identify(agent, contact=MAIL, token=token)
+
+
+async def test_gate_tells_whose_rules_it_obeys() -> None:
+    """As `gate.token`, before it is opened too."""
+    assert RobotGate("ExampleBot/1.0", contact=MAIL).token == "ExampleBot"
+    assert RobotGate("My Bot/1.0", contact=MAIL, token="Bot").token == "Bot"
 
 
 def test_digits_in_the_version_are_no_matter() -> None:
@@ -109,9 +141,9 @@ def test_page_contact_is_not_said_twice() -> None:
     assert identify(agent, contact="https://example.org/bot", token=None).user_agent == agent
 
 
-@pytest.mark.parametrize(
-    "contact",
-    [
+def test_contacts_that_reach_nobody(subtests: pytest.Subtests) -> None:
+    """A contact is an e-mail address or a page; everything else is refused by name, with the remedy."""
+    for contact in [
         "",
         "   ",
         "example.org",
@@ -131,12 +163,12 @@ def test_page_contact_is_not_said_twice() -> None:
         "http://[::1",
         "bot@example.org\r\nX-Evil: 1",
         "bot@bücher.example",
-    ],
-)
-def test_contacts_that_reach_nobody(contact: str) -> None:
-    """A contact is an e-mail address or a page; everything else is refused by name, with the remedy."""
-    with pytest.raises(OptionError, match=r"contact=.*e-mail address or an http\(s\) URL"):
-        identify("ExampleBot/1.0", contact=contact, token=None)
+    ]:
+        with (
+            subtests.test(contact=contact),
+            pytest.raises(OptionError, match=r"contact=.*e-mail address or an http\(s\) URL"),
+        ):
+            identify("ExampleBot/1.0", contact=contact, token=None)
 
 
 @pytest.mark.parametrize(
@@ -197,10 +229,9 @@ def test_no_user_agent_passes_unseen(headers: MutableMapping[str, str]) -> None:
     assert list(headers.items()) == before
 
 
-@pytest.mark.parametrize("token", ["bot", "Bot", "BOT"])
-@pytest.mark.parametrize(
-    ("user_agent", "names"),
-    [
+def test_token_is_named_by_a_word_that_begins_with_it(subtests: pytest.Subtests) -> None:
+    """Not by one that ends with it, or has it in its middle."""
+    for user_agent, names in [
         ("Googlebot/2.1", False),
         ("Google-bot/2.1", False),
         ("google_bot/2.1", False),
@@ -211,18 +242,17 @@ def test_no_user_agent_passes_unseen(headers: MutableMapping[str, str]) -> None:
         ("BotNews/1.0", True),
         ("Mozilla/5.0 (compatible; bot/2.1)", True),
         ("Googlebot/2.1 (bot)", True),
-    ],
-)
-def test_token_is_named_by_a_word_that_begins_with_it(token: str, user_agent: str, *, names: bool) -> None:
-    """Not by one that ends with it, or has it in its middle."""
-    headers = CIMultiDict({"User-Agent": user_agent})
-    identity = Identity(token, f"{token}/1.0", MAIL)
-    if names:
-        identity.complete(headers)
-    else:
-        with pytest.raises(OptionError, match="does not name"):
-            identity.complete(headers)
-    assert headers["User-Agent"] == user_agent
+    ]:
+        for token in ["bot", "Bot", "BOT"]:
+            with subtests.test(user_agent=user_agent, names=names, token=token):
+                headers = CIMultiDict({"User-Agent": user_agent})
+                identity = Identity(token, f"{token}/1.0", MAIL)
+                if names:
+                    identity.complete(headers)
+                else:
+                    with pytest.raises(OptionError, match="does not name"):
+                        identity.complete(headers)
+                assert headers["User-Agent"] == user_agent
 
 
 @pytest.mark.parametrize("user_agent", ["Mozilla/5.0", "OtherBot/1.0", "MyExampleBot/1.0", ""])

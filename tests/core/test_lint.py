@@ -150,29 +150,20 @@ CASES: Final[list[tuple[FindingCode, bytes, int, str, str | None, int | None]]] 
 ]
 
 
-@pytest.mark.parametrize(
-    ("code", "body", "line", "marked", "suggestion", "related_line"),
-    CASES,
-    ids=[f"{case[0].value}-{number}" for number, case in enumerate(CASES)],
-)
-def test_what_lint_finds(
-    *,
-    code: FindingCode,
-    body: bytes,
-    line: int,
-    marked: str,
-    suggestion: str | None,
-    related_line: int | None,
-) -> None:
+def test_what_lint_finds(subtests: pytest.Subtests) -> None:
     """The line, the place in it, and the line to write instead."""
-    finding = finding_of(code, body)
-    place = finding.text[finding.start : finding.end]
-    assert finding.line == line
-    assert place.startswith(marked) if marked else not place
-    assert len(place) < 200
-    assert finding.related_line == related_line
-    if suggestion is not None:
-        assert finding.suggestion == suggestion
+    for code, body, line, marked, suggestion, related_line in CASES:
+        with subtests.test(
+            code=code, body=body, line=line, marked=marked, suggestion=suggestion, related_line=related_line
+        ):
+            finding = finding_of(code, body)
+            place = finding.text[finding.start : finding.end]
+            assert finding.line == line
+            assert place.startswith(marked) if marked else not place
+            assert len(place) < 200
+            assert finding.related_line == related_line
+            if suggestion is not None:
+                assert finding.suggestion == suggestion
 
 
 def test_every_code_has_its_case() -> None:
@@ -182,9 +173,9 @@ def test_every_code_has_its_case() -> None:
     assert set(CHECKS) == set(FindingCode)
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
+def test_what_lint_leaves_alone(subtests: pytest.Subtests) -> None:
+    """What everybody reads as it is meant."""
+    for body in [
         b"",
         b"\n\n# nothing\n",
         b"User-agent: *\nDisallow:\n",
@@ -199,11 +190,9 @@ def test_every_code_has_its_case() -> None:
         b"User-agent: a\nDisallow: /a\nDisallow: /a/b\n",
         b"User-agent: *\nDisallow: /a\n\nUser-agent: b\nDisallow: /a\n",
         b"User-agent: *\nUser-agent: a\nDisallow: /x\n",
-    ],
-)
-def test_what_lint_leaves_alone(body: bytes) -> None:
-    """What everybody reads as it is meant."""
-    assert lint(body) == ()
+    ]:
+        with subtests.test(body=body):
+            assert lint(body) == ()
 
 
 @pytest.mark.parametrize(
@@ -305,8 +294,8 @@ def test_a_rule_is_told_of_once_for_all_its_agents() -> None:
 
 def test_a_great_many_rules_in_one_group_are_looked_at() -> None:
     """The bound on the work is for rules that bind many agents in many ways."""
-    body = GROUP + b"".join(b"Disallow: /%d\n" % number for number in range(12_000)) + b"Allow: /7\n"
-    assert finding_of(CODE.CONTRADICTED_RULE, body).related_line == 12_002
+    body = GROUP + b"".join(b"Disallow: /%d\n" % number for number in range(3_000)) + b"Allow: /7\n"
+    assert finding_of(CODE.CONTRADICTED_RULE, body).related_line == 3_002
 
 
 def test_groups_of_one_agent_are_looked_at_together() -> None:
@@ -495,12 +484,13 @@ def test_page_is_what_the_table_prints() -> None:
     assert page == printed, "run: python docs/_lint_table.py > docs/lint.md"
 
 
-@pytest.mark.parametrize("code", FindingCode)
-def test_rows_fit_a_table(code: FindingCode) -> None:
+def test_rows_fit_a_table(subtests: pytest.Subtests) -> None:
     """A message is a phrase, a remedy a sentence or two, and nothing breaks a cell."""
-    check = CHECKS[code]
-    assert check.most >= 1
-    assert not check.message.endswith(".")
-    assert check.rfc9309.endswith(".")
-    assert check.remedy.endswith(".")
-    assert "|" not in check.message + check.rfc9309 + check.remedy
+    for code in FindingCode:
+        with subtests.test(code=code):
+            check = CHECKS[code]
+            assert check.most >= 1
+            assert not check.message.endswith(".")
+            assert check.rfc9309.endswith(".")
+            assert check.remedy.endswith(".")
+            assert "|" not in check.message + check.rfc9309 + check.remedy

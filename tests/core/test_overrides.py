@@ -36,9 +36,9 @@ def specificity(pattern: HostPattern) -> tuple[bool, int]:
     return not pattern.is_wildcard, len(pattern.key)
 
 
-@pytest.mark.parametrize(
-    ("text", "spelt"),
-    [
+def test_pattern_is_read_as_hosts_of_urls_are(subtests: pytest.Subtests) -> None:
+    """However it is spelt, it is the pattern of the hosts that origins have."""
+    for text, spelt in [
         ("example.org", "example.org"),
         ("Example.ORG", "example.org"),
         ("example.org.", "example.org"),
@@ -56,18 +56,16 @@ def specificity(pattern: HostPattern) -> tuple[bool, int]:
         ("*.bücher.example", "*.xn--bcher-kva.example"),
         ("*.org", "*.org"),
         ("*", "*"),
-    ],
-)
-def test_pattern_is_read_as_hosts_of_urls_are(text: str, spelt: str) -> None:
-    """However it is spelt, it is the pattern of the hosts that origins have."""
-    pattern = HostPattern.parse(text)
-    assert str(pattern) == spelt
-    assert HostPattern.parse(spelt) == pattern
+    ]:
+        with subtests.test(text=text, spelt=spelt):
+            pattern = HostPattern.parse(text)
+            assert str(pattern) == spelt
+            assert HostPattern.parse(spelt) == pattern
 
 
-@pytest.mark.parametrize(
-    ("text", "hint"),
-    [
+def test_pattern_that_names_no_host_is_refused(subtests: pytest.Subtests) -> None:
+    """With the text that was given and what to write instead."""
+    for text, hint in [
         ("", "give a host"),
         (" ", "give a host"),
         ("http://example.org", "give a host"),
@@ -105,13 +103,11 @@ def test_pattern_is_read_as_hosts_of_urls_are(text: str, spelt: str) -> None:
         ("0x7f.1", "IPv4"),
         ("*.192.0.2.1", "below an address"),
         ("*.[::1]", "below an address"),
-    ],
-)
-def test_pattern_that_names_no_host_is_refused(text: str, hint: str) -> None:
-    """With the text that was given and what to write instead."""
-    with pytest.raises(OptionError, match=hint) as caught:
-        HostPattern.parse(text)
-    assert str(caught.value).startswith(f"pattern={text!r}: ")
+    ]:
+        with subtests.test(text=text, hint=hint):
+            with pytest.raises(OptionError, match=hint) as caught:
+                HostPattern.parse(text)
+            assert str(caught.value).startswith(f"pattern={text!r}: ")
 
 
 @pytest.mark.parametrize("text", [None, 1, b"example.org", ["example.org"]])
@@ -171,14 +167,13 @@ NO_VALUES: Final[dict[str, tuple[object, ...]]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("field", "value"), [(field, value) for field, values in NO_VALUES.items() for value in values]
-)
-def test_value_that_makes_no_sense_is_refused(field: str, value: object) -> None:
+def test_value_that_makes_no_sense_is_refused(subtests: pytest.Subtests) -> None:
     """When the override is made, by the name of the field, with the value that was given."""
-    make: Callable[..., HostOverride] = HostOverride
-    with pytest.raises(OptionError, match=f"^{field}="):
-        make(**{field: value})
+    for field, value in [(field, value) for field, values in NO_VALUES.items() for value in values]:
+        with subtests.test(field=field, value=value):
+            make: Callable[..., HostOverride] = HostOverride
+            with pytest.raises(OptionError, match=f"^{field}="):
+                make(**{field: value})
 
 
 @pytest.mark.parametrize(

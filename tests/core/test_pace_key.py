@@ -67,9 +67,9 @@ def test_policy_says_what_is_paced_together(policy: PaceKey | Callable[[str], st
     assert [key(policy, url) for url in URLS] == keys
 
 
-@pytest.mark.parametrize(
-    ("host", "domain"),
-    [
+def test_registrable_domain(subtests: pytest.Subtests) -> None:
+    """One label more than the public suffix; a host that is no such thing stands for itself."""
+    for host, domain in [
         # Names that somebody registered.
         ("site.example", "site.example"),
         ("a.b.c.site.example", "site.example"),
@@ -98,12 +98,10 @@ def test_policy_says_what_is_paced_together(policy: PaceKey | Callable[[str], st
         ("192.0.2.1", "192.0.2.1"),
         ("2001:db8::1", "2001:db8::1"),
         ("::ffff:192.0.2.1", "::ffff:192.0.2.1"),
-    ],
-)
-def test_registrable_domain(host: str, domain: str) -> None:
-    """One label more than the public suffix; a host that is no such thing stands for itself."""
-    assert registrable_domain(host) == domain
-    assert registrable_domain(domain) == domain
+    ]:
+        with subtests.test(host=host, domain=domain):
+            assert registrable_domain(host) == domain
+            assert registrable_domain(domain) == domain
 
 
 def test_function_is_given_the_url_of_the_origin() -> None:

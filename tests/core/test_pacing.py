@@ -268,9 +268,9 @@ def test_merging_needs_no_order(one: HostState, other: HostState, third: HostSta
     assert merged(one, NEW) == one
 
 
-@pytest.mark.parametrize(
-    ("value", "seconds"),
-    [
+def test_retry_after(subtests: pytest.Subtests) -> None:
+    """RFC 9110 §10.2.3: a count, or a date in any of the three formats of §5.6.7; all else says nothing."""
+    for value, seconds in [
         (None, None),
         ("0", 0.0),
         ("120", 120.0),
@@ -313,11 +313,9 @@ def test_merging_needs_no_order(one: HostState, other: HostState, third: HostSta
         ("240 ,120", 240.0),
         ("120,", None),
         ("120, soon", None),
-    ],
-)
-def test_retry_after(value: str | None, seconds: float | None) -> None:
-    """RFC 9110 §10.2.3: a count, or a date in any of the three formats of §5.6.7; all else says nothing."""
-    assert parse_retry_after(value, now=NOW) == seconds
+    ]:
+        with subtests.test(value=value, seconds=seconds):
+            assert parse_retry_after(value, now=NOW) == seconds
 
 
 @pytest.mark.parametrize(

@@ -24,9 +24,9 @@ def test_rate_as_an_option_gives_it(value: object, rate: Rate | None) -> None:
     assert rate_of("rate", value) == rate
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
+def test_rate_that_makes_no_sense_is_refused_by_name(subtests: pytest.Subtests) -> None:
+    """The message names the option and what was given."""
+    for value in [
         600,
         "600/3600",
         "ab",
@@ -49,10 +49,8 @@ def test_rate_as_an_option_gives_it(value: object, rate: Rate | None) -> None:
         (600, math.nan),
         (600, 10**400),
         {600: 3600, 1: 2},
-    ],
-)
-def test_rate_that_makes_no_sense_is_refused_by_name(value: object) -> None:
-    """The message names the option and what was given."""
-    with pytest.raises(OptionError) as caught:
-        rate_of("total_rate", value)
-    assert str(caught.value).startswith(f"total_rate={value!r}: give ")
+    ]:
+        with subtests.test(value=value):
+            with pytest.raises(OptionError) as caught:
+                rate_of("total_rate", value)
+            assert str(caught.value).startswith(f"total_rate={value!r}: give ")

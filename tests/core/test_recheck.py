@@ -116,9 +116,9 @@ def test_traffic_shortens_no_pause_after_a_failure(record: RobotsRecord) -> None
     assert not recheck_is_due(record, Recheck(visits=1), visits=100, bytes_read=0)
 
 
-@pytest.mark.parametrize(
-    ("options", "name"),
-    [
+def test_senseless_triggers_are_refused_by_name(subtests: pytest.Subtests) -> None:
+    """What would ask all the time, or never."""
+    for options, name in [
         ({"visits": 0}, "visits"),
         ({"visits": -1}, "visits"),
         ({"visits": 1.5}, "visits"),
@@ -133,9 +133,6 @@ def test_traffic_shortens_no_pause_after_a_failure(record: RobotsRecord) -> None
         ({"bytes_ratio": False}, "bytes_ratio"),
         ({"visits": 5, "age": 0}, "age"),
         ({}, "give visits, age or bytes_ratio"),
-    ],
-)
-def test_senseless_triggers_are_refused_by_name(options: dict[str, object], name: str) -> None:
-    """What would ask all the time, or never."""
-    with pytest.raises(OptionError, match=name):
-        Recheck(**options)  # type: ignore[arg-type]
+    ]:
+        with subtests.test(options=options, name=name), pytest.raises(OptionError, match=name):
+            Recheck(**options)  # type: ignore[arg-type]

@@ -74,9 +74,9 @@ def response(body: bytes, content_type: str | None, verdict: Verdict | Turn = VE
     )
 
 
-@pytest.mark.parametrize(
-    ("content_type", "encoding"),
-    [
+def test_text_of_any_charset_is_text(subtests: pytest.Subtests) -> None:
+    """Whatever a server calls its charset: if it is one of text that Python knows, that one, else UTF-8."""
+    for content_type, encoding in [
         (None, "utf-8"),
         ("", "utf-8"),
         ("text/html", "utf-8"),
@@ -92,15 +92,13 @@ def response(body: bytes, content_type: str | None, verdict: Verdict | Turn = VE
         ("x" * 10_000, "utf-8"),
         ("text/html; charset=" + "x" * 10_000, "utf-8"),
         ("text/html; charset=ü", "utf-8"),
-    ],
-)
-def test_text_of_any_charset_is_text(content_type: str | None, encoding: str) -> None:
-    """Whatever a server calls its charset: if it is one of text that Python knows, that one, else UTF-8."""
-    page = response("grüße\n".encode(encoding if encoding != "shift_jis" else "utf-8"), content_type)
-    assert page.encoding == encoding
-    assert isinstance(page.text, str)
-    if encoding != "shift_jis":
-        assert page.text == "grüße\n"
+    ]:
+        with subtests.test(content_type=content_type, encoding=encoding):
+            page = response("grüße\n".encode(encoding if encoding != "shift_jis" else "utf-8"), content_type)
+            assert page.encoding == encoding
+            assert isinstance(page.text, str)
+            if encoding != "shift_jis":
+                assert page.text == "grüße\n"
 
 
 @pytest.mark.parametrize(
@@ -112,13 +110,22 @@ def test_charset_that_is_none_is_utf_8(charset: str) -> None:
     assert page.text == "grüße\n"
 
 
-@pytest.mark.parametrize("body", [b"", b"\xff\xfe\x00", bytes(range(256)), b"\x80" * 1000])
-@pytest.mark.parametrize(
-    "charset", ["utf-8", "ascii", "utf-16", "utf-7", "shift_jis", "iso-2022-jp", "utf-32", "idna", "punycode"]
-)
-def test_octets_that_do_not_fit_never_raise(body: bytes, charset: str) -> None:
+def test_octets_that_do_not_fit_never_raise(subtests: pytest.Subtests) -> None:
     """They become U+FFFD."""
-    assert isinstance(response(body, f"text/plain; charset={charset}").text, str)
+    for charset in [
+        "utf-8",
+        "ascii",
+        "utf-16",
+        "utf-7",
+        "shift_jis",
+        "iso-2022-jp",
+        "utf-32",
+        "idna",
+        "punycode",
+    ]:
+        for body in [b"", b"\xff\xfe\x00", bytes(range(256)), b"\x80" * 1000]:
+            with subtests.test(charset=charset, body=body):
+                assert isinstance(response(body, f"text/plain; charset={charset}").text, str)
 
 
 def test_json() -> None:
@@ -171,6 +178,8 @@ def test_response_survives_pickle_and_copy() -> None:
 def test_response_is_shown_in_one_short_line() -> None:
     """Status, URL and size, never the body."""
     assert repr(response(b"abc", None)) == "<Response 200 http://site.example/ 3 bytes>"
+    long = Response(200, CIMultiDict(), f"http://site.example/{'x' * 10_000}", (), b"", 0.0, 0.0, VERDICT)
+    assert len(repr(long)) < 300
 
 
 def test_verdict_has_no_truth_value() -> None:
@@ -206,3 +215,63 @@ def test_errors_and_their_kin(error: RobotGateError) -> None:
 def test_errors_have_the_status_of_lwp(error: type[RobotGateError], status: int) -> None:
     """As LWP::RobotUA answered in their place."""
     assert error.status == status  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        "",
+        ";",
+        "; ; =;;",
+        "/",
+        "text",
+        "a/b/c",
+        "x" * 10_000,
+        "text/html; charset*=utf8; charset*1=-8",
+        "\x00/ü;",
+    ],
+)
+def test_odd_content_types_never_raise(content_type: str) -> None:
+    """Whatever a server writes, there is a type; whether there is a charset can be asked."""
+    page = response(b"", content_type)
+    assert page.content_type.count("/") == 1
+    assert page.charset is None
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "<http://[/>; rel=next",
+        "<http://a.example:99999999/>; rel=next",
+        "<" * 8000,
+        "<>" * 4000,
+        "<a>;" + ' x="' * 2000,
+        "<a>;" + "=" * 8000,
+        "<a>" + "; a=b" * 1500,
+        "," * 8000,
+        " " * 8000 + "x",
+        "<a>;" + " " * 8000 + "x",
+    ],
+)
+def test_odd_links_never_raise(link: str) -> None:
+    """Nor do they take long; what is no link is left out."""
+    page = response(b"", None)
+    page.headers = CIMultiDictProxy(CIMultiDict([("Link", link), ("Link", '</2>; rel="next"')]))
+    assert all("url" in each for each in page.links.values())
+
+
+def test_bad_status_raises_as_aiohttps_responses_do() -> None:
+    """With URL, status, reason and headers; a good one raises nothing."""
+    headers = CIMultiDict({"X-Kind": "lost"})
+    lost = Response(404, headers, "http://site.example/x", (), b"", 0.0, 0.0, VERDICT, "HEAD", "Not Found")
+    assert not lost.ok
+    with pytest.raises(aiohttp.ClientResponseError) as caught:
+        lost.raise_for_status()
+    assert (caught.value.status, caught.value.message) == (404, "Not Found")
+    assert str(caught.value.request_info.real_url) == "http://site.example/x"
+    assert caught.value.request_info.method == "HEAD"
+    assert caught.value.headers == headers
+    assert "http://site.example/x" in str(caught.value)
+    page = response(b"", None)
+    assert page.ok
+    page.raise_for_status()

@@ -34,16 +34,15 @@ def test_a_verdict_tells_the_rule_the_group_and_the_delay() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "path", ["/", "/private", "/private/open", "/private/openly", "/robots.txt", "/%70rivate"]
-)
-@pytest.mark.parametrize("agent", ["foobot", "bazbot"])
-def test_allowed_is_the_verdict_in_short(path: str, agent: str) -> None:
+def test_allowed_is_the_verdict_in_short(subtests: pytest.Subtests) -> None:
     """One answer, two doors."""
-    robots = RobotsTxt.parse(FILE)
-    assert robots.allowed(path, agent) is robots.verdict(path, agent).allowed
-    assert robots.allowed(path, agent) is robots.rules(agent).allows(path)
-    assert robots.allowed(path, agent) is robots.allowed(f"https://example.com{path}", agent)
+    for agent in ["foobot", "bazbot"]:
+        for path in ["/", "/private", "/private/open", "/private/openly", "/robots.txt", "/%70rivate"]:
+            with subtests.test(agent=agent, path=path):
+                robots = RobotsTxt.parse(FILE)
+                assert robots.allowed(path, agent) is robots.verdict(path, agent).allowed
+                assert robots.allowed(path, agent) is robots.rules(agent).allows(path)
+                assert robots.allowed(path, agent) is robots.allowed(f"https://example.com{path}", agent)
 
 
 def test_what_is_asked_about_the_speed() -> None:
@@ -115,33 +114,34 @@ def test_the_url_of_the_file_must_be_one(url: str) -> None:
         RobotsTxt.parse(b"", url)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/a",
-        "/a/./b",
-        "/a/../private",
-        "/private/..",
-        "/private/../",
-        "/../private",
-        "/x/%2e%2E/private",
-        "/..private",
-        "/private/.",
-        "/private/./../a",
-        "/a//../private",
-        "/.",
-        "/a?x=/../private",
-    ],
-)
-@pytest.mark.parametrize(
-    "authority", ["https://example.com", "HTTP://user@EXAMPLE.com:8080", "http://[::1]", "http://1.2.3.4"]
-)
-def test_dot_segments_are_judged_as_they_are_sent(authority: str, path: str) -> None:
+def test_dot_segments_are_judged_as_they_are_sent(subtests: pytest.Subtests) -> None:
     """A detour to a forbidden path is forbidden."""
-    robots = RobotsTxt.parse(FILE)
-    assert robots.allowed(authority + path, "foobot") is robots.rules("foobot").allows(
-        split_url(authority + path)[1]
-    )
+    for authority in [
+        "https://example.com",
+        "HTTP://user@EXAMPLE.com:8080",
+        "http://[::1]",
+        "http://1.2.3.4",
+    ]:
+        for path in [
+            "/a",
+            "/a/./b",
+            "/a/../private",
+            "/private/..",
+            "/private/../",
+            "/../private",
+            "/x/%2e%2E/private",
+            "/..private",
+            "/private/.",
+            "/private/./../a",
+            "/a//../private",
+            "/.",
+            "/a?x=/../private",
+        ]:
+            with subtests.test(authority=authority, path=path):
+                robots = RobotsTxt.parse(FILE)
+                assert robots.allowed(authority + path, "foobot") is robots.rules("foobot").allows(
+                    split_url(authority + path)[1]
+                )
 
 
 def test_a_group_of_thousands_of_agents() -> None:

@@ -11,9 +11,9 @@ from robotgate import InvalidURLError, NonPublicAddressError, Origin
 from robotgate.urls import parse_url, split_url
 
 
-@pytest.mark.parametrize(
-    ("url", "origin", "target"),
-    [
+def test_right_origin_and_target(subtests: pytest.Subtests) -> None:
+    """Mixed case, default ports, credentials, fragments, scripts: one origin, one way to say it."""
+    for url, origin, target in [
         ("http://site.example", "http://site.example", "/"),
         ("http://site.example/", "http://site.example", "/"),
         ("https://site.example/", "https://site.example", "/"),
@@ -60,25 +60,23 @@ from robotgate.urls import parse_url, split_url
         ("http://[2001:DB8::1]/", "http://[2001:db8::1]", "/"),
         ("http://[2001:db8:0:0:0:0:0:1]:8080/a", "http://[2001:db8::1]:8080", "/a"),
         ("http://[::ffff:192.0.2.1]/", "http://[::ffff:192.0.2.1]", "/"),
-    ],
-)
-def test_right_origin_and_target(url: str, origin: str, target: str) -> None:
-    """Mixed case, default ports, credentials, fragments, scripts: one origin, one way to say it."""
-    found, sent = split_url(url)
-    if "::ffff:" in url:
-        # The text of a mapped address differs between versions of Python; the origin does not.
-        assert found == Origin.of(origin)
-    else:
-        assert str(found) == origin
-    assert sent == target
-    assert Origin.of(URL(url)) == found
-    assert found.robots_url == f"{found}/robots.txt"
-    assert Origin.of(found.robots_url) == found
+    ]:
+        with subtests.test(url=url, origin=origin, target=target):
+            found, sent = split_url(url)
+            if "::ffff:" in url:
+                # The text of a mapped address differs between versions of Python; the origin does not.
+                assert found == Origin.of(origin)
+            else:
+                assert str(found) == origin
+            assert sent == target
+            assert Origin.of(URL(url)) == found
+            assert found.robots_url == f"{found}/robots.txt"
+            assert Origin.of(found.robots_url) == found
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
+def test_no_url_of_ours(subtests: pytest.Subtests) -> None:
+    """Not a URL, no host, not http, or a host that cannot exist: one error, which tells the URL."""
+    for url in [
         "",
         "   ",
         "nonsense",
@@ -171,20 +169,18 @@ def test_right_origin_and_target(url: str, origin: str, target: str) -> None:
         "http://0177.0.0.1/",
         "http://site.example.123/",
         "http://site.0x1f/",
-    ],
-)
-def test_no_url_of_ours(url: str) -> None:
-    """Not a URL, no host, not http, or a host that cannot exist: one error, which tells the URL."""
-    with pytest.raises(InvalidURLError) as caught:
-        split_url(url)
-    assert isinstance(caught.value, ValueError)
-    assert caught.value.problem
-    assert len(str(caught.value)) < 500
+    ]:
+        with subtests.test(url=url):
+            with pytest.raises(InvalidURLError) as caught:
+                split_url(url)
+            assert isinstance(caught.value, ValueError)
+            assert caught.value.problem
+            assert len(str(caught.value)) < 500
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
+def test_host_whose_end_is_doubtful(subtests: pytest.Subtests) -> None:
+    """What one client takes for another host than the next: never sent, and not for a private address's sake."""
+    for url in [
         "http:\\\\site.example/",
         "http:/\\site.example/",
         "http://site.example\\",
@@ -206,14 +202,12 @@ def test_no_url_of_ours(url: str) -> None:
         "http://user@[::1]x/",
         "http://[::1]:x/",
         "http://[site.example]/",
-    ],
-)
-def test_host_whose_end_is_doubtful(url: str) -> None:
-    """What one client takes for another host than the next: never sent, and not for a private address's sake."""
-    with pytest.raises(InvalidURLError) as caught:
-        split_url(url)
-    assert not isinstance(caught.value, NonPublicAddressError)
-    assert "allow_private_addresses" not in str(caught.value)
+    ]:
+        with subtests.test(url=url):
+            with pytest.raises(InvalidURLError) as caught:
+                split_url(url)
+            assert not isinstance(caught.value, NonPublicAddressError)
+            assert "allow_private_addresses" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -289,9 +283,9 @@ def test_authority(url: str, authority: str) -> None:
     assert Origin.of(url).authority == authority
 
 
-@pytest.mark.parametrize(
-    ("host", "is_public"),
-    [
+def test_is_public(subtests: pytest.Subtests) -> None:
+    """By the IANA special-purpose registries, also for an IPv4 address within an IPv6 one."""
+    for host, is_public in [
         ("site.example", True),
         ("8.8.8.8", True),
         ("localhost.example", True),
@@ -312,11 +306,9 @@ def test_authority(url: str, authority: str) -> None:
         ("[2002:a00:1::]", False),
         ("[::127.0.0.1]", False),
         ("[64:ff9b:1::1]", False),
-    ],
-)
-def test_is_public(host: str, *, is_public: bool) -> None:
-    """By the IANA special-purpose registries, also for an IPv4 address within an IPv6 one."""
-    assert Origin.of(f"http://{host}/").is_public is is_public
+    ]:
+        with subtests.test(host=host, is_public=is_public):
+            assert Origin.of(f"http://{host}/").is_public is is_public
 
 
 def test_url_is_parsed_as_aiohttp_will_send_it() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from typing import TYPE_CHECKING, TypeVar
 
 import pytest
@@ -110,6 +111,21 @@ def test_threads_are_waited_for() -> None:
         return await asyncio.to_thread(lambda: "done"), now()
 
     assert run(main()) == ("done", 0.0)
+
+
+def test_threads_are_joined_when_the_loop_is_closed() -> None:
+    """A thread that still runs at the end is joined: the limit that `asyncio.Runner` sets is not virtual time."""
+    ended = threading.Event()
+
+    def work() -> None:
+        time.sleep(0.1)
+        ended.set()
+
+    async def main() -> None:
+        asyncio.get_running_loop().run_in_executor(None, work)
+
+    run(main())
+    assert ended.is_set()
 
 
 def test_time_creeps_when_it_stalls() -> None:

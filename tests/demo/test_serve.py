@@ -10,6 +10,7 @@ import socket
 import sys
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
+from xml.etree import ElementTree as ET
 
 import aiohttp
 import pytest
@@ -129,6 +130,35 @@ async def test_the_sites_are_as_peculiar_as_their_stories() -> None:
                 assert response.status == 200
 
 
+async def test_the_sitemap_is_one() -> None:
+    """A parser of the protocol finds its URLs, and each of them is a page."""
+    async with serving() as session:
+        async with session.get("http://example.org/sitemap.xml") as response:
+            assert response.content_type == "application/xml"
+            root = ET.fromstring(await response.read())
+        name = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
+        assert root.tag == f"{name}urlset"
+        urls = [location.text or "" for location in root.iterfind(f"{name}url/{name}loc")]
+        assert len(urls) == 3
+        for url in urls:
+            async with session.get(url) as response:
+                assert response.status == 200
+
+
+async def test_the_urls_of_the_sites_can_be_listed() -> None:
+    """One a line, as a crawler takes them; each is answered by its site."""
+    ended = CliRunner().invoke(demo, ["--list", "--pages", "500"])
+
+    assert ended.exit_code == 0
+    urls = ended.output.splitlines()
+    assert set(PLAN.urls) < set(urls)
+    assert "http://example.org/" in urls
+    async with serving() as session:
+        for url in urls[:10]:
+            async with session.get(url, allow_redirects=False) as response:
+                assert response.status != 502
+
+
 def test_a_port_that_is_taken() -> None:
     """One line that names the option, and no traceback."""
     with socket.create_server((LOOPBACK, 0)) as other:
@@ -144,7 +174,7 @@ def test_options_of_a_crawl_do_not_go_with_it(option: tuple[str, str]) -> None:
     """Nothing is crawled, so nothing could be shared or reported."""
     ended = CliRunner().invoke(demo, ["--serve", *option])
     assert ended.exit_code == 2
-    assert "--serve crawls nothing" in ended.output
+    assert "--serve and --list crawl nothing" in ended.output
 
 
 async def _line(process: asyncio.subprocess.Process) -> str:

@@ -106,7 +106,7 @@ class _Program:
         return process
 
     async def end(self, process: asyncio.subprocess.Process) -> Ran:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             out, err = await process.communicate()
         assert process.returncode is not None
         return Ran(process.returncode, out.decode().splitlines(), err.decode())

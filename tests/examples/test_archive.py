@@ -32,6 +32,7 @@ def bodies(folder: Path) -> dict[str, list[bytes]]:
     return found
 
 
+@pytest.mark.slow
 async def test_archive_as_its_docstring_says(run: Program, internet: Web, tmp_path: Path) -> None:
     """What a killed run has is not asked for again, nor robots.txt; the run after that asks for what has changed."""
     page, big, slow, shut, broken, bottomless, circle = map(
@@ -58,7 +59,7 @@ async def test_archive_as_its_docstring_says(run: Program, internet: Web, tmp_pa
     (tmp_path / "archive").mkdir()
     killed = await run.start(command, stdin=urls)
     journal = tmp_path / "archive" / "done.txt"
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while slow not in internet.urls or len(journal.read_text().split()) < 7:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     killed.kill()

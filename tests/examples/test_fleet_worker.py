@@ -6,6 +6,7 @@ import asyncio
 import signal
 from typing import TYPE_CHECKING, Final
 
+import pytest
 from aiohttp import web
 from redis.asyncio import Redis
 from tests.examples.conftest import DELAY, usage
@@ -19,6 +20,7 @@ HOME: Final = "https://example.org"
 OTHER: Final = "https://example.com"
 
 
+@pytest.mark.slow
 async def test_worker_as_its_docstring_says(run: Program, internet: Web, server: RedisServer) -> None:
     """No page is lost or asked for twice, whoever is killed; SIGTERM lets what has begun come to its end."""
     command = usage("fleet_worker.py").replace("redis://localhost:6379/0", f"--lease 2 {server.url}")

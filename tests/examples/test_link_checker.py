@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+import pytest
 from aiohttp import web
 from tests.examples.conftest import DELAY, usage
 from tests.gate.servers import endless
@@ -23,6 +24,7 @@ def links(*targets: str) -> bytes:
     return b"".join(b'<p><a href="%s">' % target.encode() for target in targets)
 
 
+@pytest.mark.slow
 async def test_link_checker_as_its_docstring_says(run: Program, internet: Web) -> None:
     """Its own pages are read, others' are asked for the link alone; what is amiss is told with the page it is on."""
     get_only, gone, moved, shut, circle = map(OTHERS.format, ("get-only", "gone", "moved", "shut", "circle"))

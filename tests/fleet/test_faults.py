@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+import pytest
 from redis.asyncio import Redis
 from tests.fleet.conftest import ANSWER, DELAY, HOSTS, LEASE, PAGES, WORKERS, orders
 from tests.fleet.fleet import Fleet
@@ -23,6 +24,7 @@ FEW: Final = PAGES[:2]
 FEW_TOTAL: Final = WORKERS * len(HOSTS) * len(FEW)
 
 
+@pytest.mark.slow
 async def test_a_server_restarted_empty(redis: RedisServer) -> None:
     """Every host has its delay to serve from then on, and what is under way is known again in time.
 
@@ -37,6 +39,7 @@ async def test_a_server_restarted_empty(redis: RedisServer) -> None:
     assert max(site.robots_requests.values()) <= 2
 
 
+@pytest.mark.slow
 async def test_a_server_that_is_emptied(redis: RedisServer) -> None:
     """As one that was restarted, though no connection breaks."""
     async with Site(takes=SLOW) as site, Fleet(orders(redis.url, site.port, pages=FEW)) as fleet:
@@ -48,6 +51,7 @@ async def test_a_server_that_is_emptied(redis: RedisServer) -> None:
     assert max(site.robots_requests.values()) <= 2
 
 
+@pytest.mark.slow
 async def test_a_server_that_stands_still(redis: RedisServer) -> None:
     """Two seconds, after which it knows all it knew."""
     async with Site(takes=ANSWER) as site, Fleet(orders(redis.url, site.port)) as fleet:
@@ -77,6 +81,7 @@ async def test_connections_that_break(redis: RedisServer) -> None:
     assert proxy.connections > 2 * WORKERS
 
 
+@pytest.mark.slow
 async def test_a_slow_way_to_the_server(redis: RedisServer) -> None:
     """A question and its answer take a fifth of the delay, and for a second nothing comes through at all."""
     async with (
@@ -94,6 +99,7 @@ async def test_a_slow_way_to_the_server(redis: RedisServer) -> None:
     assert set(site.robots_requests.values()) == {1}
 
 
+@pytest.mark.slow
 async def test_everybody_is_late(redis: RedisServer) -> None:
     """A question and its answer take as long as the delay: nobody is there when it is his turn, and all get theirs."""
     async with Proxy(redis.port) as proxy, Site(takes=ANSWER) as site:
@@ -105,6 +111,7 @@ async def test_everybody_is_late(redis: RedisServer) -> None:
     assert set(site.robots_requests.values()) == {1}
 
 
+@pytest.mark.slow
 async def test_a_server_that_is_emptied_while_a_worker_waits_for_an_answer(redis: RedisServer) -> None:
     """It has nothing to tell the server meanwhile, and tells it again all the same what it has under way: another, who
     wants the same host, waits for the end of that, and for the delay after it.

@@ -6,6 +6,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Final
 
+import pytest
 from tests.fleet.conftest import ANSWER, DELAY, HOSTS, LEASE, PAGES, WORKERS, orders
 from tests.fleet.fleet import Fleet
 from tests.fleet.site import ROBOTS_PATH, Site
@@ -31,6 +32,7 @@ async def test_workers_are_one_crawler_to_the_hosts(store: str) -> None:
     assert site.short_gaps(DELAY) == []
 
 
+@pytest.mark.slow
 async def test_workers_that_are_killed(store: str) -> None:
     """The others go on with their hosts after a lease at most, and have all their pages.
 
@@ -62,6 +64,7 @@ async def test_workers_that_are_killed(store: str) -> None:
     assert max(site.robots_requests.values()) == 2
 
 
+@pytest.mark.slow
 async def test_a_worker_that_is_stopped(store: str) -> None:
     """For less than its lease: no other takes its hosts over, and it goes on where it was."""
     async with Site(takes=SLOW) as site, Fleet(orders(store, site.port, lease=2 * LEASE)) as fleet:
@@ -77,6 +80,7 @@ async def test_a_worker_that_is_stopped(store: str) -> None:
     assert site.short_gaps(DELAY) == []
 
 
+@pytest.mark.slow
 async def test_a_worker_that_is_stopped_for_longer_than_its_lease(redis: RedisServer) -> None:
     """Others take its hosts over. A request that it was about to send cannot be called back: but for that, no gap is
     short.

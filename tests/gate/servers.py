@@ -168,7 +168,7 @@ class Web:
 
     async def arrivals(self, count: int) -> None:
         """Wait until so many requests have arrived."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(self.visits) < count:
                 self._quiet.clear()
                 await self._quiet.wait()

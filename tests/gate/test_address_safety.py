@@ -144,14 +144,15 @@ PROMPT_DOORS: dict[str, Callable[[RobotGate, str], object]] = {
 }
 
 
-@pytest.mark.parametrize("url", NON_PUBLIC)
-async def test_non_public_literal_is_refused(web: Web, gate: RobotGate, url: str) -> None:
+async def test_non_public_literal_is_refused(web: Web, gate: RobotGate, subtests: pytest.Subtests) -> None:
     """The error names the option that permits it; nothing is sent."""
-    with pytest.raises(NonPublicAddressError, match="allow_private_addresses"):
-        await gate.allowed(url)
-    with pytest.raises(NonPublicAddressError):
-        await gate.fetch(url)
-    assert web.visits == []
+    for url in NON_PUBLIC:
+        with subtests.test(url=url):
+            with pytest.raises(NonPublicAddressError, match="allow_private_addresses"):
+                await gate.allowed(url)
+            with pytest.raises(NonPublicAddressError):
+                await gate.fetch(url)
+            assert web.visits == []
 
 
 @pytest.mark.parametrize("url", PUBLIC)
@@ -161,12 +162,15 @@ async def test_public_address_or_name_is_no_literal_of_a_private_one(gate: Robot
     assert gate.allowed_nowait(url) is True
 
 
-@pytest.mark.parametrize("url", AMBIGUOUS)
-async def test_spelling_that_clients_read_differently_is_no_url(web: Web, gate: RobotGate, url: str) -> None:
+async def test_spelling_that_clients_read_differently_is_no_url(
+    web: Web, gate: RobotGate, subtests: pytest.Subtests
+) -> None:
     """Whether or not private addresses are permitted."""
-    with pytest.raises(InvalidURLError):
-        await gate.fetch(url)
-    assert web.visits == []
+    for url in AMBIGUOUS:
+        with subtests.test(url=url):
+            with pytest.raises(InvalidURLError):
+                await gate.fetch(url)
+            assert web.visits == []
 
 
 async def test_middleware_refuses_the_same(web: Web, session: aiohttp.ClientSession, gate: RobotGate) -> None:

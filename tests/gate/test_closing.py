@@ -57,7 +57,7 @@ async def test_who_waits_for_robots_txt_is_told(web: Web, open_gate: OpenGate, d
     web.handle(ROBOTS, silent())
     waiting = [asyncio.ensure_future(getattr(gate, door)(PAGE)) for _ in range(10)]
     await web.arrivals(1)
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(60):
         await gate.aclose()
         errors = await asyncio.gather(*waiting, return_exceptions=True)
     assert {type(error) for error in errors} == {GateClosedError}
@@ -69,7 +69,7 @@ async def test_who_waits_for_a_turn_is_told(web: Web, open_gate: OpenGate) -> No
     gate = await open_gate(delay=30, concurrency=1)
     gate.learn(PAGE, b"")
     gate.learn("http://other.example/", b"")
-    async with asyncio.timeout(5), gate.turn(PAGE):
+    async with asyncio.timeout(60), gate.turn(PAGE):
         waiting = [
             asyncio.create_task(gate.fetch(f"{SITE}/slot")),
             asyncio.create_task(gate.fetch("http://other.example/bound")),
@@ -88,7 +88,7 @@ async def test_who_waits_for_a_delay_is_told(web: Web, open_gate: OpenGate) -> N
     assert await gate.allowed(PAGE)
     waiting = [asyncio.create_task(gate.fetch(f"{PAGE}/{number}")) for number in range(100)]
     await until(lambda: gate.host(PAGE).waiting == 100)
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(60):
         await gate.aclose()
         errors = await asyncio.gather(*waiting, return_exceptions=True)
     assert {type(error) for error in errors} == {GateClosedError}
@@ -102,7 +102,7 @@ async def test_everybody_who_waits_for_a_place_is_told(open_gate: OpenGate, wait
     urls = [f"http://host{number}.example/" for number in range(waiters)]
     for url in (PAGE, *urls):
         gate.learn(url, b"")
-    async with asyncio.timeout(5), gate.turn(PAGE):
+    async with asyncio.timeout(60), gate.turn(PAGE):
         waiting = [asyncio.create_task(gate.fetch(url)) for url in urls]
         await until(lambda: all(gate.host(url).waiting == 1 for url in urls))
         await gate.aclose()
@@ -116,7 +116,7 @@ async def test_robots_txt_that_waits_for_its_turn_is_broken_off(web: Web, open_g
     assert await gate.allowed(PAGE)
     waiting = [asyncio.create_task(gate.allowed(f"{SITE}:8080/")) for _ in range(5)]
     await until(lambda: gate.host(PAGE).waiting == 1)
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(60):
         await gate.aclose()
         errors = await asyncio.gather(*waiting, return_exceptions=True)
     assert {type(error) for error in errors} == {GateClosedError}
@@ -131,7 +131,7 @@ async def test_robots_txt_that_waits_for_a_place_is_broken_off(web: Web, open_ga
         web.handle(f"{url}robots.txt", silent())
     waiting = [asyncio.create_task(gate.allowed(url)) for url in urls]
     await web.arrivals(1)
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(60):
         await gate.aclose()
         errors = await asyncio.gather(*waiting, return_exceptions=True)
     assert {type(error) for error in errors} == {GateClosedError}
@@ -237,7 +237,7 @@ async def test_page_under_way_ends_one_way_or_the_other(web: Web) -> None:
         web.handle(page, silent())
         fetching = asyncio.create_task(gate.fetch(page))
         await web.arrivals(1)
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(60):
         with pytest.raises((aiohttp.ClientError, GateClosedError)):
             await fetching
 

@@ -69,17 +69,19 @@ async def test_page_is_read(web: Web, gate: RobotGate) -> None:
     assert response.text == "grüße"
     assert response.headers["x-kind"] == "page"
     assert response.verdict.reason is Reason.ROBOTS_TXT_UNAVAILABLE
-    assert 0 <= response.elapsed < 1
-    assert 0 <= response.waited < 1
+    assert response.elapsed >= 0
+    assert response.waited >= 0
 
 
 async def test_times_are_told_apart(web: Web, open_gate: OpenGate) -> None:
     """`waited` is the wait for the turn, `elapsed` the request itself."""
     gate = await open_gate(delay=0.2)
     web.serve(PAGE, "slow", takes=0.1)
+    began_at = time.monotonic()
     response = await gate.fetch(PAGE)
-    assert 0.15 <= response.waited < 0.5
-    assert 0.1 <= response.elapsed < 0.2
+    assert response.waited >= 0.15
+    assert response.elapsed >= 0.1
+    assert response.waited + response.elapsed <= time.monotonic() - began_at
 
 
 async def test_disallowed_page_is_never_sent(web: Web, gate: RobotGate) -> None:
@@ -125,12 +127,21 @@ async def test_too_long_a_crawl_delay_is_refused(web: Web, open_gate: OpenGate) 
 
 
 async def test_hosts_do_not_wait_for_each_other(web: Web, open_gate: OpenGate) -> None:
-    """Each host has its own lane."""
+    """Each host has its own queue: while no host has answered, all have been asked."""
     gate = await open_gate(delay=0.1)
-    began_at = time.monotonic()
-    await asyncio.gather(*(gate.fetch(f"http://host{number}.example/") for number in range(30)))
-    assert time.monotonic() - began_at < 1
-    assert len(web.visits) == 60
+    pages = [f"http://host{number}.example/" for number in range(30)]
+    may_answer = asyncio.Event()
+
+    async def answer(_: aioweb.Request) -> aioweb.StreamResponse:
+        await may_answer.wait()
+        return aioweb.Response()
+
+    for page in pages:
+        web.handle(page, answer)
+    fetching = [asyncio.create_task(gate.fetch(page)) for page in pages]
+    await web.arrivals(60)
+    may_answer.set()
+    assert {response.status for response in await asyncio.gather(*fetching)} == {200}
 
 
 @pytest.mark.parametrize("bound", [1, 4])
@@ -196,7 +207,7 @@ async def test_redirect_whose_body_breaks_off_is_followed(
 ) -> None:
     """What it says stands in its headers; its turn ends."""
     web.handle(PAGE, cut_off(b"moved", length=length, status=status, headers={"Location": "/there"}))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         if door == "read":
             response = await gate.fetch(PAGE)
             assert (response.text, response.url) == ("a page", f"{SITE}/there")
@@ -221,7 +232,7 @@ async def test_redirect_whose_body_never_ends_is_followed(
 ) -> None:
     """On the same host, whose only turn it had."""
     web.handle(PAGE, handler)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         if door == "read":
             assert (await gate.fetch(PAGE)).text == "a page"
         else:
@@ -657,10 +668,10 @@ async def fetch_in_vain(web: Web, gate: RobotGate) -> None:
 
 async def test_time_out_counts_the_request_alone(open_gate: OpenGate) -> None:
     """Waiting for the turn may take longer than the whole request is given."""
-    gate = await open_gate(delay=0.3)
+    gate = await open_gate(delay=1)
     assert await gate.allowed(PAGE)
-    response = await gate.fetch(PAGE, timeout=aiohttp.ClientTimeout(total=0.15))
-    assert response.waited > 0.15
+    response = await gate.fetch(PAGE, timeout=aiohttp.ClientTimeout(total=0.8))
+    assert response.waited > 0.8
     assert response.status == 200
 
 
@@ -704,7 +715,6 @@ async def test_retry_after_is_waited_out(web: Web, gate: RobotGate, status: int)
     """The answer is handed over as it is; the host's next request waits."""
     web.serve(PAGE, status=status, headers={"Retry-After": "1"})
     assert (await gate.fetch(PAGE)).status == status
-    assert 0.5 < gate.wait_time(PAGE) <= 1
     assert gate.host(PAGE).failures == 1
     await gate.fetch(f"{SITE}/next")
     assert web.gaps("site.example")[-1] >= 1
@@ -715,12 +725,12 @@ async def test_retry_after_is_waited_out(web: Web, gate: RobotGate, status: int)
 async def test_longer_block_is_an_error(web: Web, open_gate: OpenGate, status: int) -> None:
     """Longer than `max_block`: come back later."""
     gate = await open_gate(max_block=10)
-    web.serve(PAGE, status=status, headers={"Retry-After": "1000"})
+    web.serve(PAGE, status=status, headers={"Retry-After": "10000"})
     assert (await gate.fetch(PAGE)).status == status
     with pytest.raises(HostUnavailableError) as caught:
         await gate.fetch(f"{SITE}/next")
     assert caught.value.status == 503
-    assert 990 < caught.value.retry_after <= 1000
+    assert 9_000 < caught.value.retry_after <= 10_000
     assert caught.value.verdict is None
     assert served_pages(web) == [f"GET {PAGE}"]
 
@@ -760,15 +770,13 @@ async def test_block_of_a_redirect_is_heard(web: Web, open_gate: OpenGate) -> No
 
 async def test_max_wait_zero_does_not_wait(web: Web, open_gate: OpenGate) -> None:
     """LWP's `use_sleep=0`: the turn is due, or there is an error that tells when."""
-    gate = await open_gate(delay=30, max_delay=60)
+    gate = await open_gate(delay=3600, max_delay=3600)
     gate.learn(PAGE, b"")
     await gate.fetch(PAGE, max_wait=0)
-    began_at = time.monotonic()
     with pytest.raises(TooSoonError) as caught:
         await gate.fetch(PAGE, max_wait=0)
-    assert time.monotonic() - began_at < 1
     assert caught.value.status == 503
-    assert 29 < caught.value.retry_after <= 30
+    assert 3_000 < caught.value.retry_after <= 3600
     assert web.counts() == {PAGE: 1}
 
 
@@ -790,7 +798,7 @@ async def test_max_wait_counts_behind_others(web: Web, gate: RobotGate) -> None:
     began_at = time.monotonic()
     with pytest.raises(TooSoonError):
         await gate.fetch(f"{SITE}/next", max_wait=0.1)
-    assert 0.1 <= time.monotonic() - began_at < 1
+    assert time.monotonic() - began_at >= 0.1
     holder.cancel()
     with pytest.raises(asyncio.CancelledError):
         await holder
@@ -800,12 +808,11 @@ async def test_max_wait_counts_behind_others(web: Web, gate: RobotGate) -> None:
 
 async def test_max_wait_counts_behind_a_robots_txt_too(open_gate: OpenGate) -> None:
     """Rules that cannot be asked for in time are no reason to wait longer than was said."""
-    gate = await open_gate(delay=1)
-    await gate.fetch(PAGE, max_wait=None)
-    began_at = time.monotonic()
+    gate = await open_gate(delay=3600, max_delay=3600)
+    gate.learn(PAGE, b"")
+    await gate.fetch(PAGE)
     with pytest.raises(TooSoonError):
         await gate.fetch(f"{SITE}:8080/page", max_wait=0)
-    assert time.monotonic() - began_at < 0.5
 
 
 async def test_priority_orders_those_who_wait(web: Web, gate: RobotGate) -> None:
@@ -914,8 +921,8 @@ async def test_fetch_makes_a_task(web: Web, gate: RobotGate) -> None:
 async def test_fetch_fits_where_coroutines_do(gate: RobotGate) -> None:
     """gather, wait_for, timeout, TaskGroup."""
     assert [page.status for page in await asyncio.gather(gate.fetch(PAGE), gate.fetch(PAGE))] == [200, 200]
-    assert (await asyncio.wait_for(gate.fetch(PAGE), 5)).status == 200
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    assert (await asyncio.wait_for(gate.fetch(PAGE), 60)).status == 200
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         tasks = [group.create_task(gate.fetch(PAGE)) for _ in range(3)]
     assert [task.result().status for task in tasks] == [200, 200, 200]
 

@@ -75,38 +75,36 @@ async def both(
     return of_aiohttp, seen(web.visits, without=without)
 
 
-@pytest.mark.parametrize(
-    "target", ["/there", f"{OTHER}/there", f"{SITE}:8080/there", "https://site.example/there"]
-)
-@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
-@pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 307, 308])
-async def test_redirects_as_aiohttp_follows_them(  # noqa: PLR0917  # Parameters of pytest's have names.
-    web: Web, gate: RobotGate, session: aiohttp.ClientSession, status: int, method: str, target: str
+async def test_redirects_as_aiohttp_follows_them(
+    web: Web, gate: RobotGate, session: aiohttp.ClientSession, subtests: pytest.Subtests
 ) -> None:
     """Method, body and headers of each hop, for every status."""
-    web.redirect(PAGE, target, status=status)
-    of_aiohttp, of_fetch = await both(web, gate, session, method, options={"headers": {"X-Mine": "1"}})
-    assert of_fetch == of_aiohttp
+    for status in [300, 301, 302, 303, 304, 307, 308]:
+        for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]:
+            for target in ["/there", f"{OTHER}/there", f"{SITE}:8080/there", "https://site.example/there"]:
+                with subtests.test(status=status, method=method, target=target):
+                    web.visits.clear()
+                    web.redirect(PAGE, target, status=status)
+                    of_aiohttp, of_fetch = await both(
+                        web, gate, session, method, options={"headers": {"X-Mine": "1"}}
+                    )
+                    assert of_fetch == of_aiohttp
 
 
-@pytest.mark.parametrize(
-    "body", [{"data": b"octets"}, {"json": {"a": 1}}, {"data": {"field": "value"}}], ids=str
-)
-@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH"])
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-async def test_bodies_as_aiohttp_sends_them(  # noqa: PLR0917  # As above.
-    web: Web,
-    gate: RobotGate,
-    session: aiohttp.ClientSession,
-    status: int,
-    method: str,
-    body: RequestOptions,
+async def test_bodies_as_aiohttp_sends_them(
+    web: Web, gate: RobotGate, session: aiohttp.ClientSession, subtests: pytest.Subtests
 ) -> None:
     """To the next hop, or not."""
-    web.redirect(PAGE, "/there", status=status)
-    of_aiohttp, of_fetch = await both(web, gate, session, method, options=body)
-    assert of_fetch == of_aiohttp
-    assert of_fetch[0][2] != b""
+    bodies: list[RequestOptions] = [{"data": b"octets"}, {"json": {"a": 1}}, {"data": {"field": "value"}}]
+    for status in [301, 302, 303, 307, 308]:
+        for method in ["POST", "PUT", "PATCH"]:
+            for body in bodies:
+                with subtests.test(status=status, method=method, body=body):
+                    web.visits.clear()
+                    web.redirect(PAGE, "/there", status=status)
+                    of_aiohttp, of_fetch = await both(web, gate, session, method, options=body)
+                    assert of_fetch == of_aiohttp
+                    assert of_fetch[0][2] != b""
 
 
 @pytest.mark.parametrize("status", [301, 302, 303])
@@ -239,3 +237,48 @@ async def test_odd_locations_end_alike(
         # Older versions of aiohttp stop here; browsers do not.
         of_aiohttp.add(f"{SITE}/path")
     assert {url for url in web.urls if not url.endswith("/robots.txt")} <= of_aiohttp
+
+
+@pytest.mark.parametrize(
+    ("status", "headers"),
+    [
+        (
+            200,
+            {
+                "Content-Type": "text/html; charset=utf-8",
+                "Link": '</2>; rel="next"; title="x, y", <a b>; rel=up',
+            },
+        ),
+        (
+            203,
+            {
+                "Content-Type": 'TEXT/Plain;Charset="ISO-8859-1"',
+                "Link": "<http://other.example/>; rel=canonical",
+            },
+        ),
+        (404, {"Content-Type": "application/json", "Link": "</alone>"}),
+        (503, {"Content-Type": "nonsense"}),
+    ],
+)
+async def test_names_of_aiohttps_responses_mean_the_same(
+    web: Web, gate: RobotGate, status: int, headers: dict[str, str]
+) -> None:
+    """A page that was awaited answers as the same page does as a stream, and as aiohttp's own."""
+    web.serve(PAGE, "body", status=status, headers=headers)
+    page = await gate.fetch(PAGE)
+    async with aiohttp.ClientSession(connector=web.connector()) as session, session.get(PAGE) as theirs:
+        assert (page.ok, page.status, page.reason, page.method) == (
+            theirs.ok,
+            theirs.status,
+            theirs.reason,
+            theirs.method,
+        )
+        assert (page.content_type, page.charset) == (theirs.content_type, theirs.charset)
+        assert page.links == theirs.links
+        told = []
+        for response in (page, theirs):
+            try:
+                response.raise_for_status()
+            except aiohttp.ClientResponseError as error:
+                told.append((str(error), error.status, error.message, error.request_info.url))
+        assert len(set(told)) == (1 if status >= 400 else 0)

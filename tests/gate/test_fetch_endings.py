@@ -186,7 +186,7 @@ async def test_every_turn_ends_once(
     web.serve(ROBOTS, "User-agent: *\nDisallow: /private")
     site(web)
     ledger = Ledger(gate)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         with suppress(*FETCHING):
             await door(gate)
     assert await ledger.is_balanced(gate)

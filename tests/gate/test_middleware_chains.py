@@ -115,7 +115,7 @@ async def crawler(
 ) -> AsyncIterator[aiohttp.ClientSession]:
     """A session as crawlers have them, which is given ten seconds for everything."""
     async with (
-        asyncio.timeout(10),
+        asyncio.timeout(60),
         aiohttp.ClientSession(
             connector=web.connector(limit_per_host=limit_per_host), middlewares=middlewares
         ) as session,

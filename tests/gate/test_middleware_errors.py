@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, TypeAlias
@@ -168,7 +167,7 @@ async def test_refusal_reaches_the_caller_unchanged(  # noqa: PLR0917  # Paramet
 
 
 async def test_retry_of_every_client_error_leaves_refusals_out(web: Web, open_gate: OpenGate) -> None:
-    """How docs/doors.md has it: what the site refuses is not asked again."""
+    """What the site refuses is not asked again."""
     web.serve(ROBOTS, "User-agent: *\nDisallow: /page")
     gate = await open_gate()
     recorder = Recorder()
@@ -187,21 +186,21 @@ async def test_retry_of_every_client_error_leaves_refusals_out(web: Web, open_ga
 # ── the wait and the request's total timeout
 
 
-@pytest.mark.parametrize(("option", "max_wait"), [(20, None), (20, 100), (100, 20), (None, 20), (0, 20)])
+@pytest.mark.parametrize(
+    ("option", "max_wait"), [(2000, None), (2000, 9000), (9000, 2000), (None, 2000), (0, 2000)]
+)
 async def test_turn_that_does_not_fit_the_timeout_is_refused_at_once(
     web: Web, open_gate: OpenGate, option: float | None, max_wait: float | None
 ) -> None:
     """The smaller of `middleware_timeout` and `max_wait` counts; the error says when the turn can come."""
-    gate = await open_gate(delay=30, middleware_timeout=option, max_wait=max_wait)
+    gate = await open_gate(delay=3000, max_delay=3000, middleware_timeout=option, max_wait=max_wait)
     gate.learn(PAGE, b"")
     async with crawler(web, gate) as session:
         async with session.get(PAGE) as response:
             assert response.status == 200
-        began_at = time.monotonic()
         with pytest.raises(TooSoonError) as caught:
             await session.get(NEXT)
-    assert time.monotonic() - began_at < 10
-    assert 20 < caught.value.retry_after <= 30
+    assert 2000 < caught.value.retry_after <= 3000
     assert web.counts() == {PAGE: 1}
     assert gate.host(PAGE).waiting == 0
 

@@ -72,20 +72,25 @@ def test_unknown_option_is_refused_by_name(make: Callable[..., object], name: st
         make(AGENT, contact=CONTACT, **{name: 1})
 
 
-@pytest.mark.parametrize("name", SECONDS)
-@pytest.mark.parametrize("value", NO_SECONDS)
-def test_what_is_no_duration_is_refused(make: Callable[..., object], name: str, value: object) -> None:
+def test_what_is_no_duration_is_refused(make: Callable[..., object], subtests: pytest.Subtests) -> None:
     """By the name of the option, with the value that was given."""
-    with pytest.raises(OptionError, match=f"^{name}="):
-        make(AGENT, contact=CONTACT, **{name: value})
+    for value in NO_SECONDS:
+        for name in SECONDS:
+            with subtests.test(value=value, name=name), pytest.raises(OptionError, match=f"^{name}="):
+                make(AGENT, contact=CONTACT, **{name: value})
 
 
-@pytest.mark.parametrize("name", PATIENCE)
-@pytest.mark.parametrize("value", NO_PATIENCE)
-def test_what_is_no_bound_of_a_wait_is_refused(make: Callable[..., object], name: str, value: object) -> None:
+def test_what_is_no_bound_of_a_wait_is_refused(
+    make: Callable[..., object], subtests: pytest.Subtests
+) -> None:
     """By the name of the option; the message says how to wait however long."""
-    with pytest.raises(OptionError, match=rf"^{name}=.*math\.inf"):
-        make(AGENT, contact=CONTACT, **{name: value})
+    for value in NO_PATIENCE:
+        for name in PATIENCE:
+            with (
+                subtests.test(value=value, name=name),
+                pytest.raises(OptionError, match=rf"^{name}=.*math\.inf"),
+            ):
+                make(AGENT, contact=CONTACT, **{name: value})
 
 
 @pytest.mark.parametrize("name", PATIENCE)
@@ -101,10 +106,9 @@ def test_what_is_no_factor_is_refused(make: Callable[..., object], value: object
         make(AGENT, contact=CONTACT, latency_factor=value)
 
 
-@pytest.mark.parametrize("name", ["rate", "total_rate"])
-@pytest.mark.parametrize(
-    "value",
-    [
+def test_what_is_no_rate_is_refused(make: Callable[..., object], subtests: pytest.Subtests) -> None:
+    """By the name of the option: a whole number of requests, in a finite time."""
+    for value in [
         600,
         "600/h",
         (600,),
@@ -116,12 +120,10 @@ def test_what_is_no_factor_is_refused(make: Callable[..., object], value: object
         (1, -1),
         (1, math.inf),
         (1, math.nan),
-    ],
-)
-def test_what_is_no_rate_is_refused(make: Callable[..., object], name: str, value: object) -> None:
-    """By the name of the option: a whole number of requests, in a finite time."""
-    with pytest.raises(OptionError, match=f"^{name}="):
-        make(AGENT, contact=CONTACT, **{name: value})
+    ]:
+        for name in ["rate", "total_rate"]:
+            with subtests.test(value=value, name=name), pytest.raises(OptionError, match=f"^{name}="):
+                make(AGENT, contact=CONTACT, **{name: value})
 
 
 @pytest.mark.parametrize("name", ["delay", "max_delay", "max_block"])
@@ -132,17 +134,17 @@ def test_none_is_no_duration(make: Callable[..., object], name: str) -> None:
     make(AGENT, contact=CONTACT, max_wait=None)
 
 
-@pytest.mark.parametrize("name", COUNTS)
-@pytest.mark.parametrize("value", NO_COUNTS)
-def test_what_is_no_count_is_refused(make: Callable[..., object], name: str, value: object) -> None:
+def test_what_is_no_count_is_refused(make: Callable[..., object], subtests: pytest.Subtests) -> None:
     """By the name of the option, with the value that was given."""
-    with pytest.raises(OptionError, match=f"^{name}="):
-        make(AGENT, contact=CONTACT, **{name: value})
+    for value in NO_COUNTS:
+        for name in COUNTS:
+            with subtests.test(value=value, name=name), pytest.raises(OptionError, match=f"^{name}="):
+                make(AGENT, contact=CONTACT, **{name: value})
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
+def test_what_makes_no_sense_is_refused(make: Callable[..., object], subtests: pytest.Subtests) -> None:
+    """By the name of the option."""
+    for name, value in [
         ("allow_private_addresses", "yes"),
         ("allow_private_addresses", 1),
         ("allow_private_addresses", None),
@@ -173,12 +175,9 @@ def test_what_is_no_count_is_refused(make: Callable[..., object], name: str, val
         ("contact", 1),
         ("token", 1),
         ("token", b"ExampleBot"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(make: Callable[..., object], name: str, value: object) -> None:
-    """By the name of the option."""
-    with pytest.raises(OptionError, match=name):
-        make(**({"agent": AGENT, "contact": CONTACT} | {name: value}))
+    ]:
+        with subtests.test(name=name, value=value), pytest.raises(OptionError, match=name):
+            make(**({"agent": AGENT, "contact": CONTACT} | {name: value}))
 
 
 @pytest.mark.parametrize(

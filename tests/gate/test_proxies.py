@@ -121,7 +121,7 @@ async def crawler(
 
 async def read(session: aiohttp.ClientSession, url: str, *, proxy: str | None = None) -> int:
     """A page's status."""
-    async with asyncio.timeout(10), session.get(url, proxy=proxy) as response:
+    async with asyncio.timeout(60), session.get(url, proxy=proxy) as response:
         await response.read()
         return response.status
 
@@ -334,7 +334,7 @@ async def test_proxy_of_one_request_is_not_that_of_the_next(web: Web, gate: Robo
 async def test_proxy_of_a_session_is_not_known_to_the_gates_own_questions(
     web: Web, gate: RobotGate, proxy: Proxy, question: str
 ) -> None:
-    """What docs/doors.md owns up to: no request has shown it yet, and they ask directly."""
+    """As docs/proxies.md says: no request has shown it yet, and they ask directly."""
     async with crawler(web, gate, proxy=proxy.url) as session:
         if question == "turn":
             async with gate.turn(PAGE):

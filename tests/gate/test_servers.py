@@ -25,7 +25,7 @@ async def test_endless_body_on_a_broken_tls_connection_ends(web: Web, session: a
         return await firehose(request)
 
     web.handle("https://broken.example/", broken)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         with pytest.raises(aiohttp.ClientError):
             await session.get("https://broken.example/")
         async with session.get("https://whole.example/") as response:

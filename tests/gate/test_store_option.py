@@ -35,9 +35,9 @@ def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
         yield server
 
 
-@pytest.mark.parametrize(
-    ("store", "remedy"),
-    [
+def test_what_is_no_path_is_refused_at_once(subtests: pytest.Subtests) -> None:
+    """By the name of the option, with what to give instead, and before anything is opened."""
+    for store, remedy in [
         ("", "path of a file"),
         ("cache\0.db", "path of a file"),
         (b"cache.db", "path of a file"),
@@ -52,12 +52,12 @@ def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
         ("sqlite:///cache.db", "not a URL"),
         ("file:///tmp/cache.db", "not a URL"),
         ("https://a.example/cache.db", "not a URL"),
-    ],
-)
-def test_what_is_no_path_is_refused_at_once(store: object, remedy: str) -> None:
-    """By the name of the option, with what to give instead, and before anything is opened."""
-    with pytest.raises(OptionError, match=rf"store=.*{remedy}"):
-        RobotGate(AGENT, contact=CONTACT, store=store)  # type: ignore[arg-type]
+    ]:
+        with (
+            subtests.test(store=store, remedy=remedy),
+            pytest.raises(OptionError, match=rf"store=.*{remedy}"),
+        ):
+            RobotGate(AGENT, contact=CONTACT, store=store)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("path", ["", "/", "cache\0.db", ":memory:", "sqlite:///cache.db"])

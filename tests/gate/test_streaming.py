@@ -234,7 +234,7 @@ async def test_head_ends_its_turn_at_once(web: Web, gate: RobotGate) -> None:
 async def test_nested_fetch_of_a_host_is_an_error(web: Web, gate: RobotGate) -> None:
     """Not a deadlock: the task would wait for a turn that only it can end."""
     web.serve(PAGE, LARGE)
-    async with asyncio.timeout(5), gate.fetch(PAGE):
+    async with asyncio.timeout(60), gate.fetch(PAGE):
         with pytest.raises(NestedTurnError, match=r"site\.example"):
             await gate.fetch(NEXT)
         with pytest.raises(NestedTurnError):
@@ -249,7 +249,7 @@ async def test_nested_fetch_of_a_host_is_an_error(web: Web, gate: RobotGate) -> 
 async def test_nested_turn_of_a_host_is_an_error(gate: RobotGate) -> None:
     """Also across origins of the host: it has one pace."""
     assert await gate.allowed(f"{SITE}:8080/")
-    async with asyncio.timeout(5), gate.turn(PAGE):
+    async with asyncio.timeout(60), gate.turn(PAGE):
         for url in (NEXT, f"{SITE}:8080/page"):
             with pytest.raises(NestedTurnError):
                 await gate.fetch(url)
@@ -260,7 +260,7 @@ async def test_robots_txt_that_waits_for_its_asker_is_an_error(gate: RobotGate, 
     """Within the host's own turn its other origin cannot be asked for its rules: an error, not a deadlock."""
     other = f"{SITE}:8080/page"
     asked = gate.turn(other).__aenter__() if door == "turn" else getattr(gate, door)(other)
-    async with asyncio.timeout(1), gate.turn(PAGE):
+    async with asyncio.timeout(60), gate.turn(PAGE):
         with pytest.raises(NestedTurnError):
             await asked
 
@@ -268,7 +268,7 @@ async def test_robots_txt_that_waits_for_its_asker_is_an_error(gate: RobotGate, 
 async def test_robots_txt_that_redirects_to_its_askers_host_is_an_error(web: Web, gate: RobotGate) -> None:
     """The wait is the same, though it begins at another host."""
     web.redirect("http://other.example/robots.txt", f"{SITE}/shared.txt")
-    async with asyncio.timeout(1), gate.turn(PAGE):
+    async with asyncio.timeout(60), gate.turn(PAGE):
         with pytest.raises(NestedTurnError):
             await gate.allowed("http://other.example/")
 
@@ -284,7 +284,7 @@ async def test_nested_turn_is_fine_where_there_are_two_slots(web: Web, open_gate
     """The second slot is free; the third is not there."""
     gate = await open_gate(concurrency_per_host=2)
     web.serve(PAGE, LARGE)
-    async with asyncio.timeout(5), gate.fetch(PAGE), gate.fetch(PAGE):
+    async with asyncio.timeout(60), gate.fetch(PAGE), gate.fetch(PAGE):
         with pytest.raises(NestedTurnError):
             await gate.fetch(NEXT)
 
@@ -363,7 +363,7 @@ async def test_turn_takes_priority_and_patience(open_gate: OpenGate) -> None:
     with pytest.raises(TooSoonError):
         async with gate.turn(PAGE, max_wait=0.1):
             raise AssertionError
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await waiting[1]
     assert order == [3]
     for task in waiting:

@@ -58,7 +58,7 @@ async def test_origin_of_the_handshake_is_asked_for_its_rules(
     web: Web, gated: aiohttp.ClientSession, url: str, origin: str
 ) -> None:
     """A ws is http, and a wss is https: a GET with an Upgrade (RFC 6455 §4.1)."""
-    async with asyncio.timeout(10), gated.ws_connect(url) as socket:
+    async with asyncio.timeout(60), gated.ws_connect(url) as socket:
         await socket.send_str("hello")
         assert await socket.receive_str() == "hello"
     assert web.urls == [f"{origin}/robots.txt", f"{origin}/live"]
@@ -86,7 +86,7 @@ async def test_open_socket_does_not_hold_the_host(gate: RobotGate, gated: aiohtt
     """The turn ends with the handshake's answer: the same task goes on to the next page, and so do others."""
     ended: list[Event] = []
     gate.subscribe(ended.append, TurnEnded)
-    async with asyncio.timeout(10), gated.ws_connect("ws://site.example/live") as socket:
+    async with asyncio.timeout(60), gated.ws_connect("ws://site.example/live") as socket:
         assert gate.host(SOCKET).open_turns == 0
         async with gated.get(PAGE) as response:
             assert response.status == 200

@@ -24,7 +24,12 @@ except ImportError as error:
 def test_exports_are_these() -> None:
     """The public names are these."""
     assert crawlee.__all__ == ["GateHttpClient"]
-    assert httpx.__all__ == ["GateTransport", "HttpxFetcher", "TurnOptions"]
+    assert httpx.__all__ == [
+        "GateTransport",
+        "HttpxFetcher",
+        "TurnOptions",
+        "gated_client",
+    ]
     assert scrapy.__all__ == ["Addon", "RefusedRequest", "RobotParser"]
 
 

@@ -166,10 +166,10 @@ async def test_tasks_are_paced(web: Web, open_gate: OpenGate) -> None:
 
 async def test_waiting_is_on_no_time_out_of_httpx(web: Web, open_gate: OpenGate) -> None:
     """A turn may come later than all timeouts of httpx: they count the request only."""
-    gate = await open_gate(delay=0.5)
-    async with crawler(web, gate, timeout=0.25) as client:
+    gate = await open_gate(delay=1)
+    async with crawler(web, gate, timeout=0.8) as client:
         assert [(await client.get(url)).status_code for url in (PAGE, NEXT)] == [200, 200]
-    assert min(web.gaps("site.example")) >= 0.5
+    assert min(web.gaps("site.example")) >= 1
 
 
 async def test_each_hop_of_a_redirect_is_judged(web: Web, client: httpx.AsyncClient) -> None:

@@ -136,11 +136,13 @@ async def test_what_the_page_warns_of_goes_past_the_gate(site: TestServer, gate:
 
 
 def test_successor_of_httpx_takes_its_place() -> None:
-    """Tests of the transport pass with httpx2 in place of httpx, by `httpx2.alias_httpx()`."""
-    chosen = "identity or large_stream or refused_connection or disallowed or bounded"
+    """Tests of the transport and the client pass with httpx2 in place of httpx, by `httpx2.alias_httpx()`."""
+    chosen = "identity or large_stream or refused_connection or disallowed or bounded or proxied"
     command = [sys.executable, "-c", ALIASED, "-q", "-n0", "-p", "no:cacheprovider", "-k", chosen]
     ignoring = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
-    paths = [f"tests/integration/{name}.py" for name in ("test_httpx", "test_httpx_robots")]
+    paths = [
+        f"tests/integration/{name}.py" for name in ("test_httpx", "test_httpx_client", "test_httpx_robots")
+    ]
     done = subprocess.run(
         [*command, *ignoring, *paths], cwd=ROOT, capture_output=True, text=True, check=False
     )

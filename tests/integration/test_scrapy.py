@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import pytest
 from aiohttp import web as aiohttp_web
 from tests.conftest import AGENT, CONTACT
+from tests.gate.network import Proxy
 from tests.gate.servers import cut_off, endless, hang_up, silent
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def crawl() -> Crawl:
 
 async def run(*arguments: str, stdin: str = "") -> tuple[int, str, str]:
     """Run Python to its end: exit code, standard output and standard error."""
-    async with asyncio.timeout(50):
+    async with asyncio.timeout(60):
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             *arguments,
@@ -131,6 +132,7 @@ async def test_disallowed_pages_are_never_asked_for(web: Web, one: str, two: str
     assert "Traceback" not in crawled.log
 
 
+@pytest.mark.slow
 async def test_next_crawl_goes_on_where_the_last_one_ended(
     web: Web, one: str, crawl: Crawl, tmp_path: Path
 ) -> None:
@@ -198,6 +200,7 @@ async def test_hosts_are_served_side_by_side(web: Web, crawl: Crawl) -> None:
     assert all(min(web.gaps(host)) >= DELAY - LATE for host in hosts)
 
 
+@pytest.mark.slow
 async def test_slow_host_takes_no_places_of_others(web: Web, one: str, two: str, crawl: Crawl) -> None:
     """With two places in all, the pages of a slow host take one, and the other host's pages go on."""
     web.serve(f"{one}/robots.txt", "User-agent: *\nCrawl-delay: 1.5")
@@ -362,6 +365,38 @@ async def test_robots_txt_takes_the_proxy_of_the_pages(web: Web, crawl: Crawl, c
     ]
     assert [visit.headers.get("Proxy-Authorization") for visit in web.visits] == ["Basic dXNlcjp3b3Jk"] * 2
     assert crawled.seen == [(200, page)]
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_site_sees_the_proxy_of_the_spider_only(web: Web, crawl: Crawl, scheme: str) -> None:
+    """robots.txt, pages and redirected pages take the proxy that the spider gives; by a tunnel for https."""
+    proxy = Proxy(web)
+    await proxy.open()
+    site = f"{scheme}://nowhere.test"
+    web.serve(f"{site}/robots.txt", "User-agent: *\nDisallow: /private")
+    web.redirect(f"{site}/moved", f"{site}/private/2")
+    requests: list[dict[str, object]] = [
+        {"url": f"{site}/{path}", "meta": {"proxy": proxy.url}} for path in ("", "private/1", "moved")
+    ]
+    crawled = await crawl(*requests, ROBOTGATE_OPTIONS={"delay": 0})
+    await proxy.close()
+    assert crawled.seen == [(200, f"{site}/")]
+    assert set(crawled.refused) == {f"{site}/private/1", f"{site}/moved"}
+    assert f"{site}/private/2 is disallowed by line 2" in crawled.log
+    assert sorted(web.urls) == sorted([f"{site}/robots.txt", f"{site}/", f"{site}/moved"])
+    if scheme == "http":
+        assert sorted(proxy.served) == sorted(f"GET {url}" for url in web.urls)
+    else:
+        assert set(proxy.served) == {"CONNECT nowhere.test:443"}
+
+
+async def test_delay_of_scrapy_is_warned_of_once(one: str, crawl: Crawl) -> None:
+    """The log says what to write instead, once for a crawl; without the setting it says nothing."""
+    crawled = await crawl(f"{one}/1", f"{one}/2", ROBOTGATE_OPTIONS={"delay": 0}, DOWNLOAD_DELAY=0.1)
+    assert len(crawled.seen) == 2
+    assert crawled.log.count("[robotgate.scrapy] WARNING: DOWNLOAD_DELAY=0.1") == 1
+    assert "ROBOTGATE_OPTIONS = {'delay': 0.1}" in crawled.log
+    assert "WARNING: DOWNLOAD_DELAY" not in (await crawl(f"{one}/3")).log
 
 
 async def test_every_request_says_who_asks(web: Web, one: str, crawl: Crawl) -> None:

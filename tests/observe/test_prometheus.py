@@ -53,6 +53,7 @@ async def test_a_crawl_is_counted(gate: RobotGate, web: Web) -> None:
     assert (
         found["robotgate_request_seconds_count{}"] == found["robotgate_request_seconds_bucket{le=+Inf}"] == 3
     )
+    assert found["robotgate_robots_fetch_seconds_count{}"] == 1
     # For robots.txt.
     assert found["robotgate_wait_seconds_count{}"] == 1
     assert found["robotgate_hosts{state=free}"] == 1

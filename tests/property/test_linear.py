@@ -133,16 +133,17 @@ def memory(work: Work) -> int:
 
 
 @pytest.mark.parametrize(("cost", "most"), [(steps, MOST_STEPS), (memory, MOST_MEMORY)])
-@pytest.mark.parametrize("dialect", Dialect)
-@pytest.mark.parametrize("family", FAMILIES)
-def test_cost_is_linear(family: str, dialect: Dialect, cost: Callable[[Work], int], most: float) -> None:
+def test_cost_is_linear(cost: Callable[[Work], int], most: float, subtests: pytest.Subtests) -> None:
     """Twice the file takes about twice the steps and holds about twice the memory, if as much as that."""
-    one, small, large = (
-        partial(read_and_ask, FAMILIES[family](size), dialect) for size in (1, SIZE, 2 * SIZE)
-    )
-    one()  # What is computed but once is not of the file.
-    less, more = cost(small), cost(large)
-    assert more <= most * less, f"{less}, then {more}"
+    for family in FAMILIES:
+        for dialect in Dialect:
+            with subtests.test(family=family, dialect=dialect):
+                one, small, large = (
+                    partial(read_and_ask, FAMILIES[family](size), dialect) for size in (1, SIZE, 2 * SIZE)
+                )
+                one()  # What is computed but once is not of the file.
+                less, more = cost(small), cost(large)
+                assert more <= most * less, f"{less}, then {more}"
 
 
 def test_a_loop_in_a_loop_is_seen() -> None:

@@ -850,5 +850,5 @@ class SchedulerMachine(RuleBasedStateMachine):
 
 TestScheduler = SchedulerMachine.TestCase
 TestScheduler.settings = settings(
-    max_examples=300, stateful_step_count=100, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=80, stateful_step_count=100, deadline=None, suppress_health_check=list(HealthCheck)
 )

@@ -21,21 +21,25 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize("other", OTHERS)
-def test_other_records_do_not_part_user_agent_lines(other: str) -> None:
+def test_other_records_do_not_part_user_agent_lines(subtests: pytest.Subtests) -> None:
     """A record between two User-agent lines leaves both in one group."""
-    robots = RobotsTxt.parse(f"User-agent: a\n{other}\nUser-agent: b\nDisallow: /x\n".encode())
-    assert not robots.allowed("/x", "a")
-    assert not robots.allowed("/x", "b")
-    assert len(robots.groups) == 1
+    for other in OTHERS:
+        with subtests.test(other=other):
+            robots = RobotsTxt.parse(f"User-agent: a\n{other}\nUser-agent: b\nDisallow: /x\n".encode())
+            assert not robots.allowed("/x", "a")
+            assert not robots.allowed("/x", "b")
+            assert len(robots.groups) == 1
 
 
-@pytest.mark.parametrize("other", OTHERS)
-def test_other_records_do_not_part_rules_from_their_group(other: str) -> None:
+def test_other_records_do_not_part_rules_from_their_group(subtests: pytest.Subtests) -> None:
     """A record between or before rules changes nothing about them."""
-    robots = RobotsTxt.parse(f"User-agent: a\n{other}\nDisallow: /x\n{other}\nDisallow: /y\n".encode())
-    assert not robots.allowed("/x", "a")
-    assert not robots.allowed("/y", "a")
+    for other in OTHERS:
+        with subtests.test(other=other):
+            robots = RobotsTxt.parse(
+                f"User-agent: a\n{other}\nDisallow: /x\n{other}\nDisallow: /y\n".encode()
+            )
+            assert not robots.allowed("/x", "a")
+            assert not robots.allowed("/y", "a")
 
 
 def test_the_example_with_a_sitemap() -> None:

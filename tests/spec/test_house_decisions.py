@@ -104,9 +104,9 @@ def test_of_several_delays_the_largest_is_obeyed() -> None:
     assert robots.crawl_delay("a") == 7
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
+def test_how_a_crawl_delay_is_read(subtests: pytest.Subtests) -> None:
+    """Decimal digits at the beginning count, whatever follows."""
+    for value, expected in [
         ("10", 10.0),
         ("0.5", 0.5),
         ("0", 0.0),
@@ -123,13 +123,12 @@ def test_of_several_delays_the_largest_is_obeyed() -> None:
         (".5", None),
         ("", None),
         ("soon", None),
-    ],
-)
-def test_how_a_crawl_delay_is_read(value: str, expected: float | None) -> None:
-    """Decimal digits at the beginning count, whatever follows."""
-    assert (
-        RobotsTxt.parse(f"User-agent: *\nCrawl-delay: {value}\n".encode()).crawl_delay("foobot") == expected
-    )
+    ]:
+        with subtests.test(value=value, expected=expected):
+            assert (
+                RobotsTxt.parse(f"User-agent: *\nCrawl-delay: {value}\n".encode()).crawl_delay("foobot")
+                == expected
+            )
 
 
 def test_an_endless_delay_is_long_and_finite() -> None:
@@ -139,9 +138,9 @@ def test_an_endless_delay_is_long_and_finite() -> None:
     assert 1e9 < delay < float("inf")
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
+def test_how_a_request_rate_is_read(subtests: pytest.Subtests) -> None:
+    """Documents per seconds, minutes, hours or days, with the hours it is for; zero makes no rate."""
+    for value, expected in [
         ("1/5", RequestRate(1, 5)),
         ("10/60s", RequestRate(10, 60)),
         ("10/10m", RequestRate(10, 600)),
@@ -160,13 +159,12 @@ def test_an_endless_delay_is_long_and_finite() -> None:
         ("a/b", None),
         ("-1/5", None),
         ("1/" + "9" * 5000, None),
-    ],
-)
-def test_how_a_request_rate_is_read(value: str, expected: RequestRate | None) -> None:
-    """Documents per seconds, minutes, hours or days, with the hours it is for; zero makes no rate."""
-    assert (
-        RobotsTxt.parse(f"User-agent: *\nRequest-rate: {value}\n".encode()).request_rate("foobot") == expected
-    )
+    ]:
+        with subtests.test(value=value, expected=expected):
+            assert (
+                RobotsTxt.parse(f"User-agent: *\nRequest-rate: {value}\n".encode()).request_rate("foobot")
+                == expected
+            )
 
 
 def test_of_several_request_rates_the_slowest_is_named() -> None:
@@ -233,11 +231,14 @@ def test_a_missing_colon_is_not_forgiven_elsewhere(line: str) -> None:
     assert (robots.records, robots.sitemaps) == ((), ())
 
 
-@pytest.mark.parametrize("field", ["disallow", "dissallow", "dissalow", "disalow", "diasllow", "disallaw"])
-@pytest.mark.parametrize("agent_field", ["user-agent", "useragent", "user agent", "UserAgent"])
-def test_misspellings_that_are_forgiven(agent_field: str, field: str) -> None:
+def test_misspellings_that_are_forgiven(subtests: pytest.Subtests) -> None:
     """The very list the largest crawler forgives."""
-    assert not RobotsTxt.parse(f"{agent_field}: *\n{field}: /x\n".encode()).allowed("/x", "foobot")
+    for agent_field in ["user-agent", "useragent", "user agent", "UserAgent"]:
+        for field in ["disallow", "dissallow", "dissalow", "disalow", "diasllow", "disallaw"]:
+            with subtests.test(agent_field=agent_field, field=field):
+                assert not RobotsTxt.parse(f"{agent_field}: *\n{field}: /x\n".encode()).allowed(
+                    "/x", "foobot"
+                )
 
 
 @pytest.mark.parametrize(

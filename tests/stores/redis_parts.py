@@ -62,7 +62,7 @@ class Worker:
 
     async def obtain(self, key: str = KEY) -> Grant:
         """Obtain a host; it must not take as long as a test has."""
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             return await self.session.obtain(key)
 
     def ask(self, key: str = KEY) -> asyncio.Task[Grant]:
@@ -96,13 +96,13 @@ async def worker(
 ) -> AsyncIterator[Worker]:
     """One more process of a fleet."""
     store = RedisStore(url, prefix=prefix, lease=lease, patience=patience)
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(60):
         one = Worker(store, await store.session())
     try:
         yield one
     finally:
         one.hearing.cancel()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await store.aclose()
 
 
@@ -124,6 +124,6 @@ async def becomes(is_so: Callable[[], object]) -> None:
     Raises:
         TimeoutError: it never came.
     """
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not (await found if isawaitable(found := is_so()) else found):  # noqa: ASYNC110 # It has no event.
             await asyncio.sleep(0.002)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+import pytest
 from aiohttp import web
 from tests.stores.crawler import start
 
@@ -59,7 +60,7 @@ class Site:
 
     async def first_of(self, life: int) -> None:
         """Wait until a process has come."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not any(visit.life == life for visit in self.visits[-HOSTS * 4 :]):
                 self._came.clear()
                 await self._came.wait()
@@ -116,6 +117,7 @@ async def end_of(path: Path, site: Site, life: int) -> None:
     assert process.exitcode == 0
 
 
+@pytest.mark.slow
 async def test_killed_fifty_times(tmp_path: Path) -> None:
     """No host is visited sooner than its delay after a crash, known or not; little is lost, and nothing is asked twice
     that was written down.

@@ -48,9 +48,9 @@ def test_urls(url: str, name: str) -> None:
     assert server_name(client_of(url)) == name
 
 
-@pytest.mark.parametrize(
-    ("url", "problem"),
-    [
+def test_what_is_no_url_is_refused(subtests: pytest.Subtests) -> None:
+    """By the name of the option, and without what may be a password."""
+    for url, problem in [
         ("", "give a URL such as redis://localhost:6379/0"),
         ("localhost:6379", "give a URL"),
         ("http://localhost", "give a URL"),
@@ -69,13 +69,11 @@ def test_urls(url: str, name: str) -> None:
         ("unix://", "give the path of a socket"),
         ("redis+cluster://localhost/1", "a cluster has no database but 0"),
         ("redis+cluster://localhost?no_such=1", "no_such"),
-    ],
-)
-def test_what_is_no_url_is_refused(url: str, problem: str) -> None:
-    """By the name of the option, and without what may be a password."""
-    with pytest.raises(OptionError, match=f"^client_or_url=.*{problem}") as caught:
-        client_of(url)
-    assert "s3cret" not in str(caught.value)
+    ]:
+        with subtests.test(url=url, problem=problem):
+            with pytest.raises(OptionError, match=f"^client_or_url=.*{problem}") as caught:
+                client_of(url)
+            assert "s3cret" not in str(caught.value)
 
 
 def test_a_client_of_ours_waits_for_nothing_long() -> None:
@@ -174,6 +172,7 @@ async def test_the_listed_commands_are_enough(server: RedisServer, protocol: int
         assert not one.times(Lost)
 
 
+@pytest.mark.slow
 async def test_a_primary_is_found_by_sentinels(tmp_path: Path) -> None:
     """And found again after a failover, with all that was told to the one before."""
     folders = [tmp_path / name for name in ("one", "two", "sentinel")]

@@ -47,6 +47,7 @@ def hosts_on(cluster: RedisCluster, node: int) -> list[str]:
     return [name for name in names if cluster.node_of(slot_of(name)) == node]
 
 
+@pytest.mark.slow
 async def test_it_does_all_that_it_says(cluster: RedisCluster) -> None:
     """As on a single server."""
     prefixes: dict[Store, str] = {}
@@ -63,6 +64,7 @@ async def test_it_does_all_that_it_says(cluster: RedisCluster) -> None:
     )
 
 
+@pytest.mark.slow
 async def test_nodes_share_the_work_and_fail_one_by_one(cluster: RedisCluster) -> None:
     """Hosts of other nodes go on while one is lost; those of the lost one go on when its replica took over."""
     async with AsyncExitStack() as stack:
@@ -87,6 +89,7 @@ async def test_nodes_share_the_work_and_fail_one_by_one(cluster: RedisCluster) -
         await second.told(Recovered)
 
 
+@pytest.mark.slow
 async def test_slots_that_move(cluster: RedisCluster) -> None:
     """Whoever holds a host keeps it when its slot moves to another node, and what is known of hosts moves along."""
     async with AsyncExitStack() as stack:

@@ -14,9 +14,9 @@ from robotgate.stores.redis.faults import _TABLE, Kind, explained
 SERVER = "redis db.example:6379/0"
 
 
-@pytest.mark.parametrize(
-    ("said", "code"),
-    [
+def test_what_servers_say(subtests: pytest.Subtests) -> None:
+    """As redis-py hands it over: by its class, without its code, or as it came."""
+    for said, code in [
         ("LOADING Redis is loading the dataset in memory", "LOADING"),
         ("BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.", "BUSY"),
         ("BUSY Valkey is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.", "BUSY"),
@@ -112,15 +112,13 @@ SERVER = "redis db.example:6379/0"
         ("ERR DB index is out of range", "DATABASE"),
         ("ERR unknown command 'EVALSHA', with args beginning with:", "REFUSED"),
         ("SOMETHING nobody has heard of", "REFUSED"),
-    ],
-)
-def test_what_servers_say(said: str, code: str) -> None:
-    """As redis-py hands it over: by its class, without its code, or as it came."""
-    error: Exception = DefaultParser.parse_error(said)  # type: ignore[no-untyped-call]
-    found = explained(SERVER, error)
-    assert found.code == code
-    assert found.kind is _TABLE[code][0]
-    assert str(found.error).startswith(f"{SERVER}: ")
+    ]:
+        with subtests.test(said=said, code=code):
+            error: Exception = DefaultParser.parse_error(said)  # type: ignore[no-untyped-call]
+            found = explained(SERVER, error)
+            assert found.code == code
+            assert found.kind is _TABLE[code][0]
+            assert str(found.error).startswith(f"{SERVER}: ")
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,7 @@ async def test_contending_processes_keep_the_pace_between_them(
     await store.aclose()
 
 
+@pytest.mark.slow
 async def test_second_process_joins_one_that_is_at_work(web: Web, tmp_path: Path) -> None:
     """What the first has under way when the second comes is waited for, to its end and the delay after it."""
     file, delay = str(tmp_path / "s.db"), 0.2
@@ -157,6 +158,7 @@ async def test_second_process_joins_one_that_is_at_work(web: Web, tmp_path: Path
     assert web.peak() == 1
 
 
+@pytest.mark.slow
 async def test_several_slots_are_shared(web: Web, tmp_path: Path) -> None:
     """Two at a time means two between them, and starts are a delay apart wherever they come from."""
     file, delay = str(tmp_path / "s.db"), 0.1
@@ -173,6 +175,7 @@ async def test_several_slots_are_shared(web: Web, tmp_path: Path) -> None:
     assert min(later - sooner for sooner, later in pairwise(starts)) >= delay - 0.03
 
 
+@pytest.mark.slow
 async def test_block_of_one_keeps_the_other_away(web: Web, tmp_path: Path) -> None:
     """A 429 that one is given is the other's as well, from the next request on."""
     file = str(tmp_path / "s.db")
@@ -192,6 +195,7 @@ async def test_block_of_one_keeps_the_other_away(web: Web, tmp_path: Path) -> No
     assert min(following) >= at + 2.0
 
 
+@pytest.mark.slow
 async def test_killed_process_is_outlived(web: Web, tmp_path: Path) -> None:
     """The other goes on, at once where it can tell that it is gone, and leaves the delay to what that had under way."""
     file, delay = str(tmp_path / "s.db"), 0.2
@@ -209,6 +213,7 @@ async def test_killed_process_is_outlived(web: Web, tmp_path: Path) -> None:
     assert web.count(robots_txt("a.example")) == 1
 
 
+@pytest.mark.slow
 async def test_both_killed_and_restarted(web: Web, tmp_path: Path) -> None:
     """Nothing is fetched sooner for it, and robots.txt is not fetched again."""
     file, delay = str(tmp_path / "s.db"), 0.3
@@ -226,6 +231,7 @@ async def test_both_killed_and_restarted(web: Web, tmp_path: Path) -> None:
     assert web.count(robots_txt("a.example")) == 1
 
 
+@pytest.mark.slow
 async def test_suspended_process_does_not_believe_that_it_is_alone(web: Web, tmp_path: Path) -> None:
     """Taken for gone, and awake again, it asks before it goes on; no gap is short, and nothing is forgotten."""
     file, delay = str(tmp_path / "s.db"), 0.5

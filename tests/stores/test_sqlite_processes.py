@@ -130,7 +130,7 @@ class Fleet:
 
     async def has_visited(self, name: str) -> None:
         """Wait until a crawler has begun."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not self.visits(name):  # noqa: ASYNC110 - of another process there is no event
                 await asyncio.sleep(0.02)
 
@@ -169,6 +169,7 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
         process.wait()
 
 
+@pytest.mark.slow
 async def test_processes_keep_one_pace_and_share_the_turns(fleet: Fleet) -> None:
     """No gap is short, everybody comes to an end, and nobody waits much longer than the others."""
     for number in range(4):
@@ -182,6 +183,7 @@ async def test_processes_keep_one_pace_and_share_the_turns(fleet: Fleet) -> None
     assert rows(fleet.path, "SELECT sum(visits) FROM hosts") == [(4 * 5 * len(HOSTS),)]
 
 
+@pytest.mark.slow
 async def test_killed_again_and_again(fleet: Fleet) -> None:
     """Processes are killed at any moment, and others start in their place: no gap is short, and nobody waits for a dead
     process until its session would expire.
@@ -202,6 +204,7 @@ async def test_killed_again_and_again(fleet: Fleet) -> None:
     assert rows(fleet.path, "PRAGMA integrity_check") == [("ok",)]
 
 
+@pytest.mark.slow
 async def test_stopped_process_loses_its_hosts_and_starts_nothing_when_it_goes_on(fleet: Fleet) -> None:
     """SIGSTOP for longer than the lease: others go on with its hosts, and it asks before its next start."""
     stopped = fleet.start("stopped", visits=12)

@@ -206,5 +206,5 @@ async def serving(raw: bytes, *, pause: float = 0.0) -> AsyncIterator[int]:
         try:
             yield server.sockets[0].getsockname()[1]
         finally:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 await asyncio.gather(*serving)

@@ -311,9 +311,9 @@ async def test_server_that_is_reached_and_fails(talk: Talk, kind: type[BaseExcep
     assert outage_of(error, host=LOOPBACK) is None
 
 
-@pytest.mark.parametrize(
-    ("error", "outage"),
-    [
+def test_plain_errors(subtests: pytest.Subtests) -> None:
+    """Other clients raise the system's errors as they are; our own say nothing of hosts."""
+    for error, outage in [
         (ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"), REFUSED),
         (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), NO_NAME),
         (socket.gaierror(socket.EAI_SYSTEM, "System error"), None),
@@ -339,11 +339,9 @@ async def test_server_that_is_reached_and_fails(talk: Talk, kind: type[BaseExcep
         (InvalidURLError("http:///", "the URL has no host"), None),
         (StoreError("the store does not answer"), None),
         (TooSoonError("site.example", 1.0), None),
-    ],
-)
-def test_plain_errors(error: BaseException, outage: str | None) -> None:
-    """Other clients raise the system's errors as they are; our own say nothing of hosts."""
-    assert outage_of(error) == outage
+    ]:
+        with subtests.test(error=error, outage=outage):
+            assert outage_of(error) == outage
 
 
 def test_no_number_means_both() -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import threading
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -98,9 +98,7 @@ async def test_dead_names_stall_nobody(look_up: LookUp) -> None:
     resolver = ThreadPerNameResolver(max_threads=200, look_up=look_up)
     dead = [asyncio.create_task(resolver.resolve(f"dead{number}.example")) for number in range(100)]
     await asyncio.sleep(0)
-    began_at = time.monotonic()
     assert await resolver.resolve("site.example", 80)
-    assert time.monotonic() - began_at < 1
     assert not any(task.done() for task in dead)
     look_up.let_go.set()
     errors = await asyncio.gather(*dead, return_exceptions=True)
@@ -112,7 +110,7 @@ async def test_dead_names_do_not_use_the_loops_own_threads(look_up: LookUp) -> N
     resolver = ThreadPerNameResolver(max_threads=200, look_up=look_up)
     dead = [asyncio.create_task(resolver.resolve(f"dead{number}.example")) for number in range(100)]
     await asyncio.sleep(0)
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(60):
         assert await asyncio.to_thread(lambda: "free") == "free"
     look_up.let_go.set()
     await asyncio.gather(*dead, return_exceptions=True)
@@ -143,8 +141,24 @@ async def test_cancelled_look_up_keeps_its_place_until_its_thread_ends(look_up: 
     assert not alive.done()
     assert look_up.asked == ["dead.example"]
     look_up.let_go.set()
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(60):
         assert await alive
+
+
+async def test_cancelled_look_up_that_fails_logs_nothing(
+    look_up: LookUp, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A crawler that gives up on a page gets no traceback about its name later."""
+    resolver = ThreadPerNameResolver(max_threads=1, look_up=look_up)
+    dead = asyncio.create_task(resolver.resolve("dead.example"))
+    await until(lambda: look_up.asked == ["dead.example"])
+    dead.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await dead
+    look_up.let_go.set()
+    assert await resolver.resolve("site.example")
+    gc.collect()
+    assert caplog.records == []
 
 
 async def test_cancelled_waiter_leaves_the_place_to_others(look_up: LookUp) -> None:
@@ -157,7 +171,7 @@ async def test_cancelled_waiter_leaves_the_place_to_others(look_up: LookUp) -> N
     waiter.cancel()
     look_up.let_go.set()
     await asyncio.gather(dead, waiter, return_exceptions=True)
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(60):
         assert await resolver.resolve("site.example")
     assert "waiting.example" not in look_up.asked
 
@@ -183,7 +197,7 @@ async def test_failure_is_an_os_error_and_frees_the_place(error: Exception) -> N
         return [info("192.0.2.1", port, family)]
 
     resolver = ThreadPerNameResolver(max_threads=1, look_up=look_up)
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(60):
         with pytest.raises(OSError, match=r"."):
             await resolver.resolve("site.example")
         assert await resolver.resolve("site.example")

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, Unpack
 
 import click
 from click.core import ParameterSource
+from rich.cells import cell_len
 from rich.text import Text
 from yarl import URL
 
 from robotgate import HostAccess, InvalidURLError, Origin, Outcome, RobotGateError, RobotsTxt, SQLiteStore
 from robotgate.cli import common, output
 from robotgate.cli.lines import open_input, read_lines
-from robotgate.cli.transfer import Import, exported, replaced
+from robotgate.cli.transfer import Import, TargetError, exported, replaced
 from robotgate.options import HostOptions
 from robotgate.rules.robotstxt import product_token
 from robotgate.rules.verdict import AccessResult
@@ -28,20 +27,25 @@ from robotgate.stores.codec import MAX_LINE_BYTES
 from robotgate.stores.sqlite import MAX_AGE, MAX_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator
-    from typing import IO
-
-    from rich.console import Console
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 
     from robotgate import HostState, RobotGate, RobotsRecord
     from robotgate.stores.base import Catalogue
 
 _DEFAULT_OPTIONS: Final = HostOptions()
-"""Those of a gate that was given none: by these it is told what a site allows."""
+"""The options of a gate that is given none. ACCESS is computed with them."""
 HEADS: Final = ("ORIGIN", "ACCESS", "CHECKED", "FRESH FOR", "VISITS", "NEXT")
-_WIDTHS: Final = (10, 7, 9, 7, 11)
+_WIDTHS: Final = (11, 7, 9, 6, 13)
 """Columns of a terminal for all but the first."""
-_STYLES: Final = {HostAccess.OPEN: "green", HostAccess.CONTROLLED: "yellow", HostAccess.EXCLUDED: "red"}
+_DATABASE_FILES: Final = ("", "-wal", "-shm", "-journal")
+"""What SQLite adds to the path of a database for the files that belong to it."""
+_UNREACHABLE: Final = "unreachable"
+_STYLES: Final = {
+    HostAccess.OPEN.value: "green",
+    HostAccess.CONTROLLED.value: "yellow",
+    HostAccess.EXCLUDED.value: "red",
+    _UNREACHABLE: "magenta",
+}
 _MAX_SITEMAPS: Final = 5
 _MAX_VALUE: Final = 1000
 """Characters that are shown of one value: a site decides how long some are."""
@@ -110,7 +114,7 @@ def _selection(text: str) -> Selection:
 host_argument = click.argument("selection", metavar="HOST", type=_selection)
 
 
-@click.group()
+@click.group(short_help="Show and remove what is stored about sites.")
 def cache() -> None:
     """Show and remove what is stored about sites.
 
@@ -122,15 +126,15 @@ def cache() -> None:
 cache.command_class = common.Command
 
 
-@cache.command("ls")
+@cache.command("ls", short_help="List the stored sites, and when each is due.")
 @common.store_option
 @common.name_options
 @click.option("--json", "as_json", is_flag=True, help="Print one row of JSON for each.")
 def list_(*, store_path: str | None, agent: str, token: str | None, as_json: bool) -> None:
     """List the stored sites, and when each may be visited next.
 
-    ACCESS is what robots.txt allows --agent: open (everything), controlled (some), excluded (nothing). Where the
-    output is no terminal, tabs separate the columns.
+    ACCESS is what robots.txt allows --agent: open (everything), controlled (some), excluded (nothing); or unreachable:
+    robots.txt could not be read, so nothing may be fetched. Where the output is no terminal, tabs separate the columns.
 
     Exit status: 0, or 2 when the store cannot be read.
     """
@@ -143,14 +147,14 @@ def list_(*, store_path: str | None, agent: str, token: str | None, as_json: boo
         async for item in listed(store):
             access = None if item.record is None else _access(item.record, name, now)
             if as_json:
-                click.echo(_json_row(item, access))
+                output.line(_json_row(item, access))
             else:
                 _print_row(screen, _cells(item, access, now), ["", _STYLES[access] if access else ""])
 
     common.run_with(store, run)
 
 
-@cache.command()
+@cache.command(short_help="Show everything that is stored about a host.")
 @host_argument
 @common.store_option
 @common.name_options
@@ -171,14 +175,14 @@ def show(*, selection: Selection, store_path: str | None, agent: str, token: str
     screen, now = output.console(), time.time()
     for record in records:
         access = _access(record, name, now)
-        heading = Text.assemble((record.origin.text, "bold"), "  ", (access.value, _STYLES[access]))
+        heading = Text.assemble((record.origin.text, "bold"), "  ", (access, _STYLES[access]))
         _show(screen, heading, _record_facts(record, name, now))
     for pace_key, state in states.items():
         heading = Text.assemble(("pace of ", "dim"), (output.printable(pace_key), "bold"))
         _show(screen, heading, _state_facts(state, now))
 
 
-@cache.command()
+@cache.command(short_help="Fetch a host's robots.txt now.")
 @host_argument
 @common.store_option
 @common.gate_options()
@@ -202,23 +206,23 @@ async def _refresh(gate: RobotGate, origin: Origin, known: RobotsRecord | None) 
     try:
         record = await gate.refresh(origin.robots_url)
     except RobotGateError as error:
-        click.echo(f"{origin}  not fetched: {output.problem_of(error)}")
+        output.tell(f"{origin}  not fetched: {output.problem_of(error)}")
         return True
     status = "no answer" if record.status is None else f"status {record.status}"
     is_unreachable = STATUS_TABLE[record.outcome].access is AccessResult.UNREACHABLE
     if record.failures or is_unreachable:
         stands = "" if is_unreachable else "; the stored copy stays valid"
-        click.echo(
-            f"{origin}  failed: {output.printable(output.with_cli_options(record.cause or status))}{stands}"
+        output.tell(
+            f"{origin}  failed: {output.printable(output.in_plain_words(record.cause or status))}{stands}"
         )
         return True
     is_same = known is not None and (known.outcome, known.body) == (record.outcome, record.body)
     word = "read" if known is None else "unchanged" if is_same else "changed"
-    click.echo(f"{origin}  {word}, {status}")
+    output.tell(f"{origin}  {word}, {status}")
     return False
 
 
-@cache.command()
+@cache.command(short_help="Remove what is stored about a host.")
 @host_argument
 @common.store_option
 @click.option("--pace", is_flag=True, help="Remove the pace even if the host's wait is not over.")
@@ -255,14 +259,14 @@ def forget(*, selection: Selection, store_path: str | None, pace: bool) -> None:
     if not lines:
         _nothing_stored(selection)
     for line in lines:
-        click.echo(line)
+        output.tell(line)
     if any(line.startswith("removed") for line in lines):
         output.say(
             "note: a crawler that uses this store at the moment goes by its memory, and may write it again"
         )
 
 
-@cache.command()
+@cache.command(short_help="Remove what is old.")
 @common.store_option
 @click.option("--max-bytes", default=MAX_BYTES, show_default=True, help="How large the file may be.")
 @click.option(
@@ -283,41 +287,48 @@ def prune(*, store_path: str | None, max_bytes: int, max_age: float) -> None:
         store = SQLiteStore(store.path, max_bytes=max_bytes, max_age=max_age)
         pruned = common.run_with(store, lambda: store.prune(now=time.time()))
         hosts = output.counted(pruned.hosts, "host")
-        click.echo(f"removed {pruned.records:,} robots.txt and the pace of {hosts}")
+        output.tell(f"removed {pruned.records:,} robots.txt and the pace of {hosts}")
         return
     source_of = click.get_current_context().get_parameter_source
     if ParameterSource.COMMANDLINE in {source_of("max_bytes"), source_of("max_age")}:
         raise click.UsageError("--max-bytes and --max-age are bounds of a file, not of a server.")
     common.run_with(store, lambda: store.prune(now=time.time()))
-    click.echo("nothing to do: in a server, every key expires by itself")
+    output.tell("nothing to do: in a server, every key expires by itself")
 
 
-@cache.command("export")
+@cache.command("export", short_help="Write the contents of a store as JSON Lines.")
 @click.argument("target", metavar="[FILE]", default="-", type=common.OUTPUT_FILE)
+@click.option("--force", is_flag=True, help="Replace FILE if it exists already.")
 @common.store_option
-def export_(*, target: str, store_path: str | None) -> None:
+def export_(*, target: str, force: bool, store_path: str | None) -> None:
     """Write everything that is stored as JSON Lines, to a file or to standard output.
 
-    Only you may read the file. It takes its name when it is complete.
+    FILE is a new file, or with --force an existing regular one; - is standard output. Only you may read the file. It
+    takes its name when it is complete.
 
     Exit status: 0, or 2 when the store cannot be read or the file cannot be written.
     """
     store = common.existing_store(store_path)
+    database = store.path if isinstance(store, SQLiteStore) else None
+    files = [] if database is None else [Path(f"{database}{suffix}") for suffix in _DATABASE_FILES]
 
-    async def run(file: IO[str]) -> None:
+    async def run(write: Callable[[str], object]) -> None:
         async for line in exported(store):
-            file.write(f"{line}\n")
+            write(line)
 
+    if target == "-":
+        common.run_with(store, lambda: run(output.line))
+        return
     try:
-        with nullcontext(sys.stdout) if target == "-" else replaced(Path(target)) as file:
-            common.run_with(store, lambda: run(file))
-    except BrokenPipeError:
-        raise
+        with replaced(Path(target), force=force, not_these=files) as file:
+            common.run_with(store, lambda: run(lambda line: file.write(f"{line}\n")))
+    except TargetError as error:
+        raise common.CommandError(f"cannot write {target}: {error}") from error
     except OSError as error:
         raise common.CommandError(f"cannot write {target}: {error.strerror}") from error
 
 
-@cache.command("import")
+@cache.command("import", short_help="Read JSON Lines into a store.")
 @click.argument("source", metavar="[FILE]", default="-", type=common.INPUT_FILE)
 @common.store_option
 def import_(*, source: str, store_path: str | None) -> None:
@@ -386,39 +397,49 @@ async def listed(store: Catalogue) -> AsyncIterator[Listed]:
         head = await anext(hosts, None)
 
 
-def _access(record: RobotsRecord, token: str, now: float) -> HostAccess:
-    return ruling_of(record, token=token, options=_DEFAULT_OPTIONS, now=now).access
+def _access(record: RobotsRecord, token: str, now: float) -> str:
+    access = ruling_of(record, token=token, options=_DEFAULT_OPTIONS, now=now).access
+    is_unreachable = STATUS_TABLE[record.outcome].access is AccessResult.UNREACHABLE
+    # A good copy may still rule a site that cannot be reached.
+    return _UNREACHABLE if is_unreachable and access is HostAccess.EXCLUDED else access.value
 
 
 def _due_at(state: HostState) -> float:
     return max(state.next_allowed_at, state.blocked_until_at)
 
 
-def _print_row(screen: Console, cells: Iterable[str], styles: list[str]) -> None:
+def _print_row(screen: output.Screen, cells: Iterable[str], styles: list[str]) -> None:
     """A line of columns that fit a terminal; elsewhere whole values between tabs."""
-    if not screen.is_terminal:
-        click.echo("\t".join(cells))
+    if not screen.folds:
+        output.line(*cells)
         return
     name_width = min(max(screen.width - sum(_WIDTHS) - 2 * len(_WIDTHS), 20), 80)
     line = Text()
     styles += [""] * (len(HEADS) - len(styles))
     for cell, style, width in zip(cells, styles, (name_width, *_WIDTHS), strict=True):
-        text = Text(cell, style)
+        text = Text(_shortened(cell, width), style)
         text.truncate(width, overflow="ellipsis", pad=True)
         line.append_text(text).append("  ")
     line.rstrip()
     screen.print(line, no_wrap=True, overflow="ellipsis", highlight=False)
 
 
-def _cells(item: Listed, access: HostAccess | None, now: float) -> tuple[str, ...]:
+def _shortened(name: str, width: int) -> str:
+    """Return a name with an ellipsis in its middle if it is too wide: its end has the registrable domain and port."""
+    if cell_len(name) <= width:
+        return name
+    return f"{name[: width // 3]}…{name[-(width - width // 3 - 1) :]}"
+
+
+def _cells(item: Listed, access: str | None, now: float) -> tuple[str, ...]:
     record, state = item.record, item.state
     left = 0.0 if record is None else record.fresh_until_at - now
     return (
         output.printable(item.name),
-        "-" if access is None else access.value,
+        access or "-",
         "-" if record is None else f"{output.span(now - record.checked_at)} ago",
         "-" if record is None else output.span(left) if left > 0 else "expired",
-        "-" if state is None else str(state.visits),
+        "-" if state is None else output.short(state.visits),
         "-" if state is None else _next(state, now),
     )
 
@@ -430,10 +451,10 @@ def _next(state: HostState, now: float) -> str:
     return f"{word} {output.span(_due_at(state) - now)}"
 
 
-def _json_row(item: Listed, access: HostAccess | None) -> str:
+def _json_row(item: Listed, access: str | None) -> str:
     row = {
         "name": item.name,
-        "access": None if access is None else access.value,
+        "access": access,
         "outcome": None if item.record is None else item.record.outcome.name.lower(),
     }
     of_record = ("status", "checked_at", "fresh_until_at")
@@ -443,12 +464,11 @@ def _json_row(item: Listed, access: HostAccess | None) -> str:
     return json.dumps(row)
 
 
-def _show(screen: Console, heading: Text, facts: Iterable[tuple[str, str]]) -> None:
-    screen.print(heading, soft_wrap=True)
+def _show(screen: output.Screen, heading: Text, facts: Iterable[tuple[str, str]]) -> None:
+    screen.paragraph(heading)
     for name, value in facts:
-        screen.print(
-            Text.assemble((f"  {name:<14}", "dim"), output.printable(value[:_MAX_VALUE])), soft_wrap=True
-        )
+        shown = value if len(value) <= _MAX_VALUE else f"{value[:_MAX_VALUE]}..."
+        screen.paragraph(Text.assemble((f"  {name:<14}", "dim"), output.printable(shown)), indent=16)
 
 
 def _record_facts(record: RobotsRecord, token: str, now: float) -> Iterator[tuple[str, str]]:
@@ -461,7 +481,7 @@ def _record_facts(record: RobotsRecord, token: str, now: float) -> Iterator[tupl
         _left(record.fresh_until_at, now, "until", over="expired; fetched again when it is needed"),
     )
     if record.outcome is not Outcome.SUCCESS:
-        yield "outcome", output.with_cli_options(record.cause or record.outcome.value)
+        yield "outcome", output.in_plain_words(record.cause or record.outcome.value)
     if record.failing_since_at is not None:
         yield (
             "failing",

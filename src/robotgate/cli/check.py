@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from codecs import BOM_UTF8
 from dataclasses import dataclass
@@ -13,13 +14,12 @@ from rich.text import Text
 
 from robotgate import InvalidURLError, Reason, RobotGateError, RobotsTxt
 from robotgate.cli import common, output
+from robotgate.cli.lines import MAX_URL_BYTES, STANDARD_INPUT, open_input, read_lines, urls_of
 from robotgate.rules.robotstxt import product_token
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import BinaryIO
-
-    from rich.console import Console
 
     from robotgate import RobotGate, Verdict
 
@@ -52,8 +52,10 @@ class Checked:
         return 0 if self.verdict.allowed else 1
 
 
-@click.command(cls=common.Command)
-@click.argument("urls", metavar="URL...", nargs=-1, required=True)
+@click.command(cls=common.Command, short_help="Tell whether URLs may be fetched, and why.")
+@click.argument("urls", metavar="[URL]...", nargs=-1)
+@common.input_option
+@click.option("--json", "as_json", is_flag=True, help="Print one row of JSON for each URL.")
 @click.option(
     "--robots", type=click.File("rb"), help="Check against this file, offline; - is standard input."
 )
@@ -62,6 +64,8 @@ class Checked:
 def check(
     *,
     urls: tuple[str, ...],
+    source: str | None,
+    as_json: bool,
     robots: BinaryIO | None,
     store_path: str | None,
     no_store: bool,
@@ -70,11 +74,17 @@ def check(
     """Tell whether URLs may be fetched, and show the line of robots.txt that decides.
 
     A robots.txt is fetched once and stored until it expires: see `robotgate cache`. With --robots, a URL may also be a
-    path that begins with /.
+    path that begins with /. In a file of -i, blank lines and lines that begin with # are skipped.
 
     Exit status: 0 when all are allowed, 1 when any is disallowed, 2 when there is no answer for any (an invalid URL,
     a robots.txt that cannot be read) or for wrong usage.
     """
+    if not urls and source is None:
+        raise click.UsageError("Give URLs, or a file of them with -i.")
+    if source == STANDARD_INPUT and robots is not None and robots.fileno() == 0:
+        raise click.UsageError("-i and --robots cannot both read standard input.")
+    if source is not None:
+        urls += _read_urls(source)
     agent = options.get("token") or options["agent"]
     if robots is not None:
         body = robots.read(common.MAX_ROBOTS_BYTES)
@@ -82,12 +92,48 @@ def check(
     else:
         store = common.store_of(store_path, no_store=no_store)
         results = common.run_with_gate(store, lambda gate: _check_online(gate, urls), options)
+    if as_json:
+        for result in results:
+            output.line(json.dumps(_row(result)))
+        raise SystemExit(max((result.exit for result in results), default=0))
     screen = output.console()
     for number, result in enumerate(results):
         if number:
             screen.print()
         _show(screen, result, product_token(agent))
-    raise SystemExit(max(result.exit for result in results))
+    raise SystemExit(max((result.exit for result in results), default=0))
+
+
+def _read_urls(source: str) -> tuple[str, ...]:
+    async def read() -> list[str]:
+        batches = read_lines(open_input(source), max_bytes=MAX_URL_BYTES)
+        return [url async for lines in batches for url in urls_of(lines)]
+
+    try:
+        return tuple(asyncio.run(read()))
+    except OSError as error:
+        raise common.CommandError(f"cannot read {source}: {error.strerror}") from error
+
+
+def _row(result: Checked) -> dict[str, str | int | float | bool | None]:
+    """Return the result for one URL as a row of JSON."""
+    verdict, rule = result.verdict, None if result.verdict is None else result.verdict.rule
+    cause = result.problem if verdict is None else verdict.cause
+    return {
+        "url": result.url,
+        "answer": _ANSWERS[result.exit][0],
+        "reason": None if verdict is None else verdict.reason.value,
+        "cause": None if cause is None else output.in_plain_words(cause),
+        "rule": None if rule is None else str(rule),
+        "line": None if rule is None else rule.line,
+        "group": None if verdict is None or rule is None else ", ".join(verdict.group),
+        "robots_url": None if verdict is None else verdict.robots_url,
+        "status": None if verdict is None else verdict.status,
+        "fetched_at": None if verdict is None else verdict.fetched_at,
+        "stale": None if verdict is None else verdict.stale,
+        "crawl_delay": None if verdict is None else verdict.crawl_delay,
+        "retry_after": None if verdict is None else verdict.retry_after,
+    }
 
 
 def _check_offline(body: bytes, url: str, agent: str) -> Checked:
@@ -96,7 +142,7 @@ def _check_offline(body: bytes, url: str, agent: str) -> Checked:
         robots = RobotsTxt.parse(body, None if url.startswith("/") else url)
         return Checked(url=url, verdict=robots.verdict(url, agent), body=body)
     except InvalidURLError as error:
-        return Checked(url=url, problem=str(error))
+        return Checked(url=url, problem=error.problem)
 
 
 async def _check_online(gate: RobotGate, urls: Iterable[str]) -> list[Checked]:
@@ -114,24 +160,24 @@ async def _check_online(gate: RobotGate, urls: Iterable[str]) -> list[Checked]:
     return await asyncio.gather(*map(checked, urls))
 
 
-def _show(screen: Console, result: Checked, token: str) -> None:
+def _show(screen: output.Screen, result: Checked, token: str) -> None:
     word, colour = _ANSWERS[result.exit]
-    screen.print(Text.assemble((word, f"bold {colour}"), "  ", output.printable(result.url)), soft_wrap=True)
+    screen.paragraph(Text.assemble((word, f"bold {colour}"), "  ", output.printable(result.url)), indent=4)
     verdict = result.verdict
     if verdict is None:
-        screen.print(Text(f"  {result.problem}"), soft_wrap=True)
+        screen.paragraph(Text(f"  {output.printable(result.problem or '')}"), indent=4)
         return
     # The site writes the names of its groups, and a stored cause may have been imported.
-    screen.print(Text(f"  {output.printable(_reason(verdict))}"), soft_wrap=True)
+    screen.paragraph(Text(f"  {output.printable(_reason(verdict))}"), indent=4)
     for remark in _remarks(verdict, result.stored_at):
-        screen.print(Text(f"  {output.printable(remark)}", style="dim"), soft_wrap=True)
+        screen.paragraph(Text(f"  {output.printable(remark)}", style="dim"), indent=4)
     output.print_excerpt(screen, _excerpt(result.body, verdict, token))
 
 
 def _reason(verdict: Verdict) -> str:
     if verdict.rule is not None:
         return f"{verdict.reason.value}, line {verdict.rule.line}, in the group of {', '.join(verdict.group)}"
-    cause = f": {output.with_cli_options(verdict.cause)}" if verdict.cause else ""
+    cause = f": {output.in_plain_words(verdict.cause)}" if verdict.cause else ""
     return verdict.reason.value + cause
 
 

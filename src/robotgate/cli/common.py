@@ -4,30 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
+import urllib.request
 import warnings
 from contextlib import suppress
+from functools import reduce
 from typing import TYPE_CHECKING, Final, ParamSpec, Required, TypedDict, TypeVar
 
+import aiohttp
 import click
 from platformdirs import user_cache_path
+from yarl import URL
 
 from robotgate import (
     MemoryStore,
     OptionError,
     RobotGate,
     SQLiteStore,
+    StatusPolicy,
     StoreError,
     SystemClock,
     WhenLost,
     __version__,
 )
-from robotgate.cli.output import say
+from robotgate.cli.output import failure, logged, printable, say
 
 # The one place where a store is opened by its path or URL.
 from robotgate.stores import OwnStore, open_store
+from robotgate.web.connector import BudgetedConnector, ThreadPerNameResolver, idle_limit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
     from pathlib import Path
 
 P = ParamSpec("P")
@@ -35,10 +42,12 @@ R = TypeVar("R")
 
 INTERRUPTED: Final = 130
 """The exit status of a program that Ctrl-C ended."""
+MAX_LOOK_UPS: Final = 512
+"""Names that are looked up at once."""
 MAX_ROBOTS_BYTES: Final = 1024 * 1024
 """Bytes that are read of a robots.txt on disk; more than count."""
 PATIENCE: Final = 3.0
-"""Seconds for which an unreachable server is tried again: somebody is waiting at the terminal."""
+"""Seconds for which an unreachable Redis server is tried again. A user waits at the terminal meanwhile."""
 
 
 class CommandError(click.ClickException):
@@ -53,18 +62,42 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> object:
         """Run the command."""
         try:
-            return super().invoke(ctx)
+            with failure(), logged(ctx.meta.get(VERBOSITY, 0)):
+                return super().invoke(ctx)
         except OptionError as error:
-            raise click.UsageError(str(error), ctx) from error
+            raise click.UsageError(printable(str(error)), ctx) from error
         except StoreError as error:
-            raise CommandError(str(error)) from error
+            raise CommandError(printable(str(error))) from error
         except KeyboardInterrupt:
             raise SystemExit(INTERRUPTED) from None
 
 
+class Program(click.Group):
+    """A group of commands; no error prints a control character, whatever its message has from outside."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: object
+    ) -> click.Context:
+        """Read the options of the group itself."""
+        with failure():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run a command."""
+        with failure():
+            return super().invoke(ctx)
+
+
+PROXY: Final = "robotgate.proxy"
+"""Where the context keeps the proxy."""
+VERBOSITY: Final = "robotgate.verbosity"
+"""Where the context keeps how often ``-v`` was given; -1 after ``-q``."""
 INPUT_FILE: Final = click.Path(exists=True, dir_okay=False, allow_dash=True)
 OUTPUT_FILE: Final = click.Path(dir_okay=False, allow_dash=True)
 
+input_option = click.option(
+    "-i", "--input", "source", type=INPUT_FILE, help="Read URLs from a file, one a line; - is stdin."
+)
 agent_option = click.option(
     "--agent", default=f"robotgate/{__version__}", show_default=True, help="The User-Agent of the requests."
 )
@@ -73,6 +106,37 @@ token_option = click.option(
 )
 private_option = click.option(
     "--allow-private-addresses", is_flag=True, help="Also fetch from localhost and private networks."
+)
+
+
+def _keep_proxy(ctx: click.Context, _param: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        try:
+            url = URL(value)
+            is_usable = url.scheme in {"http", "https"} and bool(url.host)
+        except ValueError:
+            is_usable = False
+        if not is_usable:
+            raise click.BadParameter("give an http or https URL, such as http://localhost:3128")
+        ctx.meta[PROXY] = value
+
+
+policy_option = click.option(
+    "--policy",
+    "status_policy",
+    type=click.Choice([policy.value for policy in StatusPolicy]),
+    default=StatusPolicy.DEFAULT.value,
+    show_default=True,
+    callback=lambda _ctx, _param, value: StatusPolicy(value),
+    help="What a robots.txt that cannot be read means for its site.",
+)
+proxy_option = click.option(
+    "--proxy",
+    metavar="URL",
+    expose_value=False,
+    callback=_keep_proxy,
+    help="Send all requests through this HTTP proxy, instead of the one that HTTP_PROXY, HTTPS_PROXY and NO_PROXY"
+    " name.",
 )
 store_option = click.option(
     "--store",
@@ -84,16 +148,56 @@ store_option = click.option(
 _no_store_option = click.option("--no-store", is_flag=True, help="Read no store and write none.")
 
 
+def _keep_verbosity(ctx: click.Context, param: click.Parameter, value: int) -> int:
+    # Counted up by -v; -q is more than any -v.
+    if value:
+        ctx.meta[VERBOSITY] = -1 if param.name == "quiet" else ctx.meta.get(VERBOSITY, 0) or min(value, 2)
+    return value
+
+
+verbose_option = click.option(
+    "-v",
+    "--verbose",
+    count=True,
+    expose_value=False,
+    callback=_keep_verbosity,
+    help="Also print blocks, refusals and failures as they come; -vv prints each turn.",
+)
+quiet_option = click.option(
+    "-q",
+    "--quiet",
+    is_flag=True,
+    expose_value=False,
+    callback=_keep_verbosity,
+    help="Print no progress and no warnings about options.",
+)
+
+
+def verbosity() -> int:
+    """Return how often ``-v`` was given to the command that runs, or -1 after ``-q``."""
+    return int(click.get_current_context().meta.get(VERBOSITY, 0))
+
+
+def rate(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[int, float] | None:
+    """Read ``600/3600``: so many requests in so many seconds."""
+    if value is None:
+        return None
+    found = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9}(?:\.[0-9]{1,9})?)", value)
+    if found is None:
+        raise click.BadParameter("give requests/seconds, such as 600/3600")
+    return int(found[1]), float(found[2])
+
+
 def name_options(command: Callable[P, R]) -> Callable[P, R]:
-    """The options that say who the crawler is."""
+    """The options that name the crawler."""
     return agent_option(token_option(command))
 
 
 def gate_options(*, contact_note: str | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """The options of a command that visits sites: who it is, and how it may be reached.
+    """The options of a command that visits sites.
 
     Args:
-        contact_note: when the contact is needed; None if always.
+        contact_note: when a contact is needed, for the help; None if it always is.
     """
     contact_option = click.option(
         "--contact",
@@ -103,7 +207,11 @@ def gate_options(*, contact_note: str | None = None) -> Callable[[Callable[P, R]
         default=None if contact_note is None else "",
         help=f"How site owners reach you: an e-mail address or a URL.{contact_note or ''}",
     )
-    return lambda command: agent_option(contact_option(token_option(private_option(command))))
+    options = (
+        *(agent_option, contact_option, token_option, private_option, policy_option, proxy_option),
+        *(verbose_option, quiet_option),
+    )
+    return lambda command: reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
 
 
 def store_options(command: Callable[P, R]) -> Callable[P, R]:
@@ -118,7 +226,10 @@ class GateOptions(TypedDict, total=False):
     contact: Required[str]
     """Empty if it was not given."""
     token: str | None
+    status_policy: StatusPolicy
     delay: float
+    rate: tuple[int, float] | None
+    concurrency_per_host: int
     concurrency: int
     max_wait: float | None
     max_delay: float
@@ -192,8 +303,12 @@ def run_with_gate(
     store: MemoryStore | OwnStore,
     work: Callable[[RobotGate], Coroutine[object, object, R]],
     options: GateOptions,
+    middlewares: Sequence[aiohttp.ClientMiddlewareType] = (),
 ) -> R:
     """Do some work with a gate while it and its store are open. Its warnings become lines on standard error.
+
+    Args:
+        middlewares: of the session that fetches pages.
 
     Raises:
         OptionError: an option makes no sense.
@@ -203,14 +318,32 @@ def run_with_gate(
         raise click.UsageError(
             "Give --contact (or set ROBOTGATE_CONTACT): site owners may want to reach you."
         )
+    proxy: str | None = click.get_current_context().meta.get(PROXY)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        gate = RobotGate(**options, store=store)
-    for warning in caught:
-        say(f"robotgate: {warning.message}")
+        # Wrong options are reported before the store is opened.
+        RobotGate(**options)
+    if verbosity() >= 0:
+        for warning in caught:
+            say(f"robotgate: {warning.message}")
 
     async def run() -> R:
-        async with gate:
-            return await work(gate)
+        connector = BudgetedConnector(
+            idle_limit(),
+            resolver=ThreadPerNameResolver(max_threads=MAX_LOOK_UPS),
+            allow_private_addresses=options.get("allow_private_addresses", False),
+        )
+        async with aiohttp.ClientSession(
+            connector=connector,
+            proxy=proxy,
+            # Only where the environment names a proxy: aiohttp then reads passwords from ~/.netrc as well.
+            trust_env=proxy is None and bool(urllib.request.getproxies().keys() & {"http", "https"}),
+            middlewares=middlewares,
+        ) as session:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                gate = RobotGate(**options, session=session, store=store)
+            async with gate:
+                return await work(gate)
 
     return run_with(store, run)

@@ -4,19 +4,45 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import sys
+import time
 from collections import deque
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, Unpack
 
 import aiohttp
 import click
 
-from robotgate import DisallowedError, HostUnavailableError, InvalidURLError, Origin, TooSoonError
+from robotgate import (
+    DisallowedError,
+    HostUnavailableError,
+    InvalidURLError,
+    Origin,
+    RobotGateError,
+    TooSoonError,
+    __version__,
+)
 from robotgate.cli import common, output
-from robotgate.cli.lines import CHUNK_BYTES, STANDARD_INPUT, LineSplitter, open_input, read_lines
+from robotgate.cli.keep import (
+    Done,
+    Folder,
+    WarcFile,
+    WarcMissingError,
+    exchanges,
+    header_pairs,
+    media_type_of,
+    record_exchange,
+)
+from robotgate.cli.lines import (
+    CHUNK_BYTES,
+    MAX_URL_BYTES,
+    STANDARD_INPUT,
+    LineSplitter,
+    open_input,
+    read_lines,
+    urls_of,
+)
 from robotgate.cli.output import Outcome, Tally
 
 if TYPE_CHECKING:
@@ -25,12 +51,8 @@ if TYPE_CHECKING:
 
     from robotgate import Response, RobotGate, Verdict
 
-Row: TypeAlias = dict[str, str | int | float | None]
+Row: TypeAlias = dict[str, "str | int | float | list[tuple[str, str]] | None"]
 
-BROKEN_PIPE: Final = 141
-"""The exit status that a shell shows for a program that writes to a closed pipe."""
-MAX_URL_BYTES: Final = 8192
-"""A longer line is refused: servers take no such URL."""
 MAX_TAKEN: Final = 20_000
 """URLs in memory: enough that a list sorted by host still keeps many hosts busy."""
 MAX_WORKERS: Final = 1000
@@ -41,7 +63,42 @@ PLAIN_PERIOD: Final = 10.0
 
 
 class OutputError(Exception):
-    """A row could not be written; the cause is an `OSError`."""
+    """A row or a kept page could not be written; the cause is an `OSError`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keep:
+    """What is written of each page."""
+
+    rows: IO[str]
+    has_headers: bool = False
+    """Whether rows have the headers of the responses."""
+    folder: Folder | None = None
+    warc: WarcFile | None = None
+    done: Done
+    """URLs that have a row already."""
+
+    async def page(self, url: str, response: Response, ended_at: float) -> Row:
+        """Keep a page, and return the columns that say where."""
+        columns: Row = {"media_type": media_type_of(response)}
+        if self.has_headers:
+            columns["headers"] = header_pairs(response)
+        if self.folder is not None:
+            columns["file"] = await self.folder.save(url, response, ended_at=ended_at)
+        return columns
+
+    def row(self, row: Row) -> None:
+        """Write a row.
+
+        Raises:
+            OutputError: it cannot be written.
+        """
+        try:
+            self.rows.write(json.dumps(row) + "\n")
+            # At once: what is done stays done, however the run ends.
+            self.rows.flush()
+        except OSError as error:
+            raise OutputError(f"cannot write: {error.strerror}") from error
 
 
 class HostQueues:
@@ -83,26 +140,31 @@ class HostQueues:
 class Crawl:
     """One run of ``robotgate fetch``."""
 
-    def __init__(self, gate: RobotGate, rows: IO[str], tally: Tally, *, timeout: float) -> None:
+    def __init__(self, gate: RobotGate, keep: Keep, tally: Tally, *, timeout: float) -> None:
         self._tally = tally
         self._gate = gate
-        self._rows = rows
+        self._keep = keep
         self._timeout = aiohttp.ClientTimeout(total=timeout)
+        # A WARC file has bodies as the server sends them, so they are asked for without a Content-Encoding.
+        self._headers = None if keep.warc is None else {"Accept-Encoding": "identity"}
         self._queues = HostQueues(MAX_TAKEN)
         self._workers: set[asyncio.Task[None]] = set()
+        self._current: dict[str, str] = {}
+        """The URL that a worker has of each host."""
 
     async def run(self, urls: Iterable[str], source: str | None, *, quiet: bool) -> None:
         """Fetch the URLs, and those of a source (a file, or ``-`` for standard input).
 
         Raises:
-            OutputError: a row could not be written.
+            OutputError: a row or a page could not be written.
             OSError: the source could not be read.
         """
         descriptor = None if source is None else open_input(source)
-        screen = output.console(stderr=True)
-        shown = nullcontext() if quiet else output.progress(screen, self._tally, plain_period=PLAIN_PERIOD)
+        progress = output.Progress(
+            output.console(stderr=True), self._tally, due_in=self._due_in, plain_period=PLAIN_PERIOD
+        )
         try:
-            async with shown, asyncio.TaskGroup() as tasks:
+            async with nullcontext() if quiet else progress.shown(), asyncio.TaskGroup() as tasks:
                 await self._add(urls, tasks)
                 if descriptor is not None:
                     async for lines in read_lines(descriptor, max_bytes=MAX_URL_BYTES):
@@ -117,11 +179,14 @@ class Crawl:
 
     async def _add(self, urls: Iterable[str], tasks: asyncio.TaskGroup) -> None:
         for url in urls:
+            if url[:MAX_URL_BYTES] in self._keep.done:
+                self._tally.skipped += 1
+                continue
             try:
                 host = _host(url)
             except InvalidURLError as error:
                 self._tally.outcomes[Outcome.INVALID] += 1
-                self._write(refused(url[:MAX_URL_BYTES], error))
+                self._keep.row(refused(url[:MAX_URL_BYTES], error))
                 continue
             await self._queues.add(host, url)
             self._tally.take(host)
@@ -131,21 +196,35 @@ class Crawl:
     async def _work(self) -> None:
         while True:
             host, url = await self._queues.take()
-            try:
-                row = _fetched(url, await self._gate.fetch(url, timeout=self._timeout))
-            except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                row = refused(url, error)
-            self._write(row)
+            self._current[host] = url
+            row = await self._fetch(url)
+            self._keep.row(row)
             self._tally.finish(host, Outcome(row["outcome"]))
+            del self._current[host]
             self._queues.give_back(host)
 
-    def _write(self, row: Row) -> None:
+    async def _fetch(self, url: str) -> Row:
+        with exchanges() as found:
+            try:
+                if self._headers is None:
+                    response = await self._gate.fetch(url, timeout=self._timeout)
+                else:
+                    response = await self._gate.fetch(url, timeout=self._timeout, headers=self._headers)
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                return refused(url, error)
+        ended_at = time.time()
         try:
-            self._rows.write(json.dumps(row) + "\n")
-            # At once: what is done stays done, however the run ends.
-            self._rows.flush()
+            if self._keep.warc is not None:
+                await self._keep.warc.save(response, found)
+            return _fetched(url, response, ended_at) | await self._keep.page(url, response, ended_at)
         except OSError as error:
-            raise OutputError(f"cannot write: {error.strerror}") from error
+            raise OutputError(f"cannot keep {url}: {error.strerror}") from error
+
+    def _due_in(self, host: str) -> float:
+        try:
+            return self._gate.wait_time(self._current[host])
+        except (KeyError, RobotGateError):
+            return 0.0
 
 
 def _host(url: str) -> str:
@@ -158,12 +237,6 @@ def _first(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
-
-
-def urls_of(lines: Iterable[bytes]) -> list[str]:
-    """Return the URLs of lines, without blank lines, ``#`` comments and byte order marks."""
-    texts = (line.decode(errors="replace").removeprefix("\ufeff").strip() for line in lines)
-    return [text for text in texts if text and not text.startswith("#")]
 
 
 def count_urls(path: str) -> int:
@@ -193,14 +266,14 @@ def refused(url: str, error: aiohttp.ClientError | TimeoutError | OSError) -> Ro
             row = _row(url, Outcome.UNAVAILABLE)
             if error.verdict is not None:
                 row |= _verdict_columns(error.verdict)
-            message = output.with_cli_options(error.cause)
+            message = output.in_plain_words(error.cause)
             return row | {"retry_after": round(error.retry_after, 3), "message": message}
         case _:
-            message = str(error) or "no answer in time"
+            message = output.in_plain_words(str(error)) or "no answer in time"
             return _row(url, Outcome.FAILED, error=type(error).__name__, message=message)
 
 
-def _fetched(url: str, response: Response) -> Row:
+def _fetched(url: str, response: Response, ended_at: float) -> Row:
     return _row(
         url,
         Outcome.FETCHED,
@@ -209,12 +282,15 @@ def _fetched(url: str, response: Response) -> Row:
         bytes=len(response.body),
         waited=round(response.waited, 3),
         elapsed=round(response.elapsed, 3),
+        sent_at=round(ended_at - response.elapsed, 3),
+        ended_at=round(ended_at, 3),
     )
 
 
 def _row(url: str, outcome: Outcome, **columns: str | float | None) -> Row:
     empty = dict.fromkeys(("status", "final_url", "bytes", "waited", "elapsed"))
-    return {"url": url, "outcome": outcome.value, **empty, **columns}
+    at: Row = {"sent_at": None, "ended_at": round(time.time(), 3)}
+    return {"url": url, "outcome": outcome.value, **empty, **at, **columns}
 
 
 def _verdict_columns(verdict: Verdict) -> Row:
@@ -228,16 +304,38 @@ def _verdict_columns(verdict: Verdict) -> Row:
     }
 
 
-@click.command(cls=common.Command)
+@click.command(cls=common.Command, short_help="Fetch URLs politely: one row of JSON for each.")
 @click.argument("urls", metavar="[URL]...", nargs=-1)
-@click.option(
-    "-i", "--input", "source", type=common.INPUT_FILE, help="Read URLs from a file, one a line; - is stdin."
-)
+@common.input_option
 @click.option(
     "-o", "--output", "target", type=common.OUTPUT_FILE, default="-", help="Write the rows to a file."
 )
+@click.option("--resume", is_flag=True, help="Append to the file of -o, and skip the URLs that it has.")
+@click.option("--headers", "has_headers", is_flag=True, help="Put the responses' headers into the rows.")
+@click.option(
+    "--save-dir",
+    metavar="DIR",
+    type=click.Path(file_okay=False),
+    help="Save each body in a file of its own, with its headers beside it.",
+)
+@click.option(
+    "--warc",
+    "warc_path",
+    metavar="FILE",
+    type=click.Path(),
+    help="Write all requests and responses to a new WARC file; needs robotgate[warc].",
+)
 @common.gate_options()
 @click.option("--delay", default=1.0, show_default=True, help="Seconds between requests to a host, at least.")
+@click.option(
+    "--rate",
+    metavar="N/SECONDS",
+    callback=common.rate,
+    help="At most N requests to a host in so many seconds, such as 600/3600.",
+)
+@click.option(
+    "--concurrency-per-host", default=1, show_default=True, help="Requests to one host at once, at most."
+)
 @click.option("--concurrency", default=256, show_default=True, help="Requests at once, over all hosts.")
 @click.option("--max-wait", type=float, help="Seconds a URL may wait for its turn; unlimited by default.")
 @click.option("--max-delay", default=60.0, show_default=True, help="Refuse sites that ask for more seconds.")
@@ -247,14 +345,16 @@ def _verdict_columns(verdict: Verdict) -> Row:
     "--timeout", default=60.0, show_default=True, type=_POSITIVE, help="Seconds of a request after its wait."
 )
 @common.store_options
-@click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 def fetch(
     *,
     urls: tuple[str, ...],
     source: str | None,
     target: str,
+    resume: bool,
+    has_headers: bool,
+    save_dir: str | None,
+    warc_path: str | None,
     timeout: float,
-    quiet: bool,
     store_path: str | None,
     no_store: bool,
     **options: Unpack[common.GateOptions],
@@ -266,50 +366,84 @@ def fetch(
     are done, each written at once. In a file, blank lines and lines that begin with # are skipped. What is learnt
     of hosts is stored for the next run: see `robotgate cache`.
 
-    Exit status: 0 when every URL was fetched or blocked, 1 when any was not, 2 for wrong usage, 130 after Ctrl-C,
-    141 when the reader of the rows closes the pipe.
+    Bodies are kept only with --save-dir or --warc. After Ctrl-C, --resume continues a run that has -o.
+
+    Exit status: 0 when every URL was fetched or blocked, 1 when any was not, 2 for wrong usage or when a file cannot
+    be read or written, 130 after Ctrl-C, 141 when the reader of the rows closes the pipe.
     """
     if not urls and source is None:
         raise click.UsageError("Give URLs, or a file of them with -i.")
-    if (
-        source is not None
-        and Path(source).is_file()
-        and Path(target).is_file()
-        and Path(target).samefile(source)
-    ):
-        raise click.UsageError("-o would overwrite the URLs of -i.")
-    rows = click.File("w", encoding="utf-8", lazy=False).convert(target, None, click.get_current_context())
+    _check_target(target, source, resume=resume)
     store = common.store_of(store_path, no_store=no_store)
-    tally = Tally()
+    tally, is_quiet = Tally(), common.verbosity() < 0
+    with ExitStack() as stack:
+        folder, warc, done = _opened(stack, save_dir, warc_path, Path(target) if resume else None)
+        file = click.File("a" if resume else "w", encoding="utf-8", lazy=False)
+        rows = file.convert(target, None, click.get_current_context())
+        keep = Keep(rows=rows, has_headers=has_headers, folder=folder, warc=warc, done=done)
 
-    async def crawl(gate: RobotGate) -> None:
-        await Crawl(gate, rows, tally, timeout=timeout).run(urls, source, quiet=quiet)
+        async def crawl(gate: RobotGate) -> None:
+            await Crawl(gate, keep, tally, timeout=timeout).run(urls, source, quiet=is_quiet)
 
-    try:
-        common.run_with_gate(store, crawl, options)
-    except KeyboardInterrupt:
-        output.say(f"interrupted: {output.summary(tally)}; {_undone(tally, urls, source)} not done")
-        raise SystemExit(common.INTERRUPTED) from None
-    except OutputError as error:
-        if isinstance(error.__cause__, BrokenPipeError):
-            _discard_stdout()
-            raise SystemExit(BROKEN_PIPE) from None
-        raise click.ClickException(str(error)) from error
-    except OSError as error:
-        raise click.ClickException(f"cannot read {source}: {error.strerror}") from error
-    if not quiet:
+        try:
+            common.run_with_gate(store, crawl, options, () if warc is None else (record_exchange,))
+        except KeyboardInterrupt:
+            output.say(f"interrupted: {output.summary(tally)}; {_undone(tally, urls, source)} not done")
+            raise SystemExit(common.INTERRUPTED) from None
+        except OutputError as error:
+            if isinstance(error.__cause__, BrokenPipeError):
+                output.end_at_closed_pipe()
+            if target == "-":
+                output.discard_output()
+            raise common.CommandError(str(error)) from error
+        except OSError as error:
+            raise common.CommandError(f"cannot read {source}: {error.strerror}") from error
+    if not is_quiet:
         output.say(output.summary(tally))
     raise SystemExit(1 if tally.failed else 0)
 
 
+def _opened(
+    stack: ExitStack, save_dir: str | None, warc_path: str | None, rows: Path | None
+) -> tuple[Folder | None, WarcFile | None, Done]:
+    """Make what pages are kept in, and read the rows to resume from."""
+    try:
+        done = Done(rows)
+    except OSError as error:
+        raise common.CommandError(f"cannot read {rows}: {error.strerror}") from error
+    folder = None
+    if save_dir is not None:
+        folder = Folder(Path(save_dir))
+        try:
+            folder.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise common.CommandError(f"cannot make {save_dir}: {error.strerror}") from error
+    if warc_path is None:
+        return folder, None, done
+    try:
+        warc = WarcFile(Path(warc_path), f"robotgate/{__version__}")
+    except WarcMissingError as error:
+        raise common.CommandError(str(error)) from error
+    except FileExistsError as error:
+        raise common.CommandError(f"cannot write {warc_path}: it exists already") from error
+    except OSError as error:
+        raise common.CommandError(f"cannot write {warc_path}: {error.strerror}") from error
+    stack.callback(warc.close)
+    return folder, warc, done
+
+
+def _check_target(target: str, source: str | None, *, resume: bool) -> None:
+    if resume and target == "-":
+        raise click.UsageError("--resume needs the file of -o.")
+    if source is None or not (Path(source).is_file() and Path(target).is_file()):
+        return
+    if Path(target).samefile(source):
+        raise click.UsageError("-o would overwrite the URLs of -i.")
+
+
 def _undone(tally: Tally, urls: tuple[str, ...], source: str | None) -> str:
+    done = tally.done + tally.skipped
     if source is None or source == STANDARD_INPUT or not Path(source).is_file():
-        left = max(len(urls) - tally.done, tally.waiting)
+        left = max(len(urls) - done, tally.waiting)
         return f"{left:,} URLs" + (" and what was left to read" if source is not None else "")
-    return f"{len(urls) + count_urls(source) - tally.done:,} URLs"
-
-
-def _discard_stdout() -> None:
-    """Send what is still buffered nowhere. Otherwise Python complains of the closed pipe again as it exits."""
-    with Path(os.devnull).open("w") as nowhere:
-        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+    return f"{len(urls) + count_urls(source) - done:,} URLs"

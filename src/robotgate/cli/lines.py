@@ -9,8 +9,10 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Iterable
 
+MAX_URL_BYTES: Final = 8192
+"""A longer line is refused: servers take no such URL."""
 CHUNK_BYTES: Final = 65_536
 STANDARD_INPUT: Final = "-"
 
@@ -51,6 +53,12 @@ async def read_lines(descriptor: int, *, max_bytes: int) -> AsyncGenerator[list[
     while chunk := await _read(descriptor):
         yield splitter.feed(chunk)
     yield splitter.feed(b"\n")
+
+
+def urls_of(lines: Iterable[bytes]) -> list[str]:
+    """Return the URLs of lines, without blank lines, ``#`` comments and byte order marks."""
+    texts = (line.decode(errors="replace").removeprefix("\ufeff").strip() for line in lines)
+    return [text for text in texts if text and not text.startswith("#")]
 
 
 async def _read(descriptor: int) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import stat
 import tempfile
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from robotgate.pace.state import merged
 from robotgate.sites.status import MAX_SKEW
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Collection, Iterator
     from typing import IO
 
     from robotgate import HostState, Origin
@@ -49,17 +50,51 @@ async def exported(store: Catalogue) -> AsyncIterator[str]:
             yield host_line(HostEntry(pace_key, _merged(other, state)))
 
 
-@contextmanager
-def replaced(path: Path) -> Iterator[IO[str]]:
-    """Write a file under a temporary name, for its owner alone; it takes its own name once it is complete.
+class TargetError(Exception):
+    """A file is not one that may be written; the message says why."""
+
+
+def check_target(path: Path, *, force: bool, not_these: Collection[Path] = ()) -> None:
+    """Check that a path is free, or that of a regular file which may be replaced.
+
+    Args:
+        force: whether an existing regular file may be replaced.
+        not_these: files that are never replaced, under whatever name.
 
     Raises:
+        TargetError: it is neither.
+        OSError: that cannot be found out.
+    """
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(found.st_mode):
+        raise TargetError("it is not a regular file; to write to one that is not, redirect standard output")
+    if any(other.exists() and path.samefile(other) for other in not_these):
+        raise TargetError("it is the store itself")
+    if not force:
+        raise TargetError("it exists already; --force replaces it")
+
+
+@contextmanager
+def replaced(path: Path, *, force: bool, not_these: Collection[Path] = ()) -> Iterator[IO[str]]:
+    """Write a file under a temporary name, for its owner alone; it takes its own name once it is complete.
+
+    Args:
+        force, not_these: as for `check_target`.
+
+    Raises:
+        TargetError: as `check_target`.
         OSError: it cannot be written. A file of that name stays as it was.
     """
-    descriptor, name = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)
+    check_target(path, force=force, not_these=not_these)
+    descriptor, name = tempfile.mkstemp(prefix=f"{path.name[:100]}.", dir=path.parent)
     try:
         with os.fdopen(descriptor, "w", encoding="ascii", newline="\n") as file:
             yield file
+        # Something else may have taken the name in the meantime.
+        check_target(path, force=force, not_these=not_these)
         Path(name).replace(path)
     finally:
         with suppress(FileNotFoundError):

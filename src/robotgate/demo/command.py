@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sys
 import time
 from collections import Counter
 from dataclasses import asdict
@@ -38,13 +39,14 @@ _JSON_HELP: Final = "Also write the report as JSON, with every request that the 
 _PORT_HELP: Final = "Where --serve listens on 127.0.0.1; 0 for any free port."
 
 
-@click.command(context_settings={"show_default": True})
-@click.option("--seed", default=1, help="Draws the sites, their rules and their pages.")
+@click.command(context_settings={"show_default": True}, short_help="Crawl some thirty sites of this machine.")
+@click.option("--seed", default=1, help="The sites, their rules and their pages are drawn from it.")
 @click.option("--pages", default=500, type=click.IntRange(1, 100_000), help="How many URLs, about.")
 @click.option("--workers", default=1, type=click.IntRange(1, 64), help="Processes that share the pages.")
 @click.option("--store", metavar="PATH|URL", help=_STORE_HELP)
 @click.option("--json", "json_file", type=click.File("w", encoding="utf-8", lazy=False), help=_JSON_HELP)
 @click.option("--serve", is_flag=True, help="Serve the sites to a program of yours, until Ctrl-C.")
+@click.option("--list", "is_list", is_flag=True, help="Print the URLs of the sites, one a line, and end.")
 @click.option("--port", default=DEFAULT_PORT, type=click.IntRange(0, 65_535), help=_PORT_HELP)
 def demo(
     *,
@@ -54,6 +56,7 @@ def demo(
     store: str | None,
     json_file: TextIO | None,
     serve: bool,
+    is_list: bool,
     port: int,
 ) -> None:
     """Crawl some thirty sites on this machine, and show what their server saw. Needs no network.
@@ -64,15 +67,20 @@ def demo(
     With --workers N, N processes share the pages of every site, and the server must still see one polite crawler.
 
     With --serve, nothing is crawled: the sites, and four small ones with links, are served through a proxy on this
-    machine, and each request is printed. docs/tutorial.md shows how to use it.
+    machine, and each request is printed. docs/tutorial.md shows how to use it. --list prints their URLs, for example
+    for `robotgate fetch -i - --proxy http://127.0.0.1:8009`.
 
     Exit status: 0 when no rule and no delay was broken, else 1.
     """
-    if serve and (workers > 1 or store is not None or json_file is not None):
-        raise click.UsageError("--serve crawls nothing: use it only with --seed, --pages and --port")
+    if (serve or is_list) and (workers > 1 or store is not None or json_file is not None):
+        raise click.UsageError("--serve and --list crawl nothing: only --seed, --pages, --port go with them")
     if store is not None and os.path.lexists(store):
         # What is known of the sites would not be requested again, and that would look like a fault.
         raise click.UsageError(f"--store: {store} exists already; the demonstration needs a new file")
+    if is_list and not serve:
+        urls = [site.url(page.path) for site in EXAMPLES for page in site.pages]
+        click.echo("\n".join([*urls, *draw_plan(seed, pages).urls]))
+        return
     try:
         if serve:
             asyncio.run(_serve(draw_plan(seed, pages), port))
@@ -111,7 +119,9 @@ def greeting(proxy: str, plan: Plan) -> str:
 def request_line(request: web.BaseRequest, visit: Visit, began_at: float) -> str:
     """What --serve prints of a request."""
     agent = request.headers.get("User-Agent", "-")
-    return f"{visit.started_at - began_at:7.1f} s  {visit.status}  {request.method} {request.url}  {agent}"
+    line = f"{visit.started_at - began_at:7.1f} s  {visit.status}  {request.method} {request.url}  {agent}"
+    # Any program may send requests, and none of them may control the terminal.
+    return "".join(letter if letter.isprintable() else "?" for letter in line)
 
 
 async def _serve(plan: Plan, port: int) -> None:
@@ -123,8 +133,8 @@ async def _serve(plan: Plan, port: int) -> None:
 
 
 def _console(*, stderr: bool = False) -> Console:
-    terminal = Console(stderr=stderr, highlight=False)
-    return terminal if terminal.is_terminal else Console(stderr=stderr, width=PIPE_WIDTH, highlight=False)
+    has_width = (sys.stderr if stderr else sys.stdout).isatty() or "COLUMNS" in os.environ
+    return Console(stderr=stderr, highlight=False, width=None if has_width else PIPE_WIDTH)
 
 
 async def _crawl(order: Order) -> Run:
@@ -150,7 +160,7 @@ def _print_report(console: Console, run: Run, report: Report) -> None:
 
     def say(line: str, style: str) -> None:
         # A terminal gets lines that it can show, a file gets each sentence in one line.
-        console.print(Text(line, style), soft_wrap=not console.is_terminal)
+        console.print(Text(line, style), soft_wrap=not console.is_terminal and console.width == PIPE_WIDTH)
 
     table = _table(report, is_narrow=False)
     if console.measure(table, options=console.options.update(width=200)).maximum > console.width:
@@ -178,12 +188,11 @@ def _print_report(console: Console, run: Run, report: Report) -> None:
 
 
 def _table(report: Report, *, is_narrow: bool) -> Table:
-    """One row for each site. The narrow table fits 80 columns: it cuts long names of sites."""
-    table = Table(
-        box=box.SIMPLE_HEAD, padding=0 if is_narrow else (0, 1, 0, 0), pad_edge=False, show_edge=False
-    )
-    table.add_column("site", no_wrap=not is_narrow, overflow="ellipsis")
-    table.add_column("what is peculiar", no_wrap=True, style="dim")
+    """One row for each site. The narrow table fits 80 columns: what is peculiar takes two lines where it has to."""
+    padding = 0 if is_narrow else (0, 1, 0, 0)
+    table = Table(box=box.SIMPLE_HEAD, padding=padding, pad_edge=False, show_edge=False)
+    table.add_column("site", no_wrap=True)
+    table.add_column("what is peculiar", no_wrap=not is_narrow, style="dim")
     robots, gap = ("robots\n.txt", "min\ngap") if is_narrow else ("robots.txt", "min gap")
     for heading in (robots, "pages", "blocked", "delay", gap):
         table.add_column(heading, justify="right", no_wrap=True)

@@ -91,20 +91,15 @@ async def run_demo(order: Order, done: Callable[[str], object]) -> Run:
                 for worker in range(1, order.workers + 1):
                     tasks.create_task(_follow(replace(shared, worker=worker, port=int(port)), done))
         except ExceptionGroup as group:
-            # The first that died is the reason.
+            # The first worker that died is the reason.
             raise group.exceptions[0] from None
         elapsed = time.monotonic() - began_at
         log, _ = await server.communicate(b"")
     if not log:
         raise DemoError("the demonstration's server died")
-    document = json.loads(log)
-    return Run(
-        plan=draw_plan(order.seed, order.page_count),
-        visits=tuple(Visit(**visit) for visit in document["visits"]),
-        worst_lag=document["worst_lag"],
-        elapsed=elapsed,
-        workers=order.workers,
-    )
+    document, plan = json.loads(log), draw_plan(order.seed, order.page_count)
+    visits, lag = tuple(Visit(**visit) for visit in document["visits"]), document["worst_lag"]
+    return Run(plan=plan, visits=visits, worst_lag=lag, elapsed=elapsed, workers=order.workers)
 
 
 async def _follow(order: Order, done: Callable[[str], object]) -> None:
@@ -180,7 +175,7 @@ async def _own_prefix(url: str) -> AsyncIterator[str]:
 
 async def _work(order: Order) -> None:
     """Fetch this worker's share of the URLs, each in a task of its own."""
-    # Every so-manieth URL, so that each worker has some of every larger site.
+    # With N workers, each takes every Nth URL, so that it has some of every larger site.
     urls = draw_plan(order.seed, order.page_count).urls[order.worker - 1 :: order.workers]
     async with AsyncExitStack() as stack:
         store: RedisStore | str | None = order.store

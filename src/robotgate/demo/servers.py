@@ -1,6 +1,6 @@
 """The demonstration's server: it plays every site behind one proxy on 127.0.0.1, and notes each request.
 
-A proxy, because then the crawler's URLs are ordinary: the names need no DNS, and any port is free.
+Through a proxy the crawler can use ordinary URLs: their names need no DNS, and they may have any port.
 
 ``python -m robotgate.demo.servers SEED PAGES`` is the process that `robotgate.demo.crawl` starts. It writes its port to
 standard output, serves until its standard input ends, writes the log as one JSON document, and ends.

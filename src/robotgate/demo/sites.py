@@ -62,7 +62,7 @@ class Page:
     answer: Answer
     _: KW_ONLY
     is_open: bool = True
-    """Whether the site lets the demonstration's crawler fetch it."""
+    """Whether the site's rules allow the demonstration's crawler to fetch it."""
     is_asked: bool = True
     """Whether the crawler is given this URL. The others are reached through redirects only."""
 
@@ -111,12 +111,12 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """What the pages of some sites that belong together are drawn with."""
+    """What the pages of one group of sites are drawn from."""
 
     rng: random.Random
     hosts: Sequence[str]
     wanted: int
-    """How many pages of each site the crawler is given, about."""
+    """About how many pages of each site the crawler is given."""
     closed: Sequence[str]
     """The folders that the rules close."""
 
@@ -177,16 +177,16 @@ class Draw:
         return (*(self.page(f"/moved/{number}", is_asked=False) for number in range(4)), trap)
 
     def busy(self, status: int, retry_after: int) -> Pages:
-        """Ordinary pages, and one that asks the crawler to stay away for so many seconds."""
+        """Ordinary pages, and one that is answered with Retry-After, in seconds."""
         answer = Answer(status=status, headers={"Retry-After": str(retry_after)})
         return (*self.ordinary(), Page("/news/busy", answer))
 
     def of_port(self, mine: int) -> Pages:
-        """Each of two ports closes one of the two folders, and has pages in both."""
+        """Pages in both folders, for the robots.txt of one port, which closes one of them."""
         return self.pages([self.closed[mine]]) + self.all_open(self.closed[1 - mine], 3)
 
     def fill(self, robots: Answer, crawl_delay: float) -> Answer:
-        """Put in what a row of the table has as ``{0}``, ``{1}``, ``{delay}`` and ``{host}``."""
+        """Replace ``{0}``, ``{1}``, ``{delay}`` and ``{host}`` in a row's robots.txt by their values."""
         body = robots.body.replace(b"{delay}", f"{crawl_delay:g}".encode())
         for number, folder in enumerate(self.closed):
             body = body.replace(b"{%d}" % number, folder.encode())
@@ -210,8 +210,11 @@ _BORROWED: Final = Answer(status=302, headers={"Location": f"http://{{host}}{ROB
 _MISSING: Final = Answer(status=404, body=b"no such page\n")
 _ARCHIVE: Final = _rules("Disallow: /archive/", "Allow: /archive/press/")
 _ESCAPES: Final = Answer(body=b"\xef\xbb\xbfUser-agent: *\rDisallow: /caf%C3%A9/\rDisallow: /%7Eguest/\r")
+_ESCAPED: Final = ("/café/{}", "/cafe/{}", "/~guest/{}", "/guest/{}")
+_WILDCARDS: Final = _rules("Disallow: /*.pdf$", "Disallow: /*?sort=")
+_MATCHED: Final = ("/docs/{}.pdf", "/docs/{}.pdf.html", "/list/{}?sort=up", "/list/{}")
 _NOISE: Final = random.Random(1).randbytes(8192).replace(b":", b"")
-"""A line without a colon cannot be a rule."""
+"""Bytes without a colon: none of their lines can be a rule."""
 _COMMENTS: Final = ["# a line of no importance, one of very many"] * 11_736
 _LONG: Final = _rules("Disallow: /{0}/", *_COMMENTS, "Disallow: /{1}/")
 """More than the 512,000 bytes of a robots.txt that are read (RFC 9309 section 2.5)."""
@@ -224,7 +227,7 @@ class Kind:
     story: str
     robots: Answer = _RULES
     """In it, ``{0}`` and ``{1}`` stand for the closed folders, ``{delay}`` for the crawl_delay, and ``{host}`` for the
-    first host of some that belong together."""
+    first host of the sites that are drawn together."""
     pages: Callable[[Draw], Pages] = Draw.ordinary
     _: KW_ONLY
     weight: float = 4.0
@@ -232,28 +235,20 @@ class Kind:
     crawl_delay: float = 0.0
     """Seconds that its rules ask for."""
     port: int = 80
-    """If it is another one, the host is that of the row above."""
+    """The port in its URLs. A site on another port than 80 has the host of the row above."""
     is_joined: bool = False
-    """Whether the host belongs to that of the row above: it has the same closed folders, or one redirects to the
-    other."""
+    """Whether this site is drawn together with that of the row above: both have the same closed folders, or one of
+    them redirects to the other."""
 
 
 KINDS: Final = (
     Kind("ordinary rules"),
     Kind("robots.txt in gzip", replace(_RULES, headers={"Content-Encoding": "gzip"})),
-    Kind("nobody but us let in", _rules("Disallow: /", "", f"User-agent: {CRAWLER}", *_BOTH)),
+    Kind("only our crawler allowed", _rules("Disallow: /", "", f"User-agent: {CRAWLER}", *_BOTH)),
     Kind("Disallow: /", _rules("Disallow: /"), Draw.all_closed, weight=1),
-    Kind(
-        "wildcards and $",
-        _rules("Disallow: /*.pdf$", "Disallow: /*?sort="),
-        lambda d: d.shaped("/docs/{}.pdf", "/docs/{}.pdf.html", "/list/{}?sort=up", "/list/{}"),
-    ),
+    Kind("wildcards and $", _WILDCARDS, lambda d: d.shaped(*_MATCHED)),
     Kind("Allow within Disallow", _ARCHIVE, lambda d: d.shaped("/archive/{}", "/archive/press/{}")),
-    Kind(
-        "BOM, CR lines, escapes",
-        _ESCAPES,
-        lambda d: d.shaped("/café/{}", "/cafe/{}", "/~guest/{}", "/guest/{}"),
-    ),
+    Kind("BOM, CR lines, escapes", _ESCAPES, lambda d: d.shaped(*_ESCAPED)),
     Kind("Crawl-delay: 0.3", _PACED, weight=3, crawl_delay=0.3),
     Kind("Crawl-delay: 0.5", _PACED, weight=2, crawl_delay=0.5),
     Kind("Crawl-delay: 1", _PACED, weight=1, crawl_delay=1.0),
@@ -314,7 +309,7 @@ def draw_plan(seed: int, page_count: int) -> Plan:
 
 
 def _draw_hosts(rng: random.Random, count: int) -> list[str]:
-    """Names under the top-level domains that belong to nobody (RFC 6761 section 6)."""
+    """Names under top-level domains that are reserved for tests and examples (RFC 6761 section 6)."""
     names = [f"{first}-{second}" for first in _FIRST.split() for second in _SECOND.split()]
     return [f"{name}.{rng.choice(('example', 'test'))}" for name in rng.sample(names, count)]
 
@@ -327,8 +322,10 @@ def _html(path: str, title: str, *links: str, **headers: str) -> Page:
 
 _LATER: Final = Answer(status=429, headers={"Retry-After": "2"}, body=b"later\n")
 _BROKEN: Final = Answer(status=500, body=b"out of order\n")
-_LOCATIONS: Final = (f"<loc>http://example.org/{name}</loc>" for name in ("", "tea", "coffee"))
-_SITEMAP: Final = replace(_text(*_LOCATIONS), headers={"Content-Type": "application/xml"})
+_URLSET: Final = '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">'
+_URLS: Final = (f"<url><loc>http://example.org/{name}</loc></url>" for name in ("", "tea", "coffee"))
+_XML: Final = _text('<?xml version="1.0" encoding="UTF-8"?>', _URLSET, *_URLS, "</urlset>")
+_SITEMAP: Final = replace(_XML, headers={"Content-Type": "application/xml"})
 EXAMPLES: Final = (
     Site(
         "example.org",

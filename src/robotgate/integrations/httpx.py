@@ -14,7 +14,7 @@ import asyncio
 import math
 import ssl
 from contextlib import AsyncExitStack, aclosing
-from typing import TYPE_CHECKING, Final, NoReturn, TypedDict, cast
+from typing import TYPE_CHECKING, Final, NoReturn, TypedDict, Unpack, cast
 
 from multidict import CIMultiDict
 from yarl import URL
@@ -46,11 +46,21 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
+    from httpx._types import (
+        AuthTypes,
+        CertTypes,
+        CookieTypes,
+        HeaderTypes,
+        ProxyTypes,
+        QueryParamTypes,
+        TimeoutTypes,
+    )
+
     from robotgate.web.turns import Turn
 
     Trace = Callable[[str, Mapping[str, object]], Awaitable[None]]
 
-__all__ = ["GateTransport", "HttpxFetcher", "TurnOptions"]
+__all__ = ["GateTransport", "HttpxFetcher", "TurnOptions", "gated_client"]
 
 MAX_IDLE_READ: Final = 60.0
 """Seconds without a byte of the body after which a turn ends although its response is still open."""
@@ -67,8 +77,70 @@ class TurnOptions(TypedDict, total=False):
     max_wait: float | None
 
 
+class ClientOptions(TypedDict, total=False):
+    """The options of an `httpx.AsyncClient`."""
+
+    auth: AuthTypes | None
+    params: QueryParamTypes | None
+    headers: HeaderTypes | None
+    cookies: CookieTypes | None
+    verify: ssl.SSLContext | str | bool
+    cert: CertTypes | None
+    http1: bool
+    http2: bool
+    proxy: ProxyTypes | None
+    mounts: Mapping[str, httpx.AsyncBaseTransport | None] | None
+    timeout: TimeoutTypes
+    follow_redirects: bool
+    limits: httpx.Limits
+    max_redirects: int
+    event_hooks: Mapping[str, list[Callable[..., object]]] | None
+    base_url: httpx.URL | str
+    transport: httpx.AsyncBaseTransport | None
+    trust_env: bool
+    default_encoding: str | Callable[[bytes], str]
+
+
+def gated_client(
+    gate: RobotGate, *, refusals_as_responses: bool = False, **httpx_options: Unpack[ClientOptions]
+) -> httpx.AsyncClient:
+    """An `httpx.AsyncClient` of which every request passes the gate, through whichever proxy it is sent.
+
+    ``httpx.AsyncClient(transport=GateTransport(gate), proxy=…)`` sends past the gate what goes through the proxy, and
+    so does one with ``mounts``. This one has a `GateTransport` around each of its transports: its own, those of
+    ``proxy`` and ``mounts``, and those of the proxies that environment variables name.
+
+    robotgate's own requests for robots.txt do not go through these proxies, unless the gate has an `HttpxFetcher`.
+
+    Args:
+        gate: an open gate. You close it yourself.
+        refusals_as_responses: as for `GateTransport`.
+        httpx_options: as for `httpx.AsyncClient`. By default, ``limits`` does not limit the open connections.
+
+    Raises:
+        OptionError: `gate` is none, or one of the transports is a `GateTransport`.
+        whatever httpx raises for options that make no sense.
+    """
+    check_kind("gate", gate, RobotGate)
+    httpx_options.setdefault("limits", httpx.Limits(max_keepalive_connections=_IDLE_CONNECTIONS))
+    client = httpx.AsyncClient(**httpx_options)
+
+    def gated(transport: httpx.AsyncBaseTransport) -> GateTransport:
+        return GateTransport(gate, transport, refusals_as_responses=refusals_as_responses)
+
+    # httpx has no public way to see what it made of its options and of the environment.
+    client._transport = gated(client._transport)  # noqa: SLF001
+    client._mounts = {  # noqa: SLF001
+        pattern: None if transport is None else gated(transport)
+        for pattern, transport in client._mounts.items()  # noqa: SLF001
+    }
+    return client
+
+
 class GateTransport(httpx.AsyncBaseTransport):
-    """Judges and paces every request of a client. Each redirect hop and each attempt is a request of its own.
+    """Judges and paces every request that it is given. Each redirect hop and each attempt is a request of its own.
+
+    A client that has a ``proxy`` or ``mounts`` besides gives it only the other requests: see `gated_client`.
 
     The turn of a response ends when its body has been read to the end or closed. It also ends when no byte has arrived
     for a minute, because the task that holds the response may be waiting for the next turn of the same host.

@@ -158,9 +158,7 @@ class Tally:
                 self._request.add(event.elapsed)
             case RobotsFetched():
                 self._outcomes["robots", event.status] += 1
-                elapsed = elapsed_of(event)
-                if elapsed is not None:
-                    self._robots.add(elapsed)
+                self._robots.add(event.elapsed)
             case VerdictRefused():
                 self._refusals[event.verdict.reason.name.lower()] += 1
             case TurnRefused():
@@ -210,12 +208,6 @@ class Tally:
         now = scheduler.now()
         blocked = sum(until_at > now for until_at in list(self._blocked.values()))
         return {("blocked",): blocked, ("free",): max(len(scheduler.hosts) - blocked, 0)}
-
-
-def elapsed_of(event: RobotsFetched) -> float | None:
-    """Return the seconds that the requests for a robots.txt took; None if the event does not tell."""
-    elapsed: object = getattr(event, "elapsed", None)
-    return elapsed if isinstance(elapsed, float) else None
 
 
 REASONS: Final = {

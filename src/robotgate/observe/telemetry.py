@@ -23,7 +23,6 @@ from robotgate.observe.tally import (
     Kind,
     Metric,
     Tally,
-    elapsed_of,
     labelled,
 )
 
@@ -123,14 +122,13 @@ class Telemetry:
         span.end(_nanoseconds(event.at))
 
     def _robots_span(self, event: RobotsFetched) -> None:
-        elapsed = elapsed_of(event)
-        if elapsed is not None:
-            self._robots.record(elapsed)
-        start_at = event.at - (elapsed or 0.0)
+        self._robots.record(event.elapsed)
+        start_at = event.at - event.elapsed
         span = self._begin("robotgate.robots", event.robots_url, start_at, SpanKind.CLIENT)
         if span.is_recording():
             span.set_attribute("http.request.method", "GET")
             span.set_attribute("robotgate.robots.access", event.access.name.lower())
+            span.set_attribute("http.response.body.size", event.bytes_read)
             _set_answer(span, event.status)
             if event.cause is not None:
                 span.set_status(Status(StatusCode.ERROR, str(event)))

@@ -11,6 +11,7 @@ import asyncio
 import math
 import random
 from contextlib import suppress
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Final
@@ -86,6 +87,22 @@ class Timer:
             self._is_firing = False
 
 
+@dataclass(slots=True, eq=False)
+class Totals:
+    """What a gate has done since it was made, over all hosts that it ever knew."""
+
+    visits: int = 0
+    """Turns that began, robots.txt included."""
+    robots_visits: int = 0
+    """Those for robots.txt."""
+    bytes_read: int = 0
+    """By turns that have ended."""
+    refused: int = 0
+    """Turns that rules refused."""
+    turned_away: int = 0
+    """Turns that were refused for another reason."""
+
+
 class Scheduler:
     """Grants turns.
 
@@ -120,6 +137,7 @@ class Scheduler:
         """Hosts whose state a store does not know yet."""
         self.unowned: set[Host] = set()
         """Hosts with waiters that this process has to obtain, or load, first."""
+        self.totals = Totals()
         self.leaving: list[Host] = []
         """Hosts that another process asks for, and that no turn uses any more."""
         self.has_unsaved = asyncio.Event()
@@ -216,6 +234,14 @@ class Scheduler:
                 self._leave(turn)
                 self._look_again(turn.paced.host)
 
+    @property
+    def open_turns(self) -> int:
+        """How many turns have begun and not ended."""
+        held = len(self._pages.held)
+        if self._robots is not self._pages:
+            held += len(self._robots.held)
+        return held - self._granted
+
     def begin_granted(self, turn: PacedTurn) -> bool:
         """Start a granted turn, or give it back and return False if it may not start now after all."""
         paced, now = turn.paced, self.now()
@@ -244,6 +270,9 @@ class Scheduler:
     def _start(self, turn: PacedTurn, host: Host, now: float) -> None:
         """Count a turn whose request is sent now."""
         host.begin(turn, now)
+        self.totals.visits += 1
+        if turn.ahead:
+            self.totals.robots_visits += 1
         if host.limiter is not None:
             # The token is there: the coroutine ends with its first step.
             with suppress(StopIteration):
@@ -285,6 +314,7 @@ class Scheduler:
         host, now = turn.paced.host, self.ticks() + self.epoch
         was_probe = turn.paced.probe is turn
         host.end(turn, now)
+        self.totals.bytes_read += turn.bytes_read
         if self._is_saved:
             self._note_change(host)
         permits = self._robots if turn.ahead else self._pages

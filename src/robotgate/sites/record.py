@@ -104,6 +104,8 @@ class FetchResult:
     """The last URL requested."""
     redirects: tuple[str, ...] = ()
     """The URLs that redirected, first to last."""
+    elapsed: float = 0.0
+    """Seconds that its requests took, waits for their turns left out."""
 
     @property
     def response(self) -> Answer | None:

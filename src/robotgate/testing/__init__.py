@@ -1,7 +1,8 @@
 """For the tests of programs that use robotgate, and of stores made for it. Nothing here imports a testing package.
 
-`MockedResponse` is for aioresponses; `VirtualTimeLoop`, `VirtualClock` and `ScriptedFetcher` let
-a day of crawling pass in a moment; `check_store` holds a store to what the gate expects of it.
+`MockedResponse` is for aioresponses, and `robotgate.testing.aioresponses` has a fixture with it; `VirtualTimeLoop`,
+`VirtualClock` and `ScriptedFetcher` let a day of crawling pass in a moment; `check_store` holds a store to what the
+gate expects of it.
 """
 
 from __future__ import annotations

@@ -43,6 +43,15 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         """Virtual seconds since the loop was made."""
         return self._jumper.now
 
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        """Join the threads of the default executor.
+
+        Args:
+            timeout: ignored. `asyncio.Runner` of Python 3.13 and later allows 300 s, which would pass at once on
+                virtual time while the threads still run.
+        """
+        await super().shutdown_default_executor()
+
 
 class VirtualClock:
     """Tells the running loop's time; a `Clock`."""

@@ -339,6 +339,8 @@ class SiteCache:
                     status=None if result.response is None else result.response.status,
                     cause=result.cause,
                     stale=ruling.standing is Standing.STALE_RULES,
+                    bytes_read=0 if result.response is None else len(result.response.body),
+                    elapsed=result.elapsed,
                 )
             )
         if self._persistence is not None:

@@ -98,7 +98,7 @@ class ThreadPerNameResolver(AbstractResolver):
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[list[AddressInfo]] = loop.create_future()
         # A cancelled look-up still occupies its thread: the shield below keeps its permit until that ends.
-        answer.add_done_callback(lambda _: self._permits.release())
+        answer.add_done_callback(self._end)
 
         def work() -> None:
             tell: Callable[[], None]
@@ -130,6 +130,12 @@ class ThreadPerNameResolver(AbstractResolver):
 
     async def close(self) -> None:
         """Do nothing: threads under way end by themselves."""
+
+    def _end(self, answer: asyncio.Future[list[AddressInfo]]) -> None:
+        self._permits.release()
+        if not answer.cancelled():
+            # asyncio logs an exception that nobody retrieves, and a cancelled caller does not.
+            answer.exception()
 
 
 class ConnectorOptions(TypedDict, total=False):

@@ -8,22 +8,34 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Coroutine, Generator
+import random
+from contextlib import suppress
 from inspect import CORO_CREATED, getcoroutinestate
-from typing import TYPE_CHECKING, NoReturn, TypedDict
+from typing import TYPE_CHECKING, NoReturn, TypedDict, TypeVar
 
 import aiohttp
 from aiohttp.http import HttpProcessingError
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from robotgate.errors import InvalidURLError, ResponseTooLargeError
+from robotgate.errors import (
+    GateClosedError,
+    HostUnavailableError,
+    InvalidURLError,
+    ResponseTooLargeError,
+    RobotGateError,
+    TooSoonError,
+)
+from robotgate.options import check_names, check_whole
+from robotgate.pace.host import OPEN
 from robotgate.pace.scheduler import Timer
 from robotgate.urls import parse_url
+from robotgate.web.awaited import Pending
 from robotgate.web.fetcher import Proxy
 from robotgate.web.response import Hop, Response
+from robotgate.web.retries import pause_before
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
     from ssl import SSLContext
     from types import TracebackType
 
@@ -34,6 +46,8 @@ if TYPE_CHECKING:
     from robotgate.web.turns import Turn, Turns
 
     RaiseForStatus = bool | Callable[[aiohttp.ClientResponse], Awaitable[None]]
+
+Answer = TypeVar("Answer", Response, aiohttp.ClientResponse)
 
 
 class RequestOptions(TypedDict, total=False):
@@ -65,7 +79,7 @@ class RequestOptions(TypedDict, total=False):
     middlewares: Sequence[aiohttp.ClientMiddlewareType] | None
 
 
-class PageFetch(Coroutine[object, None, Response]):
+class PageFetch(Pending[Response]):
     """What `gate.fetch` returns: awaited it is a `Response`; with ``async with``, a streaming aiohttp response.
 
     It holds what is asked, the turn of its last hop, and its total timeout: aiohttp's is kept here, for the waits for
@@ -101,6 +115,8 @@ class PageFetch(Coroutine[object, None, Response]):
         max_wait: float | None,
         max_bytes: int,
         redirects: int,
+        retries: int = 0,
+        given_turn: Turn | None = None,
     ) -> None:
         self._fetcher = fetcher
         self.given = given
@@ -111,24 +127,12 @@ class PageFetch(Coroutine[object, None, Response]):
         self.max_bytes = max_bytes
         self.redirects = redirects
         """As aiohttp counts `max_redirects`: one more than are followed; 0 follows none."""
-        self._coroutine = fetcher.read(self)
-
-    # As a coroutine.
-
-    def __await__(self) -> Generator[object, None, Response]:
-        return self._coroutine.__await__()
-
-    def send(self, value: None, /) -> object:
-        """Run until the next suspension, as any coroutine."""
-        return self._coroutine.send(value)
-
-    def throw(self, *error: object) -> object:
-        """Raise where the coroutine is suspended, as any coroutine."""
-        return self._coroutine.throw(*error)  # type: ignore[call-overload]
-
-    def close(self) -> None:
-        """Abandon it, as any coroutine."""
-        self._coroutine.close()
+        self.retries = retries
+        """Attempts after the first, at most."""
+        self.given_turn = given_turn
+        """One that has begun, for the first hop; None: the fetch takes its own."""
+        plain = not retries and given_turn is None
+        self._coroutine = fetcher.read(self) if plain else self._by(fetcher.read)
 
     # As a context.
 
@@ -137,7 +141,7 @@ class PageFetch(Coroutine[object, None, Response]):
             raise RuntimeError("a fetch is awaited or entered, and once: ask the gate for another")
         # The page is wanted as a stream: the coroutine that would have read it is not needed.
         self._coroutine.close()
-        response = await self._fetcher.open(self)
+        response = await self._by(self._fetcher.open)
         if response.connection is None:
             self.pause()
         else:
@@ -153,12 +157,32 @@ class PageFetch(Coroutine[object, None, Response]):
     ) -> None:
         self.pause()
         if self._response is not None:
-            try:
-                await release(self._response)
-            finally:
-                self.turn.finish(self._response)
+            await self.drop(self._response)
+
+    def _by(
+        self, attempt: Callable[[PageFetch], Coroutine[object, None, Answer]]
+    ) -> Coroutine[object, None, Answer]:
+        if self.given_turn is not None:
+            return self._fetcher.hold(self, self.given_turn, attempt)
+        return self._fetcher.persist(self, attempt) if self.retries else attempt(self)
 
     # What the gate keeps of it.
+
+    def begin_anew(self, *, waited: float, max_wait: float) -> None:
+        """Forget the last attempt, but for its wait and the pause behind it."""
+        self.has_turn = self.has_expired = False
+        self.chain = ()
+        self.task, self.expires_at = None, math.inf
+        self.waited += waited
+        self.max_wait = None if max_wait == math.inf else max(max_wait, 0.0)
+
+    async def drop(self, response: aiohttp.ClientResponse) -> None:
+        """End the turn and the timeout of a stream, whatever is left of it."""
+        self.pause()
+        try:
+            await release(response)
+        finally:
+            self.turn.finish(response)
 
     async def turn_for(self, url: URL, proxy: Proxy | None) -> Turn:
         """Return the turn of a hop or attempt, begun: the first one has begun before; for others the last one ends."""
@@ -246,12 +270,23 @@ class PageFetcher:
     Args:
         session: the gate's own, or the caller's.
         middleware: the gate's.
+        max_bytes: the longest body that is read where a caller gives no other bound.
     """
 
     def __init__(
-        self, session: aiohttp.ClientSession, *, identity: Identity, middleware: GateMiddleware, turns: Turns
+        self,
+        session: aiohttp.ClientSession,
+        *,
+        identity: Identity,
+        middleware: GateMiddleware,
+        turns: Turns,
+        max_bytes: int,
     ) -> None:
+        self.max_bytes = max_bytes
         self.timeouts = TotalTimeouts()
+        self._is_closed = asyncio.Event()
+        self._held: set[Turn] = set()
+        """Turns of callers in which a request is sent."""
         self._session = session
         self._identity = identity
         self._middleware = middleware
@@ -294,7 +329,16 @@ class PageFetcher:
         history = tuple([Hop(str(hop.url), hop.status) for hop in hops]) if hops else ()
         elapsed = self._turns.now() - turn.began_at
         return Response(
-            response.status, response.headers, response.url, history, body, fetch.waited, elapsed, turn
+            response.status,
+            response.headers,
+            response.url,
+            history,
+            body,
+            fetch.waited,
+            elapsed,
+            turn,
+            response.method,
+            response.reason or "",
         )
 
     async def open(self, fetch: PageFetch) -> aiohttp.ClientResponse:
@@ -311,6 +355,116 @@ class PageFetcher:
                 fetch.raise_expired(error)
             raise
 
+    def within(
+        self,
+        turn: Turn,
+        method: str,
+        options: RequestOptions,
+        *,
+        max_bytes: int | None,
+        max_redirects: int | None,
+    ) -> PageFetch:
+        """Return a fetch whose first hop is in a turn that has begun; `max_redirects` is None to follow none.
+
+        Raises:
+            OptionError, TypeError: an argument that makes no sense.
+        """
+        check_names(options, RequestOptions.__annotations__.keys() - {"params"})
+        if max_bytes is not None:
+            check_whole("max_bytes", max_bytes, least=1)
+        redirects = 0
+        if max_redirects is not None:
+            check_whole("max_redirects", max_redirects, least=0)
+            redirects = max_redirects + 1
+        limit = max_bytes or self.max_bytes
+        return PageFetch(
+            self,
+            turn.url,
+            method,
+            options,
+            turn.priority,
+            turn.max_wait,
+            limit,
+            redirects,
+            given_turn=turn,
+        )
+
+    async def hold(
+        self, fetch: PageFetch, turn: Turn, attempt: Callable[[PageFetch], Awaitable[Answer]]
+    ) -> Answer:
+        """Send the first hop in a turn that has begun, which is over when the answer or an error is there.
+
+        Raises:
+            RuntimeError: the turn has not begun or is over, or a request was sent in it.
+            as `attempt`.
+        """
+        if turn.state is not OPEN or turn.status is not None or turn in self._held:
+            raise RuntimeError("a turn that has begun is one request: enter it first, and fetch once")
+        fetch.turn, turn.holder = turn, asyncio.current_task()
+        self._held.add(turn)
+        try:
+            return await attempt(fetch)
+        except BaseException:
+            turn.end()
+            raise
+        finally:
+            self._held.discard(turn)
+
+    async def persist(self, fetch: PageFetch, attempt: Callable[[PageFetch], Awaitable[Answer]]) -> Answer:
+        """Make attempts until no other is worth it; return or raise what came of the last that was sent.
+
+        `max_wait` counts from the first attempt.
+
+        Raises:
+            as `attempt`.
+        """
+        now, attempts = self._turns.now, 0
+        deadline_at = math.inf if fetch.max_wait is None else now() + fetch.max_wait
+        kept: Answer | aiohttp.ClientError | TimeoutError | None = None
+        while True:
+            attempts += 1
+            new: Answer | aiohttp.ClientError | TimeoutError
+            try:
+                new = await attempt(fetch)
+            except (aiohttp.ClientError, TimeoutError) as error:
+                is_refusal = isinstance(error, TooSoonError | HostUnavailableError)
+                if isinstance(error, RobotGateError) and not is_refusal:
+                    raise
+                new = error
+            else:
+                is_refusal = False
+            told = kept if is_refusal and kept is not None else new
+            pause = None
+            if attempts <= fetch.retries:
+                site, jitter = fetch.turn.paced, random.random()
+                pause = pause_before(attempts, new, site, deadline_at=deadline_at, now=now(), jitter=jitter)
+            if pause is None:
+                break
+            kept = told
+            if isinstance(told, aiohttp.ClientResponse):
+                await fetch.drop(told)
+                kept = None
+            await self._sleep(pause)
+            fetch.begin_anew(waited=pause, max_wait=deadline_at - now())
+        if not isinstance(told, Exception):
+            return told
+        try:
+            raise told
+        finally:
+            # An error that its own frame holds is freed by the garbage collector alone.
+            del kept, told, new
+
+    async def _sleep(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._is_closed.wait()
+                raise GateClosedError
+
+    def close(self) -> None:
+        """The gate was closed: what pauses ends, and requests that are under way keep their timeouts."""
+        self._is_closed.set()
+        self.timeouts.close()
+
     async def _open(self, fetch: PageFetch) -> aiohttp.ClientResponse:
         """Begin the turn, send the request, and return the last response at its headers.
 
@@ -323,11 +477,14 @@ class PageFetcher:
             options, total = self._completed(fetch)
             named = fetch.options
             proxy = Proxy.of(named.get("proxy"), named.get("proxy_auth"), named.get("proxy_headers"))
-        turn = fetch.turn = turns.make(fetch.url, fetch.priority, fetch.max_wait, (), proxy)
-        if not turns.try_begin(turn):
-            await turns.begin(turn)
+        turn = fetch.given_turn
+        if turn is None:
+            turn = turns.make(fetch.url, fetch.priority, fetch.max_wait, (), proxy)
+            fetch.turn = turn
+            if not turns.try_begin(turn):
+                await turns.begin(turn)
         fetch.has_turn = True
-        fetch.waited = turn.waited
+        fetch.waited += turn.waited
         fetches, task = self._middleware.fetches, turn.holder
         outer, fetches[task] = fetches.get(task), fetch
         if task is not None and total:

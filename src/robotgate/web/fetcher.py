@@ -439,26 +439,28 @@ class RobotsReader:
         Raises:
             GateClosedError, HostUnavailableError, StoreError.
         """
-        hop, url, left = site, site.origin.robots_url, ROBOTS_TIMEOUT
+        hop, url, left, elapsed = site, site.origin.robots_url, ROBOTS_TIMEOUT, 0.0
         redirects: tuple[str, ...] = ()
         while True:
             unless = conditions(known, url)
             answer, took = await self._ask(hop, url, flight, unless=unless, timeout=left)
             if isinstance(answer, Failure) and answer.is_stale:
+                elapsed += took
                 answer, took = await self._ask(hop, url, flight, unless=unless, timeout=left)
+            elapsed += took
             left = max(left - took, MIN_HOP_TIMEOUT)
             if unless and known is not None and needs_plain_request(known, answer):
                 known = None
                 continue
             step = follow(url, redirects, answer, is_conditional=bool(unless))
             if isinstance(step, FetchResult):
-                return step
+                return replace(step, elapsed=elapsed)
             redirects, url = (*redirects, url), step
             try:
                 hop, target = self.site_at(url)
             except InvalidURLError as error:
                 outcome = Outcome.NON_PUBLIC if isinstance(error, NonPublicAddressError) else Outcome.LOST
-                return FetchResult(outcome, Failure(f"redirected to {error}"), url, redirects)
+                return FetchResult(outcome, Failure(f"redirected to {error}"), url, redirects, elapsed)
             url = f"{hop.key}{target}"
 
     async def _ask(

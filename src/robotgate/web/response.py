@@ -8,14 +8,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from multidict import CIMultiDict, CIMultiDictProxy
+from aiohttp import ClientResponseError, RequestInfo, hdrs
+from multidict import CIMultiDict, CIMultiDictProxy, MultiDict, MultiDictProxy
+from yarl import URL
 
 from robotgate.rules.verdict import Verdict  # The docs resolve type hints by it.
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from yarl import URL
 
     from robotgate.web.turns import Turn
 
@@ -25,6 +25,12 @@ _NOT_FOR_PAGES: Final = frozenset(
     {"unicode-escape", "raw-unicode-escape", "unicode_escape", "raw_unicode_escape"}
 )
 """Codecs of Python source code, which warn of what is none."""
+_LINK: Final = re.compile(r"<([^<>]*)>([^,\"]*(?:\"[^\"]*\"[^,\"]*)*)")
+"""A target and its parameters (RFC 8288 §3), up to the comma behind."""
+_LINK_PARAM: Final = re.compile(r";\s*([^\s=;,\"]+)\s*=\s*(?:\"([^\"]*)\"|([^\s;,\"]*))")
+_ERRORS_FROM: Final = 400
+_LONGEST_SHOWN: Final = 200
+"""Characters of a URL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +44,18 @@ class Hop:
 class Response:
     """A page whose body has been read; its host's turn is over."""
 
-    __slots__ = ("_url", "_verdict", "body", "elapsed", "headers", "history", "status", "waited")
+    __slots__ = (
+        "_url",
+        "_verdict",
+        "body",
+        "elapsed",
+        "headers",
+        "history",
+        "method",
+        "reason",
+        "status",
+        "waited",
+    )
 
     def __init__(  # noqa: PLR0917  # Keywords take twice as long.
         self,
@@ -50,6 +67,8 @@ class Response:
         waited: float,
         elapsed: float,
         verdict: Verdict | Turn,
+        method: str = "GET",
+        reason: str = "",
     ) -> None:
         self.status = status
         self.headers = CIMultiDictProxy(headers) if isinstance(headers, CIMultiDict) else headers
@@ -63,6 +82,10 @@ class Response:
         self.elapsed = elapsed
         """Seconds from the moment the last hop was sent until its body was read."""
         self._verdict = verdict
+        self.method = method
+        """Of the last hop."""
+        self.reason = reason
+        """The words behind the status, as ``Not Found``."""
 
     @property
     def url(self) -> str:
@@ -87,6 +110,8 @@ class Response:
             self.waited,
             self.elapsed,
             self.verdict,
+            self.method,
+            self.reason,
         )
 
     def __eq__(self, other: object) -> bool:
@@ -96,10 +121,68 @@ class Response:
         return hash((self.status, self.url, self.body))
 
     def __repr__(self) -> str:
-        return f"<Response {self.status} {self.url} {len(self.body)} bytes>"
+        url = self.url if len(self.url) <= _LONGEST_SHOWN else f"{self.url[:_LONGEST_SHOWN]}…"
+        return f"<Response {self.status} {url} {len(self.body)} bytes>"
 
     def __reduce__(self) -> tuple[Callable[..., Response], tuple[object, ...]]:
         return Response, self._values()
+
+    # As aiohttp's responses, which `gate.fetch` gives as streams.
+
+    @property
+    def ok(self) -> bool:
+        """Whether the status is below 400."""
+        return self.status < _ERRORS_FROM
+
+    def raise_for_status(self) -> None:
+        """Do nothing if the status is below 400.
+
+        Raises:
+            aiohttp.ClientResponseError: it is 400 or more. Its `request_info` has the URL and the method, without the
+                headers that were sent; its `history` is empty.
+        """
+        if self.ok:
+            return
+        url = URL(self._url)
+        nothing = CIMultiDictProxy(CIMultiDict[str]())
+        raise ClientResponseError(
+            RequestInfo(url, self.method, nothing, url),
+            (),
+            status=self.status,
+            message=self.reason,
+            headers=self.headers,
+        )
+
+    @property
+    def content_type(self) -> str:
+        """The type and subtype of Content-Type; where there is none, ``application/octet-stream``."""
+        named = self.headers.get(hdrs.CONTENT_TYPE, "").partition(";")[0].strip().lower()
+        return named if named.count("/") == 1 else "application/octet-stream"
+
+    @property
+    def charset(self) -> str | None:
+        """The charset that Content-Type names, as it is written, or None. `encoding` is one that Python knows."""
+        named = _CHARSET.search(self.headers.get(hdrs.CONTENT_TYPE, ""))
+        return named[1] if named else None
+
+    @property
+    def links(self) -> MultiDictProxy[MultiDictProxy[str | URL]]:
+        """The links of the Link headers (RFC 8288), by relation, or by target without one.
+
+        Each has its parameters as text, and its absolute target as ``["url"]``. Targets that are no URL are left out.
+        """
+        links: MultiDict[MultiDictProxy[str | URL]] = MultiDict()
+        base = URL(self._url)
+        for target, written in _LINK.findall(", ".join(self.headers.getall(hdrs.LINK, ()))):
+            link: MultiDict[str | URL] = MultiDict()
+            for name, quoted, bare in _LINK_PARAM.findall(written):
+                link.add(name, quoted or bare)
+            try:
+                link["url"] = base.join(URL(target))
+            except ValueError:
+                continue
+            links.add(str(link.get("rel", target)), MultiDictProxy(link))
+        return MultiDictProxy(links)
 
     @property
     def encoding(self) -> str:

@@ -14,6 +14,7 @@ from aiohttp import ClientError
 
 from robotgate.errors import (
     DisallowedError,
+    GateClosedError,
     HostUnavailableError,
     NestedTurnError,
     NonPublicAddressError,
@@ -31,7 +32,7 @@ from robotgate.web.fetcher import outage_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
-    from typing import Self
+    from typing import Self, Unpack
 
     from aiohttp import ClientResponse
     from yarl import URL
@@ -41,8 +42,10 @@ if TYPE_CHECKING:
     from robotgate.rules.verdict import Verdict
     from robotgate.sites.site import Ruling, Site
     from robotgate.web.cache import SiteCache
+    from robotgate.web.fetch import PageFetch, PageFetcher, RequestOptions
     from robotgate.web.fetcher import Proxy
 
+MAX_PAGE_REDIRECTS: Final = 10
 REFUSALS: Final = (TooSoonError, HostUnavailableError, NonPublicAddressError, NestedTurnError, StoreError)
 """Errors that are reported as `TurnRefused`; a `DisallowedError` is reported as `VerdictRefused`."""
 
@@ -108,6 +111,37 @@ class Turn(PacedTurn):
         if self.ruling is None or self.state < OPEN:
             raise RuntimeError("the turn has not begun")
         return self.ruling.verdict(self.target, now=self.began_at)
+
+    def fetch(
+        self,
+        method: str = "GET",
+        *,
+        max_bytes: int | None = None,
+        allow_redirects: bool = True,
+        max_redirects: int = MAX_PAGE_REDIRECTS,
+        **options: Unpack[RequestOptions],
+    ) -> PageFetch:
+        """Fetch the turn's URL by the gate's session, as `RobotGate.fetch` does, in this turn that has begun.
+
+        The turn ends with the fetch, whatever comes of it, and the host's answer or error is reported: nothing else has
+        to be done with the turn. Each further hop of a redirect takes a turn of its own.
+
+        Args:
+            method, max_bytes, allow_redirects, max_redirects, options: as `RobotGate.fetch`, but for `params`: the URL
+                has been judged as it is.
+
+        Raises (when awaited or entered):
+            RuntimeError: the turn has not begun or is over, or a request was sent in it.
+            as `RobotGate.fetch`.
+
+        Raises (at once):
+            GateClosedError: the gate is not open.
+            OptionError, TypeError: an argument that makes no sense.
+        """
+        if self.turns.pages is None:
+            raise GateClosedError
+        redirects = max_redirects if allow_redirects else None
+        return self.turns.pages.within(self, method, options, max_bytes=max_bytes, max_redirects=redirects)
 
     def report(
         self,
@@ -182,9 +216,11 @@ class Turns:
 
     def __init__(self, *, cache: SiteCache, scheduler: Scheduler, events: Events) -> None:
         self._cache = cache
-        self._sites = cache.sites
+        self.sites = cache.sites
         self.scheduler = scheduler
         self._events = events
+        self.pages: PageFetcher | None = None
+        """Fetches pages while the gate is open; else None."""
         self.now = scheduler.now
         self._ticks, self._epoch = scheduler.ticks, scheduler.epoch
 
@@ -199,9 +235,9 @@ class Turns:
         if isinstance(url, str):
             written = as_written(url)
             if written is not None:
-                site, target = self._sites.get(written[1]), written[2]
+                site, target = self.sites.get(written[1]), written[2]
         elif is_plain(target := url.raw_path_qs):
-            site = self._sites.get(f"{url.scheme}://{url.raw_authority}")
+            site = self.sites.get(f"{url.scheme}://{url.raw_authority}")
         # A path that is sent as it is written is in its normal form already.
         if site is not None and "/." not in target:
             return site, target, target
@@ -243,7 +279,7 @@ class Turns:
         ruling = site.ruling
         if (
             ruling is None
-            or self._sites.get(site.key) is not site
+            or self.sites.get(site.key) is not site
             or not ruling.rules.allows_units(turn.units)
         ):
             return False
@@ -253,7 +289,7 @@ class Turns:
         if now >= site.ready_until or not self.scheduler.try_begin(turn, now):
             return False
         if self._events.is_heard(TurnBegan):
-            self._events.emit(TurnBegan(at=now, url=turn.url, waited=0.0))
+            self._events.emit(TurnBegan(at=now, url=turn.url, waited=0.0, host=turn.paced.host.key))
         return True
 
     async def begin(self, turn: Turn) -> None:
@@ -269,7 +305,9 @@ class Turns:
         while not (turn.state is GRANTED and self.scheduler.begin_granted(turn)):
             await self.judge_and_wait(turn)
         if self._events.is_heard(TurnBegan):
-            self._events.emit(TurnBegan(at=self.now(), url=turn.url, waited=turn.waited))
+            self._events.emit(
+                TurnBegan(at=self.now(), url=turn.url, waited=turn.waited, host=turn.paced.host.key)
+            )
 
     async def judge_and_wait(self, turn: Turn) -> None:  # noqa: C901  # The steps of one wait, in their order.
         """Judge a turn's URL and wait until it is granted.
@@ -288,7 +326,7 @@ class Turns:
             has_renewed = False
             while True:
                 # It may have been evicted since the turn was made.
-                site = turn.paced = self._sites.get(turn.paced.key) or cache.site(turn.paced.origin)
+                site = turn.paced = self.sites.get(turn.paced.key) or cache.site(turn.paced.origin)
                 ruling = cache.fresh(site)
                 if ruling is None:
                     is_endless = turn.deadline_at == math.inf
@@ -296,7 +334,7 @@ class Turns:
                         cache.known(site, turn.proxy) if is_endless else self._known_in_time(turn, site)
                     )
                     has_renewed = has_renewed or self.now() >= ruling.fresh_until_at
-                    if self._sites.get(site.key) is not site:
+                    if self.sites.get(site.key) is not site:
                         continue
                 # `try_begin` may have judged it a moment ago.
                 if ruling is not turn.ruling:
@@ -312,8 +350,11 @@ class Turns:
                     return
                 scheduler.give_back(turn)
         except REFUSALS as error:
+            self.scheduler.totals.turned_away += 1
             if self._events.is_heard(TurnRefused):
-                self._events.emit(TurnRefused(at=self.now(), url=turn.url, error=error))
+                self._events.emit(
+                    TurnRefused(at=self.now(), url=turn.url, error=error, host=turn.paced.host.key)
+                )
             raise
 
     async def _known_in_time(self, turn: Turn, site: Site) -> Ruling:
@@ -346,8 +387,9 @@ class Turns:
         error = refusal_of(verdict, turn.chain)
         if isinstance(error, DisallowedError):
             turn.paced.refused += 1
+            self.scheduler.totals.refused += 1
             if self._events.is_heard(VerdictRefused):
-                self._events.emit(VerdictRefused(at=self.now(), verdict=verdict))
+                self._events.emit(VerdictRefused(at=self.now(), verdict=verdict, host=turn.paced.host.key))
         raise error
 
     # What came of a turn.
@@ -367,6 +409,7 @@ class Turns:
                     status=turn.status,
                     bytes_read=turn.bytes_read,
                     elapsed=now - turn.began_at,
+                    host=turn.paced.host.key,
                 )
             )
 

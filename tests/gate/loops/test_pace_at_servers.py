@@ -33,9 +33,6 @@ HOST_NAMES: Final = [f"{number}.example" for number in range(HOSTS)]
 DELAY: Final = 0.1
 GRAIN: Final = 1e-6
 """Seconds; what the gate takes for the same instant."""
-PATIENCE: Final = 3.0
-"""How many times the ideal a crawl may take: on two cores, four busy programs make it 1.6. What it takes on a quiet
-machine is for a benchmark to hold; each test prints it."""
 
 Read: TypeAlias = Callable[[str], Awaitable[None]]
 """Reads a page to its end, through one of the gate's doors."""
@@ -64,8 +61,7 @@ class Crawl:
 
 
 PLANS: Final = {
-    # The one that the makespan is published of.
-    "quick": ("fetch", Plan(pages=20)),
+    "quick": ("fetch", Plan(pages=10)),
     "quick, by the middleware": ("middleware", Plan(pages=8)),
     "slow": ("fetch", Plan(pages=5, takes=(0.05, 0.15))),
     "storm": ("fetch", Plan(pages=16, left_out=0.5)),
@@ -123,17 +119,6 @@ def short_gaps(visits: Sequence[Visit], crawl: Crawl) -> list[float]:
     return [gap for gap in gaps if gap < DELAY - GRAIN]
 
 
-def ideal(visits: Sequence[Visit]) -> float:
-    """Seconds that the requests of one host take at the least: its answers, and a delay between any two."""
-    answers = sum(visit.ended_at - visit.began_at for visit in visits if visit.ended_at is not None)
-    return answers + DELAY * (len(visits) - 1)
-
-
-def makespan(visits: Sequence[Visit]) -> float:
-    """Seconds from the first request to the end of the last answer."""
-    return max(visit.ended_at or 0.0 for visit in visits) - min(visit.began_at for visit in visits)
-
-
 @asynccontextmanager
 async def reader(door: str, web: Web, gate: RobotGate) -> AsyncIterator[Read]:
     """Reads through one of the gate's doors."""
@@ -152,7 +137,7 @@ async def reader(door: str, web: Web, gate: RobotGate) -> AsyncIterator[Read]:
 
 @pytest.mark.parametrize(("door", "plan"), PLANS.values(), ids=PLANS)
 async def test_fifty_hosts(web: Web, open_gate: OpenGate, door: str, plan: Plan) -> None:
-    """No request comes too soon after the answer before it, all who stay are served, and nobody idles."""
+    """No request comes too soon after the answer before it, and all who stay are served."""
     gate = await open_gate(delay=DELAY)
     serve_pages(web, plan)
     async with reader(door, web, gate) as read:
@@ -160,16 +145,12 @@ async def test_fifty_hosts(web: Web, open_gate: OpenGate, door: str, plan: Plan)
     # Whoever hung up last: his server may not have noticed yet.
     await until(lambda: all(visit.ended_at is not None for visit in web.visits))
     hosts = {name: [visit for visit in web.visits if visit.host == name] for name in HOST_NAMES}
-    least = max(map(ideal, hosts.values()))
-    took = makespan(web.visits)
-    print(f"{len(web.visits):,} requests in {took:.2f} s: {took / least:.3f} of the ideal")  # noqa: T201  # For -s.
     for name, visits in hosts.items():
         assert visits[0].url == f"http://{name}/robots.txt"
         assert short_gaps(visits, result) == []
         check_accounts(gate.host(f"http://{name}/"), visits, result)
     assert len(result.served | set(result.gave_up_at)) == HOSTS * plan.pages
     assert {visit.url for visit in web.visits} >= result.served
-    assert took < PATIENCE * least
 
 
 def check_accounts(view: HostView, visits: Sequence[Visit], crawl: Crawl) -> None:

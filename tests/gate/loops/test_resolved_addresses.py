@@ -123,18 +123,20 @@ async def proxy(web: Web) -> AsyncIterator[Proxy]:
     await proxy.close()
 
 
-@pytest.mark.parametrize("address", NON_PUBLIC)
 async def test_name_of_a_non_public_address_is_refused(
-    web: Web, internet: Internet, gate: RobotGate, address: str
+    web: Web, internet: Internet, gate: RobotGate, subtests: pytest.Subtests
 ) -> None:
     """At its robots.txt already; the error names the host, the address and the option."""
-    internet.zone.give("site.example", (address,))
-    with pytest.raises(NonPublicAddressError) as raised:
-        await gate.fetch(f"{SITE}/page")
-    assert str(raised.value) == (
-        f"site.example resolves to {address}, not to a public address "
-        f"(PublicConnector(allow_private_addresses=True) permits it): '{SITE}/page'"
-    )
+    for number, address in enumerate(NON_PUBLIC):
+        with subtests.test(address=address):
+            host = f"site{number}.example"
+            internet.zone.give(host, (address,))
+            with pytest.raises(NonPublicAddressError) as raised:
+                await gate.fetch(f"http://{host}/page")
+            assert str(raised.value) == (
+                f"{host} resolves to {address}, not to a public address "
+                f"(PublicConnector(allow_private_addresses=True) permits it): 'http://{host}/page'"
+            )
     assert (web.visits, internet.network.dialled) == ([], [])
 
 

@@ -46,7 +46,9 @@ from robotgate.sites.status import Outcome
 ORIGIN = Origin("http", "a.example", 80)
 
 
-def fetched(*, at: float, status: int = 404, outcome: Outcome = Outcome.MISSING) -> RobotsFetched:
+def fetched(
+    *, at: float, status: int = 404, outcome: Outcome = Outcome.MISSING, bytes_read: int = 0
+) -> RobotsFetched:
     """That robots.txt was missing, or what else came of it."""
     return RobotsFetched(
         at=at,
@@ -56,12 +58,14 @@ def fetched(*, at: float, status: int = 404, outcome: Outcome = Outcome.MISSING)
         outcome=outcome,
         status=status,
         cause="HTTP status 404" if status == 404 else None,
+        bytes_read=bytes_read,
+        elapsed=at,
     )
 
 
 def ended(*, at: float, elapsed: float, status: int | None = None, bytes_read: int = 0) -> TurnEnded:
     """That a turn of the page is over."""
-    return TurnEnded(at=at, url=PAGE, status=status, bytes_read=bytes_read, elapsed=elapsed)
+    return TurnEnded(at=at, url=PAGE, host="a.example", status=status, bytes_read=bytes_read, elapsed=elapsed)
 
 
 async def test_one_page() -> None:
@@ -75,24 +79,24 @@ async def test_one_page() -> None:
         await settle()
     assert heard == [
         fetched(at=0.25),
-        TurnBegan(at=1.25, url=PAGE, waited=1.25),
+        TurnBegan(at=1.25, url=PAGE, host="a.example", waited=1.25),
         ended(at=1.75, elapsed=0.5, status=200, bytes_read=1024),
     ]
 
 
 async def test_refusal() -> None:
     """A disallowed URL has no turn to be refused; it is told of as often as it is asked for."""
-    fetcher = scripted({SITE: asks("Disallow: /page")})
-    async with make_gate(fetcher) as gate:
+    robots = asks("Disallow: /page")
+    async with make_gate(scripted({SITE: robots})) as gate:
         heard = listen(gate)
         for _ in range(2):
             await refusal(visit(gate), DisallowedError)
         verdict = await gate.check(PAGE)
         await settle()
     assert heard == [
-        fetched(at=0.0, status=200, outcome=Outcome.SUCCESS),
-        VerdictRefused(at=0.0, verdict=verdict),
-        VerdictRefused(at=0.0, verdict=verdict),
+        fetched(at=0.0, status=200, outcome=Outcome.SUCCESS, bytes_read=len(robots)),
+        VerdictRefused(at=0.0, verdict=verdict, host="a.example"),
+        VerdictRefused(at=0.0, verdict=verdict, host="a.example"),
     ]
 
 
@@ -114,7 +118,7 @@ async def test_block_and_recovery(cause: BlockCause) -> None:
     assert back_at == pytest.approx(until_at)
     assert 61.0 <= until_at <= (61.0 if cause is BlockCause.ASKED else 67.0)
     assert heard[:3] == [
-        TurnBegan(at=0.0, url=PAGE, waited=0.0),
+        TurnBegan(at=0.0, url=PAGE, host="a.example", waited=0.0),
         HostBlocked(at=1.0, host="a.example", until_at=until_at, cause=cause),
         ended(at=1.0, elapsed=1.0, status=503),
     ]
@@ -166,7 +170,7 @@ async def test_outage_and_recovery() -> None:
         back_at = await visit(gate, takes=0.25, status=404)
         await settle()
     assert heard == [
-        TurnBegan(at=0.0, url=PAGE, waited=0.0),
+        TurnBegan(at=0.0, url=PAGE, host="a.example", waited=0.0),
         HostBlocked(
             at=0.5,
             host=SITE,
@@ -175,8 +179,8 @@ async def test_outage_and_recovery() -> None:
             detail="it refuses connections",
         ),
         ended(at=0.5, elapsed=0.5),
-        TurnRefused(at=0.5, url=PAGE, error=error),
-        TurnBegan(at=back_at, url=PAGE, waited=0.0),
+        TurnRefused(at=0.5, url=PAGE, host="a.example", error=error),
+        TurnBegan(at=back_at, url=PAGE, host="a.example", waited=0.0),
         HostRecovered(at=back_at + 0.25, host=SITE, cause=BlockCause.UNREACHABLE),
         ended(at=back_at + 0.25, elapsed=0.25, status=404),
     ]
@@ -191,8 +195,8 @@ async def test_turns_that_do_not_come() -> None:
             nested, _ = await refusal(visit(gate), NestedTurnError)
         late, _ = await refusal(visit(gate, max_wait=0.5), TooSoonError)
         await settle()
-    assert heard[1] == TurnRefused(at=0.0, url=PAGE, error=nested)
-    assert heard[3] == TurnRefused(at=0.0, url=PAGE, error=late)
+    assert heard[1] == TurnRefused(at=0.0, url=PAGE, host="a.example", error=nested)
+    assert heard[3] == TurnRefused(at=0.0, url=PAGE, host="a.example", error=late)
     assert kinds(heard) == ["TurnBegan", "TurnRefused", "TurnEnded", "TurnRefused"]
 
 
@@ -224,8 +228,8 @@ async def test_store_that_fails() -> None:
     assert heard == [
         fetched(at=0.0),
         StoreLost(at=0.0, error=error),
-        TurnRefused(at=0.0, url=PAGE, error=error),
-        TurnBegan(at=1.0, url=PAGE, waited=1.0),
+        TurnRefused(at=0.0, url=PAGE, host="a.example", error=error),
+        TurnBegan(at=1.0, url=PAGE, host="a.example", waited=1.0),
         ended(at=1.0, elapsed=0.0),
     ]
 

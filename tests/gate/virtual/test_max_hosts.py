@@ -41,6 +41,7 @@ from robotgate import (
     TooSoonError,
 )
 from robotgate.pace.host import Host
+from robotgate.testing import VirtualTimeLoop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -400,12 +401,17 @@ async def test_three_thousand_hosts_through_a_gate_of_a_hundred() -> None:
     assert crowd.short_gaps(robots_at) == []
 
 
-@pytest.mark.parametrize("seed", range(40))
-async def test_law_of_the_pace_holds_whoever_is_let_go_of(seed: int) -> None:
+def test_law_of_the_pace_holds_whoever_is_let_go_of(subtests: pytest.Subtests) -> None:
     """Hosts that come, go, block, and are blocked, through a gate that remembers one, two or three of them.
 
     Outages are left out: of one that is over nothing is kept, and the next one counts as the first.
     """
+    for seed in range(40):
+        with subtests.test(seed=seed), asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+            runner.run(_law_of_the_pace_holds_whoever_is_let_go_of(seed))
+
+
+async def _law_of_the_pace_holds_whoever_is_let_go_of(seed: int) -> None:
     chance = random.Random(seed)
     hosts = [f"{letter}.example" for letter in "abcdefgh"]
     slots, delay = chance.choice([1, 1, 2]), chance.choice([0.0, 0.5, 1.0, 3.3])

@@ -19,6 +19,7 @@ from robotgate import (
     OptionError,
     RobotGateError,
 )
+from robotgate.testing import VirtualTimeLoop
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -77,16 +78,17 @@ async def test_slow_consumer_takes_no_turn_in_vain() -> None:
     assert starts == [1.0, 6.0, 11.0, 16.0, 21.0, 26.0]
 
 
-@pytest.mark.parametrize("given", list(permutations(["a/0", "a/private", "b/0", "b/1", "c/0"])))
-async def test_refused_url_holds_nobody_up(given: tuple[str, ...]) -> None:
+async def test_refused_url_holds_nobody_up(subtests: pytest.Subtests) -> None:
     """A host that stood aside is asked for a turn, but its URL is refused: another host has the turn instead."""
-    async with open_gate() as gate, asyncio.timeout(100.0):
-        seen = []
-        async for turn in gate.ready(f"http://{page[0]}.example{page[1:]}" for page in given):
-            async with turn:
-                seen.append(f"{turn.url[7]}{turn.url[-2:]}")
-                await asyncio.sleep(10.0)
-    assert sorted(seen) == ["a/0", "b/0", "b/1", "c/0"]
+    for given in permutations(["a/0", "a/private", "b/0", "b/1", "c/0"]):
+        with subtests.test(given=given):
+            async with open_gate() as gate, asyncio.timeout(100.0):
+                seen = []
+                async for turn in gate.ready(f"http://{page[0]}.example{page[1:]}" for page in given):
+                    async with turn:
+                        seen.append(f"{turn.url[7]}{turn.url[-2:]}")
+                        await asyncio.sleep(10.0)
+            assert sorted(seen) == ["a/0", "b/0", "b/1", "c/0"]
 
 
 async def test_urls_of_one_host_come_in_their_order() -> None:
@@ -285,9 +287,14 @@ async def test_cancelled_worker_loses_no_url() -> None:
     assert starts == [1.0 + page for page in range(10)]
 
 
-@pytest.mark.parametrize("seed", range(40))
-async def test_every_url_comes_once_however_workers_come_and_go(seed: int) -> None:
+def test_every_url_comes_once_however_workers_come_and_go(subtests: pytest.Subtests) -> None:
     """Up to six workers are cancelled at any moment, and the last one goes on: each URL is had or refused once."""
+    for seed in range(40):
+        with subtests.test(seed=seed), asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+            runner.run(_every_url_comes_once_however_workers_come_and_go(seed))
+
+
+async def _every_url_comes_once_however_workers_come_and_go(seed: int) -> None:
     rng = random.Random(seed)
     given = [
         f"http://{host}.example/{rng.choice(['', '', '', 'private'])}{page}"

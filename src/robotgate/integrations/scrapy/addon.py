@@ -146,6 +146,16 @@ class Addon:
                 self.crawler.stats.inc_value("robotgate/robots_unreachable")
 
     async def _open(self) -> None:
+        spacing = self.crawler.settings.getfloat("DOWNLOAD_DELAY")
+        if spacing > 0:
+            # Projects that Scrapy makes have it.
+            logger.warning(
+                "DOWNLOAD_DELAY=%g holds requests back before they begin to wait for the gate, and spaces no visits:"
+                " leave it out, and give ROBOTGATE_OPTIONS = {'delay': %g}",
+                spacing,
+                spacing,
+                extra={"spider": self.crawler.spider},
+            )
         await self.gate.__aenter__()
 
     async def _close(self) -> None:

@@ -1,0 +1,357 @@
+"""One sitemap, read while its bytes come, without I/O: from bytes to text, and from text to entries.
+
+Its bytes tell what a file is, not its name or its headers: XML (a urlset, a sitemapindex, RSS 2.0 or Atom) if it begins
+with ``<``, else a list of URLs, one a line. Time is linear in the length of the unpacked file, and memory is bounded,
+whatever the bytes are.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+from xml.parsers import expat
+
+from robotgate.errors import InvalidURLError
+from robotgate.sitemaps.unpack import BrokenSitemapError, Unpacker
+from robotgate.urls import Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+MAX_ENTRIES: Final = 50_000
+"""Of one file (sitemaps.org)."""
+MAX_LOC: Final = 2048
+"""Characters of one URL (sitemaps.org), and of any other value."""
+MAX_SKIPPED: Final = 1000
+"""Entries without a usable URL, before the rest of a file is left."""
+MAX_DEPTH: Final = 32
+"""Of nested elements. The parser remembers all that are open."""
+MAX_NAMES: Final = 1000
+"""Different names of elements and attributes. The parser remembers all."""
+MAX_TAG_BYTES: Final = 1024 * 1024
+"""Of one tag or comment. The parser begins it anew with each piece."""
+HEAD_BYTES: Final = 1024
+"""The beginning of a file, which tells its encoding."""
+
+_BYTE_ORDER: Final = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+    (b"<\0", "utf-16-le"),
+    (b"\0<", "utf-16-be"),
+)
+_DECLARED: Final = re.compile(rb"\s*<\?xml\s[^>]*?encoding\s*=\s*[\"']([A-Za-z0-9_-]{1,20})[\"']")
+_CHARSETS: Final = re.compile(
+    r"iso-8859-\d\d?|latin-?1|windows-125\d|cp125\d|koi8-[ru]|gb2312|gbk|gb18030|big5|shift_jis|euc-jp|euc-kr"
+)
+"""Those of sites, besides Unicode. Python has codecs that are not for text, too."""
+_LINE_END: Final = re.compile(r"[\r\n]+")
+_MONTH: Final = re.compile(r"(\d{4})(?:-(\d\d))?", re.ASCII)
+_FREQUENCIES: Final = frozenset({"always", "hourly", "daily", "weekly", "monthly", "yearly", "never"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SitemapEntry:
+    """One URL of a sitemap, and what the sitemap says about it."""
+
+    loc: str
+    """An absolute http or https URL, as written; of whichever site."""
+    sitemap: str
+    """The URL of the sitemap that lists it."""
+    lastmod: datetime | None = None
+    """When the page changed last, with a time zone: UTC where none is written, midnight where no time is. None if it is
+    not given or no date."""
+    changefreq: str | None = None
+    """``always``, ``hourly``, ``daily``, ``weekly``, ``monthly``, ``yearly`` or ``never``; None if it is not given."""
+    priority: float | None = None
+    """From 0 to 1, among the pages of its site; None if it is not given, where sitemaps.org takes 0.5."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Format:
+    path: tuple[str, ...]
+    """The elements from the root to an entry."""
+    fields: Mapping[str, str]
+    """What is read of an entry: the names in the file, and what they are here."""
+    link: str | None = None
+    """The element whose attribute is the URL, unless it has another relation than "alternate"."""
+
+
+_FORMATS: Final[Mapping[str, _Format]] = MappingProxyType(
+    {
+        "urlset": _Format(
+            ("urlset", "url"),
+            {"loc": "loc", "lastmod": "lastmod", "changefreq": "changefreq", "priority": "priority"},
+        ),
+        "sitemapindex": _Format(("sitemapindex", "sitemap"), {"loc": "loc", "lastmod": "lastmod"}),
+        "rss": _Format(("rss", "channel", "item"), {"link": "loc", "pubDate": "lastmod"}),
+        "feed": _Format(("feed", "entry"), {"updated": "lastmod"}, link="link"),
+    }
+)
+"""By the name of the root."""
+
+
+class SitemapFile:
+    """One sitemap, whose bytes come in chunks.
+
+    Args:
+        url: its URL.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.entries: list[SitemapEntry] = []
+        """What was read. Of an index, these are sitemaps."""
+        self.is_index = False
+        self.skipped = 0
+        """Entries that have no usable URL."""
+        self.first_skipped = ""
+        self._head = bytearray()
+        """The beginning, until its encoding is known."""
+        self._decoder: codecs.IncrementalDecoder | None = None
+        self._reader: _XmlReader | _LineReader | None = None
+        self._unpacker = Unpacker()
+
+    def feed(self, chunk: bytes) -> Iterator[None]:
+        """Take the next bytes. It is a generator, so that other work may be done after each piece.
+
+        Raises:
+            BrokenSitemapError: the file is no sitemap, or too long. `entries` has what stands before the fault.
+        """
+        for piece in self._unpacker.feed(chunk):
+            self._parse(piece)
+            yield
+
+    def end(self) -> None:
+        """Take the end of the file.
+
+        Raises:
+            BrokenSitemapError: it is not complete.
+        """
+        for piece in self._unpacker.end():
+            self._parse(piece)
+        self._parse(b"", is_last=True)
+        if self._reader is None:
+            raise BrokenSitemapError("it is empty")
+        self._reader.end()
+
+    def break_off(self) -> None:
+        """Read what has come of a file whose rest is missing or broken."""
+        with suppress(BrokenSitemapError):
+            self._parse(b"", is_last=True)
+
+    def add(self, values: Mapping[str, str]) -> None:
+        """Take an entry, or count it as skipped.
+
+        Raises:
+            BrokenSitemapError: there are too many.
+        """
+        loc = values.get("loc", "").strip()
+        if not _is_usable(loc):
+            self.skipped += 1
+            self.first_skipped = self.first_skipped or loc[:MAX_LOC]
+            if self.skipped > MAX_SKIPPED:
+                raise BrokenSitemapError(f"more than {MAX_SKIPPED:,} entries have no usable URL")
+            return
+        if len(self.entries) >= MAX_ENTRIES:
+            raise BrokenSitemapError(f"more than {MAX_ENTRIES:,} URLs")
+        changefreq = values.get("changefreq", "").strip().lower()
+        self.entries.append(
+            SitemapEntry(
+                loc=loc,
+                sitemap=self.url,
+                lastmod=_instant(values.get("lastmod", "").strip()),
+                changefreq=changefreq if changefreq in _FREQUENCIES else None,
+                priority=_priority(values.get("priority", "")),
+            )
+        )
+
+    def _parse(self, piece: bytes, *, is_last: bool = False) -> None:
+        if self._decoder is None:
+            self._head += piece
+            if len(self._head) < HEAD_BYTES and not is_last:
+                return
+            piece = bytes(self._head)
+            self._decoder = codecs.getincrementaldecoder(_encoding(piece))(errors="replace")
+        text = self._decoder.decode(piece, final=is_last)
+        if self._reader is None:
+            # Blanks before the XML declaration are a common mistake.
+            text = text.lstrip()
+            if not text:
+                return
+            self._reader = _XmlReader(self) if text[0] == "<" else _LineReader(self)
+        self._reader.feed(text)
+
+
+class _LineReader:
+    """Reads a list of URLs, one a line."""
+
+    def __init__(self, file: SitemapFile) -> None:
+        self._file = file
+        self._rest = ""
+
+    def feed(self, text: str) -> None:
+        *lines, rest = _LINE_END.split(self._rest + text)
+        # What is longer than a URL is skipped anyway.
+        self._rest = rest[: MAX_LOC + 1]
+        for line in lines:
+            self._add(line)
+
+    def end(self) -> None:
+        self._add(self._rest)
+
+    def _add(self, line: str) -> None:
+        if line.strip():
+            self._file.add({"loc": line})
+
+
+class _XmlReader:
+    """Reads XML of any of the formats. Namespaces are not looked at, but for the root's prefix: many are wrong."""
+
+    def __init__(self, file: SitemapFile) -> None:
+        self._file = file
+        self._names: dict[str, str] = {}
+        self._parser = parser = expat.ParserCreate("utf-8", None, self._names)
+        parser.buffer_text = True
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._finish
+        parser.CharacterDataHandler = self._characters
+        parser.EntityDeclHandler = parser.SkippedEntityHandler = self._refuse_entities
+        if hasattr(parser, "SetReparseDeferralEnabled"):
+            # Newer versions parse in larger steps, against long tags in small pieces. `MAX_TAG_BYTES` is against these,
+            # and what has come of a file that breaks off is to be read to its end.
+            parser.SetReparseDeferralEnabled(False)
+        self._fed = 0
+        self._format: _Format | None = None
+        self._prefix = ""
+        """Of the root, with the colon."""
+        self._depth = 0
+        self._matched = 0
+        """How many of the open elements are on the format's path, from the root on."""
+        self._values: dict[str, str] = {}
+        """Of the open entry."""
+        self._field: str | None = None
+        """The value that is being read."""
+        self._text: list[str] = []
+        self._length = 0
+
+    def feed(self, text: str) -> None:
+        octets = text.encode()
+        self._fed += len(octets)
+        self._parse(octets)
+        if self._fed - self._parser.CurrentByteIndex > MAX_TAG_BYTES:
+            raise BrokenSitemapError(f"a tag or comment is longer than {MAX_TAG_BYTES:,} bytes")
+
+    def end(self) -> None:
+        self._parse(b"", is_end=True)
+
+    def _parse(self, octets: bytes, *, is_end: bool = False) -> None:
+        try:
+            self._parser.Parse(octets, is_end)
+        except expat.ExpatError as error:
+            raise BrokenSitemapError(f"not well-formed XML ({error})") from error
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        depth = self._depth
+        self._depth += 1
+        if depth > MAX_DEPTH:
+            raise BrokenSitemapError(f"elements are nested deeper than {MAX_DEPTH}")
+        if len(self._names) > MAX_NAMES:
+            raise BrokenSitemapError(f"more than {MAX_NAMES:,} names of elements and attributes")
+        if self._format is None:
+            prefix, colon, root = name.rpartition(":")
+            self._format = _FORMATS.get(root)
+            if self._format is None:
+                raise BrokenSitemapError(f"no sitemap: its root is <{name[:80]}>")
+            self._prefix = prefix + colon
+            self._file.is_index = root == "sitemapindex"
+        if depth != self._matched or not name.startswith(self._prefix):
+            return
+        path, local = self._format.path, name[len(self._prefix) :]
+        if depth < len(path):
+            if local == path[depth]:
+                self._matched += 1
+                self._values = {}
+        elif local in self._format.fields:
+            self._field, self._text, self._length = self._format.fields[local], [], 0
+        elif local == self._format.link and attributes.get("rel", "alternate") == "alternate":
+            # Atom (RFC 4287 §4.2.7).
+            self._values.setdefault("loc", attributes.get("href", ""))
+
+    def _characters(self, text: str) -> None:
+        if self._field is not None and self._length <= MAX_LOC:
+            # One character more than a value may have shows that it is too long.
+            self._text.append(text[: MAX_LOC + 1])
+            self._length += len(text)
+
+    def _finish(self, name: str) -> None:
+        self._depth -= 1
+        if self._format is None:
+            return
+        if self._depth == len(self._format.path) and self._field is not None:
+            self._values.setdefault(self._field, "".join(self._text).strip())
+            self._field = None
+        elif self._depth < self._matched:
+            self._matched = self._depth
+            if self._matched == len(self._format.path) - 1:
+                self._file.add(self._values)
+
+    def _refuse_entities(self, *_: object) -> None:
+        raise BrokenSitemapError("it has entities of its own")
+
+
+def _encoding(head: bytes) -> str:
+    """The encoding of a file: what its first bytes show, else what it declares, if sites use that; else UTF-8."""
+    for mark, name in _BYTE_ORDER:
+        if head.startswith(mark):
+            return name
+    declared = _DECLARED.match(head)
+    name = "" if declared is None else declared[1].decode("ascii").lower()
+    if not _CHARSETS.fullmatch(name):
+        return "utf-8"
+    try:
+        return codecs.lookup(name).name
+    except LookupError:
+        return "utf-8"
+
+
+def _is_usable(loc: str) -> bool:
+    # U+FFFD stands for bytes that the encoding does not have: which URL was meant, is not known.
+    if len(loc) > MAX_LOC or "\ufffd" in loc:
+        return False
+    try:
+        Origin.of(loc)
+    except InvalidURLError:
+        return False
+    return True
+
+
+def _instant(text: str) -> datetime | None:
+    """A W3C Datetime (a profile of ISO 8601), or a date of RFC 822 as in RSS."""
+    if not text or len(text) > 64:
+        return None
+    if month := _MONTH.fullmatch(text):
+        text = f"{month[1]}-{month[2] or '01'}-01"
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        try:
+            found = parsedate_to_datetime(text)
+        except (ValueError, OverflowError, TypeError, IndexError):
+            # The last three for what its parser does not expect.
+            return None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def _priority(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if 0 <= value <= 1 else None

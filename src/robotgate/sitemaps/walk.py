@@ -1,0 +1,181 @@
+"""From a site to the URLs of its sitemaps: which files are fetched, and what happens where one is broken.
+
+A file is read to its end before its first entry is given out, because its host's turn lasts until then. A loop that
+fetches a page of the same host would otherwise wait for its own turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import aiohttp
+from aiohttp.http import HttpProcessingError
+
+from robotgate.errors import GateClosedError, InvalidURLError, NestedTurnError, StoreError
+from robotgate.events import logger, one_line
+from robotgate.rules.robotstxt import RobotsTxt
+from robotgate.sitemaps.parse import SitemapEntry, SitemapFile
+from robotgate.sitemaps.unpack import PIECE_BYTES, BrokenSitemapError
+from robotgate.urls import Origin, parse_url
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
+
+    from robotgate.sites.record import RobotsRecord
+    from robotgate.web.fetch import PageFetch
+
+HEADERS: Final = {"Accept": "application/xml,text/xml,text/plain;q=0.9,*/*;q=0.5", "Accept-Encoding": "gzip"}
+"""Of a request for a sitemap, besides those that identify the crawler."""
+MAX_INDEX_DEPTH: Final = 3
+"""Of indexes within indexes, which sitemaps.org does not have, but sites do."""
+
+
+@dataclass(frozen=True, slots=True)
+class SitemapFault:
+    """A sitemap that could not be read, or not to its end."""
+
+    url: str
+    """Of the sitemap, or of the robots.txt that should name some."""
+    cause: str
+    """What is wrong, in words."""
+    error: Exception | None = None
+    """What `RobotGate.fetch` raised, if it did."""
+
+    def __str__(self) -> str:
+        return one_line(f"{self.url}: {self.cause}")
+
+
+def log_fault(fault: SitemapFault) -> None:
+    """Tell of a fault in the log."""
+    logger.warning("%s", fault)
+
+
+class SitemapWalk:
+    """One walk over the sitemaps of a site.
+
+    Args:
+        fetch: begins to fetch a sitemap, with `HEADERS`, and leaves its Content-Encoding as it is.
+        max_sitemaps: files that are fetched at most.
+        on_fault: told of what cannot be read.
+    """
+
+    def __init__(
+        self,
+        fetch: Callable[[str], PageFetch],
+        *,
+        max_sitemaps: int,
+        on_fault: Callable[[SitemapFault], object],
+    ) -> None:
+        self._fetch = fetch
+        self._max_sitemaps = max_sitemaps
+        self._tell = on_fault
+        self._seen: set[str] = set()
+        self._pending: deque[tuple[str, int]] = deque()
+        """URLs, and how many indexes led there; the next is the first."""
+
+    async def of_site(
+        self, robots: Callable[[], Awaitable[RobotsRecord]]
+    ) -> AsyncGenerator[SitemapEntry, None]:
+        """The entries of all sitemaps that a robots.txt names."""
+        record = await robots()
+        robots_url = record.origin.robots_url
+        if record.failures and record.fetched_at is None:
+            self._tell(SitemapFault(robots_url, record.cause or "it cannot be read"))
+        self._add(RobotsTxt.parse(record.body).sitemaps, robots_url)
+        async for entry in self._entries():
+            yield entry
+
+    async def of_sitemap(self, url: str) -> AsyncGenerator[SitemapEntry, None]:
+        """The entries of one sitemap, or of all that an index names."""
+        self._add([url], url)
+        async for entry in self._entries():
+            yield entry
+
+    async def _entries(self) -> AsyncIterator[SitemapEntry]:
+        while self._pending:
+            url, depth = self._pending.popleft()
+            file = SitemapFile(url)
+            origins = await self._read(file)
+            if not file.is_index:
+                for entry in file.entries:
+                    yield entry
+            elif depth == MAX_INDEX_DEPTH:
+                self._tell(SitemapFault(url, f"an index within {depth} others is not followed"))
+            else:
+                self._add([entry.loc for entry in file.entries], url, depth + 1, origins)
+
+    def _add(
+        self, urls: Iterable[str], where: str, depth: int = 0, origins: set[Origin] | None = None
+    ) -> None:
+        """Take sitemaps to be fetched next, each once.
+
+        Args:
+            where: the URL of the file that names them.
+            origins: those that they may be of; by default, of any.
+        """
+        found: list[tuple[str, int]] = []
+        refused: list[str] = []
+        for url in urls:
+            try:
+                key = str(parse_url(url).with_fragment(None))
+                origin = Origin.of(key)
+            except InvalidURLError:
+                refused.append(url)
+                continue
+            if key in self._seen:
+                continue
+            if origins is not None and origin not in origins:
+                refused.append(url)
+            elif len(self._seen) >= self._max_sitemaps:
+                cause = f"more than {self._max_sitemaps:,} sitemaps (max_sitemaps): the rest is left out"
+                self._tell(SitemapFault(where, cause))
+                break
+            else:
+                self._seen.add(key)
+                found.append((url, depth))
+        if refused:
+            kind = "no http or https URLs" if origins is None else "of another origin"
+            self._tell(
+                SitemapFault(where, f"{len(refused)} sitemaps are {kind}, the first: {refused[0]!r:.300}")
+            )
+        self._pending.extendleft(reversed(found))
+
+    async def _read(self, file: SitemapFile) -> set[Origin]:
+        """Fetch a file, as far as it can be read; return the origins that it is of, before and after redirects.
+
+        Raises:
+            GateClosedError, NestedTurnError, StoreError: as `RobotGate.fetch`.
+        """
+        origins = {Origin.of(file.url)}
+        try:
+            async with self._fetch(file.url) as response:
+                origins.add(Origin.of(response.url))
+                await _feed(file, response)
+        except (GateClosedError, NestedTurnError, StoreError):
+            raise
+        except BrokenSitemapError as error:
+            file.break_off()
+            self._tell(SitemapFault(file.url, str(error)))
+        except (aiohttp.ClientError, OSError) as error:
+            file.break_off()
+            self._tell(SitemapFault(file.url, f"{type(error).__name__}: {error}", error))
+        if file.skipped:
+            cause = f"{file.skipped:,} entries have no usable URL, the first: {file.first_skipped!r:.300}"
+            self._tell(SitemapFault(file.url, cause))
+        return origins
+
+
+async def _feed(file: SitemapFile, response: aiohttp.ClientResponse) -> None:
+    if response.status != 200:
+        raise BrokenSitemapError(f"HTTP status {response.status}")
+    try:
+        async for chunk in response.content.iter_chunked(PIECE_BYTES):
+            for _ in file.feed(chunk):
+                await asyncio.sleep(0)
+    except (RuntimeError, HttpProcessingError) as error:
+        # What aiohttp's two parsers raise for a broken chunk that comes after the headers.
+        raise aiohttp.ClientPayloadError(f"the body is not what its headers say ({error})") from error
+    file.end()

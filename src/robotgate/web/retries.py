@@ -1,0 +1,89 @@
+"""`gate.fetch(url, retries=…)`: which outcomes of a request are worth another attempt, and when that may begin.
+
+Nothing here sends or waits.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from aiohttp import (
+    ClientConnectionError,
+    ClientError,
+    ClientPayloadError,
+    ClientResponse,
+    ClientResponseError,
+    ClientSSLError,
+)
+
+from robotgate.errors import HostUnavailableError
+from robotgate.pace.scheduler import COARSEST_TIMER
+from robotgate.pace.state import BLOCKING_STATUSES
+from robotgate.web.response import Response
+
+if TYPE_CHECKING:
+    from robotgate.pace.host import PacedOrigin
+
+Outcome: TypeAlias = Response | ClientResponse | ClientError | TimeoutError
+"""What comes of a request."""
+
+IDEMPOTENT: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
+"""Methods whose request may be sent twice (RFC 9110 §9.2.2)."""
+GATEWAY_STATUSES: Final = frozenset({502, 504})
+"""The server is there, and what stands behind it does not answer now."""
+FIRST_PAUSE: Final = 1.0
+"""Seconds before the second attempt, where the host does not say; doubled before each later one."""
+MAX_PAUSE: Final = 60.0
+PAUSE_JITTER: Final = 1.0
+"""The share by which a pause is longer at most, so that many tasks do not come back together."""
+
+
+def may_be_sent_twice(method: str, data: object) -> bool:
+    """Return whether a request means the same when it is sent twice, and its body is no stream that is read once."""
+    return method.upper() in IDEMPOTENT and (data is None or isinstance(data, bytes | str | dict))
+
+
+def pause_before(
+    attempt: int, told: Outcome, site: PacedOrigin, *, deadline_at: float, now: float, jitter: float
+) -> float | None:
+    """Return the seconds until another attempt should ask for its turn; None if there should be none.
+
+    The turn itself waits for the end of a block. The longest wait is the host's `max_block`.
+
+    Args:
+        attempt: how many were made before.
+        told: what came of the last one.
+        site: the origin that it was sent to.
+        deadline_at: when the next has to have its turn, in seconds since the epoch.
+        jitter: a random number in [0, 1).
+    """
+    if isinstance(told, HostUnavailableError):
+        pause = told.retry_after + COARSEST_TIMER
+    elif is_block(told):
+        pause = 0.0
+    elif is_passing(told):
+        pause = min(FIRST_PAUSE * 2.0 ** min(attempt - 1, 16), MAX_PAUSE) * (1 + PAUSE_JITTER * jitter)
+        # Until then all turns of an origin that could not be reached are refused.
+        pause = max(pause, site.circuit.retry_at - now + COARSEST_TIMER)
+    else:
+        return None
+    if max(pause, site.host.blocked_until_at - now) > site.options.max_block:
+        return None
+    return pause if max(now + pause, site.host.free_at(site, now, ahead=False)) <= deadline_at else None
+
+
+def is_block(told: Outcome) -> bool:
+    """Return whether the host asked for a pause, by 429 or 503."""
+    return _status_of(told) in BLOCKING_STATUSES
+
+
+def is_passing(told: Outcome) -> bool:
+    """Return whether the same request may well succeed later: a gateway failed, or the connection did."""
+    if isinstance(told, ClientConnectionError | ClientPayloadError | TimeoutError):
+        return not isinstance(told, ClientSSLError)
+    return _status_of(told) in GATEWAY_STATUSES
+
+
+def _status_of(told: Outcome) -> int | None:
+    # The `status` of robotgate's own errors is no server's.
+    return told.status if isinstance(told, Response | ClientResponse | ClientResponseError) else None

@@ -1,0 +1,211 @@
+"""What ``robotgate fetch`` keeps: bodies in a folder, a WARC file, headers and times in rows; and how it resumes."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.cli.conftest import CONTACT, run
+from warcio.archiveiterator import ArchiveIterator
+
+from robotgate.cli.keep import file_name
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import LocalSite, Program
+
+POLITE: Final = ("fetch", "--contact", CONTACT, "--allow-private-addresses", "--no-store", "--delay", "0")
+NAME_LETTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.-_")
+HOSTILE: Final = (
+    "..",
+    "../..",
+    "%2e%2e/%2e%2e/etc/passwd",
+    "a\\..\\b",
+    "C:\\x",
+    "con",
+    "\x00",
+    "é" * 300,
+    "?q=/../",
+)
+
+
+def _warc(path: Path) -> list[tuple[str, str | None, str | None, bytes]]:
+    """The type, the URL, the status or request line, and the content of each record; digests are checked."""
+    with path.open("rb") as file:
+        return [
+            (
+                record.rec_type,
+                record.rec_headers.get_header("WARC-Target-URI"),
+                None if record.http_headers is None else record.http_headers.statusline,
+                record.content_stream().read(),
+            )
+            for record in ArchiveIterator(file, check_digests="raise")
+        ]
+
+
+@given(st.one_of(st.sampled_from(HOSTILE), st.text(max_size=200)), st.one_of(st.none(), st.text(max_size=60)))
+def test_no_url_and_no_media_type_leads_out_of_the_folder(path: str, media_type: str | None) -> None:
+    """A name is one short component of plain letters that is neither hidden nor a path."""
+    name = file_name(f"http://a.example/{path}", media_type)
+
+    assert set(name) <= NAME_LETTERS
+    assert name[0] not in ".-"
+    assert name.startswith("a.example")
+    assert len(name) <= 160
+
+
+def test_two_urls_have_two_files() -> None:
+    """However alike their letters are."""
+    urls = [
+        "http://a.example/B",
+        "http://a.example/b",
+        "http://a.example/b?",
+        "http://a.example/b?x",
+        "http://a.example/b_",
+    ]
+
+    assert len({file_name(url, "text/html") for url in urls}) == len(urls)
+
+
+def test_bodies_are_saved_beside_their_headers(site: LocalSite, tmp_path: Path) -> None:
+    """One file a page, of the row's name; its URL, status, media type and headers in another; nothing half written."""
+    folder = tmp_path / "pages" / "here"
+    urls = [f"{site.base}/a", f"{site.base}/..%2f..%2fb", f"{site.base}/gone"]
+
+    ended = run(*POLITE, "--save-dir", str(folder), *urls, f"{site.base}/private/x")
+
+    assert ended.status == 0
+    files = {str(row["url"]): row.get("file") for row in ended.rows}
+    assert files[f"{site.base}/private/x"] is None
+    for url in urls:
+        name = files[url]
+        assert isinstance(name, str)
+        assert (folder / name).read_bytes() == (b"" if url.endswith("gone") else b"hello")
+        meta = json.loads((folder / f"{name}.meta.json").read_text())
+        assert (meta["url"], meta["file"]) == (url, name)
+        assert meta["status"] == (410 if url.endswith("gone") else 200)
+    meta = json.loads((folder / f"{files[urls[0]]}.meta.json").read_text())
+    assert meta["media_type"] == "text/plain"
+    assert ["Content-Type", "text/plain; charset=utf-8"] in meta["headers"]
+    assert len(list(folder.iterdir())) == 2 * len(urls)
+    assert {path.name for path in tmp_path.iterdir()} <= {"pages", "user-cache"}
+
+
+def test_rows_have_times_and_headers(site: LocalSite) -> None:
+    """When the request was sent and when its URL was done, by the epoch; headers if they are asked for."""
+    before = time.time()
+    ended = run(*POLITE, "--headers", f"{site.base}/a", f"{site.base}/private/x")
+
+    rows = {str(row["url"]): row for row in ended.rows}
+    page, blocked = rows[f"{site.base}/a"], rows[f"{site.base}/private/x"]
+    assert isinstance(page["sent_at"], float)
+    assert isinstance(page["ended_at"], float)
+    assert before - 0.01 <= page["sent_at"] <= page["ended_at"] <= time.time() + 0.01
+    assert (blocked["sent_at"], isinstance(blocked["ended_at"], float)) == (None, True)
+    assert page["media_type"] == "text/plain"
+    assert ["Content-Length", "5"] in page["headers"]  # type: ignore[operator]
+    assert "headers" not in run(*POLITE, f"{site.base}/a").rows[0]
+
+
+def test_a_warc_file_has_requests_and_responses(site: LocalSite, tmp_path: Path) -> None:
+    """As another program reads it: a response and its request for each answer, with the headers that were sent."""
+    path = tmp_path / "pages.warc.gz"
+
+    ended = run(*POLITE, "--warc", str(path), f"{site.base}/a", f"{site.base}/gone", f"{site.base}/private/x")
+
+    assert ended.status == 0
+    head, *records = _warc(path)
+    assert head[0] == "warcinfo"
+    assert sorted(records) == sorted(
+        [
+            ("response", f"{site.base}/a", "200 OK", b"hello"),
+            # warcio takes the first word of a request line for its protocol.
+            ("request", f"{site.base}/a", "/a HTTP/1.1", b""),
+            ("response", f"{site.base}/gone", "410 Gone", b""),
+            ("request", f"{site.base}/gone", "/gone HTTP/1.1", b""),
+        ]
+    )
+    assert b"GET /a HTTP/1.1\r\n" in gzip.decompress(path.read_bytes())
+    with path.open("rb") as file:
+        requests = [each for each in ArchiveIterator(file) if each.rec_type == "request"]
+        (sent,) = {each.http_headers.get_header("User-Agent") for each in requests}
+    assert sent.startswith("robotgate/")
+
+
+def test_redirects_are_in_the_warc_file(site: LocalSite, tmp_path: Path) -> None:
+    """Each hop as its own response, or the page could not be found again by the URL it was asked for."""
+    path = tmp_path / "pages.warc.gz"
+
+    run(*POLITE, "--warc", str(path), f"{site.base}/moved#top")
+
+    found = [(kind, url, status) for kind, url, status, _ in _warc(path) if kind == "response"]
+    assert found == [
+        ("response", f"{site.base}/moved", "302 Found"),
+        ("response", f"{site.base}/a", "200 OK"),
+    ]
+
+
+def test_a_warc_file_is_not_overwritten(site: LocalSite, tmp_path: Path) -> None:
+    """Status 2, one line, no request; the file stays."""
+    path = tmp_path / "pages.warc.gz"
+    path.write_bytes(b"mine")
+
+    ended = run(*POLITE, "--warc", str(path), f"{site.base}/a")
+
+    assert (ended.status, ended.out, path.read_bytes()) == (2, "", b"mine")
+    assert ended.err == f"Error: cannot write {path}: it exists already\n"
+    assert site.asked == {}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGINT cannot be sent to another process there")
+async def test_ctrl_c_leaves_a_valid_warc_file_and_rows_to_resume(
+    program: Program, site: LocalSite, tmp_path: Path
+) -> None:
+    """What was done is whole in both; the next run fetches the rest and nothing twice."""
+    rows, warc, urls = tmp_path / "rows.jsonl", tmp_path / "a.warc.gz", tmp_path / "urls.txt"
+    listed = [f"{site.base}{path}" for path in ("/1", "/2", "/hang", "/4")]
+    urls.write_text("\n".join(listed))
+    process = await program.start(*POLITE, "-i", str(urls), "-o", str(rows), "--warc", str(warc))
+    await site.hanging()
+    process.send_signal(signal.SIGINT)
+    await process.communicate(b"")
+
+    assert process.returncode == 130
+    assert [url for kind, url, *_ in _warc(warc) if kind == "response"] == listed[:2]
+
+    # A killed run may have left half a row.
+    with rows.open("a") as file:
+        file.write('{"url": "http')
+    site.answers_hang = True
+    ended = await program(*POLITE, "-i", str(urls), "-o", str(rows), "--resume")
+
+    assert ended.status == 0
+    assert "2 fetched, 0 blocked, 0 failed, 2 done before in " in ended.err
+    assert [json.loads(line)["url"] for line in rows.read_text().splitlines()] == listed
+    assert (site.asked["/1"], site.asked["/2"], site.asked["/4"]) == (1, 1, 1)
+
+
+def test_resuming_needs_a_file() -> None:
+    """Standard output cannot be read again."""
+    ended = run(*POLITE, "--resume", "http://a.example/")
+
+    assert ended.status == 2
+    assert "--resume needs the file of -o" in ended.err
+
+
+def test_without_warcio_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """One line with the extra; nothing is created."""
+    monkeypatch.setitem(sys.modules, "warcio.warcwriter", None)
+
+    ended = run(*POLITE, "--warc", str(tmp_path / "x.warc.gz"), "http://a.example/")
+
+    assert (ended.status, ended.err) == (2, "Error: --warc needs warcio: pip install 'robotgate[warc]'\n")
+    assert not (tmp_path / "x.warc.gz").exists()

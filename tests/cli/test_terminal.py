@@ -1,0 +1,163 @@
+"""What comes from outside cannot control the terminal, and what cannot be written is told in one line."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import unicodedata
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from tests.cli.conftest import CONTACT, run
+from tests.cli.test_cache import keep, record
+
+from robotgate import HostState, Outcome
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import LocalSite, Program
+
+EVIL: Final = "\x1b]0;OWNED\a\x9b31m\x7f\u202e\u2066\u200f"
+"""Sets the title of a terminal and a colour, and turns the direction of what follows."""
+POLITE: Final = ("--contact", CONTACT, "--allow-private-addresses", "--no-store")
+FULL: Final = Path("/dev/full")
+
+
+def _raw(text: str) -> set[str]:
+    return {letter for letter in text if unicodedata.category(letter)[0] == "C" and letter not in "\n\t"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("check", *POLITE, f"http://127.0.0.1/{EVIL}"),
+        ("check", *POLITE, f"http://127.0.0.1:1/{EVIL}"),
+        ("check", *POLITE, "--json", f"http://127.0.0.1:1/{EVIL}"),
+        ("check", *POLITE, EVIL),
+        ("check", "--robots", EVIL, "/"),
+        ("check", "-i", EVIL),
+        ("check", "--contact", CONTACT, "--store", f"/no/{EVIL}/x", "http://127.0.0.1/"),
+        ("check", "--contact", CONTACT, "--agent", EVIL, "http://127.0.0.1/"),
+        ("check", "--contact", EVIL, "http://127.0.0.1/"),
+        ("check", "--contact", CONTACT, "--token", EVIL, "http://127.0.0.1/"),
+        ("check", "--contact", CONTACT, "--proxy", EVIL, "http://127.0.0.1/"),
+        ("check", "--contact", CONTACT, "--policy", EVIL, "http://127.0.0.1/"),
+        ("fetch", *POLITE, EVIL, f"http://127.0.0.1:1/{EVIL}"),
+        ("fetch", *POLITE, "-v", f"http://127.0.0.1:1/{EVIL}"),
+        ("fetch", *POLITE, "-i", EVIL),
+        ("fetch", *POLITE, "-o", f"/no/{EVIL}", "http://127.0.0.1/"),
+        ("fetch", *POLITE, "--rate", EVIL, "http://127.0.0.1/"),
+        ("fetch", *POLITE, "--warc", f"/no/{EVIL}", "http://127.0.0.1/"),
+        ("fetch", *POLITE, "--save-dir", f"/dev/null/{EVIL}", "http://127.0.0.1/"),
+        ("lint", EVIL),
+        ("lint", "--json", EVIL),
+        ("lint", "--ignore", EVIL, "-"),
+        ("lint", *POLITE, f"http://{EVIL}/"),
+        ("lint", *POLITE, f"http://127.0.0.1:1/{EVIL}"),
+        *(("cache", name, "--store", f"/no/{EVIL}/x") for name in ("ls", "prune", "export", "import")),
+        *(("cache", name, "a.example", "--store", f"/no/{EVIL}/x") for name in ("show", "forget")),
+        *(("cache", name, EVIL) for name in ("show", "forget", EVIL)),
+        ("cache", "refresh", "--contact", CONTACT, EVIL),
+        ("cache", "import", EVIL),
+        ("demo", "--store", f"redis://{EVIL}"),
+        ("demo", "--json", f"/no/{EVIL}"),
+        ("demo", "--pages", EVIL),
+        (EVIL,),
+        (f"--{EVIL}",),
+        ("cache", f"--{EVIL}"),
+    ],
+    ids=lambda arguments: " ".join(arguments).encode("ascii", "replace").decode().replace("\x1b", "?"),
+)
+def test_what_is_typed_is_never_printed_raw(arguments: tuple[str, ...]) -> None:
+    """URLs, file names, store paths and options may come from anywhere: a list, a script, a file name on a share."""
+    ended = run(*arguments, stdin=b"")
+
+    assert _raw(ended.out + ended.err) == set()
+    assert ended.out + ended.err
+
+
+def test_what_a_site_sends_is_never_printed_raw(site: LocalSite, tmp_path: Path) -> None:
+    """Its rules, its group names, its sitemaps, its redirects and what was stored of it, in every command."""
+    site.robots = (
+        f"User-agent: *\nUser-agent: robotgate{EVIL}\nCrawl-delay {EVIL}\nDisallow: /private/{EVIL}\n"
+        f"Disallow: /private/\nSitemap: {site.base}/{EVIL}\n"
+    )
+    store = ("--store", str(tmp_path / "cache.db"))
+    polite = ("--contact", CONTACT, "--allow-private-addresses", *store)
+    keep(
+        tmp_path / "cache.db",
+        [
+            record("http://a.example", etag=EVIL, last_modified=EVIL, redirects=(EVIL,), robots_url=EVIL),
+            record("http://b.example", outcome=Outcome.FAILURE, status=None, cause=EVIL, body=b""),
+        ],
+    )
+    commands: list[tuple[str, ...]] = [
+        ("check", *polite, f"{site.base}/private/{EVIL}"),
+        ("check", *polite, "--json", f"{site.base}/private/x"),
+        ("lint", *polite, "-v", f"{site.base}/"),
+        ("lint", *polite, "--json", f"{site.base}/"),
+        ("fetch", *polite, "-vv", "--headers", f"{site.base}/private/x", f"{site.base}/{EVIL}"),
+        ("cache", "refresh", "127.0.0.1", *polite, "-vv"),
+        *(("cache", "show", host, *store) for host in ("127.0.0.1", "a.example", "b.example")),
+        ("cache", "ls", *store),
+        ("cache", "ls", "--json", *store),
+        ("cache", "export", *store),
+        ("cache", "forget", "127.0.0.1", *store),
+    ]
+
+    for command in commands:
+        ended = run(*command)
+        assert _raw(ended.out + ended.err) == set(), command
+        assert ended.out, command
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="no device that is always full")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("cache", "ls"),
+        ("cache", "ls", "--json"),
+        ("cache", "show", "a.example"),
+        ("cache", "export"),
+        ("cache", "forget", "a.example"),
+        ("cache", "prune"),
+        ("lint", "-"),
+        ("lint", "--json", "/no/such/file"),
+        ("check", "--robots", "-", "/"),
+        ("check", "--robots", "-", "--json", "/"),
+        ("fetch", "--contact", CONTACT, "-q", "nonsense"),
+        ("--help",),
+        ("demo", "--help"),
+    ],
+    ids=" ".join,
+)
+async def test_a_full_disk_is_one_line_and_a_status(
+    program: Program, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    """A script that keeps the output must not take half of it for all."""
+    await asyncio.to_thread(
+        keep, tmp_path / "cache.db", [record("http://a.example")], a_example=HostState(visits=1)
+    )
+    store = ("--store", str(tmp_path / "cache.db")) if arguments[0] == "cache" else ()
+    full = os.open(FULL, os.O_WRONLY)
+    process = await program.start(*arguments, *store, stdout=full)
+    os.close(full)
+    _, err = await process.communicate(b"Disallow: /\n")
+
+    assert process.returncode == 2
+    assert err == b"Error: cannot write: No space left on device\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a closed pipe is another error there")
+@pytest.mark.parametrize("arguments", [("lint", "-"), ("check", "--robots", "-", "/"), ("--help",)])
+async def test_a_closed_pipe_ends_every_command_quietly(program: Program, arguments: tuple[str, ...]) -> None:
+    """As ``| head`` does: no traceback, and the status of a program that writes to a closed pipe."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = await program.start(*arguments, stdout=writer)
+    os.close(writer)
+
+    _, err = await process.communicate(b"Disallow: /\n")
+
+    assert (process.returncode, err) == (141, b"")

@@ -1,0 +1,221 @@
+"""What commands that visit sites have in common: proxies, policies, how much they print; and the way a URL comes in."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from aiohttp import web
+from tests.cli.conftest import CONTACT, run
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from tests.cli.conftest import LocalSite, Program
+
+POLITE: Final = ("--contact", CONTACT, "--no-store")
+LOCAL: Final = (*POLITE, "--allow-private-addresses")
+
+
+@asynccontextmanager
+async def proxying() -> AsyncIterator[tuple[str, list[str]]]:
+    """A proxy that answers for every site itself; its URL, and what it was asked for."""
+    asked: list[str] = []
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        asked.append(str(request.url))
+        if request.path == "/robots.txt":
+            return web.Response(text="User-agent: *\nDisallow: /private/\n")
+        return web.Response(text="by proxy")
+
+    server = web.Server(answer)
+    listener = await asyncio.get_running_loop().create_server(server, "127.0.0.1", 0)
+    yield f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}", asked
+    listener.close()
+    await server.shutdown(0.1)
+
+
+@pytest.mark.parametrize("way", ["option", "environment"])
+async def test_everything_goes_through_the_proxy(
+    program: Program, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """Pages and robots.txt alike, by --proxy or by the environment's; names are not looked up here."""
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    async with proxying() as (proxy, asked):
+        if way == "environment":
+            monkeypatch.setenv("http_proxy", proxy)
+        option = ("--proxy", proxy) if way == "option" else ()
+        fetched = await program(
+            "fetch", *POLITE, "--delay", "0", *option, "http://a.invalid/x", "http://a.invalid/private/"
+        )
+        checked = await program("check", *POLITE, *option, "http://b.invalid/private/x")
+        linted = await program("lint", *POLITE, *option, "http://c.invalid/")
+
+    assert {str(row["outcome"]) for row in fetched.rows} == {"fetched", "blocked"}
+    assert (fetched.status, checked.status, linted.status) == (0, 1, 0)
+    assert asked == [
+        "http://a.invalid/robots.txt",
+        "http://a.invalid/x",
+        "http://b.invalid/robots.txt",
+        "http://c.invalid/robots.txt",
+    ]
+
+
+@pytest.mark.parametrize("proxy", ["localhost:3128", "socks5://localhost", "http://", "http://[", "nonsense"])
+def test_a_proxy_that_cannot_be_one_is_wrong_usage(proxy: str) -> None:
+    """Before anything is fetched, with an example."""
+    ended = run("fetch", *POLITE, "--proxy", proxy, "http://a.invalid/")
+
+    assert ended.status == 2
+    assert "--proxy" in ended.err
+    assert "such as http://localhost:3128" in ended.err
+
+
+def test_a_policy_is_the_gates(site: LocalSite) -> None:
+    """403 for robots.txt closes a site, unless the policy says otherwise; an unknown policy is wrong usage."""
+    site.robots_status = 403
+
+    assert run("check", *LOCAL, f"{site.base}/a").status == 1
+    assert run("check", *LOCAL, "--policy", "rfc9309", f"{site.base}/a").status == 0
+    assert run("check", *LOCAL, "--policy", "mine", f"{site.base}/a").status == 2
+
+
+def test_a_rate_and_a_concurrency_are_the_gates(site: LocalSite) -> None:
+    """A third page within the window would be too soon."""
+    fetch = ("fetch", *LOCAL, "--delay", "0", "--concurrency-per-host", "2", "--max-wait", "0.5")
+
+    ended = run(*fetch, "--rate", "3/3600", *(f"{site.base}/{number}" for number in range(4)))
+
+    outcomes = sorted(str(row["outcome"]) for row in ended.rows)
+    assert outcomes == ["fetched", "fetched", "too_soon", "too_soon"]
+
+
+@pytest.mark.parametrize("rate", ["3", "3/0", "0/3", "-1/3", "a/b", "1/2/3", "1/inf"])
+def test_a_rate_that_makes_no_sense_is_wrong_usage(rate: str) -> None:
+    """The option is named."""
+    ended = run("fetch", *POLITE, "--rate", rate, "http://a.invalid/")
+
+    assert ended.status == 2
+    assert "rate" in ended.err
+
+
+def test_urls_to_check_come_from_a_file_and_from_standard_input(tmp_path: Path) -> None:
+    """As those of fetch: blank lines and comments are skipped, and the worst answer is the exit status."""
+    robots, urls = tmp_path / "robots.txt", tmp_path / "urls.txt"
+    robots.write_text("User-agent: *\nDisallow: /private/\n")
+    urls.write_text("# pages\n\n/a\r\n/private/b\n")
+
+    ended = run("check", "--robots", str(robots), "--json", "-i", str(urls), "/c")
+
+    assert ended.status == 1
+    assert [(row["url"], row["answer"], row["line"]) for row in ended.rows] == [
+        ("/c", "allowed", None),
+        ("/a", "allowed", None),
+        ("/private/b", "disallowed", 2),
+    ]
+    assert run("check", "--robots", str(robots)).status == 2
+
+
+async def test_urls_to_check_come_from_a_pipe(program: Program, site: LocalSite) -> None:
+    """``-i -`` reads them; the rows say why, and when robots.txt was fetched."""
+    stdin = f"{site.base}/a\n{site.base}/private/b\n".encode()
+
+    ended = await program("check", *LOCAL, "--json", "-i", "-", stdin=stdin)
+
+    assert ended.status == 1
+    allowed, disallowed = ended.rows
+    assert (allowed["answer"], allowed["robots_url"]) == ("allowed", f"{site.base}/robots.txt")
+    assert (disallowed["rule"], disallowed["group"]) == ("Disallow: /private/", "*")
+    assert isinstance(disallowed["fetched_at"], float)
+
+
+@pytest.mark.parametrize("command", ["check", "lint", "fetch"])
+def test_a_name_that_cannot_be_looked_up_is_told_once(command: str) -> None:
+    """By the command's own output, in words of the reader: without the names of classes."""
+    ended = run(command, *POLITE, "http://nobody.invalid/x")
+
+    assert ended.out.count("cannot connect to nobody.invalid:80") == 1
+    assert "Error" not in ended.out + ended.err
+    assert "nobody" not in ended.err
+
+
+def test_v_tells_what_happens(site: LocalSite) -> None:
+    """Refusals with -v, turns with -vv, as lines on standard error; the rows stay the same."""
+    urls = (f"{site.base}/a", f"{site.base}/private/x")
+    quiet, told, all_told = (
+        run("fetch", *LOCAL, "--delay", "0", *v, *urls) for v in (("-q",), ("-v",), ("-vv",))
+    )
+
+    assert quiet.err == ""
+    assert "/private/x" in told.err
+    assert f"{site.base}/a" not in told.err
+    assert f"{site.base}/a" in all_told.err
+    assert [row["url"] for row in quiet.rows] == [row["url"] for row in told.rows]
+
+
+def test_lint_shows_information_only_when_it_is_asked_for(tmp_path: Path) -> None:
+    """A file without errors and warnings prints little; what is hidden is counted."""
+    path = tmp_path / "robots.txt"
+    path.write_text("User-agent: *\nDisallow: /private/\nCrawl-delay: 5\nDisallow x\n")
+
+    plain, verbose = run("lint", str(path)), run("lint", "-v", str(path))
+    without = run("lint", "--ignore", "missing-colon", "--ignore", "path-without-slash", str(path))
+
+    assert "\ninfo  " not in plain.out
+    assert "\ninfo  " in verbose.out
+    assert " info (-v shows it)" in plain.out
+    assert " (-v" not in verbose.out
+    assert {row["severity"] for row in run("lint", "--json", str(path)).rows} >= {"info", "error"}
+    assert (plain.status, without.status) == (1, 0)
+    assert "missing-colon" not in without.out
+    assert run("lint", "--ignore", "no-such-code", str(path)).status == 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+async def test_progress_names_the_hosts_that_hold_it_up(site: LocalSite) -> None:
+    """On a terminal: how many URLs wait for which host, and when it may be visited next."""
+    import pty  # noqa: PLC0415 - not on Windows
+
+    terminal, side = pty.openpty()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "robotgate", "fetch", *LOCAL, "--delay", "50"),
+        *(f"{site.base}/{number}" for number in range(3)),
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=side,
+    )
+    shown = b""
+    async with asyncio.timeout(30):
+        while b"127.0.0.1 (3, next in 50s)" not in shown and b"127.0.0.1 (3, next in 49s)" not in shown:
+            shown += await asyncio.to_thread(os.read, terminal, 65536)
+    process.send_signal(signal.SIGINT)
+    await process.wait()
+    os.close(side)
+    os.close(terminal)
+
+
+async def test_it_runs_as_a_module_of_the_package() -> None:
+    """``python -m robotgate`` is the command."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-W", "error", "-m", "robotgate", "--version"), stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await process.communicate()
+
+    assert process.returncode == 0
+    assert out.startswith(b"robotgate, version ")
+
+
+@pytest.mark.parametrize("arguments", [(), ("cache",)])
+def test_the_list_of_commands_has_whole_sentences(arguments: tuple[str, ...]) -> None:
+    """None is cut off."""
+    ended = run(*arguments, "--help")
+    _, _, commands = ended.out.partition("Commands:\n")
+
+    assert "..." not in commands
+    assert all(line.endswith(".") for line in commands.splitlines())

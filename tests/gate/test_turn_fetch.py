@@ -1,0 +1,207 @@
+"""`await turn.fetch()`: the page of a turn that has begun, with nothing else to do for the turn."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import aiohttp
+import pytest
+from tests.gate.servers import endless, hang_up, silent
+
+from robotgate import (
+    DisallowedError,
+    GateClosedError,
+    HostUnavailableError,
+    OptionError,
+    ResponseTooLargeError,
+    RobotGate,
+    TurnBegan,
+    TurnEnded,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from tests.conftest import OpenGate
+    from tests.gate.servers import Web
+
+    from robotgate import Event, Response, Turn
+
+SITE: Final = "http://site.example"
+PAGE: Final = f"{SITE}/page"
+OTHER: Final = "http://other.example/page"
+
+
+def listen(gate: RobotGate) -> list[Event]:
+    """What is told of turns from now on."""
+    heard: list[Event] = []
+    gate.subscribe(heard.append, TurnBegan, TurnEnded)
+    return heard
+
+
+async def test_ready_turns_are_fetched(web: Web, open_gate: OpenGate) -> None:
+    """A crawl in three lines: every page once, in its host's turn, with a delay between."""
+    gate = await open_gate(delay=0.05)
+    urls = [f"http://{name}.example/{number}?q=%C3%A9" for name in "ab" for number in range(3)]
+    async with asyncio.TaskGroup() as tasks:
+        visits = [tasks.create_task(turn.fetch()) async for turn in gate.ready(urls)]
+    pages = [visit.result() for visit in visits]
+    assert sorted(page.url for page in pages) == sorted(urls)
+    assert {page.status for page in pages} == {200}
+    assert all(web.count(url) == 1 for url in urls)
+    assert min(web.gaps("a.example") + web.gaps("b.example")) >= 0.05 - 0.005
+    assert all(gate.host(url).open_turns == 0 for url in urls)
+
+
+async def test_page_is_fetched_within_the_block_of_a_turn(web: Web, gate: RobotGate) -> None:
+    """The same as `gate.fetch`; the turn is over with it, and counts as one."""
+    web.serve(PAGE, "grüße", headers={"Content-Type": "text/plain; charset=utf-8"})
+    heard = listen(gate)
+    async with gate.turn(PAGE) as turn:
+        response = await turn.fetch(headers={"X-Kind": "test"})
+        assert gate.host(PAGE).open_turns == 0
+    assert (response.status, response.url, response.text) == (200, PAGE, "grüße")
+    assert web.visit(PAGE).headers["X-Kind"] == "test"
+    await asyncio.sleep(0)
+    _, ended = heard
+    assert isinstance(ended, TurnEnded)
+    assert (ended.status, ended.bytes_read) == (200, len(response.body))
+    assert response.verdict == turn.verdict
+
+
+async def test_page_of_a_turn_is_streamed(web: Web, gate: RobotGate) -> None:
+    """With ``async with``; the turn is open until the body has ended."""
+    web.handle(PAGE, endless(b"#" * 65536))
+    async with gate.turn(PAGE) as turn, turn.fetch() as response:
+        assert response.status == 200
+        assert await response.content.readexactly(100_000)
+        assert gate.host(PAGE).open_turns == 1
+    assert gate.host(PAGE).open_turns == 0
+
+
+async def test_another_task_may_fetch(web: Web, gate: RobotGate) -> None:
+    """The turn of a block is handed to a task."""
+    async with gate.turn(PAGE) as turn:
+        assert (await asyncio.create_task(turn.fetch())).status == 200
+    assert web.count(PAGE) == 1
+
+
+async def test_later_hops_take_turns_of_their_own(web: Web, gate: RobotGate) -> None:
+    """Judged by their own host's rules."""
+    web.redirect(PAGE, OTHER)
+    web.redirect(OTHER, "/private")
+    web.serve("http://other.example/robots.txt", "User-agent: *\nDisallow: /private")
+    heard = listen(gate)
+    async with gate.turn(PAGE) as turn:
+        with pytest.raises(DisallowedError) as refused:
+            await turn.fetch()
+    assert refused.value.chain == (PAGE, OTHER)
+    await asyncio.sleep(0)
+    assert [type(event) for event in heard] == [TurnBegan, TurnEnded, TurnBegan, TurnEnded]
+    async with gate.turn(PAGE) as turn:
+        assert (await turn.fetch(allow_redirects=False)).status == 302
+    async with gate.turn(PAGE) as turn:
+        with pytest.raises(aiohttp.TooManyRedirects):
+            await turn.fetch(max_redirects=0)
+
+
+async def too_long(turn: Turn) -> Response:
+    """Read a page without an end."""
+    return await turn.fetch(max_bytes=1000)
+
+
+async def in_another_name(turn: Turn) -> Response:
+    """Send the name of another crawler."""
+    return await turn.fetch(headers={"User-Agent": "OtherBot/1.0"})
+
+
+async def in_time(turn: Turn) -> Response:
+    """Wait a moment for an answer."""
+    return await turn.fetch(timeout=aiohttp.ClientTimeout(total=0.05))
+
+
+async def plainly(turn: Turn) -> Response:
+    """Fetch."""
+    return await turn.fetch()
+
+
+@pytest.mark.parametrize(
+    ("path", "fetch", "error"),
+    [
+        ("/endless", too_long, ResponseTooLargeError),
+        ("/", in_another_name, OptionError),
+        ("/silent", in_time, TimeoutError),
+        ("/hang-up", plainly, aiohttp.ServerDisconnectedError),
+    ],
+)
+async def test_turn_ends_whatever_happens(
+    web: Web,
+    open_gate: OpenGate,
+    path: str,
+    fetch: Callable[[Turn], Awaitable[object]],
+    error: type[Exception],
+) -> None:
+    """The next turn of the host begins; nothing has to be reported."""
+    gate = await open_gate(concurrency=1)
+    web.handle(f"{SITE}/endless", endless(b"#" * 65536))
+    web.handle(f"{SITE}/silent", silent())
+    web.handle(f"{SITE}/hang-up", hang_up())
+    async for turn in gate.ready([f"{SITE}{path}"]):
+        with pytest.raises(error):
+            await fetch(turn)
+    assert gate.host(PAGE).open_turns == 0
+    assert (await gate.fetch(OTHER)).status == 200
+
+
+async def test_answers_reach_the_host(web: Web, open_gate: OpenGate) -> None:
+    """429 blocks it, and a timeout opens its circuit, as if they had been reported."""
+    gate = await open_gate(max_wait=0.0)
+    web.serve(PAGE, status=429, headers={"Retry-After": "100"})
+    web.handle(OTHER, silent())
+    for url, fetch in ((PAGE, plainly), (OTHER, in_time)):
+        await gate.allowed(url)
+        async with gate.turn(url) as turn:
+            try:
+                await fetch(turn)
+            except TimeoutError:
+                assert url == OTHER
+    assert gate.host(PAGE).blocked_until_at is not None
+    assert gate.host(OTHER).unreachable_until_at is not None
+    with pytest.raises(HostUnavailableError):
+        await gate.fetch(OTHER)
+
+
+async def test_turn_is_one_request(web: Web, gate: RobotGate) -> None:
+    """A second fetch, one at the same time, and one before the turn has begun are refused, and send nothing."""
+    turn = gate.turn(PAGE)
+    with pytest.raises(RuntimeError):
+        await turn.fetch()
+    async with turn:
+        first, second = await asyncio.gather(turn.fetch(), turn.fetch(), return_exceptions=True)
+        assert not isinstance(first, BaseException)
+        assert isinstance(second, RuntimeError)
+        with pytest.raises(RuntimeError):
+            await turn.fetch()
+    assert web.count(PAGE) == 1
+
+
+async def test_arguments_that_make_no_sense(gate: RobotGate) -> None:
+    """They are refused at once, and the turn is still there."""
+    async with gate.turn(PAGE) as turn:
+        with pytest.raises(TypeError, match="params"):
+            turn.fetch(params={"a": "b"})
+        with pytest.raises(OptionError):
+            turn.fetch(max_bytes=0)
+        with pytest.raises(OptionError):
+            turn.fetch(max_redirects=-1)
+        assert (await turn.fetch()).status == 200
+
+
+async def test_turn_of_a_closed_gate_is_not_fetched(web: Web) -> None:
+    """`GateClosedError`, at once."""
+    async with aiohttp.ClientSession(connector=web.connector()) as session:
+        async with RobotGate("ExampleBot/1.0", contact="bot@example.org", session=session) as gate:
+            turn = gate.turn(PAGE)
+        with pytest.raises(GateClosedError):
+            turn.fetch()

@@ -1,0 +1,129 @@
+"""`gated_client`: no request of the client goes past the gate, whatever it is sent through."""
+
+from __future__ import annotations
+
+import ssl
+from typing import TYPE_CHECKING, Final
+
+import httpx
+import pytest
+from tests.gate.network import Proxy
+from tests.integration.test_httpx import PAGE, PRIVATE, ROBOTS, RULES, SITE, ToTheWeb
+
+from robotgate import DisallowedError, NestedTurnError, OptionError
+from robotgate.integrations.httpx import GateTransport, HttpxFetcher, gated_client
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.conftest import OpenGate
+    from tests.gate.servers import Web
+
+    from robotgate import RobotGate
+    from robotgate.integrations.httpx import ClientOptions
+
+DELAY: Final = 0.06
+SECURE: Final = "https://site.example"
+
+
+@pytest.fixture
+async def proxy(web: Web, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Proxy]:
+    """A proxy that leads to the web of the test. The environment names none."""
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    proxy = Proxy(web)
+    await proxy.open()
+    yield proxy
+    await proxy.close()
+
+
+async def hold_to_the_rules(client: httpx.AsyncClient) -> None:
+    """One page is fetched twice, and one is refused."""
+    async with client:
+        for _ in range(2):
+            assert (await client.get(PAGE)).text == "a page"
+        with pytest.raises(DisallowedError):
+            await client.get(PRIVATE)
+
+
+@pytest.mark.parametrize("way", ["proxy", "mounts", "all mounted", "environment"])
+async def test_proxied_requests_are_judged_and_paced(
+    web: Web, open_gate: OpenGate, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """However the proxy is named: it gets no page that is disallowed, and none too soon."""
+    gate = await open_gate(delay=DELAY)
+    web.serve(ROBOTS, RULES)
+    options: ClientOptions = {}
+    if way == "proxy":
+        options = {"proxy": proxy.url}
+    elif way == "environment":
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+    else:
+        pattern = "http://" if way == "mounts" else "all://"
+        options = {"mounts": {pattern: httpx.AsyncHTTPTransport(proxy=proxy.url), "all://*.local": None}}
+    await hold_to_the_rules(gated_client(gate, **options))
+    assert proxy.served == [f"GET {PAGE}"] * 2
+    assert web.urls == [ROBOTS, PAGE, PAGE]
+    assert min(web.gaps("site.example")) >= DELAY
+
+
+async def test_tunnels_are_held_to_the_rules_too(web: Web, gate: RobotGate, proxy: Proxy) -> None:
+    """For https the proxy sees no URL; the gate does."""
+    web.serve(f"{SECURE}/robots.txt", RULES)
+    trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+    async with gated_client(gate, proxy=proxy.url, verify=trusting) as client:
+        assert (await client.get(f"{SECURE}/page")).status_code == 200
+        with pytest.raises(DisallowedError):
+            await client.get(f"{SECURE}/private")
+    assert web.urls == [f"{SECURE}/robots.txt", f"{SECURE}/page"]
+
+
+async def test_transport_of_the_caller_is_used(web: Web, gate: RobotGate) -> None:
+    """With the other options of httpx."""
+    web.serve(ROBOTS, RULES)
+    web.redirect(f"{SITE}/moved", PAGE)
+    client = gated_client(gate, transport=ToTheWeb(web), follow_redirects=True, base_url=SITE)
+    async with client:
+        assert (await client.get("/moved")).url == PAGE
+
+
+async def test_robots_txt_can_take_the_proxy(web: Web, open_gate: OpenGate, proxy: Proxy) -> None:
+    """With an `HttpxFetcher`, the site sees the proxy only."""
+    web.serve(ROBOTS, RULES)
+    async with httpx.AsyncHTTPTransport(proxy=proxy.url) as transport:
+        gate = await open_gate(fetcher=HttpxFetcher(transport))
+        await hold_to_the_rules(gated_client(gate, proxy=proxy.url))
+    assert proxy.served == [f"GET {ROBOTS}", f"GET {PAGE}", f"GET {PAGE}"]
+
+
+async def test_refusals_can_be_responses(web: Web, gate: RobotGate, proxy: Proxy) -> None:
+    """Through a proxy, too."""
+    web.serve(ROBOTS, RULES)
+    async with gated_client(gate, refusals_as_responses=True, proxy=proxy.url) as client:
+        assert (await client.get(PRIVATE)).status_code == 403
+    assert proxy.served == []
+
+
+async def test_one_turn_is_held_at_a_time(web: Web, gate: RobotGate, proxy: Proxy) -> None:
+    """A stream through a proxy holds its host's turn until it is closed."""
+    web.serve(PAGE, b"x" * 2_000_000)
+    async with gated_client(gate, proxy=proxy.url) as client:
+        async with client.stream("GET", PAGE):
+            with pytest.raises(NestedTurnError):
+                await client.get(PAGE)
+        assert gate.host(PAGE).open_turns == 0
+
+
+async def test_transport_that_is_gated_already_is_refused(gate: RobotGate) -> None:
+    """Each request would wait for two turns."""
+    gated = GateTransport(gate)
+    with pytest.raises(OptionError, match="not a GateTransport"):
+        gated_client(gate, transport=gated)
+    with pytest.raises(OptionError, match="not a GateTransport"):
+        gated_client(gate, mounts={"all://": gated})
+    with pytest.raises(OptionError, match=r"^gate="):
+        gated_client("gate")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="verifi"):
+        gated_client(gate, verifi=False)  # type: ignore[call-arg]
