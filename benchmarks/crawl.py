@@ -4,7 +4,7 @@ A hundred tasks take the URLs of few hosts with many pages each, or of many with
 other. Beside the gate in the same run: bare aiohttp; bare aiohttp that asks each host for its robots.txt first and does
 not read it; what people write by hand today, a dict of Protego's rules behind a lock for each host, and an
 `AsyncLimiter` for each host, which here is given nothing to hold back; and, in fewer rounds since they take longer,
-Scrapy and Crawlee.
+Scrapy and Crawlee. Beside these, `gate.fetch` with metrics and traces of what it does.
 
 Client and server have a core each. Every client runs in a process of its own, and rounds are interleaved.
 """
@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from benchmarks import _crawl_clients as ours
+from benchmarks import _observed
 from benchmarks._by_hand import AGENT
 from benchmarks._client import alone
 from benchmarks._peers import found, ratio
@@ -32,7 +33,16 @@ if TYPE_CHECKING:
     from benchmarks._client import Cost
     from benchmarks._plain_server import PlainSite
 
-PACKAGES: Final = ("robotgate", "aiohttp", "aiolimiter", "protego", "scrapy", "crawlee")
+PACKAGES: Final = (
+    "robotgate",
+    "aiohttp",
+    "aiolimiter",
+    "protego",
+    "scrapy",
+    "crawlee",
+    "prometheus-client",
+    "opentelemetry-sdk",
+)
 TASKS: Final = 100
 BARE: Final = "bare aiohttp"
 WITH_ROBOTS: Final = "bare aiohttp, and robots.txt unread"
@@ -41,6 +51,10 @@ FETCH: Final = "`gate.fetch`"
 MIDDLEWARE: Final = "`gate.middleware`"
 SCRAPY: Final = "Scrapy, `ROBOTSTXT_OBEY`"
 CRAWLEE: Final = "Crawlee, `respect_robots_txt_file`"
+PROMETHEUS: Final = "with `prometheus`"
+OTEL_METRICS: Final = "with `opentelemetry`, metrics"
+OTEL_FEW: Final = "with `opentelemetry`, 1 trace of 100 kept"
+OTEL_ALL: Final = "with `opentelemetry`, all traces kept"
 DOORS: Final = (FETCH, MIDDLEWARE)
 OF_PROCESS: Final = {
     "ROBOTSTXT_OBEY": True,
@@ -108,6 +122,16 @@ COLUMNS: Final = (
     Column(key="peak", title="peak MB"),
     Column(key="robots", title="robots.txt requests"),
     Column(key="duplicates", title="asked again"),
+)
+
+OBSERVED_COLUMNS: Final = (
+    Column(key="rate", title="pages/s", shows_spread=True),
+    Column(key="of_fetch", title="of `gate.fetch`", decimals=3),
+    Column(key="cpu", title="CPU s per 1,000", decimals=3),
+    Column(key="peak", title="peak MB"),
+)
+OBSERVED_NOTE: Final = (
+    "Nothing is scraped meanwhile. OpenTelemetry has a span for each request; its exporter drops all."
 )
 
 
@@ -183,6 +207,20 @@ def clients() -> tuple[Client, ...]:
     return tuple(rows)
 
 
+def observed_clients() -> tuple[Client, ...]:
+    """`gate.fetch`, unobserved and observed."""
+    return tuple(
+        Client(name=name, crawl=partial(ours.measured, crawl, tasks=TASKS))
+        for name, crawl in (
+            (FETCH, ours.by_fetch),
+            (PROMETHEUS, _observed.by_prometheus),
+            (OTEL_METRICS, _observed.by_metrics_of_otel),
+            (OTEL_FEW, _observed.by_few_traces),
+            (OTEL_ALL, _observed.by_all_traces),
+        )
+    )
+
+
 def crawled(shape: Shape, site: PlainSite, who: Sequence[Client]) -> dict[str, Seen]:
     """Every client, in interleaved rounds."""
     seen: dict[str, Seen] = {}
@@ -217,6 +255,29 @@ def table_of(shape: Shape, figures: Mapping[str, Mapping[str, Figure]]) -> Table
         rows=tuple(Row(name=name, figures=own, is_ours=name in DOORS) for name, own in figures.items()),
         note=NOTE if {SCRAPY, CRAWLEE} & figures.keys() else "",
     )
+
+
+def observed_of(shape: Shape, seen: Mapping[str, Seen]) -> Findings:
+    """What metrics and traces cost. What a span costs is for the SDK to say: traces have no goal."""
+    figures = {name: own.figures(shape.hosts * shape.pages) for name, own in seen.items()}
+    for own in figures.values():
+        own["of_fetch"] = ratio(own["rate"], figures[FETCH]["rate"])
+    table = Table(
+        key="observed",
+        title=f"{shape.title}, observed",
+        columns=OBSERVED_COLUMNS,
+        rows=tuple(Row(name=name, figures=own, is_ours=True) for name, own in figures.items()),
+        note=OBSERVED_NOTE,
+    )
+    goals = [
+        Goal(
+            text=f"{FETCH} {name}, of its pages/s without, {shape.hosts:,} x {shape.pages}",
+            figure=figures[name]["of_fetch"],
+            at_least=0.97,
+        )
+        for name in (PROMETHEUS, OTEL_METRICS)
+    ]
+    return Findings(tables=(table,), goals=tuple(goals))
 
 
 def goals_of(shape: Shape, figures: Mapping[str, Mapping[str, Figure]]) -> list[Goal]:
@@ -284,4 +345,5 @@ def measure(effort: Effort) -> Findings:
             figures = figures_of(shape, crawled(shape, site, who))
             tables.append(table_of(shape, figures))
             goals += goals_of(shape, figures)
-    return Findings(tables=tuple(tables), goals=tuple(goals))
+        observed = observed_of(shapes[0], crawled(shapes[0], site, observed_clients()))
+    return Findings(tables=(*tables, *observed.tables), goals=(*goals, *observed.goals))

@@ -19,6 +19,7 @@ ORDER: Final = (
     {"sitemaps"},
     {"gate"},
     {"lint"},
+    {"observe"},
     {"testing"},
     {"signing"},
     {"integrations"},

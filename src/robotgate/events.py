@@ -16,7 +16,7 @@ import logging
 import math
 import re
 from contextvars import copy_context
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from enum import Enum
 from functools import partial
 from types import MappingProxyType
@@ -24,16 +24,15 @@ from typing import TYPE_CHECKING, Final
 
 from robotgate.errors import OptionError
 from robotgate.options import check_callback
-from robotgate.rules.verdict import AccessResult
+from robotgate.rules.verdict import AccessResult, Verdict
+from robotgate.urls import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from contextvars import Context
 
     from robotgate.errors import RobotGateError, StoreError
-    from robotgate.rules.verdict import Verdict
     from robotgate.sites.status import Outcome
-    from robotgate.urls import Origin
 
 
 LINE_HEAD: Final = 700
@@ -217,6 +216,41 @@ def one_line(text: str) -> str:
     )
 
 
+FIELD_PREFIX: Final = "robotgate_"
+"""No attribute of a `logging.LogRecord` begins with it."""
+
+
+def log_fields(event: Event) -> dict[str, object]:
+    """Return what an event holds as attributes of its log record, for formatters that write JSON.
+
+    The values are texts, numbers, booleans and None. Texts are bounded and without credentials, as the event's own line
+    is. Enumerations are given by name, in lower case. None stands for an instant that never comes.
+    """
+    found: dict[str, object] = {"event": type(event).__name__}
+    for each in fields(event):
+        value: object = getattr(event, each.name)
+        if isinstance(value, Verdict):
+            found |= {"url": value.url, "allowed": value.allowed, "reason": value.reason}
+            found |= {"robots_url": value.robots_url, "rule": None, "rule_line": None}
+            if value.rule is not None:
+                found |= {"rule": str(value.rule), "rule_line": value.rule.line}
+        elif isinstance(value, Origin):
+            found |= {"origin": str(value), "host": value.host}
+        elif isinstance(value, Exception):
+            found |= {"error": type(value).__name__, "message": str(value)}
+        else:
+            found[each.name] = value
+    return {f"{FIELD_PREFIX}{name}": _log_value(value) for name, value in found.items()}
+
+
+def _log_value(value: object) -> object:
+    if isinstance(value, Enum):
+        return value.name.lower()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, bool | int | float) else one_line(str(value))
+
+
 logger: Final = logging.getLogger("robotgate")
 
 LEVELS: Final[Mapping[type[Event], int]] = MappingProxyType(
@@ -250,9 +284,10 @@ class _Subscription:
 
     callback: Callable[[Event], object]
     kinds: frozenset[type[Event]]
-    # Not the context of the request that an event is about: a task that the callback starts there would count as part
-    # of that request.
-    context: Context = field(default_factory=copy_context)
+    # By default not the context of the request that an event is about: a task that the callback starts there would
+    # count as part of that request.
+    context: Context | None
+    """None: it is called at once."""
 
 
 class Events:
@@ -263,7 +298,9 @@ class Events:
     def __init__(self) -> None:
         self._subscriptions: tuple[_Subscription, ...] = ()
 
-    def subscribe(self, callback: Callable[[Event], object], *kinds: type[Event]) -> Callable[[], None]:
+    def subscribe(
+        self, callback: Callable[[Event], object], *kinds: type[Event], at_once: bool = False
+    ) -> Callable[[], None]:
         """Call `callback` with every event of these kinds, or of all kinds, from now on and in order.
 
         The event loop calls it soon after the event. An error that it raises goes to the loop's exception handler and
@@ -271,6 +308,9 @@ class Events:
 
         Args:
             callback: a plain function; its result is ignored.
+            at_once: call it within the request that the event is about, and in its context, before that goes on. This
+                is for metrics and tracing. It has to be quick, must not use the gate, and what it raises fails the
+                request.
 
         Returns:
             A function that ends the subscription at once, for events that have already happened too. Calling it again
@@ -283,7 +323,8 @@ class Events:
         for kind in kinds:
             if kind not in LEVELS:
                 raise OptionError(f"kinds: {kind!r} is no class of event")
-        subscription = _Subscription(callback, frozenset(kinds or LEVELS))
+        context = None if at_once else copy_context()
+        subscription = _Subscription(callback, frozenset(kinds or LEVELS), context)
         self._subscriptions = (*self._subscriptions, subscription)
 
         def unsubscribe() -> None:
@@ -299,17 +340,28 @@ class Events:
         return logger.isEnabledFor(LEVELS[kind])
 
     def emit(self, event: Event) -> None:
-        """Log an event and pass it on, both in a later iteration of the loop, so that no callback fails a request."""
+        """Log an event and pass it on, both in a later iteration of the loop, so that no callback fails a request.
+
+        Subscribers that asked for it are called at once.
+        """
         level = level_of(event)
         if logger.isEnabledFor(level):
-            _soon(partial(logger.log, level, "%s", event), copy_context())
+            _soon(partial(_log, level, event), copy_context())
         for subscription in self._subscriptions:
-            if type(event) in subscription.kinds:
+            if type(event) not in subscription.kinds:
+                continue
+            if subscription.context is None:
+                subscription.callback(event)
+            else:
                 _soon(partial(self._call, subscription, event), subscription.context)
 
     def _call(self, subscription: _Subscription, event: Event) -> None:
         if subscription in self._subscriptions:
             subscription.callback(event)
+
+
+def _log(level: int, event: Event) -> None:
+    logger.log(level, "%s", event, extra=log_fields(event))
 
 
 def _soon(call: Callable[[], object], context: Context) -> None:

@@ -700,7 +700,9 @@ class RobotGate:
         self._check_open()
         self._cache.block(pattern, 0.0)
 
-    def subscribe(self, callback: Callable[[Event], object], *kinds: type[Event]) -> Callable[[], None]:
+    def subscribe(
+        self, callback: Callable[[Event], object], *kinds: type[Event], at_once: bool = False
+    ) -> Callable[[], None]:
         """Call a function with each `Event`: robots.txt fetched, turns, refusals, blocks.
 
         The event loop calls `callback` soon after each, in their order; an exception goes to the loop's exception
@@ -709,6 +711,9 @@ class RobotGate:
         Args:
             callback: a plain function of one event.
             kinds: the events to call it with, such as `HostBlocked`; by default all.
+            at_once: call it within the request that the event is about, in its context (`contextvars`), before the
+                request goes on. This is for metrics and tracing. `callback` has to be quick, must not use the gate, and
+                what it raises fails the request. By default it is called later, in a copy of the present context.
 
         Returns:
             A function that ends the subscription.
@@ -716,7 +721,7 @@ class RobotGate:
         Raises:
             OptionError: `callback` is no function, or a coroutine function; or a kind is no kind of event.
         """
-        return self._events.subscribe(callback, *kinds)
+        return self._events.subscribe(callback, *kinds, at_once=at_once)
 
     @property
     def token(self) -> str:

@@ -58,6 +58,26 @@ async def test_subscriber_hears_in_order_and_later() -> None:
     assert heard == [began(number) for number in range(5)]
 
 
+async def test_tracing_hears_at_once_and_in_the_context_of_the_request() -> None:
+    """Such a subscriber reads what the task that made the request has set; others are called later."""
+    events = Events()
+    heard: list[str] = []
+    later: list[Event] = []
+    unsubscribe = events.subscribe(lambda _: heard.append(REQUEST.get()), at_once=True)
+    events.subscribe(later.append)
+    token = REQUEST.set("the request's")
+    events.emit(began(1))
+    REQUEST.reset(token)
+    events.emit(began(2))
+    assert heard == ["the request's", "none"]
+    assert later == []
+    await settle()
+    assert later == [began(1), began(2)]
+    unsubscribe()
+    events.emit(began(3))
+    assert len(heard) == 2
+
+
 async def test_every_subscriber_hears() -> None:
     """One callback that subscribed twice hears twice."""
     events = Events()

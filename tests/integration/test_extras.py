@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from robotgate.integrations import httpx, scrapy
+from robotgate.integrations import crawlee, httpx, scrapy
 
 WITHOUT: Final = """\
 import sys
@@ -23,6 +23,7 @@ except ImportError as error:
 
 def test_exports_are_these() -> None:
     """The public names are these."""
+    assert crawlee.__all__ == ["GateHttpClient"]
     assert httpx.__all__ == [
         "GateTransport",
         "HttpxFetcher",
@@ -32,7 +33,7 @@ def test_exports_are_these() -> None:
     assert scrapy.__all__ == ["Addon", "RefusedRequest", "RobotParser"]
 
 
-@pytest.mark.parametrize("extra", ["httpx", "scrapy"])
+@pytest.mark.parametrize("extra", ["crawlee", "httpx", "scrapy"])
 def test_missing_library_is_told_of(extra: str) -> None:
     """Without its library, an integration raises `ModuleNotFoundError` with what to install."""
     ran = subprocess.run(

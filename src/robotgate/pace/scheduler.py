@@ -170,6 +170,12 @@ class Scheduler:
         """Return the seconds since the epoch."""
         return self.ticks() + self.epoch
 
+    def open_by_kind(self) -> tuple[int, int]:
+        """Return how many turns hold a permit: for pages, and for robots.txt."""
+        held = self._pages.held | self._robots.held
+        robots = sum(turn.ahead for turn in held)
+        return len(held) - robots, robots
+
     # Asking for a turn.
 
     def try_begin(self, turn: PacedTurn, now: float) -> bool:

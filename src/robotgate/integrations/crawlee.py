@@ -1,0 +1,243 @@
+"""The gate in Crawlee's HTTP crawlers: an HTTP client that sends every request through `RobotGate.fetch`.
+
+Each hop of a redirect and each attempt is judged and takes its host's turn. Crawlee's own requests for robots.txt are
+answered from what the gate knows, so that each site's file is requested once, by the gate.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+import aiohttp
+from yarl import URL
+
+from robotgate.errors import DisallowedError
+from robotgate.gate import RobotGate
+from robotgate.integrations import missing_extra
+from robotgate.options import check_kind
+from robotgate.rules.robotstxt import RobotsTxt
+from robotgate.sites.site import HostAccess
+from robotgate.web.fetch import PageFetch, RequestOptions
+
+try:
+    from crawlee import HttpHeaders
+    from crawlee.errors import ContextPipelineInterruptedError, ProxyError
+    from crawlee.http_clients import HttpClient, HttpCrawlingResult, HttpResponse
+except ModuleNotFoundError as error:
+    raise missing_extra("crawlee", error) from error
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from datetime import timedelta
+
+    from crawlee import Request, SkippedReason
+    from crawlee.proxy_configuration import ProxyInfo
+    from crawlee.sessions import Session
+    from crawlee.statistics import Statistics
+
+    SkippedRequest = Callable[[str, SkippedReason], Awaitable[None]]
+
+__all__ = ["GateHttpClient"]
+
+_ROBOTS_PATH: Final = "/robots.txt"
+_STREAM_CHUNK: Final = 64 * 1024
+"""Bytes of a body that are passed on at once, at most."""
+
+
+class GateHttpClient(HttpClient):
+    """Judges and paces every request of a crawler: ``HttpCrawler(http_client=GateHttpClient(gate))``.
+
+    A request that the site's rules refuse is skipped: it is not sent, not repeated and not counted as failed. Any other
+    refusal, such as `HostUnavailableError`, is an error of the request, as a network failure is.
+
+    Crawlee counts the wait for a turn against `navigation_timeout`: give the crawler one that is longer than the waits
+    to be expected. Cookies are those of the gate's session, not of Crawlee's sessions. The User-Agent is the gate's.
+
+    Args:
+        gate: an open gate. You close it yourself.
+        on_skipped_request: called with the URL and ``"robots_txt"`` for each request that the rules refuse, as
+            Crawlee's own callback of this name. Each URL is judged when it is to be fetched. With Crawlee's
+            ``respect_robots_txt_file=True``, URLs are judged one after another before they are enqueued, and only
+            redirects are refused here; the gate answers for robots.txt then, too.
+
+    Raises:
+        OptionError: an argument makes no sense.
+    """
+
+    def __init__(self, gate: RobotGate, *, on_skipped_request: SkippedRequest | None = None) -> None:
+        check_kind("gate", gate, RobotGate)
+        super().__init__(persist_cookies_per_session=False)
+        self._gate = gate
+        self._on_skipped_request = on_skipped_request
+
+    async def crawl(
+        self,
+        request: Request,
+        *,
+        session: Session | None = None,
+        proxy_info: ProxyInfo | None = None,
+        statistics: Statistics | None = None,
+        timeout: timedelta | None = None,
+    ) -> HttpCrawlingResult:
+        """Fetch the page of a request; Crawlee calls this, and keeps the timeout itself.
+
+        Raises:
+            ContextPipelineInterruptedError: the rules refuse the request; Crawlee marks it as handled.
+            RobotGateError: another refusal.
+            ProxyError: the proxy cannot be used.
+            aiohttp.ClientError, TimeoutError: as `RobotGate.fetch`.
+        """
+        fetch = self._fetch(request.url, request.method, request.headers, request.payload, proxy_info, None)
+        try:
+            response = await _read(fetch)
+        except DisallowedError as refusal:
+            if self._on_skipped_request is not None:
+                await self._on_skipped_request(request.url, "robots_txt")
+            raise ContextPipelineInterruptedError(str(refusal)) from refusal
+        if statistics is not None:
+            statistics.register_status_code(response.status_code)
+        request.loaded_url = response.url
+        return HttpCrawlingResult(http_response=response)
+
+    async def send_request(
+        self,
+        url: str,
+        *,
+        method: str = "GET",
+        headers: HttpHeaders | dict[str, str] | None = None,
+        payload: bytes | None = None,
+        session: Session | None = None,
+        proxy_info: ProxyInfo | None = None,
+        timeout: timedelta | None = None,
+    ) -> HttpResponse:
+        """Send a request of a handler, or one of Crawlee's own for a robots.txt, which the gate answers.
+
+        Raises:
+            RobotGateError: a refusal, `DisallowedError` included.
+            ProxyError, aiohttp.ClientError, TimeoutError: as `crawl`.
+        """
+        if method == "GET" and URL(url).path == _ROBOTS_PATH:
+            return _Answer(url, 200, {"Content-Type": "text/plain"}, await self._rules_for_everybody(url))
+        return await _read(self._fetch(url, method, headers, payload, proxy_info, timeout))
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        url: str,
+        *,
+        method: str = "GET",
+        headers: HttpHeaders | dict[str, str] | None = None,
+        payload: bytes | None = None,
+        session: Session | None = None,
+        proxy_info: ProxyInfo | None = None,
+        timeout: timedelta | None = None,
+    ) -> AsyncIterator[HttpResponse]:
+        """Send a request and read its body in parts; the host's turn ends with the block.
+
+        Raises:
+            as `send_request`.
+        """
+        async with self._fetch(url, method, headers, payload, proxy_info, timeout) as response:
+            yield _Stream(response)
+
+    async def cleanup(self) -> None:
+        """Do nothing: the gate is yours to close."""
+
+    def _fetch(  # noqa: PLR0917  # As Crawlee's own, which pass all of them on.
+        self,
+        url: str,
+        method: str,
+        headers: Mapping[str, str] | None,
+        payload: bytes | None,
+        proxy_info: ProxyInfo | None,
+        timeout: timedelta | None,
+    ) -> PageFetch:
+        options = RequestOptions(headers=dict(headers or {}), data=payload)
+        if proxy_info is not None:
+            options["proxy"] = proxy_info.url
+        if timeout is not None:
+            options["timeout"] = aiohttp.ClientTimeout(total=timeout.total_seconds())
+        return self._gate.fetch(url, method, **options)
+
+    async def _rules_for_everybody(self, url: str) -> bytes:
+        """What the gate knows of a site, as a robots.txt that has the same rules for every agent.
+
+        Crawlee obeys the rules for ``*``, and those that bind the gate may be others. It has no Crawl-delay, because
+        the gate paces.
+        """
+        verdict = await self._gate.check(str(URL(url).with_path("/")))
+        file = RobotsTxt.parse((await self._gate.robots(url)).body)
+        lines = [f"Sitemap: {sitemap}" for sitemap in file.sitemaps]
+        access = self._gate.host(url).access
+        if access is HostAccess.EXCLUDED:
+            lines += ["User-agent: *", "Disallow: /"]
+        elif access is HostAccess.CONTROLLED:
+            lines.append("User-agent: *")
+            bind = {agent.lower() for agent in verdict.group}
+            for group in file.groups:
+                if bind & {agent.lower() for agent in group.agents}:
+                    lines += map(str, group.rules)
+        return "\n".join(lines).encode()
+
+
+class _Answer(HttpResponse):
+    """A response that has been read."""
+
+    def __init__(self, url: str, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        self.url = url
+        self._status = status
+        self._headers = headers
+        self._body = body
+
+    @property
+    def http_version(self) -> str:
+        return "HTTP/1.1"
+
+    @property
+    def status_code(self) -> int:
+        return self._status
+
+    @property
+    def headers(self) -> HttpHeaders:
+        return HttpHeaders(dict(self._headers))
+
+    async def read(self) -> bytes:
+        return self._body
+
+    async def read_stream(self) -> AsyncIterator[bytes]:
+        yield self._body
+
+
+class _Stream(HttpResponse):
+    """A response whose body has yet to be read."""
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._response = response
+
+    @property
+    def http_version(self) -> str:
+        return "HTTP/1.1"
+
+    @property
+    def status_code(self) -> int:
+        return self._response.status
+
+    @property
+    def headers(self) -> HttpHeaders:
+        return HttpHeaders(dict(self._response.headers))
+
+    async def read(self) -> bytes:
+        raise RuntimeError("read the body of a response that is streamed by read_stream")
+
+    async def read_stream(self) -> AsyncIterator[bytes]:
+        async for chunk in self._response.content.iter_chunked(_STREAM_CHUNK):
+            yield chunk
+
+
+async def _read(fetch: PageFetch) -> _Answer:
+    try:
+        response = await fetch
+    except (aiohttp.ClientProxyConnectionError, aiohttp.ClientHttpProxyError) as error:
+        raise ProxyError(str(error)) from error
+    return _Answer(response.url, response.status, response.headers, response.body)

@@ -1,0 +1,160 @@
+"""The gate in real crawls of Crawlee: what reaches the servers, and what Crawlee makes of refusals."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from crawlee import ConcurrencySettings, service_locator
+from crawlee.crawlers import BasicCrawlingContext, HttpCrawler, HttpCrawlingContext
+from crawlee.storage_clients import MemoryStorageClient
+
+from robotgate import OptionError
+from robotgate.integrations.crawlee import GateHttpClient
+
+if TYPE_CHECKING:
+    from crawlee import SkippedReason
+    from crawlee.statistics import FinalStatistics
+    from tests.conftest import OpenGate
+    from tests.gate.servers import Web
+
+    from robotgate import RobotGate
+
+SITE: Final = "http://site.example"
+RULES: Final = "User-agent: *\nDisallow: /\n\nUser-agent: ExampleBot\nDisallow: /private\nCrawl-delay: 0"
+"""Everybody else is shut out: the rules for the gate's own token count."""
+
+
+@pytest.fixture(autouse=True)
+def _new_queue() -> None:
+    """Crawlers of one process share a queue, which remembers what was crawled."""
+    service_locator.storage_instance_manager.clear_cache()
+
+
+class Crawl:
+    """One crawler, and what its callbacks were told."""
+
+    def __init__(self, gate: RobotGate, *, respect: bool = False) -> None:
+        self.pages: dict[str, bytes] = {}
+        self.skipped: list[str] = []
+        self.failed: dict[str, str] = {}
+        self.crawler = HttpCrawler(
+            http_client=GateHttpClient(gate, on_skipped_request=self.skip),
+            respect_robots_txt_file=respect,
+            navigation_timeout=timedelta(hours=1),  # type: ignore[call-arg]  # Not in its annotations.
+            max_request_retries=1,
+            concurrency_settings=ConcurrencySettings(min_concurrency=8, desired_concurrency=8),
+            storage_client=MemoryStorageClient(),
+            configure_logging=False,
+        )
+        self.crawler.on_skipped_request(self.skip)
+        self.crawler.failed_request_handler(self.fail)
+        self.crawler.router.default_handler(self.handle)
+
+    async def run(self, *urls: str) -> FinalStatistics:
+        """Crawl to the end."""
+        return await self.crawler.run(list(urls))
+
+    async def handle(self, context: HttpCrawlingContext) -> None:
+        """Keep a page."""
+        assert context.request.loaded_url is not None
+        self.pages[context.request.loaded_url] = await context.http_response.read()
+
+    async def skip(self, url: str, reason: SkippedReason) -> None:
+        """Note a URL that was skipped."""
+        assert reason == "robots_txt"
+        self.skipped.append(url)
+
+    async def fail(self, context: BasicCrawlingContext | HttpCrawlingContext, error: Exception) -> None:
+        """Note a request that failed."""
+        self.failed[context.request.url] = type(error).__name__
+
+
+@pytest.mark.parametrize("respect", [False, True])
+async def test_crawl_obeys_the_gate(gate: RobotGate, web: Web, *, respect: bool) -> None:
+    """Each robots.txt is requested once, nothing that is refused is sent, and Crawlee's callback is told of it."""
+    hosts = [f"http://host-{number}.example" for number in range(5)]
+    for host in hosts:
+        web.serve(f"{host}/robots.txt", RULES)
+        web.serve(f"{host}/page", host)
+    crawl = Crawl(gate, respect=respect)
+    done = await crawl.run(*(f"{host}/{path}" for host in hosts for path in ("page", "private", "page?a=1")))
+    assert done.requests_finished == 10
+    assert done.requests_failed == 0
+    assert sorted(crawl.skipped) == [f"{host}/private" for host in hosts]
+    assert crawl.pages[f"{hosts[0]}/page"] == hosts[0].encode()
+    assert web.counts() == {
+        f"{host}/{path}": 1 for host in hosts for path in ("robots.txt", "page", "page?a=1")
+    }
+    assert {visit.headers["User-Agent"].split()[0] for visit in web.visits} == {"ExampleBot/1.0"}
+
+
+async def test_hosts_are_paced(open_gate: OpenGate, web: Web) -> None:
+    """However many requests Crawlee runs at once."""
+    gate = await open_gate(delay=0.2)
+    crawl = Crawl(gate)
+    await crawl.run(*(f"{SITE}/{number}" for number in range(4)))
+    assert len(crawl.pages) == 4
+    gaps = web.gaps("site.example")
+    assert len(gaps) == 4
+    assert min(gaps) >= 0.2 - 0.05
+
+
+async def test_redirects_are_judged(gate: RobotGate, web: Web) -> None:
+    """One to a page that is disallowed is not followed, and skips the request."""
+    web.serve("http://other.example/robots.txt", "User-agent: *\nDisallow: /private")
+    web.redirect(f"{SITE}/moved", f"{SITE}/there")
+    web.redirect(f"{SITE}/shut", "http://other.example/private")
+    crawl = Crawl(gate)
+    await crawl.run(f"{SITE}/moved", f"{SITE}/shut")
+    assert list(crawl.pages) == [f"{SITE}/there"]
+    assert crawl.skipped == [f"{SITE}/shut"]
+    assert web.count("http://other.example/private") == 0
+
+
+@pytest.mark.parametrize("respect", [False, True])
+async def test_unreachable_robots_txt_closes_a_site(gate: RobotGate, web: Web, *, respect: bool) -> None:
+    """Crawlee alone takes a failure for consent."""
+    web.serve(f"{SITE}/robots.txt", status=500)
+    crawl = Crawl(gate, respect=respect)
+    await crawl.run(f"{SITE}/page")
+    assert crawl.pages == {}
+    assert set(web.urls) == {f"{SITE}/robots.txt"}
+    assert web.count(f"{SITE}/robots.txt") == 1
+
+
+async def test_host_that_asks_for_a_pause_is_left_alone(open_gate: OpenGate, web: Web) -> None:
+    """Crawlee repeats what failed; the gate sends none of it."""
+    gate = await open_gate(max_block=60.0)
+    web.serve(f"{SITE}/busy", status=503, headers={"Retry-After": "3600"})
+    crawl = Crawl(gate)
+    await crawl.run(f"{SITE}/busy")
+    assert web.count(f"{SITE}/busy") == 1
+    assert crawl.failed == {f"{SITE}/busy": "HostUnavailableError"}
+
+
+async def test_handlers_requests_go_through_the_gate(gate: RobotGate, web: Web) -> None:
+    """`send_request` and streams: headers and payload arrive, the body comes in parts."""
+    client = GateHttpClient(gate)
+    web.serve(f"{SITE}/big", b"x" * 300_000)
+    sent = await client.send_request(
+        f"{SITE}/form",
+        method="POST",
+        headers={"X-Test": "yes"},
+        payload=b"a=1",
+        timeout=timedelta(seconds=30),
+    )
+    assert sent.status_code == 200
+    visit = web.visit(f"{SITE}/form")
+    assert (visit.method, visit.body, visit.headers["X-Test"]) == ("POST", b"a=1", "yes")
+    async with client.stream(f"{SITE}/big") as response:
+        chunks = [chunk async for chunk in response.read_stream()]
+    assert b"".join(chunks) == b"x" * 300_000
+    assert web.count(f"{SITE}/robots.txt") == 1
+
+
+def test_gate_is_checked() -> None:
+    """A mistake is told at once."""
+    with pytest.raises(OptionError, match="gate"):
+        GateHttpClient("gate")  # type: ignore[arg-type]

@@ -1,0 +1,175 @@
+"""Metrics and spans for OpenTelemetry: made in crawls of real servers, read through its SDK."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from aiohttp.web import Request, Response
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import HistogramDataPoint, InMemoryMetricReader, NumberDataPoint
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode
+from tests.waiting import settle
+
+from robotgate import DisallowedError
+from robotgate.observe import opentelemetry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from opentelemetry.sdk.trace import ReadableSpan
+    from tests.conftest import OpenGate
+    from tests.gate.servers import Web
+
+    from robotgate import RobotGate
+
+SITE: Final = "http://site.example"
+
+
+class Sdk:
+    """An SDK of a test's own, for there is one global one per process."""
+
+    def __init__(self) -> None:
+        self.exporter = InMemorySpanExporter()
+        self.tracers = TracerProvider(shutdown_on_exit=False)
+        self.tracers.add_span_processor(SimpleSpanProcessor(self.exporter))
+        self.reader = InMemoryMetricReader()
+        self.meters = MeterProvider([self.reader], shutdown_on_exit=False)
+
+    def spans(self, name: str) -> list[ReadableSpan]:
+        """Those of a name that have ended."""
+        return [span for span in self.exporter.get_finished_spans() if span.name == name]
+
+    def points(self) -> dict[tuple[str, ...], float]:
+        """The value of each point, of a histogram the count; by the metric's name and the values of the labels."""
+        found: dict[tuple[str, ...], float] = {}
+        data = self.reader.get_metrics_data()
+        for resource in data.resource_metrics if data is not None else ():
+            for scope in resource.scope_metrics:
+                for metric in scope.metrics:
+                    for point in metric.data.data_points:
+                        key = (metric.name, *map(str, (point.attributes or {}).values()))
+                        if isinstance(point, NumberDataPoint):
+                            found[key] = point.value
+                        elif isinstance(point, HistogramDataPoint):
+                            found[key] = point.count
+        return found
+
+
+@pytest.fixture
+def sdk() -> Iterator[Sdk]:
+    """An SDK that remembers."""
+    sdk = Sdk()
+    yield sdk
+    sdk.tracers.shutdown()
+    sdk.meters.shutdown()
+
+
+async def test_spans_stand_below_the_callers_own(gate: RobotGate, web: Web, sdk: Sdk) -> None:
+    """The request for robots.txt, the wait for it and the page's request, in the trace of the task that asked."""
+    web.serve(f"{SITE}/page", b"x" * 1000)
+    with opentelemetry(gate, tracer_provider=sdk.tracers, meter_provider=sdk.meters):
+        with sdk.tracers.get_tracer("test").start_as_current_span("mine") as mine:
+            await gate.fetch(f"{SITE}/page")
+        await settle()
+    (wait,), (request,), (robots,) = (
+        sdk.spans(f"robotgate.{name}") for name in ("wait", "request", "robots")
+    )
+    for span in (wait, request, robots):
+        assert span.parent is not None
+        assert span.parent.span_id == mine.get_span_context().span_id
+        assert span.attributes is not None
+        assert span.attributes["server.address"] == "site.example"
+        assert span.start_time is not None
+        assert span.end_time is not None
+        assert span.start_time <= span.end_time
+    assert request.attributes is not None
+    assert request.attributes["url.full"] == f"{SITE}/page"
+    assert request.attributes["http.response.status_code"] == 200
+    assert request.attributes["http.response.body.size"] == 1000
+    assert robots.attributes is not None
+    assert robots.attributes["url.full"] == f"{SITE}/robots.txt"
+    assert request.kind is robots.kind is SpanKind.CLIENT
+    assert wait.kind is SpanKind.INTERNAL
+
+
+async def test_each_task_has_its_own_trace(open_gate: OpenGate, web: Web, sdk: Sdk) -> None:
+    """Turns of one URL that are open at the same time, too."""
+    gate = await open_gate(concurrency_per_host=2)
+    gate.learn(SITE, b"")
+    both_came = asyncio.Barrier(2)
+
+    async def answer(_: Request) -> Response:
+        await both_came.wait()
+        return Response()
+
+    async def visit() -> None:
+        with sdk.tracers.get_tracer("test").start_as_current_span("mine"):
+            await gate.fetch(f"{SITE}/page")
+
+    web.handle(f"{SITE}/page", answer)
+    with opentelemetry(gate, tracer_provider=sdk.tracers, meter_provider=sdk.meters):
+        await asyncio.gather(visit(), visit())
+        await settle()
+    mine = {span.context.span_id for span in sdk.spans("mine") if span.context is not None}
+    parents = {span.parent.span_id for span in sdk.spans("robotgate.request") if span.parent is not None}
+    assert len(mine) == 2
+    assert parents == mine
+
+
+async def test_failures_are_marked(gate: RobotGate, web: Web, sdk: Sdk) -> None:
+    """A status of an error, and a refusal with its reason; neither changes what the caller gets."""
+    web.serve(f"{SITE}/robots.txt", "User-agent: *\nDisallow: /private")
+    web.serve(f"{SITE}/gone", status=404)
+    with opentelemetry(gate, tracer_provider=sdk.tracers, meter_provider=sdk.meters):
+        await gate.fetch(f"{SITE}/gone")
+        with pytest.raises(DisallowedError):
+            await gate.fetch(f"{SITE}/private")
+        await settle()
+    (request,), (refusal,) = sdk.spans("robotgate.request"), sdk.spans("robotgate.refusal")
+    assert request.status.status_code is refusal.status.status_code is StatusCode.ERROR
+    assert request.attributes is not None
+    assert request.attributes["error.type"] == "404"
+    assert refusal.attributes is not None
+    assert refusal.attributes["error.type"] == "disallowed_by_rule"
+    assert refusal.status.description is not None
+    assert "Disallow: /private" in refusal.status.description
+
+
+async def test_requests_may_be_left_to_another_instrumentation(gate: RobotGate, sdk: Sdk) -> None:
+    """So that no request has two spans."""
+    with opentelemetry(gate, tracer_provider=sdk.tracers, meter_provider=sdk.meters, request_spans=False):
+        await gate.fetch(f"{SITE}/")
+        await settle()
+    assert sdk.spans("robotgate.request") == []
+    assert len(sdk.spans("robotgate.robots")) == 1
+
+
+async def test_metrics_are_those_of_prometheus(gate: RobotGate, sdk: Sdk) -> None:
+    """Counted alike; a closed one has no values."""
+    with opentelemetry(gate, tracer_provider=sdk.tracers, meter_provider=sdk.meters):
+        for _ in range(3):
+            await gate.fetch(f"{SITE}/")
+        await settle()
+        found = sdk.points()
+    assert found["robotgate.requests", "page", "2xx"] == 3
+    assert found["robotgate.requests", "robots", "4xx"] == 1
+    assert found["robotgate.wait.duration",] == 1
+    assert found["robotgate.request.duration",] == 3
+    assert found["robotgate.hosts", "free"] == found["robotgate.store_up",] == 1
+    assert found["robotgate.waiting",] == 0
+
+
+async def test_closed_telemetry_reports_no_more(gate: RobotGate, sdk: Sdk) -> None:
+    """Neither spans nor values of gauges."""
+    telemetry = opentelemetry(gate, tracer_provider=sdk.tracers, meter_provider=sdk.meters)
+    telemetry.close()
+    telemetry.close()
+    await gate.fetch(f"{SITE}/")
+    await settle()
+    assert sdk.exporter.get_finished_spans() == ()
+    assert sdk.points() == {}
