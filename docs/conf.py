@@ -79,12 +79,14 @@ nitpick_ignore_regex: Final = [
     ("py:class", r"Redis(Cluster)?|Request|Trace|URL"),
     ("py:class", "SocketFactoryType"),
     # Ours, but not public: described where they are returned.
-    ("py:class", "PacedOrigin|PageFetch|Proxy|Ruling|Said|Site|Turns"),
+    ("py:class", "Awaited|PacedOrigin|PageFetch|Proxy|Ruling|Said|Site|Turns"),
     (
         "py:class",
         r"robotgate\.(web\.middleware\.GateMiddleware|sites\.site\.(Ruling|Site)|rules\.parser\.Pace)",
     ),
     ("py:class", r"robotgate\.stores\.[\w.]+Session"),
+    # Those of an `httpx.AsyncClient`.
+    ("py:class", r"robotgate\.integrations\.httpx\.ClientOptions"),
     # Nor these, which stand for options that are described in words.
     (
         "py:class",
