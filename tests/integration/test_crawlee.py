@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import socket
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 import pytest
 from crawlee import ConcurrencySettings, service_locator
 from crawlee.crawlers import BasicCrawlingContext, HttpCrawler, HttpCrawlingContext
+from crawlee.errors import ProxyError
+from crawlee.proxy_configuration import ProxyInfo
 from crawlee.storage_clients import MemoryStorageClient
 
 from robotgate import OptionError
@@ -152,6 +155,28 @@ async def test_handlers_requests_go_through_the_gate(gate: RobotGate, web: Web) 
         chunks = [chunk async for chunk in response.read_stream()]
     assert b"".join(chunks) == b"x" * 300_000
     assert web.count(f"{SITE}/robots.txt") == 1
+
+
+async def test_proxy_that_is_down_is_crawlees_error(gate: RobotGate, web: Web) -> None:
+    """Crawlee answers it with another proxy; the site is asked for nothing."""
+    gate.learn(SITE, b"")
+    client = GateHttpClient(gate)
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    proxy = ProxyInfo(
+        url=f"http://127.0.0.1:{port}",
+        scheme="http",
+        hostname="127.0.0.1",
+        port=port,
+        username="",
+        password="",
+    )
+    with pytest.raises(ProxyError):
+        await client.send_request(f"{SITE}/page", proxy_info=proxy)
+    with pytest.raises(ProxyError):
+        async with client.stream(f"{SITE}/page", proxy_info=proxy):
+            pass
+    assert web.urls == []
 
 
 def test_gate_is_checked() -> None:
