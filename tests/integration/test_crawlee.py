@@ -93,6 +93,15 @@ async def test_crawl_obeys_the_gate(gate: RobotGate, web: Web, *, respect: bool)
     assert {visit.headers["User-Agent"].split()[0] for visit in web.visits} == {"ExampleBot/1.0"}
 
 
+async def test_more_hosts_than_crawlee_remembers(gate: RobotGate, web: Web) -> None:
+    """Crawlee keeps the rules of a thousand hosts, and alone would request each of these robots.txt twice."""
+    hosts = [f"http://host-{number}.example" for number in range(1_010)]
+    crawl = Crawl(gate, respect=True)
+    await crawl.run(*(f"{host}/" for host in hosts))
+    assert len(crawl.pages) == len(hosts)
+    assert web.counts() == {f"{host}/{path}": 1 for host in hosts for path in ("robots.txt", "")}
+
+
 async def test_hosts_are_paced(open_gate: OpenGate, web: Web) -> None:
     """However many requests Crawlee runs at once."""
     gate = await open_gate(delay=0.2)
