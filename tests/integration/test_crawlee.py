@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import socket
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 import pytest
 from crawlee import ConcurrencySettings, service_locator
 from crawlee.crawlers import BasicCrawlingContext, HttpCrawler, HttpCrawlingContext
+from crawlee.errors import ProxyError
+from crawlee.proxy_configuration import ProxyInfo
 from crawlee.storage_clients import MemoryStorageClient
 
 from robotgate import OptionError
@@ -90,6 +93,15 @@ async def test_crawl_obeys_the_gate(gate: RobotGate, web: Web, *, respect: bool)
     assert {visit.headers["User-Agent"].split()[0] for visit in web.visits} == {"ExampleBot/1.0"}
 
 
+async def test_more_hosts_than_crawlee_remembers(gate: RobotGate, web: Web) -> None:
+    """Crawlee keeps the rules of a thousand hosts, and alone would request each of these robots.txt twice."""
+    hosts = [f"http://host-{number}.example" for number in range(1_010)]
+    crawl = Crawl(gate, respect=True)
+    await crawl.run(*(f"{host}/" for host in hosts))
+    assert len(crawl.pages) == len(hosts)
+    assert web.counts() == {f"{host}/{path}": 1 for host in hosts for path in ("robots.txt", "")}
+
+
 async def test_hosts_are_paced(open_gate: OpenGate, web: Web) -> None:
     """However many requests Crawlee runs at once."""
     gate = await open_gate(delay=0.2)
@@ -152,6 +164,28 @@ async def test_handlers_requests_go_through_the_gate(gate: RobotGate, web: Web) 
         chunks = [chunk async for chunk in response.read_stream()]
     assert b"".join(chunks) == b"x" * 300_000
     assert web.count(f"{SITE}/robots.txt") == 1
+
+
+async def test_proxy_that_is_down_is_crawlees_error(gate: RobotGate, web: Web) -> None:
+    """Crawlee answers it with another proxy; the site is asked for nothing."""
+    gate.learn(SITE, b"")
+    client = GateHttpClient(gate)
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    proxy = ProxyInfo(
+        url=f"http://127.0.0.1:{port}",
+        scheme="http",
+        hostname="127.0.0.1",
+        port=port,
+        username="",
+        password="",
+    )
+    with pytest.raises(ProxyError):
+        await client.send_request(f"{SITE}/page", proxy_info=proxy)
+    with pytest.raises(ProxyError):
+        async with client.stream(f"{SITE}/page", proxy_info=proxy):
+            pass
+    assert web.urls == []
 
 
 def test_gate_is_checked() -> None:

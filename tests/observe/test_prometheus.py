@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -135,6 +136,22 @@ async def test_hosts_make_no_labels(gate: RobotGate) -> None:
         after = scraped(registry)
     assert before.keys() == after.keys()
     assert "example" not in "".join(after)
+
+
+async def test_scrapes_come_from_another_thread(gate: RobotGate) -> None:
+    """As `start_http_server` has it: none fails while the event loop counts."""
+    registry, is_over = CollectorRegistry(), threading.Event()
+
+    def scrape() -> None:
+        while not is_over.is_set():
+            scraped(registry)
+
+    with prometheus(gate, registry):
+        scraping = asyncio.create_task(asyncio.to_thread(scrape))
+        await asyncio.gather(*(gate.fetch(f"http://host-{number}.example/") for number in range(200)))
+        is_over.set()
+        await scraping
+        assert scraped(registry)["robotgate_requests_total{kind=page,outcome=2xx}"] == 200
 
 
 async def test_closed_exporter_leaves_nothing(gate: RobotGate) -> None:

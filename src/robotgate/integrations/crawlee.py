@@ -6,7 +6,7 @@ answered from what the gate knows, so that each site's file is requested once, b
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
@@ -28,7 +28,7 @@ except ModuleNotFoundError as error:
     raise missing_extra("crawlee", error) from error
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
     from datetime import timedelta
 
     from crawlee import Request, SkippedReason
@@ -138,8 +138,9 @@ class GateHttpClient(HttpClient):
         Raises:
             as `send_request`.
         """
-        async with self._fetch(url, method, headers, payload, proxy_info, timeout) as response:
-            yield _Stream(response)
+        with _errors_of_proxies():
+            async with self._fetch(url, method, headers, payload, proxy_info, timeout) as response:
+                yield _Stream(response)
 
     async def cleanup(self) -> None:
         """Do nothing: the gate is yours to close."""
@@ -236,8 +237,15 @@ class _Stream(HttpResponse):
 
 
 async def _read(fetch: PageFetch) -> _Answer:
-    try:
+    with _errors_of_proxies():
         response = await fetch
+    return _Answer(response.url, response.status, response.headers, response.body)
+
+
+@contextmanager
+def _errors_of_proxies() -> Iterator[None]:
+    """Raise what a proxy is to blame for as Crawlee's own error, which makes it use another proxy."""
+    try:
+        yield
     except (aiohttp.ClientProxyConnectionError, aiohttp.ClientHttpProxyError) as error:
         raise ProxyError(str(error)) from error
-    return _Answer(response.url, response.status, response.headers, response.body)
