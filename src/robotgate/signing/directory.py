@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 MEDIA_TYPE: Final = "application/http-message-signatures-directory+json"
 TAG: Final = "http-message-signatures-directory"
 CARD_PATH: Final = "/.well-known/signature-agent-card"
+"""The drafts name no place: the card is found by its URL, which it has as its `client_id`."""
 LIFETIME: Final = 24 * 3600
 """Seconds: the default of a directory's signature."""
 MAX_AGE: Final = 3600
