@@ -27,6 +27,7 @@ NOT_PACE: Final = {
     "token",
     "session",
     "store",
+    "signer",
     "allow_private_addresses",
     "status_policy",
     "max_hosts",

@@ -58,7 +58,7 @@ def signer_of(key_file: str | None, agent_url: str | None, agent_form: str) -> S
     return Ed25519Signer.from_pem(key_file, agent_url=agent_url, form=form)
 
 
-@click.command(cls=common.Command)
+@click.command(cls=common.Command, short_help="Make the key that signs requests.")
 @click.argument("key_file", metavar="KEY", type=KEY_FILE)
 def keygen(*, key_file: str) -> None:
     """Make an Ed25519 key and write it to the new file KEY, which only you can read.
@@ -78,7 +78,7 @@ def keygen(*, key_file: str) -> None:
     click.echo(directory_body([key]))
 
 
-@click.command(cls=common.Command)
+@click.command(cls=common.Command, short_help="Serve or write the directory of keys.")
 @click.argument("key_files", metavar="KEY...", type=KEY_FILE, nargs=-1, required=True)
 @click.option(
     "--serve", "address", metavar="HOST:PORT", help="Serve the directory, behind a proxy that does TLS."
