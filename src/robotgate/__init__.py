@@ -33,6 +33,7 @@ from robotgate.errors import (
     RobotGateError,
     StoreError,
     TooSoonError,
+    UsageError,
 )
 from robotgate.events import (
     BlockCause,
@@ -159,6 +160,7 @@ __all__ = [
     "TurnBegan",
     "TurnEnded",
     "TurnRefused",
+    "UsageError",
     "Verdict",
     "VerdictRefused",
     "VisitTime",

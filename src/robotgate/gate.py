@@ -48,9 +48,10 @@ from robotgate.web.middleware import GateMiddleware
 from robotgate.web.persistence import Persistence
 from robotgate.web.ready import DEFAULT_AHEAD, Lines, ReadyTurns
 from robotgate.web.turns import Turn, Turns
+from robotgate.web.uses import Uses
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Callable, Iterable, Mapping, MutableMapping
+    from collections.abc import AsyncIterable, Callable, Collection, Iterable, Mapping, MutableMapping
 
     from yarl import URL
 
@@ -122,6 +123,12 @@ class RobotGate:
         recheck: when a robots.txt is requested again before its age requires it: after so many visits to its host, so
             many seconds, or so many bytes read, as `Recheck` says. By default age alone counts: after three quarters of
             its lifetime the next use of the site requests it again in the background.
+        purposes: what you do with pages, as ``{"search", "ai_train"}``; the names are those of
+            `robotgate.usage.Purpose`. A URL whose robots.txt disallows one of them is refused by `DisallowedError`, and
+            a `fetch` whose response does raises `UsageError` in place of the body. Needs the extra ``usage``. By
+            default no preference refuses anything.
+        tdmrep: whether an awaited `fetch` requests each origin's ``/.well-known/tdmrep.json``, once a day, in a turn of
+            the host ahead of the page, for `Response.usage`. Needs the extra ``usage``.
         max_bytes: the longest body that an awaited `fetch` reads.
         max_hosts: how many origins, with their rules and paces, are kept in this process's memory. Beyond it the oldest
             are evicted, and loaded from `store` when they are needed again; never one that a turn waits for or uses,
@@ -160,6 +167,8 @@ class RobotGate:
         allow_private_addresses: bool = False,
         status_policy: StatusPolicy = StatusPolicy.DEFAULT,
         recheck: Recheck | None = None,
+        purposes: Collection[str] = frozenset(),
+        tdmrep: bool = False,
         max_bytes: int = MAX_FETCH_BYTES,
         max_hosts: int = MAX_HOSTS,
         middleware_timeout: float | None = None,
@@ -170,6 +179,7 @@ class RobotGate:
         check_kind("session", session, aiohttp.ClientSession | None)
         check_kind("clock", clock, Clock | None)
         check_kind("fetcher", fetcher, Fetcher | None)
+        self._uses = Uses.of(purposes, tdmrep=tdmrep, max_origins=max_hosts)
         self._identity = identify(agent, contact=contact, token=token)
         self._session = session
         self._fetcher = fetcher
@@ -191,6 +201,7 @@ class RobotGate:
             obey_crawl_delay=obey_crawl_delay,
             obey_visit_time=obey_visit_time,
             status_policy=status_policy,
+            purposes=frozenset(purposes),
         )
         per_host = Overrides(defaults, overrides)
         connector = None if session is None else session.connector
@@ -274,7 +285,11 @@ class RobotGate:
             self._on_close = stack.pop_all()
         self._middleware.turns = self._turns
         self._pages = PageFetcher(
-            session, identity=self._identity, middleware=self._middleware, turns=self._turns
+            session,
+            identity=self._identity,
+            middleware=self._middleware,
+            turns=self._turns,
+            uses=self._uses,
         )
         return self
 
@@ -302,6 +317,8 @@ class RobotGate:
             lines.stop(GateClosedError())
         self._scheduler.close()
         self._middleware.close()
+        if self._uses is not None:
+            await self._uses.aclose()
         await self._cache.aclose()
         for lines in ready:
             await lines.aclose()

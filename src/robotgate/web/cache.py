@@ -165,7 +165,8 @@ class SiteCache:
         if not site.options.ignore_robots:
             await self._ask(site, proxy)
         # No ruling: `ignore_robots` is set for its host, perhaps only since robots.txt was requested.
-        return self.ruling(site, self._now()) or site.adopt(Ruling(origin=site.origin))
+        ruling = Ruling(origin=site.origin, token=self._identity.token)
+        return self.ruling(site, self._now()) or site.adopt(ruling)
 
     async def record(self, site: Site) -> RobotsRecord:
         """Return what is known of a robots.txt, requested if nothing fresh is, even where it is not obeyed.

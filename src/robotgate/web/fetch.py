@@ -246,16 +246,24 @@ class PageFetcher:
     Args:
         session: the gate's own, or the caller's.
         middleware: the gate's.
+        uses: what is asked about the use of pages; None for nothing.
     """
 
     def __init__(
-        self, session: aiohttp.ClientSession, *, identity: Identity, middleware: GateMiddleware, turns: Turns
+        self,
+        session: aiohttp.ClientSession,
+        *,
+        identity: Identity,
+        middleware: GateMiddleware,
+        turns: Turns,
+        uses: Uses | None = None,
     ) -> None:
         self.timeouts = TotalTimeouts()
         self._session = session
         self._identity = identity
         self._middleware = middleware
         self._turns = turns
+        self._uses = uses
         # aiohttp has no public name for a session's middlewares, and those of a request replace them.
         middlewares = self._with_ours(getattr(session, "_middlewares", ()))
         self._options: RequestOptions = {
@@ -272,8 +280,14 @@ class PageFetcher:
         Raises:
             ResponseTooLargeError: the body is longer than `max_bytes`.
             aiohttp.ClientError, TimeoutError: as aiohttp raises them.
+            UsageError: the response disallows a purpose of the gate's.
             RobotGateError: as `Turns.begin`.
         """
+        if self._uses is None:
+            return await self._read(fetch)
+        return await self._uses.fetched(self._read, fetch)
+
+    async def _read(self, fetch: PageFetch) -> Response:
         try:
             response = await self._open(fetch)
             try:
@@ -304,12 +318,15 @@ class PageFetcher:
             as `read`, but for the body.
         """
         try:
-            return await self._open(fetch)
+            response = await self._open(fetch)
         except BaseException as error:
             fetch.pause()
             if isinstance(error, asyncio.CancelledError):
                 fetch.raise_expired(error)
             raise
+        if self._uses is not None:
+            self._uses.check_headers(fetch, response)
+        return response
 
     async def _open(self, fetch: PageFetch) -> aiohttp.ClientResponse:
         """Begin the turn, send the request, and return the last response at its headers.

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from yarl import URL
 
+    from robotgate.usage import TdmRep, Usage
     from robotgate.web.turns import Turn
 
 
@@ -38,7 +39,17 @@ class Hop:
 class Response:
     """A page whose body has been read; its host's turn is over."""
 
-    __slots__ = ("_url", "_verdict", "body", "elapsed", "headers", "history", "status", "waited")
+    __slots__ = (
+        "_url",
+        "_verdict",
+        "body",
+        "elapsed",
+        "headers",
+        "history",
+        "status",
+        "tdmrep",
+        "waited",
+    )
 
     def __init__(  # noqa: PLR0917  # Keywords take twice as long.
         self,
@@ -50,6 +61,7 @@ class Response:
         waited: float,
         elapsed: float,
         verdict: Verdict | Turn,
+        tdmrep: TdmRep | None = None,
     ) -> None:
         self.status = status
         self.headers = CIMultiDictProxy(headers) if isinstance(headers, CIMultiDict) else headers
@@ -63,6 +75,8 @@ class Response:
         self.elapsed = elapsed
         """Seconds from the moment the last hop was sent until its body was read."""
         self._verdict = verdict
+        self.tdmrep = tdmrep
+        """The origin's tdmrep.json, if the gate reads these."""
 
     @property
     def url(self) -> str:
@@ -77,6 +91,17 @@ class Response:
             self._verdict = self._verdict.verdict
         return self._verdict
 
+    @property
+    def usage(self) -> Usage:
+        """What robots.txt, the headers and the page say about the use of the page. Sends no request.
+
+        Raises:
+            ModuleNotFoundError: the extra ``usage`` is not installed.
+        """
+        from robotgate.usage.read import usage_of_response  # noqa: PLC0415  # Needs an extra; few ask for it.
+
+        return usage_of_response(self)
+
     def _values(self) -> tuple[object, ...]:
         return (
             self.status,
@@ -87,6 +112,7 @@ class Response:
             self.waited,
             self.elapsed,
             self.verdict,
+            self.tdmrep,
         )
 
     def __eq__(self, other: object) -> bool:
