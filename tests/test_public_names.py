@@ -154,7 +154,9 @@ def test_a_gate_loads_no_extra() -> None:
     """Packages that only extras need are not imported by a plain gate, though they are installed."""
     program = "import robotgate, sys; robotgate.RobotGate('A/1', contact='a@b.example'); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert {"click", "httpx", "platformdirs", "redis", "rich", "scrapy", "http_sf", "robotgate.usage"} & set(done.stdout.split()) == set()
+    assert {"click", "httpx", "platformdirs", "redis", "rich", "scrapy", "http_sf", "robotgate.usage"} & set(
+        done.stdout.split()
+    ) == set()
 
 
 def test_turn_has_what_its_user_needs() -> None:

@@ -291,6 +291,8 @@ class RobotGate:
             turns=self._turns,
             uses=self._uses,
         )
+        if self._uses is not None:
+            self._uses.open(self._pages, self._turns)
         return self
 
     async def __aexit__(self, *error: object) -> None:
@@ -317,8 +319,6 @@ class RobotGate:
             lines.stop(GateClosedError())
         self._scheduler.close()
         self._middleware.close()
-        if self._uses is not None:
-            await self._uses.aclose()
         await self._cache.aclose()
         for lines in ready:
             await lines.aclose()
@@ -495,6 +495,7 @@ class RobotGate:
 
         Raises (when awaited or entered):
             ResponseTooLargeError: the body is longer than `max_bytes`.
+            UsageError: the response disallows one of the gate's `purposes`.
             aiohttp.TooManyRedirects: more than `max_redirects`.
             aiohttp.ClientError, TimeoutError: as aiohttp raises them.
             RobotGateError: as `turn`; the `DisallowedError` of a redirect names its whole chain.

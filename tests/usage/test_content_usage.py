@@ -49,7 +49,7 @@ def trained(body: str, path: str, agent: str = "OtherBot") -> Preference:
         ("ExampleBot", "/ai-ok/test", True, YES),
     ],
 )
-def test_the_example_of_the_draft(agent: str, path: str, allowed: bool, preference: Preference) -> None:
+def test_the_example_of_the_draft(agent: str, path: str, *, allowed: bool, preference: Preference) -> None:
     """attach-05 §5: groups as in RFC 9309, the longest path, and none for a path that may not be fetched."""
     verdict = RobotsTxt.parse(EXAMPLE, SITE).verdict(path, agent)
     assert (verdict.allowed, verdict.usage.ai_train) == (allowed, preference)
@@ -78,7 +78,7 @@ def test_the_example_of_the_draft(agent: str, path: str, allowed: bool, preferen
     ],
 )
 def test_values(value: str, ai_train: Preference, search: Preference) -> None:
-    """vocab §6: a structured dictionary of tokens y and n; what cannot be read is unknown, all or one label."""
+    """By vocab §6: a structured dictionary of tokens y and n; what cannot be read is unknown, all or one label."""
     usage = header(value)
     assert (usage.ai_train, usage.search) == (ai_train, search)
     robots = RobotsTxt.parse(f"User-agent: *\nContent-Usage: {value}".encode(), SITE).usage("/", "Bot")
@@ -120,7 +120,7 @@ def test_lines_of_a_header_are_one_dictionary() -> None:
 
 
 def test_disallowed_beats_allowed_beats_unknown() -> None:
-    """vocab §5.1, over all sources."""
+    """By vocab §5.1, over all sources."""
     robots = b"User-agent: *\nContent-Usage: train-ai=y, search=y"
     usage = parse_usage({"Content-Usage": "train-ai=n, ai-use=y"}, robots=robots, url=f"{SITE}/", agent="Bot")
     assert (usage.ai_train, usage.search, usage.ai_input) == (NO, YES, YES)
@@ -151,12 +151,12 @@ def test_disallowed_beats_allowed_beats_unknown() -> None:
     ],
 )
 def test_paths(lines: str, path: str, expected: Preference) -> None:
-    """attach-05 §5."""
+    """By attach-05 §5."""
     assert trained(f"User-agent: *\nAllow: /\n{lines}", path) is expected
 
 
 def test_an_own_group_hides_that_of_everybody() -> None:
-    """attach §5, step 6: the group is chosen as for Allow and Disallow."""
+    """By attach §5, step 6: the group is chosen as for Allow and Disallow."""
     body = "User-agent: *\nContent-Usage: train-ai=n\nAllow: /\n\nUser-agent: MyBot\nAllow: /"
     assert trained(body, "/", "MyBot/2.0") is OPEN
     assert trained(body, "/", "OtherBot") is NO

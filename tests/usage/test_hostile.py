@@ -25,8 +25,37 @@ NAMES: Final = (
 PURPOSES: Final = ("search", "ai_input", "ai_train", "tdm", "index", "follow", "archive", "snippet")
 PIECES: Final = st.sampled_from(
     [
-        *("train-ai", "search", "=y", "=n", ",", ";", " ", "\t", '"', "(", ")", "?1", ":", "*", "<", ">", "rel=license"),
-        *("unavailable_after:", "max-snippet:", "noindex", "MyBot", "=yes", "=no", "use=full", "\udcff", "\0", "é"),
+        *(
+            "train-ai",
+            "search",
+            "=y",
+            "=n",
+            ",",
+            ";",
+            " ",
+            "\t",
+            '"',
+            "(",
+            ")",
+            "?1",
+            ":",
+            "*",
+            "<",
+            ">",
+            "rel=license",
+        ),
+        *(
+            "unavailable_after:",
+            "max-snippet:",
+            "noindex",
+            "MyBot",
+            "=yes",
+            "=no",
+            "use=full",
+            "\udcff",
+            "\0",
+            "é",
+        ),
         *("2010-06-25", "Fri, 25 Jun 2010", "99999999999999999999", "@1", ":aGk=:", '%"', "-", "0", "1"),
     ]
 )
@@ -97,8 +126,19 @@ LONG: Final = 65_000
     "value",
     [
         *("a" * LONG, "," * LONG, ", " * 30_000, "a:" * 30_000, "<" * LONG, '"' * LONG, "=" * LONG),
-        *("train-ai=y," * 6_000 + "train-ai=n", "a;" * 30_000, "(" * LONG, '<a>;"' * 13_000, "<a>;x=" * 10_000),
-        *("unavailable_after:" * 3_600, "<a>" + ";rel=license" * 5_000, "\\" * LONG, "<a>;" + '="\\' * 15_000),
+        *(
+            "train-ai=y," * 6_000 + "train-ai=n",
+            "a;" * 30_000,
+            "(" * LONG,
+            '<a>;"' * 13_000,
+            "<a>;x=" * 10_000,
+        ),
+        *(
+            "unavailable_after:" * 3_600,
+            "<a>" + ";rel=license" * 5_000,
+            "\\" * LONG,
+            "<a>;" + '="\\' * 15_000,
+        ),
     ],
 )
 def test_long_values_take_linear_time(name: str, value: str) -> None:
@@ -110,8 +150,29 @@ def test_long_values_take_linear_time(name: str, value: str) -> None:
 
 @pytest.mark.parametrize(
     "piece",
-    ["<", "<!--", "<!", "<![", "<?", "</", "<a ", "<a b", '<a b="', "<meta name=robots content=noindex>", "&#", "&a"]
-    + ["<script>", "<title>", "<![CDATA[", "<!DOCTYPE [", "<meta ", "<a/", "<a b=c ", "<style></", "<plaintext>"],
+    [
+        "<",
+        "<!--",
+        "<!",
+        "<![",
+        "<?",
+        "</",
+        "<a ",
+        "<a b",
+        '<a b="',
+        "<meta name=robots content=noindex>",
+        "&#",
+        "&a",
+        "<script>",
+        "<title>",
+        "<![CDATA[",
+        "<!DOCTYPE [",
+        "<meta ",
+        "<a/",
+        "<a b=c ",
+        "<style></",
+        "<plaintext>",
+    ],
 )
 def test_hostile_pages_take_bounded_time(piece: str) -> None:
     """The processor time for one page is bounded, whatever its first 64 KiB are."""
@@ -129,7 +190,11 @@ def test_headers_beyond_the_limit_are_told() -> None:
 
 def test_statements_are_bounded_and_all_count() -> None:
     """Of many statements a thousand are listed, those that decide among them."""
-    body = b"User-agent: *\n" + b"Content-Signal: search=yes\n" * 3_000 + b"Content-Signal: search=no, use=full\n"
+    body = (
+        b"User-agent: *\n"
+        + b"Content-Signal: search=yes\n" * 3_000
+        + b"Content-Signal: search=no, use=full\n"
+    )
     usage = RobotsTxt.parse(body, SITE).usage("/", "MyBot")
     assert usage.search is Preference.DISALLOWED
     assert len(usage.statements) <= 1_000
@@ -140,7 +205,9 @@ def test_statements_are_bounded_and_all_count() -> None:
 def test_a_file_of_paths_takes_linear_time() -> None:
     """Content-Usage lines are matched as Allow and Disallow are."""
     lines = b"".join(b"Content-Usage: /%05d*a*b train-ai=n\n" % number for number in range(13_000))
-    equal = b"".join(b"Content-Usage: /*%s*a train-ai=n\n" % (b"ab"[i % 2 : i % 2 + 1] * 9) for i in range(9_000))
+    equal = b"".join(
+        b"Content-Usage: /*%s*a train-ai=n\n" % (b"ab"[i % 2 : i % 2 + 1] * 9) for i in range(9_000)
+    )
     for body in (lines, equal):
         robots = RobotsTxt.parse(b"User-agent: *\n" + body, SITE)
         begin = time.process_time()

@@ -165,7 +165,11 @@ PUBLIC_FIRST: Final[list[dict[str, object]]] = [
         # The first that matches holds, not the longest.
         (PUBLIC_FIRST[::-1], "/bin/pub", NO),
         # Example 3 of the report.
-        ([{"location": "/directory-b/images/*.jpg", "tdm-reservation": 1}], "/directory-b/images/x/y.jpg", NO),
+        (
+            [{"location": "/directory-b/images/*.jpg", "tdm-reservation": 1}],
+            "/directory-b/images/x/y.jpg",
+            NO,
+        ),
         ([{"location": "/directory-b/images/*.jpg", "tdm-reservation": 1}], "/directory-b/x.jpg", OPEN),
         ([{"location": "/a$", "tdm-reservation": 1}], "/ab", OPEN),
         ([{"location": "/A", "tdm-reservation": 1}], "/a", OPEN),

@@ -63,9 +63,7 @@ class PurposeRules(Rules):
     @property
     def disallows_everything(self) -> bool:
         """Like `Rules.disallows_everything`."""
-        return (
-            self._rules.disallows_everything or self._refusing(self._statements.for_every_path) is not None
-        )
+        return self._rules.disallows_everything or self._refusing(self._statements.for_every_path) is not None
 
     def _refusing(self, statements: Iterable[Statement]) -> Statement | None:
         """The first statement that disallows a purpose."""

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from robotgate.rules.grammar import names
-from robotgate.rules.normal import target_units
 from robotgate.rules.robotstxt import RobotsTxt, product_token
 from robotgate.usage.page import MAX_HEAD, read_page
 from robotgate.usage.robots import RobotsStatements
@@ -170,7 +169,9 @@ def _of_headers(headers: Headers, token: str | None, now: float) -> list[Stateme
         left -= len(value)
         if left < 0:
             standard = _STANDARD_OF_HEADER[key]
-            problem = Reading(problem=f"beyond the first {MAX_HEADER:,} characters of headers, so it is not read")
+            problem = Reading(
+                problem=f"beyond the first {MAX_HEADER:,} characters of headers, so it is not read"
+            )
             found += _statement(standard, Source.HEADER, name, value, problem)
             break
         values.setdefault(key, []).append((name, value))
@@ -178,7 +179,9 @@ def _of_headers(headers: Headers, token: str | None, now: float) -> list[Stateme
         if key == "content-usage":
             # A structured field may be spread over several lines, and is read as one (RFC 9651 §4.2).
             name, joined = lines[0][0], ", ".join(value for _, value in lines)
-            found += _statement(Standard.CONTENT_USAGE, Source.HEADER, name, joined, read_content_usage(joined))
+            found += _statement(
+                Standard.CONTENT_USAGE, Source.HEADER, name, joined, read_content_usage(joined)
+            )
             continue
         if key == "robots-tag":
             name, joined = lines[0][0], ", ".join(value for _, value in lines)
@@ -240,7 +243,9 @@ def _of_page(html: str, token: str | None, now: float) -> list[Statement]:
     policies = [content.strip() for name, content in page.metas if name.lower() == "tdm-policy"]
     found = [_with_policy(each, policies) for each in found]
     found += [_license(Source.META, "link", url, url, kind == RSL_TYPE) for url, kind in page.links]
-    found += [_license(Source.META, "script", kind, "", True) for kind in page.scripts if kind == RSL_TYPE]  # noqa: FBT003  # As above.
+    found += [
+        _license(Source.META, "script", kind, "", True) for kind in page.scripts if kind == RSL_TYPE
+    ]  # As above.
     return found
 
 
@@ -256,9 +261,7 @@ _RANK: Final = {Source.FILE: 0, Source.HEADER: 1, Source.META: 2}
 
 def _with_one_reservation(statements: list[Statement]) -> list[Statement]:
     """Let the reservation nearest to the page replace the others: meta, then header, then file (TDMRep)."""
-    set_at = [
-        _RANK[each.source] for each in statements if each.standard is Standard.TDMREP and each.says
-    ]
+    set_at = [_RANK[each.source] for each in statements if each.standard is Standard.TDMREP and each.says]
     if not set_at:
         return statements
     rank = max(set_at)

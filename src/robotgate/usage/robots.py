@@ -52,7 +52,7 @@ class _PathStatement:
 class RobotsStatements:
     """What one robots.txt says to one crawler, for any URL of its site."""
 
-    __slots__ = ("_everywhere", "_patterns", "_paths", "_readings", "_whole")
+    __slots__ = ("_everywhere", "_paths", "_patterns", "_readings", "_whole")
 
     def __init__(self, robots: RobotsTxt, agent: str) -> None:
         """Select the lines.

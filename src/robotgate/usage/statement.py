@@ -177,9 +177,7 @@ def combine(pairs: Iterable[tuple[Purpose, Preference]]) -> tuple[tuple[Purpose,
     """For each purpose the strictest preference: disallowed, else allowed. Purposes without either are left out."""
     found: dict[Purpose, Preference] = {}
     for purpose, preference in pairs:
-        if preference is Preference.DISALLOWED or (
-            preference is Preference.ALLOWED and purpose not in found
-        ):
+        if preference is Preference.DISALLOWED or (preference is Preference.ALLOWED and purpose not in found):
             found[purpose] = preference
     return tuple((purpose, found[purpose]) for purpose in Purpose if purpose in found)
 

@@ -161,9 +161,7 @@ def read_content_signal(text: str) -> Reading:
     return Reading(combine(says), _listed(odd))
 
 
-def read_robots_rules(
-    text: str, token: str | None, *, now: float, has_agents: bool = True
-) -> Reading | None:
+def read_robots_rules(text: str, token: str | None, *, now: float, has_agents: bool = True) -> Reading | None:
     """The rules of one X-Robots-Tag field line or one robots meta element; None if they are for others.
 
     Args:
@@ -187,19 +185,25 @@ def read_robots_rules(
         if not is_ours or not rule:
             continue
         is_read = True
-        if rule in ROBOTS_RULES and not colon:
-            says += ROBOTS_RULES[rule]
-            if rule == "noimageai":
-                notes["noimageai is meant for images"] = None
-        elif rule == "max-snippet" and _NUMBER.fullmatch(value):
-            says += _NO_SNIPPET if int(value) == 0 else ((Purpose.SNIPPET, _YES),)
-        elif rule == "unavailable_after" and (instant := _instant(value)) is not None:
-            says += [(Purpose.INDEX, _NO)] if instant <= now else []
-        elif rule not in _VALUED_RULES or rule in ("max-snippet", "unavailable_after"):
-            odd.append(f"{rule[:_MAX_SHOWN]} has no known value" if colon else f"{rule[:_MAX_SHOWN]} is no rule")
+        pairs = ROBOTS_RULES.get(rule) if not colon else _said_with_value(rule, value, now)
+        if pairs is None:
+            odd.append(f"{rule[:_MAX_SHOWN]} {'has no known value' if colon else 'is no rule'}")
+        else:
+            says += pairs
+        if rule == "noimageai":
+            notes["noimageai is meant for images"] = None
     if not is_read:
         return None
     return Reading(combine(says), _listed(odd), ", ".join(notes) or None)
+
+
+def _said_with_value(rule: str, value: str, now: float) -> tuple[_Pair, ...] | None:
+    """What a rule with a value says; None if it has no meaning."""
+    if rule == "max-snippet" and _NUMBER.fullmatch(value):
+        return _NO_SNIPPET if int(value) == 0 else ((Purpose.SNIPPET, _YES),)
+    if rule == "unavailable_after" and (instant := _instant(value)) is not None:
+        return ((Purpose.INDEX, _NO),) if instant <= now else ()
+    return () if rule in ("max-image-preview", "max-video-preview") else None
 
 
 def _rule_of(part: str) -> tuple[str, bool, str]:
@@ -246,7 +250,9 @@ def read_robots_tag(text: str, token: str | None) -> Reading | None:
 
 
 _LINK: Final = re.compile(r'<([^<>]*+)>((?:[^",<]++|"(?:[^"\\]++|\\.)*+")*+)')
-_PARAMETER: Final = re.compile(r';[ \t]*+([^ \t;,="]++)[ \t]*+=[ \t]*+(?:"((?:[^"\\]++|\\.)*+)"|([^ \t;,"]++))')
+_PARAMETER: Final = re.compile(
+    r';[ \t]*+([^ \t;,="]++)[ \t]*+=[ \t]*+(?:"((?:[^"\\]++|\\.)*+)"|([^ \t;,"]++))'
+)
 RSL_TYPE: Final = "application/rsl+xml"
 
 

@@ -16,7 +16,7 @@ import aiohttp
 from aiohttp.http import HttpProcessingError
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from robotgate.errors import InvalidURLError, ResponseTooLargeError
+from robotgate.errors import InvalidURLError, ResponseTooLargeError, UsageError
 from robotgate.pace.scheduler import Timer
 from robotgate.urls import parse_url
 from robotgate.web.fetcher import Proxy
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from robotgate.identity import Identity
     from robotgate.web.middleware import GateMiddleware
     from robotgate.web.turns import Turn, Turns
+    from robotgate.web.uses import Uses
 
     RaiseForStatus = bool | Callable[[aiohttp.ClientResponse], Awaitable[None]]
 
@@ -284,10 +285,15 @@ class PageFetcher:
             RobotGateError: as `Turns.begin`.
         """
         if self._uses is None:
-            return await self._read(fetch)
-        return await self._uses.fetched(self._read, fetch)
+            return await self.read_page(fetch)
+        return await self._uses.fetched(self.read_page, fetch)
 
-    async def _read(self, fetch: PageFetch) -> Response:
+    async def read_page(self, fetch: PageFetch) -> Response:
+        """As `read`, whatever is said about the use of the page.
+
+        Raises:
+            as `read`.
+        """
         try:
             response = await self._open(fetch)
             try:
@@ -325,7 +331,13 @@ class PageFetcher:
                 fetch.raise_expired(error)
             raise
         if self._uses is not None:
-            self._uses.check_headers(fetch, response)
+            try:
+                self._uses.check_headers(fetch, response)
+            except UsageError:
+                fetch.pause()
+                response.close()
+                fetch.turn.finish(response)
+                raise
         return response
 
     async def _open(self, fetch: PageFetch) -> aiohttp.ClientResponse:
