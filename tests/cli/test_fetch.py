@@ -50,6 +50,20 @@ def test_each_url_gets_one_row(site: LocalSite) -> None:
     assert site.asked == {"/robots.txt": 1, "/a": 1, "/gone": 1, "/trap": 1}
 
 
+def test_rows_tell_preferences_on_demand(site: LocalSite) -> None:
+    """A column for each purpose; a page that is not for the declared purpose is blocked."""
+    site.robots = "User-agent: *\nAllow: /\nContent-Usage: train-ai=n, search=y\n"
+    (row,) = run(*POLITE, "--usage", "--tdmrep", f"{site.base}/a").rows
+    assert (row["usage_ai_train"], row["usage_search"], row["usage_tdm"]) == ("disallowed", "allowed", None)
+    assert row["licenses"] is None
+    assert site.asked["/.well-known/tdmrep.json"] == 1
+
+    ended = run(*POLITE, "--purpose", "ai_train", "--purpose", "tdm", f"{site.base}/a")
+    (row,) = ended.rows
+    assert (row["outcome"], row["rule"], row["line"]) == ("blocked", "Content-Usage: train-ai=n, search=y", 3)
+    assert ended.status == 0
+
+
 def test_a_request_that_takes_too_long_is_a_row(site: LocalSite) -> None:
     """Status 1: the URL was not fetched."""
     ended = run(*POLITE, "-q", "--timeout", "0.2", f"{site.base}/hang")

@@ -12,7 +12,7 @@ import click
 from rich.text import Text
 
 from robotgate import InvalidURLError, Reason, RobotGateError, RobotsTxt
-from robotgate.cli import common, output
+from robotgate.cli import common, output, usage
 from robotgate.rules.robotstxt import product_token
 
 if TYPE_CHECKING:
@@ -57,12 +57,14 @@ class Checked:
 @click.option(
     "--robots", type=click.File("rb"), help="Check against this file, offline; - is standard input."
 )
+@usage.usage_option("Also show what robots.txt says about the use of pages.")
 @common.gate_options(contact_note=" Not needed with --robots.")
 @common.store_options
 def check(
     *,
     urls: tuple[str, ...],
     robots: BinaryIO | None,
+    with_usage: bool,
     store_path: str | None,
     no_store: bool,
     **options: Unpack[common.GateOptions],
@@ -87,6 +89,9 @@ def check(
         if number:
             screen.print()
         _show(screen, result, product_token(agent))
+        if with_usage and result.verdict is not None:
+            for line in usage.lines(result.verdict.usage):
+                screen.print(Text(f"  {output.printable(line)}"), soft_wrap=True)
     raise SystemExit(max(result.exit for result in results))
 
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias, Unpack
 import aiohttp
 import click
 
-from robotgate import DisallowedError, HostUnavailableError, InvalidURLError, Origin, TooSoonError
-from robotgate.cli import common, output
+from robotgate import DisallowedError, HostUnavailableError, InvalidURLError, Origin, TooSoonError, UsageError
+from robotgate.cli import common, output, usage
 from robotgate.cli.lines import CHUNK_BYTES, STANDARD_INPUT, LineSplitter, open_input, read_lines
 from robotgate.cli.output import Outcome, Tally
 
@@ -83,7 +83,10 @@ class HostQueues:
 class Crawl:
     """One run of ``robotgate fetch``."""
 
-    def __init__(self, gate: RobotGate, rows: IO[str], tally: Tally, *, timeout: float) -> None:
+    def __init__(
+        self, gate: RobotGate, rows: IO[str], tally: Tally, *, timeout: float, with_usage: bool = False
+    ) -> None:
+        self._with_usage = with_usage
         self._tally = tally
         self._gate = gate
         self._rows = rows
@@ -132,7 +135,10 @@ class Crawl:
         while True:
             host, url = await self._queues.take()
             try:
-                row = _fetched(url, await self._gate.fetch(url, timeout=self._timeout))
+                response = await self._gate.fetch(url, timeout=self._timeout)
+                row = _fetched(url, response)
+                if self._with_usage:
+                    row |= usage.columns(response.usage)
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 row = refused(url, error)
             self._write(row)
@@ -185,6 +191,8 @@ def refused(url: str, error: aiohttp.ClientError | TimeoutError | OSError) -> Ro
     match error:
         case DisallowedError():
             return _row(url, Outcome.BLOCKED) | _verdict_columns(error.verdict)
+        case UsageError():
+            return _row(url, Outcome.BLOCKED, final_url=error.url, reason=str(error))
         case InvalidURLError():
             return _row(url, Outcome.INVALID, error=type(error).__name__, message=output.problem_of(error))
         case TooSoonError():
@@ -246,6 +254,15 @@ def _verdict_columns(verdict: Verdict) -> Row:
 @click.option(
     "--timeout", default=60.0, show_default=True, type=_POSITIVE, help="Seconds of a request after its wait."
 )
+@usage.usage_option("Add columns with what the site says about the use of each page.")
+@click.option(
+    "--purpose",
+    "purposes",
+    type=click.Choice(usage.PURPOSES),
+    multiple=True,
+    help="What you do with pages: those for which the site disallows it are blocked. May be repeated.",
+)
+@click.option("--tdmrep", is_flag=True, help="Request each site's /.well-known/tdmrep.json, for tdm.")
 @common.store_options
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 def fetch(
@@ -255,20 +272,23 @@ def fetch(
     target: str,
     timeout: float,
     quiet: bool,
+    with_usage: bool,
     store_path: str | None,
     no_store: bool,
     **options: Unpack[common.GateOptions],
 ) -> None:
     """Fetch URLs politely and write one row of JSON for each.
 
-    A row's outcome is fetched (whatever the status), blocked (by robots.txt), unavailable (the host is down, or
-    asked us to stay away), too_soon (see --max-wait), invalid or failed. Rows come in the order in which the URLs
-    are done, each written at once. In a file, blank lines and lines that begin with # are skipped. What is learnt
+    A row's outcome is fetched (whatever the status), blocked (by robots.txt or --purpose), unavailable (the host is
+    down, or asked us to stay away), too_soon (see --max-wait), invalid or failed. Rows come in the order in which the
+    URLs are done, each written at once. In a file, blank lines and lines that begin with # are skipped. What is learnt
     of hosts is stored for the next run: see `robotgate cache`.
 
     Exit status: 0 when every URL was fetched or blocked, 1 when any was not, 2 for wrong usage, 130 after Ctrl-C,
     141 when the reader of the rows closes the pipe.
     """
+    if options.get("purposes") or options.get("tdmrep"):
+        usage.check_extra()
     if not urls and source is None:
         raise click.UsageError("Give URLs, or a file of them with -i.")
     if (
@@ -283,7 +303,7 @@ def fetch(
     tally = Tally()
 
     async def crawl(gate: RobotGate) -> None:
-        await Crawl(gate, rows, tally, timeout=timeout).run(urls, source, quiet=quiet)
+        await Crawl(gate, rows, tally, timeout=timeout, with_usage=with_usage).run(urls, source, quiet=quiet)
 
     try:
         common.run_with_gate(store, crawl, options)

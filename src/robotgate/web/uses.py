@@ -7,6 +7,7 @@ that. What fails is requested again after some minutes, and until then is no res
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -78,7 +79,7 @@ class Uses:
             as the constructor.
         """
         check_kind("tdmrep", tdmrep, bool)
-        if purposes == frozenset() and not tdmrep:
+        if not tdmrep and isinstance(purposes, Collection) and not purposes:
             return None
         return cls(purposes, tdmrep=tdmrep, max_origins=max_origins)
 
