@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robotgate import RobotsTxt
+from robotgate import RobotsTxt, lint
 from robotgate.usage import Preference, TdmRep, Usage, parse_usage
 
 SITE: Final = "https://a.example"
@@ -224,3 +224,13 @@ def test_a_large_tdmrep_file_takes_bounded_time() -> None:
     assert rules.problem is None
     assert not rules.of("/" + "ab" * 4_000 + "c")
     assert time.process_time() - begin < 5.0
+
+
+@pytest.mark.parametrize(
+    "line", [b"Content-Usage: train_ai=n,b\n", b"Content-Signal: ai_train=n,b\n", b"License: x\n"]
+)
+def test_lint_of_many_statements_takes_linear_time(line: bytes) -> None:
+    """A file of nothing but statements that cannot be read."""
+    begin = time.process_time()
+    assert lint(b"User-agent: *\n" + line * (500_000 // len(line)))
+    assert time.process_time() - begin < 10.0

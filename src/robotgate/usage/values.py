@@ -94,6 +94,8 @@ class Reading:
     problem: str | None = None
     """What could not be read."""
     note: str | None = None
+    is_broken: bool = False
+    """Whether it is more than a name that nobody knows which could not be read."""
 
 
 def structured_fields() -> ModuleType:
@@ -115,10 +117,11 @@ def read_content_usage(text: str) -> Reading:
     """A Content-Usage value: a Dictionary of labels with the Tokens ``y`` and ``n`` (draft-ietf-aipref-vocab §6)."""
     found = _structured(text, "dictionary")
     if not isinstance(found, dict):
-        return Reading(problem="not a structured dictionary, so all of it is unknown")
+        return Reading(problem="not a structured dictionary, so all of it is unknown", is_broken=True)
     token = structured_fields().Token
     says: list[_Pair] = []
     odd: list[str] = []
+    is_broken = False
     for label, member in found.items():
         purpose = CONTENT_USAGE_LABELS.get(label)
         value = member[0] if isinstance(member, tuple) else None
@@ -128,7 +131,8 @@ def read_content_usage(text: str) -> Reading:
             says.append((purpose, _YES if str(value) == "y" else _NO))
         else:
             odd.append(f"{label} is neither y nor n")
-    return Reading(combine(says), _listed(odd))
+            is_broken = True
+    return Reading(combine(says), _listed(odd), is_broken=is_broken)
 
 
 def _structured(text: str, kind: str) -> object:
@@ -145,8 +149,9 @@ def read_content_signal(text: str) -> Reading:
     """A Content-Signal value: a comma list of ``key=value``."""
     says: list[_Pair] = []
     odd: list[str] = []
+    is_broken = False
     for part in _parts(text):
-        key, _, value = (word.strip(" \t").lower() for word in part.partition("="))
+        key, equals, value = (word.strip(" \t").lower() for word in part.partition("="))
         purpose = CONTENT_SIGNAL_KEYS.get(key)
         if purpose is not None and value in ("yes", "no"):
             says.append((purpose, _YES if value == "yes" else _NO))
@@ -154,11 +159,14 @@ def read_content_signal(text: str) -> Reading:
             says += CONTENT_USES[value]
         elif purpose is not None or key == "use":
             odd.append(f"{key} has no known value")
+            is_broken = True
         else:
             odd.append(f"{key} is no key")
+            is_broken = is_broken or not equals
     if not says and not odd:
         odd.append("it is empty")
-    return Reading(combine(says), _listed(odd))
+        is_broken = True
+    return Reading(combine(says), _listed(odd), is_broken=is_broken)
 
 
 def read_robots_rules(text: str, token: str | None, *, now: float, has_agents: bool = True) -> Reading | None:
