@@ -20,6 +20,7 @@ PUBLIC_MODULES: Final = (
     "robotgate.integrations.scrapy",
     "robotgate.stores.redis",
     "robotgate.testing",
+    "robotgate.usage",
 )
 DIRECTIVE: Final = re.compile(
     r"^\.\. (?:(?P<module>currentmodule)|auto(?:class|exception|function)|py:data):: (?P<name>\S+)$",

@@ -201,7 +201,6 @@ class RobotGate:
             obey_crawl_delay=obey_crawl_delay,
             obey_visit_time=obey_visit_time,
             status_policy=status_policy,
-            purposes=frozenset(purposes),
         )
         per_host = Overrides(defaults, overrides)
         connector = None if session is None else session.connector
@@ -229,6 +228,7 @@ class RobotGate:
             pace_key=pace_key_function(pace_key),
             max_hosts=max_hosts,
             recheck=recheck,
+            purposes=frozenset(purposes),
             overrides=per_host,
             scheduler=scheduler,
             persistence=self._persistence,

@@ -222,8 +222,6 @@ class HostOptions:
     obey_visit_time: bool = False
     status_policy: StatusPolicy = StatusPolicy.DEFAULT
     ignore_robots: bool = False
-    purposes: frozenset[str] = frozenset()
-    """What the crawler declares to do with pages; the same for all hosts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

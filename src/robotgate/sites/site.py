@@ -189,16 +189,27 @@ class Site(PacedOrigin):
         self.refresh_at = self.ready_until = at
 
 
-def ruling_of(record: RobotsRecord, *, token: str, options: HostOptions, now: float) -> Ruling:
-    """What a record means now for a product token, at a host with these options."""
+def ruling_of(
+    record: RobotsRecord,
+    *,
+    token: str,
+    options: HostOptions,
+    now: float,
+    purposes: frozenset[str] = frozenset(),
+) -> Ruling:
+    """What a record means now for a product token, at a host with these options.
+
+    Args:
+        purposes: those that the crawler declares, of `usage.Purpose`.
+    """
     position, fresh_until_at = standing(record, options.status_policy, now)
     rules = WITHOUT_RULES.get(position)
     if rules is None:
         rules = compile_rules(record.body, token.lower(), record.origin)
-        if options.purposes:
+        if purposes:
             from robotgate.usage.purposes import with_purposes  # noqa: PLC0415  # Needs an extra; few declare any.
 
-            rules = with_purposes(rules, record.body, f"{record.origin}/", token, options.purposes)
+            rules = with_purposes(rules, record.body, f"{record.origin}/", token, purposes)
     written = asked = NOTHING_ASKED
     crawl_delay, rate, visit_times = rules.crawl_delay, rules.request_rate, rules.visit_times
     # Most sites ask for nothing, and share one object that says so.
