@@ -114,7 +114,7 @@ class UsageError(RobotGateError, ClientError):
         super().__init__(f"{url} is not for {', '.join(purposes)}: {'; '.join(words)}")
         self.url = url
         self.usage = usage
-        """All that was found; `Usage.deciding` tells the statements."""
+        """All that was found; `robotgate.usage.Usage.deciding` tells the statements."""
         self.purposes = purposes
         """The declared purposes that are disallowed."""
 

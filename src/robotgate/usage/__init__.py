@@ -8,6 +8,16 @@ Needs the extra ``usage``. Sends nothing.
 
 from robotgate.usage.read import parse_usage
 from robotgate.usage.statement import Preference, Purpose, Source, Standard, Statement, Usage
-from robotgate.usage.tdmrep import TdmRep
+from robotgate.usage.tdmrep import TdmRep, TdmRule
 
-__all__ = ["Preference", "Purpose", "Source", "Standard", "Statement", "TdmRep", "Usage", "parse_usage"]
+__all__ = [
+    "Preference",
+    "Purpose",
+    "Source",
+    "Standard",
+    "Statement",
+    "TdmRep",
+    "TdmRule",
+    "Usage",
+    "parse_usage",
+]

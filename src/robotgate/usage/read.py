@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from robotgate.rules.grammar import names
 from robotgate.rules.robotstxt import RobotsTxt, product_token
 from robotgate.usage.page import MAX_HEAD, read_page
-from robotgate.usage.robots import RobotsStatements
+from robotgate.usage.robots import FIELDS, RobotsStatements
 from robotgate.usage.statement import Source, Standard, Statement, Usage, shown
 from robotgate.usage.tdmrep import TdmRep
 from robotgate.usage.values import (
@@ -85,7 +85,7 @@ def parse_usage(
     if robots is not None:
         if url is None or agent is None:
             raise ValueError("robots needs url and agent")
-        file = RobotsTxt.parse(robots, url) if isinstance(robots, bytes) else robots
+        file = RobotsTxt.parse(_if_it_speaks(robots), url) if isinstance(robots, bytes) else robots
         statements += file.usage(url, agent).statements
     if tdmrep is not None:
         if url is None:
@@ -120,12 +120,21 @@ def usage_of_verdict(verdict: Verdict) -> Usage:
     if known is None:
         return Usage()
     file, agent = known
-    robots = RobotsTxt.parse(file, verdict.url) if isinstance(file, bytes) else file
+    robots = RobotsTxt.parse(_if_it_speaks(file), verdict.url) if isinstance(file, bytes) else file
     return robots.usage(verdict.url, agent)
 
 
-def usage_of_response(response: Response) -> Usage:
-    """What robots.txt, tdmrep.json, the headers and the page say of a response."""
+def _if_it_speaks(robots: bytes) -> bytes:
+    """A robots.txt, or nothing in place of one without statements: most need not be parsed."""
+    return robots if FIELDS.search(robots) else b""
+
+
+def usage_of_response(response: Response, *, has_robots: bool = True) -> Usage:
+    """What robots.txt, tdmrep.json, the headers and the page say of a response.
+
+    Args:
+        has_robots: whether robots.txt is read.
+    """
     kind = response.headers.get("Content-Type", _PAGE_TYPES[0]).partition(";")[0].strip().lower()
     html = None
     if kind in _PAGE_TYPES:
@@ -134,7 +143,7 @@ def usage_of_response(response: Response) -> Usage:
     return parse_usage(
         response.headers,
         html,
-        robots=None if known is None else known[0],
+        robots=None if known is None or not has_robots else known[0],
         tdmrep=response.tdmrep,
         url=response.verdict.url,
         agent=None if known is None else known[1],

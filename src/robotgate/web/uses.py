@@ -115,11 +115,13 @@ class Uses:
         if not self._purposes:
             return
         from robotgate.usage import Preference  # noqa: PLC0415  # As above.
+        from robotgate.usage.read import usage_of_response  # noqa: PLC0415  # As above.
 
-        usage = response.usage
+        # The rules have refused what robots.txt disallows.
+        usage = usage_of_response(response, has_robots=False)
         refused = [name for name in self._purposes if usage.preference(name) is Preference.DISALLOWED]
         if refused:
-            raise UsageError(response.url, usage, tuple(map(str, refused)))
+            raise UsageError(response.url, response.usage, tuple(map(str, refused)))
 
     # The files.
 
