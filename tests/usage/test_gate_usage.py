@@ -203,3 +203,12 @@ def test_purposes_are_checked(purposes: set[str]) -> None:
     """By name, when the gate is made."""
     with pytest.raises(OptionError, match="purposes"):
         RobotGate("ExampleBot/1.0", contact="bot@example.org", purposes=purposes)
+
+
+async def test_a_large_tdmrep_file_is_not_read_again_and_again(web: Web, open_gate: OpenGate) -> None:
+    """It is a problem for a day, not for a request with every page."""
+    web.serve(TDMREP, b" " * 1_100_000)
+    gate = await open_gate(tdmrep=True)
+    for _ in range(2):
+        assert "longer than" in str((await gate.fetch(PAGE)).usage.problems[0])
+    assert web.count(TDMREP) == 1

@@ -196,6 +196,13 @@ def test_a_policy_counts_beside_a_reservation_only() -> None:
     headers = {"TDM-Reservation": "1", "tdm-policy": "https://p.example/h.json"}
     assert parse_usage(headers).policies == ("https://p.example/h.json",)
     assert parse_usage(headers | {"TDM-Reservation": "0"}).policies == ()
+    # The policy nearest to the page holds, and the absence of one resets nothing.
+    meta = '<meta name="tdm-reservation" content="1">'
+    assert parse_usage(headers, meta).policies == ("https://p.example/h.json",)
+    meta += '<meta name="tdm-policy" content="https://p.example/m.json">'
+    assert parse_usage(headers, meta).policies == ("https://p.example/m.json",)
+    headers = {"tdm-policy": "https://p.example/h.json"}
+    assert parse_usage(headers, tdmrep=file, url=f"{SITE}/x").policies == ("https://p.example/h.json",)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from robotgate.rules.grammar import names
 from robotgate.rules.robotstxt import RobotsTxt, product_token
 from robotgate.usage.page import MAX_HEAD, read_page
 from robotgate.usage.robots import FIELDS, RobotsStatements
-from robotgate.usage.statement import Source, Standard, Statement, Usage, shown
+from robotgate.usage.statement import Preference, Purpose, Source, Standard, Statement, Usage, shown
 from robotgate.usage.tdmrep import TdmRep
 from robotgate.usage.values import (
     RSL_TYPE,
@@ -35,17 +35,15 @@ Headers = Mapping[str, str] | Iterable[tuple[str, str]]
 
 MAX_HEADER: Final = 65_536
 """Characters of all header fields that are read."""
-_HEADERS: Final = frozenset(
-    {
-        "content-usage",
-        "content-signal",
-        "link",
-        "tdm-reservation",
-        "tdm-policy",
-        "x-robots-tag",
-        "robots-tag",
-    }
-)
+_HEADERS: Final = {
+    "content-usage": Standard.CONTENT_USAGE,
+    "content-signal": Standard.CONTENT_SIGNAL,
+    "link": Standard.LICENSE_LINK,
+    "tdm-reservation": Standard.TDMREP,
+    "tdm-policy": Standard.TDMREP,
+    "x-robots-tag": Standard.ROBOTS_RULES,
+    "robots-tag": Standard.ROBOTS_TAG,
+}
 _PAGE_TYPES: Final = ("text/html", "application/xhtml+xml")
 
 
@@ -177,7 +175,7 @@ def _of_headers(headers: Headers, token: str | None, now: float) -> list[Stateme
             continue
         left -= len(value)
         if left < 0:
-            standard = _STANDARD_OF_HEADER[key]
+            standard = _HEADERS[key]
             problem = Reading(
                 problem=f"beyond the first {MAX_HEADER:,} characters of headers, so it is not read"
             )
@@ -185,40 +183,28 @@ def _of_headers(headers: Headers, token: str | None, now: float) -> list[Stateme
             break
         values.setdefault(key, []).append((name, value))
     for key, lines in values.items():
-        if key == "content-usage":
+        if key in ("content-usage", "robots-tag"):
             # A structured field may be spread over several lines, and is read as one (RFC 9651 §4.2).
-            name, joined = lines[0][0], ", ".join(value for _, value in lines)
-            found += _statement(
-                Standard.CONTENT_USAGE, Source.HEADER, name, joined, read_content_usage(joined)
-            )
-            continue
-        if key == "robots-tag":
-            name, joined = lines[0][0], ", ".join(value for _, value in lines)
-            reading = read_robots_tag(joined, token)
-            found += _statement(Standard.ROBOTS_TAG, Source.HEADER, name, joined, reading)
+            found += _of_line(key, lines[0][0], ", ".join(value for _, value in lines), token, now)
             continue
         for name, value in lines:
             found += _of_line(key, name, value, token, now)
-    policies = [value.strip() for _, value in values.get("tdm-policy", ())]
-    return [_with_policy(each, policies) for each in found]
-
-
-_STANDARD_OF_HEADER: Final = {
-    "content-usage": Standard.CONTENT_USAGE,
-    "content-signal": Standard.CONTENT_SIGNAL,
-    "link": Standard.LICENSE_LINK,
-    "tdm-reservation": Standard.TDMREP,
-    "tdm-policy": Standard.TDMREP,
-    "x-robots-tag": Standard.ROBOTS_RULES,
-    "robots-tag": Standard.ROBOTS_TAG,
-}
+    return found
 
 
 def _of_line(key: str, name: str, value: str, token: str | None, now: float) -> Iterator[Statement]:
     """The statements of one field line."""
-    standard = _STANDARD_OF_HEADER[key]
+    standard = _HEADERS[key]
     if key == "link":
-        yield from (_license(Source.HEADER, name, value, *link) for link in licence_links(value))
+        for url, is_rsl in licence_links(value):
+            kind = Standard.RSL if is_rsl else Standard.LICENSE_LINK
+            yield _reference(kind, Source.HEADER, name, value, url)
+    elif key == "tdm-policy":
+        yield _reference(standard, Source.HEADER, name, value, value)
+    elif key == "content-usage":
+        yield from _statement(standard, Source.HEADER, name, value, read_content_usage(value))
+    elif key == "robots-tag":
+        yield from _statement(standard, Source.HEADER, name, value, read_robots_tag(value, token))
     elif key == "content-signal":
         yield from _statement(standard, Source.HEADER, name, value, read_content_signal(value))
     elif key == "tdm-reservation":
@@ -228,13 +214,14 @@ def _of_line(key: str, name: str, value: str, token: str | None, now: float) -> 
         yield from _statement(standard, Source.HEADER, name, value, reading)
 
 
-def _license(source: Source, field: str, words: str, url: str, is_rsl: bool) -> Statement:  # noqa: FBT001  # Called by position only.
+def _reference(standard: Standard, source: Source, field: str, words: str, url: str) -> Statement:
+    """A statement that names a licence or policy."""
     return Statement(
-        standard=Standard.RSL if is_rsl else Standard.LICENSE_LINK,
+        standard=standard,
         source=source,
-        field=field,
+        field=shown(field),
         words=shown(words),
-        reference=shown(url) or None,
+        reference=shown(url.strip()) or None,
     )
 
 
@@ -246,37 +233,44 @@ def _of_page(html: str, token: str | None, now: float) -> list[Statement]:
         key = name.lower()
         if key == "tdm-reservation":
             found += _statement(Standard.TDMREP, Source.META, name, content, read_reservation(content))
+        elif key == "tdm-policy":
+            found.append(_reference(Standard.TDMREP, Source.META, name, content, content))
         elif key == "robots" or (token is not None and key and names(key, token)):
             reading = read_robots_rules(content, token, now=now, has_agents=False)
             found += _statement(Standard.ROBOTS_RULES, Source.META, name, content, reading)
-    policies = [content.strip() for name, content in page.metas if name.lower() == "tdm-policy"]
-    found = [_with_policy(each, policies) for each in found]
-    found += [_license(Source.META, "link", url, url, kind == RSL_TYPE) for url, kind in page.links]
+    for url, kind in page.links:
+        standard = Standard.RSL if kind == RSL_TYPE else Standard.LICENSE_LINK
+        found.append(_reference(standard, Source.META, "link", url, url))
+    # The document itself stands in such a script.
     found += [
-        _license(Source.META, "script", kind, "", True) for kind in page.scripts if kind == RSL_TYPE
-    ]  # As above.
+        _reference(Standard.RSL, Source.META, "script", kind, "") for kind in page.scripts if kind == RSL_TYPE
+    ]
     return found
-
-
-def _with_policy(statement: Statement, policies: list[str]) -> Statement:
-    """A reservation with its policy, which counts only beside a reservation of 1."""
-    if statement.standard is not Standard.TDMREP or not policies or statement.words.strip() != "1":
-        return statement
-    return replace(statement, reference=shown(policies[0]) or None)
 
 
 _RANK: Final = {Source.FILE: 0, Source.HEADER: 1, Source.META: 2}
 
 
 def _with_one_reservation(statements: list[Statement]) -> list[Statement]:
-    """Let the reservation nearest to the page replace the others: meta, then header, then file (TDMRep)."""
-    set_at = [_RANK[each.source] for each in statements if each.standard is Standard.TDMREP and each.says]
-    if not set_at:
-        return statements
-    rank = max(set_at)
-    return [
-        replace(each, says=(), reference=None, note="replaced by a reservation nearer to the page")
-        if each.standard is Standard.TDMREP and each.says and _RANK[each.source] < rank
-        else each
-        for each in statements
-    ]
+    """Let the reservation and the policy nearest to the page replace the others: page, then header, then file (TDMRep).
+
+    A policy counts only beside a reservation.
+    """
+    stated = [each for each in statements if each.standard is Standard.TDMREP]
+    set_at = max((_RANK[each.source] for each in stated if each.says), default=-1)
+    policy_at = max((_RANK[each.source] for each in stated if each.reference), default=-1)
+    is_reserved = any(
+        (Purpose.TDM, Preference.DISALLOWED) in each.says for each in stated if _RANK[each.source] == set_at
+    )
+
+    def settled(each: Statement) -> Statement:
+        rank = _RANK.get(each.source, 0)
+        if each.standard is not Standard.TDMREP:
+            return each
+        if not is_reserved or rank < policy_at:
+            each = replace(each, reference=None)
+        if each.says and rank < set_at:
+            return replace(each, says=(), note="replaced by a reservation nearer to the page")
+        return each
+
+    return list(map(settled, statements))

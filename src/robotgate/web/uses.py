@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Final
 
 import aiohttp
 
-from robotgate.errors import DisallowedError, GateClosedError, NestedTurnError, UsageError
+from robotgate.errors import (
+    DisallowedError,
+    GateClosedError,
+    NestedTurnError,
+    ResponseTooLargeError,
+    UsageError,
+)
 from robotgate.options import check_kind
 from robotgate.urls import Origin
 from robotgate.web.fetch import PageFetch
@@ -23,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from robotgate.usage import TdmRep
-    from robotgate.web.fetch import PageFetcher
+    from robotgate.web.fetch import PageFetcher, RequestOptions
     from robotgate.web.turns import Turns
 
 TDMREP_LIFETIME: Final = 86_400.0
@@ -34,6 +40,8 @@ _MAX_WAIT: Final = 300.0
 """Seconds that its turn may wait."""
 _PRIORITY: Final = 1_000_000
 _MAX_REDIRECTS: Final = 5
+_PASSED_ON: Final = ("proxy", "proxy_auth", "proxy_headers", "ssl", "timeout")
+"""Options of a page's request that its file is requested with: how its host is reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +102,15 @@ class Uses:
             UsageError: it does; the body is withheld.
             whatever `read` raises.
         """
+        options: RequestOptions = {}
+        for name in _PASSED_ON:
+            if name in fetch.options:
+                options[name] = fetch.options[name]
         if self._tdmrep:
-            await self._file_of(str(fetch.given))
+            await self._file_of(str(fetch.given), options)
         response = await read(fetch)
         if self._tdmrep:
-            response.tdmrep = await self._file_of(response.verdict.url)
+            response.tdmrep = await self._file_of(response.verdict.url, options)
         self._check(response)
         return response
 
@@ -125,7 +137,7 @@ class Uses:
 
     # The files.
 
-    async def _file_of(self, url: str) -> TdmRep:
+    async def _file_of(self, url: str, options: RequestOptions) -> TdmRep:
         """Return the file of a URL's origin; wait for it if it is not known.
 
         Raises:
@@ -154,7 +166,7 @@ class Uses:
                 continue
             done = self._under_way[origin] = asyncio.get_running_loop().create_future()
             try:
-                file, lifetime = await self._requested(fetcher, file_url)
+                file, lifetime = await self._requested(fetcher, file_url, options)
                 self._keep(origin, _Kept(file, turns.now() + lifetime))
                 return file
             finally:
@@ -167,17 +179,25 @@ class Uses:
         if len(self._kept) > self._max_origins:
             del self._kept[next(iter(self._kept))]
 
-    async def _requested(self, fetcher: PageFetcher, url: str) -> tuple[TdmRep, float]:
+    async def _requested(
+        self, fetcher: PageFetcher, url: str, options: RequestOptions
+    ) -> tuple[TdmRep, float]:
         """Request a file. Return it, and for how many seconds it is used."""
         from robotgate.usage.tdmrep import MAX_TDMREP_BYTES, TdmRep  # noqa: PLC0415  # As above.
 
-        fetch = PageFetch(fetcher, url, "GET", {}, _PRIORITY, _MAX_WAIT, MAX_TDMREP_BYTES, _MAX_REDIRECTS + 1)
+        fetch = PageFetch(
+            fetcher, url, "GET", options, _PRIORITY, _MAX_WAIT, MAX_TDMREP_BYTES, _MAX_REDIRECTS + 1
+        )
         # It is read without a look at its own use.
         fetch.close()
         try:
             response = await fetcher.read_page(fetch)
         except DisallowedError:
             return TdmRep(problem="robots.txt disallows the file"), TDMREP_LIFETIME
+        except ResponseTooLargeError:
+            return TdmRep(
+                problem=f"longer than {MAX_TDMREP_BYTES:,} bytes, so it is not read"
+            ), TDMREP_LIFETIME
         except (GateClosedError, NestedTurnError):
             raise
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
