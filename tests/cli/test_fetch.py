@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from tests.cli.conftest import CONTACT, run
 
-from robotgate import HostUnavailableError
+from robotgate import HostUnavailableError, UsageError
 from robotgate.cli.fetch import HostQueues, refused
+from robotgate.usage import parse_usage
 
 if TYPE_CHECKING:
     from tests.cli.conftest import LocalSite, Program
@@ -62,6 +63,14 @@ def test_rows_tell_preferences_on_demand(site: LocalSite) -> None:
     (row,) = ended.rows
     assert (row["outcome"], row["rule"], row["line"]) == ("blocked", "Content-Usage: train-ai=n, search=y", 3)
     assert ended.status == 0
+
+
+def test_a_page_that_is_not_for_a_purpose_is_a_row() -> None:
+    """Blocked, with the statement of the response."""
+    usage = parse_usage({"Content-Usage": "train-ai=n"})
+    row = refused("http://a.example/", UsageError("http://a.example/page", usage, ("ai_train",)))
+    assert (row["outcome"], row["final_url"]) == ("blocked", "http://a.example/page")
+    assert "header: Content-Usage: train-ai=n" in str(row["reason"])
 
 
 def test_a_request_that_takes_too_long_is_a_row(site: LocalSite) -> None:

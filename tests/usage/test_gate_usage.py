@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from robotgate import DisallowedError, NestedTurnError, OptionError, Reason, RobotGate, UsageError
+from robotgate import DisallowedError, HostAccess, NestedTurnError, OptionError, Reason, RobotGate, UsageError
 from robotgate.usage import Preference, Source
 
 if TYPE_CHECKING:
@@ -196,6 +196,15 @@ async def test_a_task_that_holds_the_turn_is_told_so(web: Web, open_gate: OpenGa
         with pytest.raises(NestedTurnError):
             await gate.fetch(PAGE)
     assert web.count(TDMREP) == 0
+
+
+async def test_how_much_of_a_site_is_open_counts_purposes(web: Web, open_gate: OpenGate) -> None:
+    """A line for all paths closes the site to a crawler that declares what it disallows."""
+    web.serve(ROBOTS, "User-agent: *\nContent-Signal: ai-train=no")
+    trains, searches = await open_gate(purposes={"ai_train"}), await open_gate(purposes={"search"})
+    for gate, access in ((trains, HostAccess.EXCLUDED), (searches, HostAccess.OPEN)):
+        await gate.check(PAGE)
+        assert gate.host(PAGE).access is access
 
 
 @pytest.mark.parametrize("purposes", [{"training"}, "ai_train", 7])
