@@ -17,7 +17,7 @@ from tests.redis_server import RedisServer, server_programs
 from robotgate import RobotGate
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Collection, Iterator
 
     from robotgate import Clock, Fetcher, StatusPolicy, Store
 
@@ -93,6 +93,8 @@ class GateOptions(TypedDict, total=False):
     allow_private_addresses: bool
     status_policy: StatusPolicy
     max_bytes: int
+    purposes: Collection[str]
+    tdmrep: bool
     middleware_timeout: float | None
     clock: Clock | None
     fetcher: Fetcher | None

@@ -23,6 +23,7 @@ PUBLIC_MODULES: Final = (
     "robotgate.stores.redis",
     "robotgate.testing",
     "robotgate.testing.aioresponses",
+    "robotgate.usage",
 )
 DIRECTIVE: Final = re.compile(
     r"^\.\. (?:(?P<module>currentmodule)|auto(?:class|exception|function)|py:data):: (?P<name>\S+)$",

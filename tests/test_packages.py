@@ -11,7 +11,7 @@ import robotgate
 
 ROOT: Final = Path(robotgate.__file__).parent
 ORDER: Final = (
-    {"errors", "events", "urls", "options", "identity", "clock", "rules"},
+    {"errors", "events", "urls", "options", "identity", "clock", "rules", "usage"},
     {"pace"},
     {"sites"},
     {"stores"},
@@ -27,10 +27,11 @@ ORDER: Final = (
     {"cli"},
     {"__main__"},
 )
-"""From the top down. The words that all packages use need `rules` for their annotations."""
+"""From the top down. The words that all packages use need `rules` for their annotations; `usage` is
+imported by none of them until it is asked for."""
 LEVELS: Final = {name: level for level, names in enumerate(ORDER) for name in names}
-FOR_TYPES: Final = {("events", "sites.status")}
-"""An event holds values of lower packages, and does not use them."""
+FOR_TYPES: Final = {("events", "sites.status"), ("usage.read", "web.response")}
+"""Values of lower packages that are held or read, and not made."""
 FILES: Final = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
     for path in sorted(ROOT.rglob("*.py"))

@@ -89,6 +89,7 @@ PUBLIC: Final = [
     "TurnBegan",
     "TurnEnded",
     "TurnRefused",
+    "UsageError",
     "Verdict",
     "VerdictRefused",
     "VisitTime",
@@ -169,14 +170,14 @@ def test_a_gate_loads_no_extra() -> None:
         "click",
         "crawlee",
         "cryptography",
+        "http_sf",
         "httpx",
+        "opentelemetry",
         "platformdirs",
-        "prometheus_client",
         "redis",
         "rich",
-        "scrapy",
     }
-    assert (extras | {"opentelemetry"}) & set(done.stdout.split()) == set()
+    assert (extras | {"prometheus_client", "robotgate.usage", "scrapy"}) & set(done.stdout.split()) == set()
 
 
 def test_turn_has_what_its_user_needs() -> None:

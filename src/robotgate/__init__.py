@@ -13,9 +13,9 @@ The way of one request, from the call down and back up::
     Persistence                web/persistence  twice a second, all changes go to the store
 
 Packages import only from those named before them: the modules of the root (errors, urls, options, clock and others);
-rules; pace; sites; stores; web; sitemaps; gate; then lint, observe, testing, signing, integrations, demo and cli. Read
-`rules.robotstxt`, `sites.status`, `pace.state`, `pace.host`, `pace.scheduler`, `web.turns`, `web.middleware`, `gate`,
-in this order.
+rules; usage; pace; sites; stores; web; sitemaps; gate; then lint, observe, testing, signing, integrations, demo and
+cli. Read `rules.robotstxt`, `sites.status`, `pace.state`, `pace.host`, `pace.scheduler`, `web.turns`,
+`web.middleware`, `gate`, in this order.
 """
 
 from importlib.metadata import version
@@ -33,6 +33,7 @@ from robotgate.errors import (
     RobotGateError,
     StoreError,
     TooSoonError,
+    UsageError,
 )
 from robotgate.events import (
     BlockCause,
@@ -162,6 +163,7 @@ __all__ = [
     "TurnBegan",
     "TurnEnded",
     "TurnRefused",
+    "UsageError",
     "Verdict",
     "VerdictRefused",
     "VisitTime",

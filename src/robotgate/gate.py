@@ -52,9 +52,18 @@ from robotgate.web.ready import DEFAULT_AHEAD, Lines, ReadyTurns
 from robotgate.web.retries import may_be_sent_twice
 from robotgate.web.stats import GateStats
 from robotgate.web.turns import MAX_PAGE_REDIRECTS, Turn, Turns
+from robotgate.web.uses import Uses
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping, MutableMapping
+    from collections.abc import (
+        AsyncGenerator,
+        AsyncIterable,
+        Callable,
+        Collection,
+        Iterable,
+        Mapping,
+        MutableMapping,
+    )
 
     from yarl import URL
 
@@ -132,6 +141,12 @@ class RobotGate:
         recheck: when a robots.txt is requested again before its age requires it: after so many visits to its host, so
             many seconds, or so many bytes read, as `Recheck` says. By default age alone counts: after three quarters of
             its lifetime the next use of the site requests it again in the background.
+        purposes: what you do with pages, as ``{"search", "ai_train"}``; the names are those of
+            `robotgate.usage.Purpose`. A URL whose robots.txt disallows one of them is refused by `DisallowedError`, and
+            a `fetch` whose response does raises `UsageError` in place of the body. Needs the extra ``usage``. By
+            default no preference refuses anything.
+        tdmrep: whether an awaited `fetch` requests each origin's ``/.well-known/tdmrep.json``, once a day, in a turn of
+            the host ahead of the page, for `Response.usage`. Needs the extra ``usage``.
         max_bytes: the longest body that an awaited `fetch` reads.
         max_hosts: how many origins, with their rules and paces, are kept in this process's memory. Beyond it the oldest
             are evicted, and loaded from `store` when they are needed again; never one that a turn waits for or uses,
@@ -172,6 +187,8 @@ class RobotGate:
         allow_private_addresses: bool = False,
         status_policy: StatusPolicy = StatusPolicy.DEFAULT,
         recheck: Recheck | None = None,
+        purposes: Collection[str] = frozenset(),
+        tdmrep: bool = False,
         max_bytes: int = MAX_FETCH_BYTES,
         max_hosts: int = MAX_HOSTS,
         middleware_timeout: float | None = None,
@@ -183,6 +200,7 @@ class RobotGate:
         check_kind("session", session, aiohttp.ClientSession | None)
         check_kind("clock", clock, Clock | None)
         check_kind("fetcher", fetcher, Fetcher | None)
+        self._uses = Uses.of(purposes, tdmrep=tdmrep, max_origins=max_hosts)
         self._identity = identify(agent, contact=contact, token=token, signer=signer)
         self._session = session
         self._fetcher = fetcher
@@ -231,6 +249,7 @@ class RobotGate:
             pace_key=pace_key_function(pace_key),
             max_hosts=max_hosts,
             recheck=recheck,
+            purposes=frozenset(purposes),
             overrides=per_host,
             scheduler=scheduler,
             persistence=self._persistence,
@@ -290,7 +309,10 @@ class RobotGate:
             middleware=self._middleware,
             turns=self._turns,
             max_bytes=self._max_bytes,
+            uses=self._uses,
         )
+        if self._uses is not None:
+            self._uses.open(self._turns.pages, self._turns)
         return self
 
     async def __aexit__(self, *error: object) -> None:
@@ -562,6 +584,7 @@ class RobotGate:
 
         Raises (when awaited or entered):
             ResponseTooLargeError: the body is longer than `max_bytes`.
+            UsageError: the response disallows one of the gate's `purposes`.
             aiohttp.TooManyRedirects: more than `max_redirects`.
             aiohttp.ClientError, TimeoutError: as aiohttp raises them.
             RobotGateError: as `turn`; the `DisallowedError` of a redirect names its whole chain.

@@ -190,7 +190,7 @@ CHECKS: Final[Mapping[str, Callable[[str, object], object]]] = {
     ),
     **dict.fromkeys(("max_bytes", "max_hosts"), partial(check_whole, least=1)),
     **dict.fromkeys(("obey_crawl_delay", "obey_visit_time"), partial(check_kind, kind=bool)),
-    **dict.fromkeys(("ignore_robots", "allow_private_addresses"), partial(check_kind, kind=bool)),
+    **dict.fromkeys(("ignore_robots", "allow_private_addresses", "tdmrep"), partial(check_kind, kind=bool)),
     "status_policy": partial(check_kind, kind=StatusPolicy),
     "recheck": partial(check_kind, kind=Recheck | None),
 }

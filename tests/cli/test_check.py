@@ -127,3 +127,21 @@ def test_a_delay_and_a_warning_are_told(site: LocalSite) -> None:
     assert ended.status == 0
     assert "  Crawl-delay: 5 s" in ended.out.splitlines()
     assert "  against line 3: Disallow: /private/" in ended.out.splitlines()
+
+
+def test_preferences_are_shown_on_demand(tmp_path: Path) -> None:
+    """With the line that says so; what a site writes cannot control the terminal."""
+    path = tmp_path / "robots.txt"
+    path.write_bytes(
+        b"User-agent: *\nAllow: /\nContent-Usage: train-ai=n\nLicense: https://lic.example/l.xml\n"
+        b"Content-Signal: search=yes, x\x1b[2J=no\n"
+    )
+    status, lines = _check(path, "--usage", "/page")
+
+    assert status == 0
+    assert "  ai_train: disallowed by robots.txt line 3: Content-Usage: train-ai=n" in lines
+    assert "  unknown: ai_input, tdm, index, follow, archive, snippet" in lines
+    assert "  licence: https://lic.example/l.xml" in lines
+    assert any(line.startswith("  cannot be read: robots.txt line 5: ") for line in lines)
+    assert not any("\x1b" in line for line in lines)
+    assert not any("ai_train" in line for line in _check(path, "/page")[1])

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from tests.cli.conftest import CONTACT, run
 
-from robotgate import HostUnavailableError
+from robotgate import HostUnavailableError, UsageError
 from robotgate.cli.fetch import HostQueues, refused
+from robotgate.usage import parse_usage
 
 if TYPE_CHECKING:
     from tests.cli.conftest import LocalSite, Program
@@ -48,6 +49,28 @@ def test_each_url_gets_one_row(site: LocalSite) -> None:
     assert isinstance(unavailable["retry_after"], float)
     assert ended.status == 1
     assert site.asked == {"/robots.txt": 1, "/a": 1, "/gone": 1, "/trap": 1}
+
+
+def test_rows_tell_preferences_on_demand(site: LocalSite) -> None:
+    """A column for each purpose; a page that is not for the declared purpose is blocked."""
+    site.robots = "User-agent: *\nAllow: /\nContent-Usage: train-ai=n, search=y\n"
+    (row,) = run(*POLITE, "--usage", "--tdmrep", f"{site.base}/a").rows
+    assert (row["usage_ai_train"], row["usage_search"], row["usage_tdm"]) == ("disallowed", "allowed", None)
+    assert row["licenses"] is None
+    assert site.asked["/.well-known/tdmrep.json"] == 1
+
+    ended = run(*POLITE, "--purpose", "ai_train", "--purpose", "tdm", f"{site.base}/a")
+    (row,) = ended.rows
+    assert (row["outcome"], row["rule"], row["line"]) == ("blocked", "Content-Usage: train-ai=n, search=y", 3)
+    assert ended.status == 0
+
+
+def test_a_page_that_is_not_for_a_purpose_is_a_row() -> None:
+    """Blocked, with the statement of the response."""
+    usage = parse_usage({"Content-Usage": "train-ai=n"})
+    row = refused("http://a.example/", UsageError("http://a.example/page", usage, ("ai_train",)))
+    assert (row["outcome"], row["final_url"]) == ("blocked", "http://a.example/page")
+    assert "header: Content-Usage: train-ai=n" in str(row["reason"])
 
 
 def test_a_request_that_takes_too_long_is_a_row(site: LocalSite) -> None:

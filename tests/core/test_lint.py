@@ -147,6 +147,37 @@ CASES: Final[list[tuple[FindingCode, bytes, int, str, str | None, int | None]]] 
     (CODE.DELAY_AGAIN, GROUP + b"Crawl-delay: 5\nCrawl-delay: 9\n", 3, "Crawl-delay: 9", None, 2),
     (CODE.SITEMAP_NOT_ABSOLUTE, b"Sitemap: /s.xml\n", 1, "/s.xml", None, None),
     (CODE.SITEMAP_NOT_ABSOLUTE, b"Sitemap:\n", 1, "Sitemap:", None, None),
+    (
+        CODE.STATEMENT_UNREADABLE,
+        GROUP + b"Content-Usage: /a Train-AI = no\n",
+        *(2, "/a Train-AI = no", "Content-Usage: /a train-ai=n", None),
+    ),
+    (CODE.STATEMENT_UNREADABLE, GROUP + b"Content-Usage: train-ai=n;\n", 2, "train-ai=n;", None, None),
+    (CODE.STATEMENT_UNREADABLE, GROUP + b"content-signal: ai-train: no\n", 2, "ai-train: no", None, None),
+    (CODE.STATEMENT_UNREADABLE, GROUP + b"Content-Signal:\n", 2, "", None, None),
+    (CODE.STATEMENT_UNREADABLE, GROUP + b"License: license.xml\n", 2, "license.xml", None, None),
+    (
+        CODE.STATEMENT_UNKNOWN_LABEL,
+        GROUP + b"Content-Usage: ai-train=n, ai-use=y\n",
+        *(2, "ai-train=n, ai-use=y", "Content-Usage: train-ai=n, ai-use=y", None),
+    ),
+    (
+        CODE.STATEMENT_UNKNOWN_LABEL,
+        GROUP + b"Content-Signal: ai_train=no\n",
+        *(2, "ai_train=no", "Content-Signal: ai-train=no", None),
+    ),
+    (CODE.STATEMENT_OUTSIDE_GROUPS, b"Content-Signal: search=yes\n", 1, "Content-Signal", None, None),
+    (CODE.BEFORE_ANY_GROUP, b"Content-Usage: search=y\n" + GROUP, 1, "Content-Usage", None, None),
+    (
+        CODE.MISSPELT_FIELD,
+        GROUP + b"Content-Signals: search=yes\n",
+        *(2, "Content-Signals", "Content-Signal: search=yes", None),
+    ),
+    (
+        CODE.MISSPELT_FIELD,
+        GROUP + b"Licence: https://l.example/\n",
+        *(2, "Licence", "License: https://l.example/", None),
+    ),
 ]
 
 

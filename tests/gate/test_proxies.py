@@ -175,6 +175,14 @@ async def test_proxy_of_the_environment_serves_both(
     assert web.urls == proxy.asked
 
 
+async def test_proxy_of_one_fetch_serves_its_tdmrep_file(web: Web, open_gate: OpenGate, proxy: Proxy) -> None:
+    """With `tdmrep=True`, in the same way as robots.txt."""
+    gate = await open_gate(tdmrep=True)
+    assert (await gate.fetch(PAGE, proxy=proxy.url)).status == 200
+    assert proxy.asked == [ROBOTS, f"{SITE}/.well-known/tdmrep.json", PAGE]
+    assert len(web.urls) == 3
+
+
 async def test_proxy_of_one_fetch_serves_its_robots_txt(
     web: Web, open_gate: OpenGate, session: aiohttp.ClientSession, proxy: Proxy
 ) -> None:

@@ -13,7 +13,7 @@ import click
 from rich.text import Text
 
 from robotgate import InvalidURLError, Reason, RobotGateError, RobotsTxt
-from robotgate.cli import common, output
+from robotgate.cli import common, output, usage
 from robotgate.cli.lines import MAX_URL_BYTES, STANDARD_INPUT, is_too_long, open_input, read_lines, urls_of
 from robotgate.rules.robotstxt import product_token
 
@@ -59,6 +59,7 @@ class Checked:
 @click.option(
     "--robots", type=click.File("rb"), help="Check against this file, offline; - is standard input."
 )
+@usage.usage_option("Also show what robots.txt says about the use of pages.")
 @common.gate_options(contact_note=" Not needed with --robots.")
 @common.store_options
 def check(
@@ -67,6 +68,7 @@ def check(
     source: str | None,
     as_json: bool,
     robots: BinaryIO | None,
+    with_usage: bool,
     store_path: str | None,
     no_store: bool,
     **options: Unpack[common.GateOptions],
@@ -100,7 +102,7 @@ def check(
     for number, result in enumerate(results):
         if number:
             screen.print()
-        _show(screen, result, product_token(agent))
+        _show(screen, result, product_token(agent), with_usage=with_usage)
     raise SystemExit(max((result.exit for result in results), default=0))
 
 
@@ -168,7 +170,7 @@ async def _check_online(gate: RobotGate, urls: Iterable[str]) -> list[Checked]:
     return await asyncio.gather(*map(checked, urls))
 
 
-def _show(screen: output.Screen, result: Checked, token: str) -> None:
+def _show(screen: output.Screen, result: Checked, token: str, *, with_usage: bool) -> None:
     word, colour = _ANSWERS[result.exit]
     screen.paragraph(Text.assemble((word, f"bold {colour}"), "  ", output.printable(result.url)), indent=4)
     verdict = result.verdict
@@ -180,6 +182,8 @@ def _show(screen: output.Screen, result: Checked, token: str) -> None:
     for remark in _remarks(verdict, result.stored_at):
         screen.paragraph(Text(f"  {output.printable(remark)}", style="dim"), indent=4)
     output.print_excerpt(screen, _excerpt(result.body, verdict, token))
+    for line in usage.lines(verdict.usage) if with_usage else ():
+        screen.paragraph(Text(f"  {output.printable(line)}"), indent=4)
 
 
 def _reason(verdict: Verdict) -> str:

@@ -237,6 +237,8 @@ class GateOptions(TypedDict, total=False):
     max_delay: float
     max_block: float
     max_bytes: int
+    purposes: tuple[str, ...]
+    tdmrep: bool
     allow_private_addresses: bool
     signer: Signer | None
 

@@ -21,9 +21,10 @@ from robotgate import (
     Origin,
     RobotGateError,
     TooSoonError,
+    UsageError,
     __version__,
 )
-from robotgate.cli import common, output, signing
+from robotgate.cli import common, output, signing, usage
 from robotgate.cli.keep import (
     Done,
     Folder,
@@ -141,7 +142,10 @@ class HostQueues:
 class Crawl:
     """One run of ``robotgate fetch``."""
 
-    def __init__(self, gate: RobotGate, keep: Keep, tally: Tally, *, timeout: float) -> None:
+    def __init__(
+        self, gate: RobotGate, keep: Keep, tally: Tally, *, timeout: float, with_usage: bool = False
+    ) -> None:
+        self._with_usage = with_usage
         self._tally = tally
         self._gate = gate
         self._keep = keep
@@ -217,7 +221,8 @@ class Crawl:
         try:
             if self._keep.warc is not None:
                 await self._keep.warc.save(response, found)
-            return _fetched(url, response, ended_at) | await self._keep.page(url, response, ended_at)
+            row = _fetched(url, response, ended_at) | await self._keep.page(url, response, ended_at)
+            return row | usage.columns(response.usage) if self._with_usage else row
         except OSError as error:
             raise OutputError(f"cannot keep {url}: {error.strerror}") from error
 
@@ -259,6 +264,8 @@ def refused(url: str, error: aiohttp.ClientError | TimeoutError | OSError) -> Ro
     match error:
         case DisallowedError():
             return _row(url, Outcome.BLOCKED) | _verdict_columns(error.verdict)
+        case UsageError():
+            return _row(url, Outcome.BLOCKED, final_url=error.url, reason=str(error))
         case InvalidURLError():
             return _row(url, Outcome.INVALID, error=type(error).__name__, message=output.problem_of(error))
         case TooSoonError():
@@ -346,6 +353,15 @@ def _verdict_columns(verdict: Verdict) -> Row:
     "--timeout", default=60.0, show_default=True, type=_POSITIVE, help="Seconds of a request after its wait."
 )
 @signing.sign_options
+@usage.usage_option("Add columns with what the site says about the use of each page.")
+@click.option(
+    "--purpose",
+    "purposes",
+    type=click.Choice(usage.PURPOSES),
+    multiple=True,
+    help="What you do with pages: those for which the site disallows it are blocked. May be repeated.",
+)
+@click.option("--tdmrep", is_flag=True, help="Request each site's /.well-known/tdmrep.json, for tdm.")
 @common.store_options
 def fetch(
     *,
@@ -357,6 +373,7 @@ def fetch(
     save_dir: str | None,
     warc_path: str | None,
     timeout: float,
+    with_usage: bool,
     store_path: str | None,
     no_store: bool,
     key_file: str | None,
@@ -366,9 +383,9 @@ def fetch(
 ) -> None:
     """Fetch URLs politely and write one row of JSON for each.
 
-    A row's outcome is fetched (whatever the status), blocked (by robots.txt), unavailable (the host is down, or
-    asked us to stay away), too_soon (see --max-wait), invalid or failed. Rows come in the order in which the URLs
-    are done, each written at once. In a file, blank lines and lines that begin with # are skipped. What is learnt
+    A row's outcome is fetched (whatever the status), blocked (by robots.txt or --purpose), unavailable (the host is
+    down, or asked us to stay away), too_soon (see --max-wait), invalid or failed. Rows come in the order in which the
+    URLs are done, each written at once. In a file, blank lines and lines that begin with # are skipped. What is learnt
     of hosts is stored for the next run: see `robotgate cache`.
 
     Bodies are kept only with --save-dir or --warc. After Ctrl-C, --resume continues a run that has -o.
@@ -376,6 +393,8 @@ def fetch(
     Exit status: 0 when every URL was fetched or blocked, 1 when any was not, 2 for wrong usage or when a file cannot
     be read or written, 130 after Ctrl-C, 141 when the reader of the rows closes the pipe.
     """
+    if options.get("purposes") or options.get("tdmrep"):
+        usage.check_extra()
     if not urls and source is None:
         raise click.UsageError("Give URLs, or a file of them with -i.")
     _check_target(target, source, resume=resume)
@@ -389,7 +408,9 @@ def fetch(
         keep = Keep(rows=rows, has_headers=has_headers, folder=folder, warc=warc, done=done)
 
         async def crawl(gate: RobotGate) -> None:
-            await Crawl(gate, keep, tally, timeout=timeout).run(urls, source, quiet=is_quiet)
+            await Crawl(gate, keep, tally, timeout=timeout, with_usage=with_usage).run(
+                urls, source, quiet=is_quiet
+            )
 
         try:
             common.run_with_gate(store, crawl, options, () if warc is None else (record_exchange,))

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from robotgate.lint.findings import Findings
     from robotgate.lint.lines import Line
 
-_NAMES: Final = (b"User-agent", b"Disallow", b"Allow", b"Sitemap", b"Crawl-delay")
+_STATEMENTS: Final = (b"Content-Usage", b"Content-Signal", b"License")
+"""Fields about the use of pages."""
+_NAMES: Final = (b"User-agent", b"Disallow", b"Allow", b"Sitemap", b"Crawl-delay", *_STATEMENTS)
 _FIELDS: Final = {name.lower().replace(b"-", b""): name for name in _NAMES}
 _SPELT: Final = frozenset(name.lower() for name in _NAMES)
 _ALSO_MEANT: Final = {
@@ -25,6 +27,7 @@ _ALSO_MEANT: Final = {
     b"allowed": b"Allow",
     b"agent": b"User-agent",
 }
+_IS_STATEMENT: Final = frozenset(name.lower() for name in _STATEMENTS)
 _EXTENSIONS: Final = frozenset(
     b"clean-param comment content-signal content-usage license llm-policy robot-version".split()
 )
@@ -269,6 +272,10 @@ def check_line(line: Line, site: Origin | None, findings: Findings) -> None:
         findings.add(FindingCode.TWO_IN_ONE_LINE, line, (start, line.value_span[1]), suggestion=second[1])
     if line.kind is Kind.PACE:
         _check_pace(line, findings)
+    elif line.kind is Kind.RECORD and line.field.lower() in _IS_STATEMENT:
+        from robotgate.lint.statements import check_statement  # noqa: PLC0415  # Few files have such lines.
+
+        check_statement(line, findings)
     elif line.kind is Kind.SITEMAP:
         _check_sitemap(line, site, findings)
     elif second is not None:

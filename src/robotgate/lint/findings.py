@@ -111,6 +111,10 @@ class Findings:
             )
         )
 
+    def has_room(self, code: FindingCode) -> bool:
+        """Whether another finding of a code without kinds would be kept, and not only counted."""
+        return len(self._kept.get((code, ""), ())) < CHECKS[code].most
+
     def all(self) -> tuple[Finding, ...]:
         """All findings, sorted by line and column."""
         ranks = {code: rank for rank, code in enumerate(FindingCode)}

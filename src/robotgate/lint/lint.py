@@ -112,6 +112,7 @@ class _Groups:
         elif line.kind in RULES or line.kind is Kind.PACE:
             self._read_rule_or_pace(line)
         elif line.kind is not Kind.NOTHING:
+            self._read_record(line)
             self._between = self._between or line
         elif line.is_blank:
             self._after_blank = True
@@ -150,6 +151,13 @@ class _Groups:
                 first = next(iter(named.values())).number
                 self._findings.add(FindingCode.DUPLICATE_GROUP, line, line.value_span, related_line=first)
             named.setdefault(group, line)
+
+    def _read_record(self, line: Line) -> None:
+        field = line.field.lower()
+        if not self._rules and field == b"content-usage":
+            self._findings.add(FindingCode.BEFORE_ANY_GROUP, line)
+        elif not self._rules and field == b"content-signal":
+            self._findings.add(FindingCode.STATEMENT_OUTSIDE_GROUPS, line)
 
     def _read_rule_or_pace(self, line: Line) -> None:
         if not self._rules:

@@ -83,6 +83,10 @@ class FindingCode(Enum):
     DELAY_AGAIN = "delay-again"
     SITEMAP_NOT_ABSOLUTE = "sitemap-not-absolute"
 
+    STATEMENT_UNREADABLE = "statement-unreadable"
+    STATEMENT_UNKNOWN_LABEL = "statement-unknown-label"
+    STATEMENT_OUTSIDE_GROUPS = "statement-outside-groups"
+
 
 @dataclass(frozen=True, slots=True)
 class Check:
@@ -169,7 +173,7 @@ CHECKS: Final[dict[FindingCode, Check]] = {
     FindingCode.MISSPELT_FIELD: _error(
         "the field name is misspelt",
         f"{_IGNORED} Some crawlers accept some misspellings.",
-        "The correct name: User-agent, Disallow, Allow, Sitemap.",
+        "The correct name, such as User-agent, Disallow, Allow, Sitemap or Content-Usage.",
     ),
     FindingCode.UNKNOWN_FIELD: _warning(
         "no crawler is known to read this field", _OUTSIDE, "Begin a comment with `#`; remove anything else."
@@ -361,6 +365,21 @@ CHECKS: Final[dict[FindingCode, Check]] = {
         "a Sitemap needs an absolute URL: crawlers ignore this one",
         "Not defined; crawlers may read it or not (§2.2.4).",
         "The absolute URL, such as https://www.example.com/sitemap.xml.",
+    ),
+    FindingCode.STATEMENT_UNREADABLE: _error(
+        "no crawler can read this statement about the use of pages: it counts as unsaid, wholly or in part",
+        _OUTSIDE,
+        "`Content-Usage: train-ai=n`, `Content-Signal: ai-train=no`, or `License:` with an absolute URL.",
+    ),
+    FindingCode.STATEMENT_UNKNOWN_LABEL: _warning(
+        "a label that this field does not have: crawlers ignore it",
+        _OUTSIDE,
+        "Content-Usage: `train-ai`, `ai-use`, `search`; Content-Signal: `search`, `ai-input`, `ai-train`, `use`.",
+    ),
+    FindingCode.STATEMENT_OUTSIDE_GROUPS: _warning(
+        "the line stands above any User-agent line: some readers take it for the whole file, others ignore it",
+        _OUTSIDE,
+        "The line below `User-agent: *`, and below each other User-agent line that it is meant for.",
     ),
 }
 """Every finding by its code, in the order of docs/lint.md."""

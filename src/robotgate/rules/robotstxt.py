@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from robotgate.rules.grammar import RequestRate
     from robotgate.rules.rules import Rules
+    from robotgate.usage import Usage
 
 
 _MAX_COMPILED: Final = 64
@@ -162,7 +163,29 @@ class RobotsTxt:
             group=rules.agents,
             warnings=rules.warnings,
             crawl_delay=rules.crawl_delay,
+            robots=(self, agent),
         )
+
+    def usage(self, url: str, agent: str) -> Usage:
+        """What the file says about the use of a page: search, AI input, training and others.
+
+        Content-Usage, Content-Signal and License lines are read; none changes what `allowed` answers.
+
+        Raises:
+            InvalidURLError: see `allowed`.
+            ModuleNotFoundError: the extra ``usage`` is not installed.
+        """
+        from robotgate.usage.read import usage_of_robots  # noqa: PLC0415  # Needs an extra; few ask for it.
+
+        return usage_of_robots(self, url, agent)
+
+    def units_of(self, url: str) -> str:
+        """The path and query of a URL in units (see `rules.normal`), as patterns are matched with.
+
+        Raises:
+            InvalidURLError: see `allowed`.
+        """
+        return self._units(url)
 
     def crawl_delay(self, agent: str) -> float | None:
         """The largest Crawl-delay asked of an agent: seconds. Not in RFC 9309."""

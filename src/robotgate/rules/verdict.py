@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
     from robotgate.rules.grammar import RequestRate
+    from robotgate.rules.robotstxt import RobotsTxt
+    from robotgate.usage import Usage
 
 
 class RuleKind(Enum):
@@ -31,6 +33,22 @@ class Rule:
         return f"{self.kind.value}: {self.path_pattern}"
 
 
+@dataclass(frozen=True, slots=True)
+class StatementRule(Rule):
+    """A line about the use of pages, which refuses them to a crawler that declares what the line disallows."""
+
+    statement: str = ""
+    """The line as written."""
+
+    @classmethod
+    def of(cls, field: str, value: str, line: int) -> StatementRule:
+        """A rule of a line."""
+        return cls(RuleKind.DISALLOW, "", line, f"{field}: {value}")
+
+    def __str__(self) -> str:
+        return self.statement
+
+
 class AccessResult(Enum):
     """How the attempt to read a robots.txt ended (RFC 9309 §2.3.1)."""
 
@@ -44,6 +62,7 @@ class Reason(Enum):
 
     ALLOWED_BY_RULE = "allowed by a rule"
     DISALLOWED_BY_RULE = "disallowed by a rule"
+    DISALLOWED_BY_USAGE = "robots.txt disallows a purpose that we declare"
     URL_TOO_LONG = "the URL is too long to be matched against a rule, and refused to be safe"
     NO_RULE_MATCHES = "no rule of our group matches"
     NO_GROUP = "no group names us, and none is for everybody"
@@ -101,6 +120,19 @@ class Verdict:
     """The longest delay that we are willing to wait: seconds; set if the site asks for a longer one."""
     retry_after: float | None = None
     """If robots.txt is unreachable: seconds, counted from the verdict, until it is requested again."""
+    robots: tuple[RobotsTxt | bytes, str] | None = field(default=None, repr=False, compare=False)
+    """The file that the verdict comes from, empty if there was none to obey, and our product token."""
+
+    @property
+    def usage(self) -> Usage:
+        """What robots.txt says about the use of the page: search, training and others. Sends no request.
+
+        Raises:
+            ModuleNotFoundError: the extra ``usage`` is not installed.
+        """
+        from robotgate.usage.read import usage_of_verdict  # noqa: PLC0415  # Needs an extra; few ask for it.
+
+        return usage_of_verdict(self)
 
     def __bool__(self) -> NoReturn:
         raise TypeError("a Verdict has no truth value; use verdict.allowed")

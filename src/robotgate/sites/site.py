@@ -72,13 +72,15 @@ class Ruling:
     delay_is_refused: bool = False
     """Whether `asked.delay` is longer than `max_delay`; `rules` then allow nothing."""
     fresh_until_at: float = math.inf
+    token: str = ""
+    """Our product token."""
 
     def verdict(self, target: str, *, now: float) -> Verdict:
         """Whether a path and query may be fetched, and why."""
         decision = self.rules.decide(target)
         record, reason, url = self.record, self._reason(decision), f"{self.origin}{target}"
         if record is None:
-            return Verdict(allowed=decision.allowed, reason=reason, url=url)
+            return Verdict(allowed=decision.allowed, reason=reason, url=url, robots=(b"", self.token))
         has_rules, written = self._has_rules, self.written
         return Verdict(
             allowed=decision.allowed,
@@ -102,6 +104,7 @@ class Ruling:
             request_rate=written.request_rate,
             max_delay=self.max_delay if self.delay_is_refused else None,
             retry_after=max(0.0, self.fresh_until_at - now) if self.is_unreachable else None,
+            robots=(b"" if self.standing in WITHOUT_RULES else record.body, self.token),
         )
 
     @property
@@ -186,10 +189,27 @@ class Site(PacedOrigin):
         self.refresh_at = self.ready_until = at
 
 
-def ruling_of(record: RobotsRecord, *, token: str, options: HostOptions, now: float) -> Ruling:
-    """What a record means now for a product token, at a host with these options."""
+def ruling_of(
+    record: RobotsRecord,
+    *,
+    token: str,
+    options: HostOptions,
+    now: float,
+    purposes: frozenset[str] = frozenset(),
+) -> Ruling:
+    """What a record means now for a product token, at a host with these options.
+
+    Args:
+        purposes: those that the crawler declares, of `usage.Purpose`.
+    """
     position, fresh_until_at = standing(record, options.status_policy, now)
-    rules = WITHOUT_RULES.get(position) or compile_rules(record.body, token.lower(), record.origin)
+    rules = WITHOUT_RULES.get(position)
+    if rules is None:
+        rules = compile_rules(record.body, token.lower(), record.origin)
+        if purposes:
+            from robotgate.usage.purposes import with_purposes  # noqa: PLC0415  # Needs an extra; few declare any.
+
+            rules = with_purposes(rules, record.body, f"{record.origin}/", token, purposes)
     written = asked = NOTHING_ASKED
     crawl_delay, rate, visit_times = rules.crawl_delay, rules.request_rate, rules.visit_times
     # Most sites ask for nothing, and share one object that says so.
@@ -210,6 +230,7 @@ def ruling_of(record: RobotsRecord, *, token: str, options: HostOptions, now: fl
         max_delay=options.max_delay,
         delay_is_refused=delay_is_refused,
         fresh_until_at=fresh_until_at,
+        token=token,
     )
 
 

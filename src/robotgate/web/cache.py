@@ -68,6 +68,7 @@ class SiteCache:
         pace_key: PaceKeyFunction,
         max_hosts: int,
         recheck: Recheck | None,
+        purposes: frozenset[str],
         overrides: Overrides,
         scheduler: Scheduler,
         persistence: Persistence | None,
@@ -79,6 +80,7 @@ class SiteCache:
         self._allow_private_addresses = allow_private_addresses
         self._max_hosts = max_hosts
         self._recheck = recheck
+        self._purposes = purposes
         self._overrides = overrides
         self._blocks = HostBlocks()
         self._pace_key = pace_key
@@ -148,7 +150,11 @@ class SiteCache:
         """
         if site.ruling is not None or site.record is None or site.options.ignore_robots:
             return site.ruling
-        return ruling_of(site.record, token=self._identity.token, options=site.options, now=now)
+        return self._ruling_of(site.record, site, now)
+
+    def _ruling_of(self, record: RobotsRecord, site: Site, now: float) -> Ruling:
+        token = self._identity.token
+        return ruling_of(record, token=token, options=site.options, now=now, purposes=self._purposes)
 
     async def known(self, site: Site, proxy: Proxy | None = None) -> Ruling:
         """Return what holds for a site, found out if it is not known.
@@ -165,7 +171,8 @@ class SiteCache:
         if not site.options.ignore_robots:
             await self._ask(site, proxy)
         # No ruling: `ignore_robots` is set for its host, perhaps only since robots.txt was requested.
-        return self.ruling(site, self._now()) or site.adopt(Ruling(origin=site.origin))
+        ruling = Ruling(origin=site.origin, token=self._identity.token)
+        return self.ruling(site, self._now()) or site.adopt(ruling)
 
     async def record(self, site: Site) -> RobotsRecord:
         """Return what is known of a robots.txt, requested if nothing fresh is, even where it is not obeyed.
@@ -198,7 +205,7 @@ class SiteCache:
 
     def learn(self, site: Site, record: RobotsRecord) -> Ruling:
         """Use a record from now on."""
-        ruling = ruling_of(record, token=self._identity.token, options=site.options, now=self._now())
+        ruling = self._ruling_of(record, site, self._now())
         if site.record is not record:
             site.record, site.since = record, None
         if site.options.ignore_robots:

@@ -24,6 +24,7 @@ from robotgate.errors import (
     ResponseTooLargeError,
     RobotGateError,
     TooSoonError,
+    UsageError,
 )
 from robotgate.options import check_names, check_whole
 from robotgate.pace.host import OPEN
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from robotgate.identity import Identity
     from robotgate.web.middleware import GateMiddleware
     from robotgate.web.turns import Turn, Turns
+    from robotgate.web.uses import Uses
 
     RaiseForStatus = bool | Callable[[aiohttp.ClientResponse], Awaitable[None]]
 
@@ -271,6 +273,7 @@ class PageFetcher:
         session: the gate's own, or the caller's.
         middleware: the gate's.
         max_bytes: the longest body that is read where a caller gives no other bound.
+        uses: what is asked about the use of pages; None for nothing.
     """
 
     def __init__(
@@ -281,6 +284,7 @@ class PageFetcher:
         middleware: GateMiddleware,
         turns: Turns,
         max_bytes: int,
+        uses: Uses | None = None,
     ) -> None:
         self.max_bytes = max_bytes
         self.timeouts = TotalTimeouts()
@@ -291,6 +295,7 @@ class PageFetcher:
         self._identity = identity
         self._middleware = middleware
         self._turns = turns
+        self._uses = uses
         # aiohttp has no public name for a session's middlewares, and those of a request replace them.
         middlewares = self._with_ours(getattr(session, "_middlewares", ()))
         self._options: RequestOptions = {
@@ -307,7 +312,18 @@ class PageFetcher:
         Raises:
             ResponseTooLargeError: the body is longer than `max_bytes`.
             aiohttp.ClientError, TimeoutError: as aiohttp raises them.
+            UsageError: the response disallows a purpose of the gate's.
             RobotGateError: as `Turns.begin`.
+        """
+        if self._uses is None:
+            return await self.read_page(fetch)
+        return await self._uses.fetched(self.read_page, fetch)
+
+    async def read_page(self, fetch: PageFetch) -> Response:
+        """As `read`, whatever is said about the use of the page.
+
+        Raises:
+            as `read`.
         """
         try:
             response = await self._open(fetch)
@@ -348,12 +364,21 @@ class PageFetcher:
             as `read`, but for the body.
         """
         try:
-            return await self._open(fetch)
+            response = await self._open(fetch)
         except BaseException as error:
             fetch.pause()
             if isinstance(error, asyncio.CancelledError):
                 fetch.raise_expired(error)
             raise
+        if self._uses is not None:
+            try:
+                self._uses.check_headers(fetch, response)
+            except UsageError:
+                fetch.pause()
+                response.close()
+                fetch.turn.finish(response)
+                raise
+        return response
 
     def within(
         self,

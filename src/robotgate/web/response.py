@@ -17,6 +17,7 @@ from robotgate.rules.verdict import Verdict  # The docs resolve type hints by it
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from robotgate.usage import TdmRep, Usage
     from robotgate.web.turns import Turn
 
 
@@ -54,6 +55,7 @@ class Response:
         "method",
         "reason",
         "status",
+        "tdmrep",
         "waited",
     )
 
@@ -69,6 +71,7 @@ class Response:
         verdict: Verdict | Turn,
         method: str = "GET",
         reason: str = "",
+        tdmrep: TdmRep | None = None,
     ) -> None:
         self.status = status
         self.headers = CIMultiDictProxy(headers) if isinstance(headers, CIMultiDict) else headers
@@ -86,6 +89,8 @@ class Response:
         """Of the last hop."""
         self.reason = reason
         """The words behind the status, as ``Not Found``."""
+        self.tdmrep = tdmrep
+        """The origin's tdmrep.json, if the gate reads these."""
 
     @property
     def url(self) -> str:
@@ -100,6 +105,17 @@ class Response:
             self._verdict = self._verdict.verdict
         return self._verdict
 
+    @property
+    def usage(self) -> Usage:
+        """What robots.txt, the headers and the page say about the use of the page. Sends no request.
+
+        Raises:
+            ModuleNotFoundError: the extra ``usage`` is not installed.
+        """
+        from robotgate.usage.read import usage_of_response  # noqa: PLC0415  # Needs an extra; few ask for it.
+
+        return usage_of_response(self)
+
     def _values(self) -> tuple[object, ...]:
         return (
             self.status,
@@ -112,6 +128,7 @@ class Response:
             self.verdict,
             self.method,
             self.reason,
+            self.tdmrep,
         )
 
     def __eq__(self, other: object) -> bool:

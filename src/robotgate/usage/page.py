@@ -1,0 +1,56 @@
+"""The elements of a page that speak of its use: meta, link and script. At most the first 64 KiB are read."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from typing import Final
+
+MAX_HEAD: Final = 65_536
+"""Characters of a page that are read."""
+
+
+@dataclass(slots=True)
+class PageElements:
+    """The elements that were found, in their order."""
+
+    metas: list[tuple[str, str]] = field(default_factory=list)
+    """Name and content of each meta element."""
+    links: list[tuple[str, str]] = field(default_factory=list)
+    """URL and type of each link to a licence."""
+    scripts: list[str] = field(default_factory=list)
+    """The types of script elements that have one."""
+
+
+class _Reader(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.found = PageElements()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in ("meta", "link", "script"):
+            return
+        values: dict[str, str] = {}
+        for name, value in attrs:
+            # Of repeated attributes the first counts, in HTML.
+            values.setdefault(name, value or "")
+        if tag == "meta":
+            self.found.metas.append((values.get("name", "").strip(), values.get("content", "")))
+        elif tag == "link" and "license" in values.get("rel", "").lower().split():
+            self.found.links.append((values.get("href", "").strip(), _media_type(values)))
+        elif tag == "script" and (kind := _media_type(values)):
+            self.found.scripts.append(kind)
+
+
+def _media_type(values: dict[str, str]) -> str:
+    return values.get("type", "").partition(";")[0].strip().lower()
+
+
+def read_page(html: str) -> PageElements:
+    """Find the elements; what cannot be parsed ends the search."""
+    reader = _Reader()
+    # Some releases of the parser raise these for declarations that they do not know.
+    with suppress(AssertionError, ValueError):
+        reader.feed(html[:MAX_HEAD])
+    return reader.found

@@ -1,0 +1,82 @@
+"""Rules that refuse a URL, too, where robots.txt disallows a purpose that the crawler declares."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from robotgate.rules.robotstxt import RobotsTxt
+from robotgate.rules.rules import ROBOTS_TXT, Decision, Rules
+from robotgate.rules.verdict import Reason, StatementRule
+from robotgate.usage.robots import FIELDS, RobotsStatements
+from robotgate.usage.statement import Preference, purposes_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from robotgate.usage.statement import Purpose, Statement
+
+
+class PurposeRules(Rules):
+    """The rules of a file for one token, and what it says of some purposes."""
+
+    __slots__ = ("_purposes", "_rules", "_statements")
+
+    def __init__(self, rules: Rules, statements: RobotsStatements, purposes: frozenset[Purpose]) -> None:
+        super().__init__(
+            (),
+            agents=rules.agents,
+            crawl_delay=rules.crawl_delay,
+            request_rates=rules.request_rates,
+            visit_times=rules.visit_times,
+            warnings=rules.warnings,
+        )
+        self._rules = rules
+        self._statements = statements
+        self._purposes = purposes
+
+    def allows_plain(self, target: str, exact: str | None = None) -> bool:
+        """Like `Rules.allows_plain`."""
+        if not self._rules.allows_plain(target, exact):
+            return False
+        return target == ROBOTS_TXT or self._refusing(self._statements.of(target, is_allowed=True)) is None
+
+    def decide_units(self, target: str) -> Decision:
+        """Like `Rules.decide_units`; what opposes is the rule that would have allowed."""
+        decision = self._rules.decide_units(target)
+        if not decision.allowed or target == ROBOTS_TXT:
+            return decision
+        refusing = self._refusing(self._statements.of(target, is_allowed=True))
+        if refusing is None:
+            return decision
+        rule = StatementRule.of(refusing.field, refusing.words, refusing.line or 0)
+        return Decision(False, Reason.DISALLOWED_BY_USAGE, rule, decision.rule)
+
+    @property
+    def disallows_nothing(self) -> bool:
+        """Like `Rules.disallows_nothing`."""
+        return (
+            self._rules.disallows_nothing
+            and not self._statements.has_content_usage
+            and self._refusing(self._statements.for_every_path) is None
+        )
+
+    @property
+    def disallows_everything(self) -> bool:
+        """Like `Rules.disallows_everything`."""
+        return self._rules.disallows_everything or self._refusing(self._statements.for_every_path) is not None
+
+    def _refusing(self, statements: Iterable[Statement]) -> Statement | None:
+        """The first statement that disallows a purpose."""
+        for statement in statements:
+            for purpose, preference in statement.says:
+                if preference is Preference.DISALLOWED and purpose in self._purposes:
+                    return statement
+        return None
+
+
+def with_purposes(rules: Rules, body: bytes, url: str, token: str, purposes: Iterable[str]) -> Rules:
+    """The rules of a file as they bind a crawler that declares purposes."""
+    if FIELDS.search(body) is None:
+        return rules
+    statements = RobotsStatements(RobotsTxt.parse(body, url), token)
+    return PurposeRules(rules, statements, purposes_of(purposes))

@@ -1,0 +1,276 @@
+"""From robotgate's values, and those of other clients, to a `Usage`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from robotgate.rules.grammar import names
+from robotgate.rules.robotstxt import RobotsTxt, product_token
+from robotgate.usage.page import MAX_HEAD, read_page
+from robotgate.usage.robots import FIELDS, RobotsStatements
+from robotgate.usage.statement import Preference, Purpose, Source, Standard, Statement, Usage, shown
+from robotgate.usage.tdmrep import TdmRep
+from robotgate.usage.values import (
+    RSL_TYPE,
+    Reading,
+    licence_links,
+    read_content_signal,
+    read_content_usage,
+    read_reservation,
+    read_robots_rules,
+    read_robots_tag,
+    structured_fields,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from robotgate.rules.verdict import Verdict
+    from robotgate.web.response import Response
+
+Headers = Mapping[str, str] | Iterable[tuple[str, str]]
+
+MAX_HEADER: Final = 65_536
+"""Characters of all header fields that are read."""
+_HEADERS: Final = {
+    "content-usage": Standard.CONTENT_USAGE,
+    "content-signal": Standard.CONTENT_SIGNAL,
+    "link": Standard.LICENSE_LINK,
+    "tdm-reservation": Standard.TDMREP,
+    "tdm-policy": Standard.TDMREP,
+    "x-robots-tag": Standard.ROBOTS_RULES,
+    "robots-tag": Standard.ROBOTS_TAG,
+}
+_PAGE_TYPES: Final = ("text/html", "application/xhtml+xml")
+
+
+def parse_usage(
+    headers: Headers = (),
+    html: str | bytes | None = None,
+    *,
+    robots: RobotsTxt | bytes | None = None,
+    tdmrep: TdmRep | bytes | None = None,
+    url: str | None = None,
+    agent: str | None = None,
+    now: float | None = None,
+) -> Usage:
+    """What a site prefers for a page that any client has read. Sends no request.
+
+    Whatever the site wrote is accepted: what cannot be read is unknown, and its `Statement.problem` says so.
+
+    Args:
+        headers: of the response: a mapping, one with several values of a name (as aiohttp's), or pairs. Give each field
+            line of its own where the client can (httpx: ``response.headers.multi_items()``): a user agent in
+            X-Robots-Tag holds for the rest of its line.
+        html: the page, or its beginning; 64 KiB are read. Bytes are taken for UTF-8.
+        robots: the site's robots.txt; needs `url` and `agent`.
+        tdmrep: the site's ``/.well-known/tdmrep.json``; needs `url`.
+        url: the page's URL, absolute.
+        agent: your product token, or a User-Agent that begins with it. Without it, statements to named crawlers are
+            left out.
+        now: seconds since the epoch, for ``unavailable_after``; by default the time of the call.
+
+    Raises:
+        InvalidURLError: `url` is not an absolute http or https URL.
+        ModuleNotFoundError: the extra ``usage`` is not installed.
+        ValueError: `robots` or `tdmrep` without what it needs.
+    """
+    structured_fields()
+    statements: list[Statement] = []
+    if robots is not None:
+        if url is None or agent is None:
+            raise ValueError("robots needs url and agent")
+        file = RobotsTxt.parse(_if_it_speaks(robots), url) if isinstance(robots, bytes) else robots
+        statements += file.usage(url, agent).statements
+    if tdmrep is not None:
+        if url is None:
+            raise ValueError("tdmrep needs url")
+        rules = TdmRep.parse(tdmrep) if isinstance(tdmrep, bytes) else tdmrep
+        statements += rules.of(RobotsTxt.parse(b"", url).units_of(url))
+    token = None if agent is None else product_token(agent).lower()
+    now = time.time() if now is None else now
+    statements += _of_headers(headers, token, now)
+    if html is not None:
+        text = html[: 4 * MAX_HEAD].decode("utf-8", "replace") if isinstance(html, bytes) else html
+        statements += _of_page(text, token, now)
+    return Usage.of(_with_one_reservation(statements))
+
+
+def usage_of_robots(robots: RobotsTxt, url: str, agent: str) -> Usage:
+    """What a robots.txt says of a URL.
+
+    Raises:
+        InvalidURLError: as `RobotsTxt.allowed`.
+        ModuleNotFoundError: the extra ``usage`` is not installed.
+    """
+    structured_fields()
+    is_allowed = robots.allowed(url, agent)
+    return Usage.of(RobotsStatements(robots, agent).of(robots.units_of(url), is_allowed=is_allowed))
+
+
+def usage_of_verdict(verdict: Verdict) -> Usage:
+    """What the robots.txt of a verdict says of its URL."""
+    structured_fields()
+    known = verdict.robots
+    if known is None:
+        return Usage()
+    file, agent = known
+    robots = RobotsTxt.parse(_if_it_speaks(file), verdict.url) if isinstance(file, bytes) else file
+    return robots.usage(verdict.url, agent)
+
+
+def _if_it_speaks(robots: bytes) -> bytes:
+    """A robots.txt, or nothing in place of one without statements: most need not be parsed."""
+    return robots if FIELDS.search(robots) else b""
+
+
+def usage_of_response(response: Response, *, has_robots: bool = True) -> Usage:
+    """What robots.txt, tdmrep.json, the headers and the page say of a response.
+
+    Args:
+        has_robots: whether robots.txt is read.
+    """
+    kind = response.headers.get("Content-Type", _PAGE_TYPES[0]).partition(";")[0].strip().lower()
+    html = None
+    if kind in _PAGE_TYPES:
+        html = response.body[: 4 * MAX_HEAD].decode(response.encoding, errors="replace")
+    known = response.verdict.robots
+    return parse_usage(
+        response.headers,
+        html,
+        robots=None if known is None or not has_robots else known[0],
+        tdmrep=response.tdmrep,
+        url=response.verdict.url,
+        agent=None if known is None else known[1],
+    )
+
+
+def _statement(
+    standard: Standard, source: Source, field: str, words: str, reading: Reading | None
+) -> Iterator[Statement]:
+    """One statement; none if it is for others."""
+    if reading is not None:
+        yield Statement(
+            standard=standard,
+            source=source,
+            field=shown(field),
+            words=shown(words),
+            says=reading.says,
+            problem=reading.problem,
+            note=reading.note,
+        )
+
+
+def _of_headers(headers: Headers, token: str | None, now: float) -> list[Statement]:
+    """The statements of the header fields of a response."""
+    found: list[Statement] = []
+    values: dict[str, list[tuple[str, str]]] = {}
+    left = MAX_HEADER
+    for name, value in headers.items() if isinstance(headers, Mapping) else headers:
+        key = name.lower()
+        if key not in _HEADERS:
+            continue
+        left -= len(value)
+        if left < 0:
+            standard = _HEADERS[key]
+            problem = Reading(
+                problem=f"beyond the first {MAX_HEADER:,} characters of headers, so it is not read"
+            )
+            found += _statement(standard, Source.HEADER, name, value, problem)
+            break
+        values.setdefault(key, []).append((name, value))
+    for key, lines in values.items():
+        if key in ("content-usage", "robots-tag"):
+            # A structured field may be spread over several lines, and is read as one (RFC 9651 §4.2).
+            found += _of_line(key, lines[0][0], ", ".join(value for _, value in lines), token, now)
+            continue
+        for name, value in lines:
+            found += _of_line(key, name, value, token, now)
+    return found
+
+
+def _of_line(key: str, name: str, value: str, token: str | None, now: float) -> Iterator[Statement]:
+    """The statements of one field line."""
+    standard = _HEADERS[key]
+    if key == "link":
+        for url, is_rsl in licence_links(value):
+            kind = Standard.RSL if is_rsl else Standard.LICENSE_LINK
+            yield _reference(kind, Source.HEADER, name, value, url)
+    elif key == "tdm-policy":
+        yield _reference(standard, Source.HEADER, name, value, value)
+    elif key == "content-usage":
+        yield from _statement(standard, Source.HEADER, name, value, read_content_usage(value))
+    elif key == "robots-tag":
+        yield from _statement(standard, Source.HEADER, name, value, read_robots_tag(value, token))
+    elif key == "content-signal":
+        yield from _statement(standard, Source.HEADER, name, value, read_content_signal(value))
+    elif key == "tdm-reservation":
+        yield from _statement(standard, Source.HEADER, name, value, read_reservation(value))
+    elif key == "x-robots-tag":
+        reading = read_robots_rules(value, token, now=now)
+        yield from _statement(standard, Source.HEADER, name, value, reading)
+
+
+def _reference(standard: Standard, source: Source, field: str, words: str, url: str) -> Statement:
+    """A statement that names a licence or policy."""
+    return Statement(
+        standard=standard,
+        source=source,
+        field=shown(field),
+        words=shown(words),
+        reference=shown(url.strip()) or None,
+    )
+
+
+def _of_page(html: str, token: str | None, now: float) -> list[Statement]:
+    """The statements of the elements of a page."""
+    found: list[Statement] = []
+    page = read_page(html)
+    for name, content in page.metas:
+        key = name.lower()
+        if key == "tdm-reservation":
+            found += _statement(Standard.TDMREP, Source.META, name, content, read_reservation(content))
+        elif key == "tdm-policy":
+            found.append(_reference(Standard.TDMREP, Source.META, name, content, content))
+        elif key == "robots" or (token is not None and key and names(key, token)):
+            reading = read_robots_rules(content, token, now=now, has_agents=False)
+            found += _statement(Standard.ROBOTS_RULES, Source.META, name, content, reading)
+    for url, kind in page.links:
+        standard = Standard.RSL if kind == RSL_TYPE else Standard.LICENSE_LINK
+        found.append(_reference(standard, Source.META, "link", url, url))
+    # The document itself stands in such a script.
+    found += [
+        _reference(Standard.RSL, Source.META, "script", kind, "") for kind in page.scripts if kind == RSL_TYPE
+    ]
+    return found
+
+
+_RANK: Final = {Source.FILE: 0, Source.HEADER: 1, Source.META: 2}
+
+
+def _with_one_reservation(statements: list[Statement]) -> list[Statement]:
+    """Let the reservation and the policy nearest to the page replace the others: page, then header, then file (TDMRep).
+
+    A policy counts only beside a reservation.
+    """
+    stated = [each for each in statements if each.standard is Standard.TDMREP]
+    set_at = max((_RANK[each.source] for each in stated if each.says), default=-1)
+    policy_at = max((_RANK[each.source] for each in stated if each.reference), default=-1)
+    is_reserved = any(
+        (Purpose.TDM, Preference.DISALLOWED) in each.says for each in stated if _RANK[each.source] == set_at
+    )
+
+    def settled(each: Statement) -> Statement:
+        rank = _RANK.get(each.source, 0)
+        if each.standard is not Standard.TDMREP:
+            return each
+        if not is_reserved or rank < policy_at:
+            each = replace(each, reference=None)
+        if each.says and rank < set_at:
+            return replace(each, says=(), note="replaced by a reservation nearer to the page")
+        return each
+
+    return list(map(settled, statements))

@@ -1,0 +1,180 @@
+"""The statements of a robots.txt for one crawler: Content-Usage, Content-Signal and License lines.
+
+Groups are those of RFC 9309, and paths of Content-Usage are matched as those of Allow and Disallow.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from robotgate.rules.grammar import EVERYBODY
+from robotgate.rules.match import Patterns, matches
+from robotgate.rules.normal import normal_length, with_query_unescaped
+from robotgate.rules.robotstxt import product_token
+from robotgate.usage.statement import Preference, Source, Standard, Statement, shown
+from robotgate.usage.values import Reading, read_content_signal, read_content_usage
+
+if TYPE_CHECKING:
+    from robotgate.rules.parser import Record
+    from robotgate.rules.robotstxt import RobotsTxt
+
+FIELDS: Final = re.compile(rb"content-usage|content-signal|license", re.IGNORECASE)
+"""Finds out whether a file can have statements at all."""
+_FIELD_AND_PATH: Final = re.compile(r"(/[^ \t]*+)?[ \t]*+(.*)", re.DOTALL)
+_ABSOLUTE: Final = re.compile(r"[a-z][a-z0-9+.-]*+://[^/?#\s]", re.IGNORECASE)
+_MAX_TIES: Final = 1_000
+"""Of so many paths of the longest length, those that match are found."""
+
+_ELSEWHERE: Final = (
+    "stands in a group for others; some readers take the line for the whole file, so what it disallows counts"
+)
+_OUTSIDE: Final = "stands above all groups, so it is read as one for the whole file"
+_LICENSE_ELSEWHERE: Final = (
+    "stands in a group for others: RSL 1.0 reads it as theirs, RSL's guide as one for the whole file"
+)
+_LICENSE_OUTSIDE: Final = (
+    "stands above all groups: by RSL 1.0 those of our group replace it, by RSL's guide it holds too"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _PathStatement:
+    """A Content-Usage line of ours."""
+
+    path: str | None
+    """None if it has none: it is the shortest match of every path."""
+    value: str
+    record: Record
+
+
+class RobotsStatements:
+    """What one robots.txt says to one crawler, for any URL of its site."""
+
+    __slots__ = ("_everywhere", "_paths", "_patterns", "_readings", "_whole")
+
+    def __init__(self, robots: RobotsTxt, agent: str) -> None:
+        """Select the lines.
+
+        Args:
+            agent: a product token, or an identification string that begins with it.
+        """
+        token = product_token(agent).lower()
+        groups = robots.groups
+        ours = {number for number, group in enumerate(groups) if group.names(token)}
+        ours = ours or {number for number, group in enumerate(groups) if group.names(EVERYBODY)}
+        stated = [_path_statement(each) for each in robots.records if _is(each, "content-usage", ours)]
+        self._paths = [each for each in stated if each.path is not None]
+        self._everywhere = [each for each in stated if each.path is None]
+        self._patterns = Patterns(
+            [each.path.replace("\n", "%0A") for each in self._paths if each.path], None, is_disallow=False
+        )
+        self._readings: dict[str, Reading] = {}
+        self._whole = _signals(robots, ours) + _licenses(robots, ours)
+
+    @property
+    def for_every_path(self) -> list[Statement]:
+        """Those that hold for every path of the site, whatever its Content-Usage lines say."""
+        return self._whole
+
+    @property
+    def has_content_usage(self) -> bool:
+        """Whether a Content-Usage line is for this crawler."""
+        return bool(self._paths or self._everywhere)
+
+    def of(self, target: str, *, is_allowed: bool) -> list[Statement]:
+        """The statements for one target.
+
+        Args:
+            target: path and query in units.
+            is_allowed: whether the target may be fetched: others have no Content-Usage (attach §5).
+        """
+        return (self._content_usage(with_query_unescaped(target)) if is_allowed else []) + self._whole
+
+    def _content_usage(self, target: str) -> list[Statement]:
+        """The lines with the longest path that matches; several such lines count together."""
+        best = self._patterns.best(target) if self._paths else ""
+        chosen = self._everywhere
+        if best:
+            length = normal_length(best)
+            equal = [
+                pattern
+                for pattern in dict.fromkeys(self._patterns.patterns)
+                if pattern != best and normal_length(pattern) == length
+            ]
+            longest = {best, *(each for each in equal[:_MAX_TIES] if matches(each, target))}
+            pairs = zip(self._paths, self._patterns.patterns, strict=True)
+            chosen = [each for each, pattern in pairs if pattern in longest]
+        return [self._statement(each) for each in chosen]
+
+    def _statement(self, stated: _PathStatement) -> Statement:
+        reading = self._readings.get(stated.value)
+        if reading is None:
+            reading = self._readings[stated.value] = read_content_usage(stated.value)
+        return _statement(Standard.CONTENT_USAGE, stated.record, reading)
+
+
+def _is(record: Record, field: str, groups: set[int] | None = None) -> bool:
+    return record.field.lower() == field and (groups is None or record.group in groups)
+
+
+def split_path(value: str) -> tuple[str | None, str]:
+    """The path of a Content-Usage value, None if it has none, and its statement (attach §5)."""
+    match = _FIELD_AND_PATH.fullmatch(value)
+    return (None, value) if match is None else (match[1], match[2])
+
+
+def is_absolute_url(text: str) -> bool:
+    """Whether a License value has the form of an absolute URI."""
+    return _ABSOLUTE.match(text) is not None
+
+
+def _path_statement(record: Record) -> _PathStatement:
+    path, value = split_path(record.value)
+    return _PathStatement(path, value, record)
+
+
+def _statement(standard: Standard, record: Record, reading: Reading) -> Statement:
+    return Statement(
+        standard=standard,
+        source=Source.ROBOTS_TXT,
+        field=shown(record.field),
+        words=shown(record.value),
+        line=record.line,
+        says=reading.says,
+        problem=reading.problem,
+        note=reading.note,
+    )
+
+
+def _signals(robots: RobotsTxt, ours: set[int]) -> list[Statement]:
+    """The Content-Signal lines of a file: those of our groups, those of none, and what all others disallow."""
+    found: list[Statement] = []
+    for record in robots.records:
+        if not _is(record, "content-signal"):
+            continue
+        statement = _statement(Standard.CONTENT_SIGNAL, record, read_content_signal(record.value))
+        if record.group is None:
+            statement = replace(statement, note=_OUTSIDE)
+        elif record.group not in ours:
+            refused = tuple(pair for pair in statement.says if pair[1] is Preference.DISALLOWED)
+            statement = replace(statement, says=refused, note=_ELSEWHERE)
+        found.append(statement)
+    return found
+
+
+def _licenses(robots: RobotsTxt, ours: set[int]) -> list[Statement]:
+    """The License lines of a file, as references: those of our groups first."""
+    found: list[Statement] = []
+    for record in robots.records:
+        if not _is(record, "license"):
+            continue
+        is_url = is_absolute_url(record.value)
+        reading = Reading(problem=None if is_url else "not an absolute URL")
+        note = None
+        if record.group not in ours:
+            note = _LICENSE_OUTSIDE if record.group is None else _LICENSE_ELSEWHERE
+        statement = _statement(Standard.RSL, record, reading)
+        found.append(replace(statement, reference=shown(record.value) if is_url else None, note=note))
+    return sorted(found, key=lambda each: each.note is not None)

@@ -1,0 +1,87 @@
+"""``/.well-known/tdmrep.json`` (TDM Reservation Protocol): an array of rules, of which the first that matches holds."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Final
+
+from robotgate.rules.match import matches
+from robotgate.rules.normal import pattern_units, with_query_unescaped
+from robotgate.usage.statement import Source, Standard, Statement, shown
+from robotgate.usage.values import Reading, read_reservation
+
+TDMREP_PATH: Final = "/.well-known/tdmrep.json"
+MAX_TDMREP_BYTES: Final = 1_000_000
+"""A longer file is not read: where it is cut, no rule is whole."""
+MAX_RULES: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class TdmRule:
+    """One object of the array."""
+
+    location: str
+    """The path pattern, as written."""
+    pattern: str
+    """The same in units."""
+    reservation: str
+    """As JSON."""
+    policy: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TdmRep:
+    """The rules of one origin's file. A file that is absent has none, which is no grant."""
+
+    rules: tuple[TdmRule, ...] = ()
+    problem: str | None = None
+    """What in the file could not be read."""
+
+    @classmethod
+    def parse(cls, body: bytes) -> TdmRep:
+        """Read a file as it was served; any bytes are accepted."""
+        if len(body) > MAX_TDMREP_BYTES:
+            return cls(problem=f"longer than {MAX_TDMREP_BYTES:,} bytes, so it is not read")
+        try:
+            found: object = json.loads(body)
+        except (ValueError, RecursionError):
+            return cls(problem="not JSON")
+        if not isinstance(found, list):
+            return cls(problem="not a JSON array")
+        rules: list[TdmRule] = []
+        problem = f"only its first {MAX_RULES:,} rules are read" if len(found) > MAX_RULES else None
+        for each in found[:MAX_RULES]:
+            location = each.get("location") if isinstance(each, dict) else None
+            if not isinstance(each, dict) or not isinstance(location, str) or location[:1] not in ("/", "*"):
+                problem = problem or "a rule without a path as its location is left out"
+                continue
+            policy = each.get("tdm-policy")
+            pattern = pattern_units(location.replace("\n", "%0A"))[0]
+            reservation = json.dumps(each.get("tdm-reservation"))
+            rules.append(TdmRule(location, pattern, reservation, policy if isinstance(policy, str) else None))
+        return cls(tuple(rules), problem)
+
+    def of(self, target: str) -> list[Statement]:
+        """The statement for a target: path and query in units."""
+        target = with_query_unescaped(target)
+        rule = next((rule for rule in self.rules if matches(rule.pattern, target)), None)
+        if rule is None:
+            if self.problem is None:
+                return []
+            return [_statement("", Reading(problem=self.problem), None)]
+        reading = read_reservation(rule.reservation)
+        words = f'"location": {json.dumps(rule.location)}, "tdm-reservation": {rule.reservation}'
+        return [_statement(words, reading, rule.policy if rule.reservation == "1" else None)]
+
+
+def _statement(words: str, reading: Reading, policy: str | None) -> Statement:
+    return Statement(
+        standard=Standard.TDMREP,
+        source=Source.FILE,
+        field="tdm-reservation",
+        words=shown(words),
+        says=reading.says,
+        problem=reading.problem,
+        reference=None if policy is None else shown(policy),
+    )

@@ -1,0 +1,352 @@
+"""Content-Signal, License, TDMRep, X-Robots-Tag, Robots-Tag and robots meta elements."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+import pytest
+
+from robotgate import RobotsTxt
+from robotgate.usage import Preference, Source, Standard, TdmRep, Usage, parse_usage
+
+YES: Final = Preference.ALLOWED
+NO: Final = Preference.DISALLOWED
+OPEN: Final = Preference.UNKNOWN
+SITE: Final = "https://a.example"
+NOW: Final = 1_800_000_000.0
+"""In 2027."""
+
+
+def said(usage: Usage) -> dict[str, str]:
+    """The purposes about which something is said, as ``yes`` and ``no``."""
+    purposes = ("search", "ai_input", "ai_train", "tdm", "index", "follow", "archive", "snippet")
+    answers = {purpose: usage.preference(purpose) for purpose in purposes}
+    return {
+        purpose: "yes" if answer is YES else "no" for purpose, answer in answers.items() if answer is not OPEN
+    }
+
+
+def robots(body: str, agent: str = "MyBot") -> Usage:
+    """What a robots.txt says of a page."""
+    return RobotsTxt.parse(body.encode(), SITE).usage("/page", agent)
+
+
+# Content-Signal: Cloudflare's documentation of managed robots.txt files and of its crawl endpoint.
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("search=yes, ai-train=no", {"search": "yes", "ai_train": "no"}),
+        # The managed default.
+        ("search=yes,ai-train=no,use=reference", {"search": "yes", "ai_train": "no", "index": "yes"}),
+        # vercel.com
+        ("search=yes, ai-input=yes, ai-train=no", {"search": "yes", "ai_input": "yes", "ai_train": "no"}),
+        # cloudflare.com
+        ("ai-train=yes, search=yes, ai-input=yes", {"search": "yes", "ai_input": "yes", "ai_train": "yes"}),
+        ("use=immediate", {"search": "no", "ai_train": "no", "index": "no", "archive": "no"}),
+        (
+            "use=full",
+            {"search": "yes", "ai_input": "yes", "ai_train": "yes", "index": "yes", "archive": "yes"},
+        ),
+        # No rule is defined for a key given twice: the stricter value counts.
+        ("ai-train=yes, ai-train=no", {"ai_train": "no"}),
+        ("ai-train=maybe, search=yes, other=no", {"search": "yes"}),
+        ("ai-train no", {}),
+        ("", {}),
+    ],
+)
+def test_content_signals(value: str, expected: dict[str, str]) -> None:
+    """A comma list of keys and values, in robots.txt and as a header."""
+    assert said(robots(f"User-agent: *\nContent-signal: {value}\nAllow: /")) == expected
+    assert said(parse_usage({"content-signal": value})) == expected
+
+
+def test_a_managed_file_before_the_sites_own() -> None:
+    """Cloudflare puts its part in front, so two groups for everybody are common; both count."""
+    body = """\
+# BEGIN Cloudflare Managed content
+User-agent: *
+Content-signal: search=yes,ai-train=no
+Allow: /
+
+User-agent: GPTBot
+Disallow: /
+# END Cloudflare Managed Content
+
+User-agent: *
+Disallow: /admin/
+"""
+    assert said(robots(body)) == {"search": "yes", "ai_train": "no"}
+    assert not RobotsTxt.parse(body.encode(), SITE).allowed("/admin/", "MyBot")
+
+
+def test_what_a_signal_for_others_disallows_counts_and_is_told() -> None:
+    """Some read the line for its group, some for the whole file: the stricter reading holds, and says so."""
+    body = "User-agent: X\nAllow: /\nContent-Signal: ai-train=no, search=yes\n\nUser-agent: MyBot\nAllow: /"
+    usage = robots(body)
+    assert said(usage) == {"ai_train": "no"}
+    assert "group for others" in (usage.statements[0].note or "")
+
+
+def test_a_signal_above_all_groups_counts_for_the_file() -> None:
+    """As it is found in the wild."""
+    usage = robots("Content-Signal: search=yes, ai-train=no\nUser-agent: *\nAllow: /")
+    assert said(usage) == {"search": "yes", "ai_train": "no"}
+    assert usage.statements[0].note
+
+
+# RSL 1.0 §4.4 to §4.6.
+
+
+def test_licences_of_robots_txt_are_references() -> None:
+    """A License line is a reference to follow: those of the own group first, others with the reading that has them."""
+    body = """\
+License: https://lic.example/global.xml
+User-agent: MyBot
+License: https://lic.example/mine.xml
+License: not-absolute.xml
+Allow: /
+User-agent: *
+License: https://lic.example/all.xml
+"""
+    usage = robots(body)
+    assert usage.licenses == tuple(f"https://lic.example/{name}.xml" for name in ("mine", "global", "all"))
+    assert said(usage) == {}
+    assert [bool(each.note) for each in usage.statements] == [False, False, True, True]
+    assert [each.line for each in usage.problems] == [4]
+
+
+@pytest.mark.parametrize(
+    ("link", "licenses"),
+    [
+        (
+            '<https://a.example/license.xml>; rel="license"; type="application/rsl+xml"',
+            ("https://a.example/license.xml",),
+        ),
+        ("<https://a.example/l>; rel=license", ("https://a.example/l",)),
+        (
+            '<https://a.example/p>; title="a, <b>; rel=license"; rel=next, </l.xml>;REL="x License"',
+            ("/l.xml",),
+        ),
+        ("<https://a.example/next>; rel=next", ()),
+        ("https://a.example/l; rel=license", ()),
+        ('<https://a.example/l>; rel="license', ()),
+    ],
+)
+def test_licences_of_link_headers(link: str, licenses: tuple[str, ...]) -> None:
+    """RSL 1.0 §4.5, in the syntax of RFC 8288."""
+    assert parse_usage({"Link": link}).licenses == licenses
+
+
+def test_licences_of_pages() -> None:
+    """RSL 1.0 §4.6: a link, or the document itself in a script element, which is not read."""
+    html = """<head><link rel=license type="application/rsl+xml" href="https://lic.example/l.xml">
+    <script type="application/rsl+xml"><rsl xmlns="https://rslstandard.org/rsl"></rsl></script>"""
+    usage = parse_usage(html=html)
+    assert usage.licenses == ("https://lic.example/l.xml",)
+    assert [each.standard for each in usage.statements] == [Standard.RSL, Standard.RSL]
+
+
+# The TDM Reservation Protocol.
+
+PUBLIC_FIRST: Final[list[dict[str, object]]] = [
+    {"location": "/bin/pub", "tdm-reservation": 0, "tdm-policy": "https://p.example/ignored.json"},
+    {"location": "/", "tdm-reservation": 1, "tdm-policy": "https://p.example/pol.json"},
+]
+
+
+@pytest.mark.parametrize(
+    ("rules", "path", "expected"),
+    [
+        (PUBLIC_FIRST, "/bin/pub", YES),
+        (PUBLIC_FIRST, "/x", NO),
+        # The first that matches holds, not the longest.
+        (PUBLIC_FIRST[::-1], "/bin/pub", NO),
+        # Example 3 of the report.
+        (
+            [{"location": "/directory-b/images/*.jpg", "tdm-reservation": 1}],
+            "/directory-b/images/x/y.jpg",
+            NO,
+        ),
+        ([{"location": "/directory-b/images/*.jpg", "tdm-reservation": 1}], "/directory-b/x.jpg", OPEN),
+        ([{"location": "/a$", "tdm-reservation": 1}], "/ab", OPEN),
+        ([{"location": "/A", "tdm-reservation": 1}], "/a", OPEN),
+        ([{"location": "/%7Ea", "tdm-reservation": 1}], "/~a", NO),
+        # Neither 0 nor 1 is an error: unset, though a later rule would match.
+        ([{"location": "/", "tdm-reservation": 2}, *PUBLIC_FIRST], "/x", OPEN),
+        ([{"location": "/", "tdm-reservation": "1"}], "/x", OPEN),
+        ([{"location": "/", "tdm-reservation": True}], "/x", OPEN),
+        ([{"location": "/"}], "/x", OPEN),
+        ([], "/x", OPEN),
+    ],
+)
+def test_tdmrep_files(rules: list[dict[str, object]], path: str, expected: Preference) -> None:
+    """Sections on the file and on matching of the final report of 2024-05-10."""
+    usage = parse_usage(tdmrep=json.dumps(rules).encode(), url=SITE + path)
+    assert usage.tdm is expected
+
+
+def test_a_policy_counts_beside_a_reservation_only() -> None:
+    """tdm-policy is ignored where the reservation is 0."""
+    file = json.dumps(PUBLIC_FIRST).encode()
+    assert parse_usage(tdmrep=file, url=f"{SITE}/bin/pub").policies == ()
+    assert parse_usage(tdmrep=file, url=f"{SITE}/x").policies == ("https://p.example/pol.json",)
+    headers = {"TDM-Reservation": "1", "tdm-policy": "https://p.example/h.json"}
+    assert parse_usage(headers).policies == ("https://p.example/h.json",)
+    assert parse_usage(headers | {"TDM-Reservation": "0"}).policies == ()
+    # The policy nearest to the page holds, and the absence of one resets nothing.
+    meta = '<meta name="tdm-reservation" content="1">'
+    assert parse_usage(headers, meta).policies == ("https://p.example/h.json",)
+    meta += '<meta name="tdm-policy" content="https://p.example/m.json">'
+    assert parse_usage(headers, meta).policies == ("https://p.example/m.json",)
+    headers = {"tdm-policy": "https://p.example/h.json"}
+    assert parse_usage(headers, tdmrep=file, url=f"{SITE}/x").policies == ("https://p.example/h.json",)
+
+
+@pytest.mark.parametrize(
+    ("file", "header", "meta", "expected"),
+    [
+        (1, "0", None, YES),
+        (0, "1", None, NO),
+        (1, "0", "1", NO),
+        (1, None, "0", YES),
+        (1, None, None, NO),
+        # Absence, or an error, at a later level resets nothing.
+        (1, "yes", "2", NO),
+        (None, "1", "", NO),
+    ],
+)
+def test_the_reservation_nearest_to_the_page_holds(
+    file: int | None, header: str | None, meta: str | None, expected: Preference
+) -> None:
+    """The header replaces the file, and the page the header."""
+    usage = parse_usage(
+        {} if header is None else {"tdm-reservation": header},
+        None if meta is None else f'<meta name="tdm-reservation" content="{meta}">',
+        tdmrep=None if file is None else json.dumps([{"location": "/", "tdm-reservation": file}]).encode(),
+        url=f"{SITE}/x",
+    )
+    assert usage.tdm is expected
+
+
+# X-Robots-Tag and robots meta elements: Google's documentation, Bing's for nocache, convention for noai.
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        ("all", {"index": "yes", "follow": "yes"}),
+        ("noindex, nofollow", {"index": "no", "follow": "no"}),
+        ("NoIndex,NOFOLLOW", {"index": "no", "follow": "no"}),
+        ("none", {"index": "no", "follow": "no"}),
+        ("nosnippet", {"snippet": "no", "ai_input": "no"}),
+        ("noindex, indexifembedded", {"index": "no"}),
+        ("max-snippet:0", {"snippet": "no", "ai_input": "no"}),
+        ("max-snippet: -1", {"snippet": "yes"}),
+        ("max-snippet:20, max-image-preview:large, max-video-preview:-1", {"snippet": "yes"}),
+        ("max-snippet:many", {}),
+        ("notranslate, noimageindex, nositelinkssearchbox", {}),
+        ("noarchive", {"archive": "no"}),
+        ("nocache", {"archive": "no"}),
+        ("noai, noimageai", {"ai_input": "no", "ai_train": "no"}),
+        ("noml", {"ai_train": "no"}),
+        ("unavailable_after: Friday, 25-Jun-10 15:00:00 PST, nofollow", {"index": "no", "follow": "no"}),
+        ("unavailable_after: 25 Jun 2010 15:00:00 PST", {"index": "no"}),
+        ("unavailable_after: 2010-06-25T15:00:00Z", {"index": "no"}),
+        ("unavailable_after: 2010-06-25", {"index": "no"}),
+        ("unavailable_after: 2099-06-25", {}),
+        ("unavailable_after: soon, noindex", {"index": "no"}),
+        ("index, follow", {"index": "yes", "follow": "yes"}),
+        ("noindex, index", {"index": "no"}),
+        ("", {}),
+    ],
+)
+def test_robots_rules(rules: str, expected: dict[str, str]) -> None:
+    """The same words in a header and in a meta element."""
+    assert said(parse_usage({"X-Robots-Tag": rules}, now=NOW)) == expected
+    assert said(parse_usage(html=f'<meta name="robots" content="{rules}">', now=NOW)) == expected
+
+
+@pytest.mark.parametrize(
+    ("lines", "agent", "expected"),
+    [
+        (["googlebot: nofollow", "otherbot: noindex, nofollow"], "googlebot/2.1", {"follow": "no"}),
+        (
+            ["googlebot: nofollow", "otherbot: noindex, nofollow"],
+            "OtherBot",
+            {"index": "no", "follow": "no"},
+        ),
+        (["googlebot: nofollow", "otherbot: noindex"], "third", {}),
+        (["googlebot: nofollow", "noarchive"], "third", {"archive": "no"}),
+        (["GoogleBot: unavailable_after: 2010-06-25"], "googlebot", {"index": "no"}),
+        (["googlebot: noindex", "nofollow"], "googlebot", {"index": "no", "follow": "no"}),
+        (["googlebot: noindex"], None, {}),
+        (["noindex, googlebot: nofollow"], "third", {"index": "no"}),
+    ],
+)
+def test_a_user_agent_holds_for_its_line(
+    lines: list[str], agent: str | None, expected: dict[str, str]
+) -> None:
+    """A user agent stands before the rules of its own header line, and of no other."""
+    headers = [("X-Robots-Tag", line) for line in lines]
+    assert said(parse_usage(headers, agent=agent, now=NOW)) == expected
+
+
+def test_named_and_general_meta_elements_add_up() -> None:
+    """The sum of the negative rules, for the crawler that is named."""
+    html = '<meta name="robots" content="nofollow"><META NAME=GoogleBot CONTENT=noindex>'
+    assert said(parse_usage(html=html, agent="googlebot")) == {"index": "no", "follow": "no"}
+    assert said(parse_usage(html=html, agent="bingbot")) == {"follow": "no"}
+
+
+@pytest.mark.parametrize(
+    ("value", "agent", "expected"),
+    [
+        # The example of draft-illyes-repext-03.
+        ("*;nosnippet, ExampleBot;noindex", "ExampleBot", {"snippet": "no", "ai_input": "no", "index": "no"}),
+        ("*;nosnippet, ExampleBot;noindex", "other", {"snippet": "no", "ai_input": "no"}),
+        ("ExampleBot;NOINDEX", "examplebot/1", {"index": "no"}),
+        ("ExampleBot;nofollow", "examplebot", {}),
+        ("ExampleBot;noindex", None, {}),
+        ("ExampleBot;noindex,", "examplebot", {}),
+        ("(ExampleBot);noindex, 7;noindex", "examplebot", {}),
+    ],
+)
+def test_robots_tag(value: str, agent: str | None, expected: dict[str, str]) -> None:
+    """draft-illyes-repext-03: a list of product tokens; the rules for everybody hold beside one's own."""
+    assert said(parse_usage({"Robots-Tag": value}, agent=agent)) == expected
+
+
+def test_comments_and_scripts_of_a_page_say_nothing() -> None:
+    """Only elements count."""
+    html = """<!-- <meta name=robots content=noindex> --><script>'<meta name=robots content=none>'</script>
+    <p>meta name=robots content=noai</p><meta name="viewport" content="noindex"><meta content="noindex">"""
+    assert said(parse_usage(html=html)) == {}
+
+
+def test_statements_come_in_the_order_of_their_sources() -> None:
+    """robots.txt, tdmrep.json, headers, page."""
+    usage = parse_usage(
+        {"X-Robots-Tag": "noindex"},
+        "<meta name=robots content=nofollow>",
+        robots=b"User-agent: *\nContent-Signal: search=yes",
+        tdmrep=b'[{"location": "/", "tdm-reservation": 1}]',
+        url=f"{SITE}/",
+        agent="MyBot",
+    )
+    assert [each.source for each in usage.statements] == [
+        Source.ROBOTS_TXT,
+        Source.FILE,
+        Source.HEADER,
+        Source.META,
+    ]
+
+
+def test_a_file_that_cannot_be_read_is_a_problem() -> None:
+    """It is no grant and no reservation."""
+    usage = parse_usage(tdmrep=b"{", url=f"{SITE}/")
+    assert usage.tdm is OPEN
+    assert usage.problems
+    assert TdmRep.parse(b"[]").problem is None
