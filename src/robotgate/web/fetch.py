@@ -306,7 +306,7 @@ class PageFetcher:
         if any(session.headers.getall(name, None) != [value] for name, value in identity.headers.items()):
             self._options["headers"] = identity.headers
 
-    async def read(self, fetch: PageFetch) -> Response:
+    def read(self, fetch: PageFetch) -> Coroutine[object, None, Response]:
         """Return the page with its body, its turn over.
 
         Raises:
@@ -316,8 +316,8 @@ class PageFetcher:
             RobotGateError: as `Turns.begin`.
         """
         if self._uses is None:
-            return await self.read_page(fetch)
-        return await self._uses.fetched(self.read_page, fetch)
+            return self.read_page(fetch)
+        return self._uses.fetched(self.read_page, fetch)
 
     async def read_page(self, fetch: PageFetch) -> Response:
         """As `read`, whatever is said about the use of the page.
