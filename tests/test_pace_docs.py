@@ -28,6 +28,8 @@ NOT_PACE: Final = {
     "session",
     "store",
     "signer",
+    "purposes",
+    "tdmrep",
     "allow_private_addresses",
     "status_policy",
     "max_hosts",
