@@ -187,17 +187,19 @@ def by_crawlee(urls: Sequence[str]) -> Cost:
     return cost
 
 
+def _client(name: str, crawl: ours.Crawl) -> Client:
+    """One that runs in this interpreter."""
+    return Client(name=name, crawl=partial(ours.measured, crawl, tasks=TASKS))
+
+
 def clients() -> tuple[Client, ...]:
     """Those that can be measured here; who cannot is named to whoever waits."""
     rows = [
-        Client(name=name, crawl=partial(ours.measured, crawl, tasks=TASKS))
-        for name, crawl in (
-            (BARE, ours.bare),
-            (WITH_ROBOTS, ours.bare_with_robots),
-            (BY_HAND, ours.by_hand),
-            (FETCH, ours.by_fetch),
-            (MIDDLEWARE, ours.by_middleware),
-        )
+        _client(BARE, ours.bare),
+        _client(WITH_ROBOTS, ours.bare_with_robots),
+        _client(BY_HAND, ours.by_hand),
+        _client(FETCH, ours.by_fetch),
+        _client(MIDDLEWARE, ours.by_middleware),
     ]
     if found("scrapy"):
         rows.append(Client(name=SCRAPY, crawl=by_scrapy, is_slow=True))
@@ -209,15 +211,12 @@ def clients() -> tuple[Client, ...]:
 
 def observed_clients() -> tuple[Client, ...]:
     """`gate.fetch`, unobserved and observed."""
-    return tuple(
-        Client(name=name, crawl=partial(ours.measured, crawl, tasks=TASKS))
-        for name, crawl in (
-            (FETCH, ours.by_fetch),
-            (PROMETHEUS, _observed.by_prometheus),
-            (OTEL_METRICS, _observed.by_metrics_of_otel),
-            (OTEL_FEW, _observed.by_few_traces),
-            (OTEL_ALL, _observed.by_all_traces),
-        )
+    return (
+        _client(FETCH, ours.by_fetch),
+        _client(PROMETHEUS, _observed.by_prometheus),
+        _client(OTEL_METRICS, _observed.by_metrics_of_otel),
+        _client(OTEL_FEW, _observed.by_few_traces),
+        _client(OTEL_ALL, _observed.by_all_traces),
     )
 
 

@@ -222,7 +222,7 @@ class Crawl:
             if self._keep.warc is not None:
                 await self._keep.warc.save(response, found)
             row = _fetched(url, response, ended_at) | await self._keep.page(url, response, ended_at)
-            return row | usage.columns(response.usage) if self._with_usage else row
+            return {**row, **usage.columns(response.usage)} if self._with_usage else row
         except OSError as error:
             raise OutputError(f"cannot keep {url}: {error.strerror}") from error
 

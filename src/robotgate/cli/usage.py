@@ -65,9 +65,9 @@ def lines(usage: Usage) -> Iterator[str]:
     yield from (f"cannot be read: {statement}" for statement in usage.problems[:MAX_SHOWN])
 
 
-def columns(usage: Usage) -> dict[str, str | int | float | list[tuple[str, str]] | None]:
+def columns(usage: Usage) -> dict[str, str | None]:
     """A column for each purpose, null where nothing is known, and the licences in one."""
-    found: dict[str, str | int | float | list[tuple[str, str]] | None] = {}
+    found: dict[str, str | None] = {}
     for purpose in PURPOSES:
         found[f"usage_{purpose}"] = usage.preference(purpose).value if usage.deciding(purpose) else None
     found["licenses"] = " ".join(usage.licenses) or None

@@ -325,10 +325,11 @@ class SiteCache:
         before = site.record
         result = await self._reader.read(site, flight, known)
         now = self._now()
-        current = self.ruling(site, now)
-        if current is not None and site.record is not before and now < current.fresh_until_at:
-            # `learn` was called meanwhile: what the caller gave holds.
-            return
+        if site.record is not before:
+            current = self.ruling(site, now)
+            if current is not None and now < current.fresh_until_at:
+                # `learn` was called meanwhile: what the caller gave holds.
+                return
         record = settle(site.origin, result, previous=known, now=now, jitter=random.random())
         # Later calls use it even if it cannot be saved; the callers that wait now then get the store's error.
         ruling = self.learn(site, record)

@@ -54,7 +54,7 @@ class GateStats:
         scheduler, totals = turns.scheduler, turns.scheduler.totals
         waiting = blocked = 0
         for host in scheduler.hosts.values():
-            if host.waiters and host.waiting:
+            if host.waiters:
                 waiting += 1
             if host.blocked_until_at > now:
                 blocked += 1
