@@ -40,7 +40,7 @@ MAX_ROW_BYTES: Final = 1024 * 1024
 NOT_KNOWN: Final = (
     "A store has the totals of a host, not its single requests. The rows of robotgate fetch have them: see --rows.",
     "A store has the last robots.txt: what an earlier one allowed is not known.",
-    "The delay of the crawler's own is not stored: it is --delay.",
+    "The crawler's own delay is not stored: it is --delay. Its operator's blocks (gate.block) are not looked at.",
 )
 
 

@@ -110,9 +110,8 @@ class Telemetry:
 
     def _stats(self) -> GateStats:
         """Return the gate's totals and states; one look at its hosts serves all instruments of a collection."""
-        now = monotonic()
-        if self._looked is None or now - self._looked_at > ONE_COLLECTION:
-            self._looked, self._looked_at = self._gate.stats(), now
+        if self._looked is None or monotonic() - self._looked_at > ONE_COLLECTION:
+            self._looked, self._looked_at = self._gate.stats(), monotonic()
         return self._looked
 
     def _ended(self, turn: Turn, elapsed: float) -> None:
