@@ -32,8 +32,10 @@ PUBLIC_MODULES: Final = (
     "robotgate.sitemaps",
     "robotgate.testing.aioresponses",
     "robotgate.testing",
+    "robotgate.integrations.crawlee",
     "robotgate.integrations.httpx",
     "robotgate.integrations.scrapy",
+    "robotgate.observe",
     "robotgate.signing",
     "robotgate",
 )

@@ -33,6 +33,8 @@ class GateStats:
     """Turns that wait now."""
     open_turns: int
     """Turns that have begun and not ended."""
+    open_robots: int
+    """Those of them for robots.txt."""
     hosts: int
     """Hosts in memory; what a pace key joins is one."""
     hosts_waiting: int
@@ -50,16 +52,17 @@ class GateStats:
 
     @classmethod
     def of(cls, turns: Turns, *, now: float) -> Self:
-        """Count. Each host and each origin in memory is looked at once; no rules are read."""
+        """Count. Each host and each origin in memory is looked at once; no rules are read. Any thread may call it."""
         scheduler, totals = turns.scheduler, turns.scheduler.totals
         waiting = blocked = 0
-        for host in scheduler.hosts.values():
+        # Copies: the event loop's thread may go on.
+        for host in list(scheduler.hosts.values()):
             if host.waiters:
                 waiting += 1
             if host.blocked_until_at > now:
                 blocked += 1
         known = unreachable = kept_away = 0
-        for site in turns.sites.values():
+        for site in list(turns.sites.values()):
             if site.record is not None or site.ruling is not None:
                 known += 1
             if site.circuit is not CLOSED and is_open(site.circuit, now=now):
@@ -74,6 +77,7 @@ class GateStats:
             turned_away=totals.turned_away,
             waiting=scheduler.waiting,
             open_turns=scheduler.open_turns,
+            open_robots=scheduler.open_robots,
             hosts=len(scheduler.hosts),
             hosts_waiting=waiting,
             hosts_blocked=blocked,
