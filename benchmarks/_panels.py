@@ -46,7 +46,7 @@ def draw_bars(
     """
     for place, row in enumerate(rows):
         if column.key in row.figures:
-            _draw_bar(axes, theme, place, row, column, of)
+            _draw_bar(axes, theme, place, row, column, of=of)
     longest = max(
         (max(row.figures[column.key].rounds) for row in rows if column.key in row.figures), default=0.0
     )
@@ -56,7 +56,7 @@ def draw_bars(
     _head(axes, theme, title)
 
 
-def _draw_bar(axes: Axes, theme: Theme, place: int, row: Row, column: Column, of: Column | None) -> None:
+def _draw_bar(axes: Axes, theme: Theme, place: int, row: Row, column: Column, *, of: Column | None) -> None:
     figure = row.figures[column.key]
     least, most = min(figure.rounds), max(figure.rounds)
     axes.barh(place, figure.median, BAR, color=theme.ours if row.is_ours else theme.peer)

@@ -43,7 +43,7 @@ def program_of(page: str, part: str) -> str:
     ],
 )
 async def test_bad_sites_among_the_urls(
-    page: str, part: str, replaced: str | None, run: Program, sites: Web, tmp_path: Path
+    page: str, part: str, replaced: str | None, *, run: Program, sites: Web, tmp_path: Path
 ) -> None:
     """A server that hangs up, a name that does not resolve and a page without an end come before the good page."""
     code = program_of(page, part)

@@ -178,7 +178,7 @@ class Crawl:
                 for worker in self._workers:
                     worker.cancel()
         except BaseExceptionGroup as group:
-            # The error of the first worker that failed tells it all.
+            # One error is raised: that of the first worker that failed.
             error = _first(group)
             raise error from error.__cause__
 
