@@ -533,7 +533,7 @@ class RobotGate:
             urls: what to fetch; an endless or slow source is read as it is needed.
             priority: as `turn`.
             ahead: how many URLs are held at once while their hosts are not due.
-            on_refusal: called with each URL that gets no turn, and the error; by default there are only the event and the
+            on_refusal: called with each URL that gets no turn, and the error; by default it is only an event and a
                 log line.
 
         Raises (of the loop):
