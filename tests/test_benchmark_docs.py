@@ -90,6 +90,7 @@ def test_check_names_each_place(tmp_path: Path) -> None:
     assert plot == "docs/plots/crawl-dark.svg"
 
 
+@pytest.mark.slow
 def test_weaving_puts_it_right(tmp_path: Path) -> None:
     """Both, to the byte."""
     pytest.importorskip("benchmarks._plots", reason="matplotlib is not installed")

@@ -83,6 +83,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 async def test_functions_that_are_only_shown_can_be_called(tmp_path: Path) -> None:
     """All at once, in one process, as each waits for a pace; as they stand, but for a minute of delay and for Redis."""
     calls = []
