@@ -140,7 +140,7 @@ def visit(path: str, came_at: float, took: float = 0.02, *, wrote: float = 0.01)
 
 
 def client(*, is_gate: bool, asks_robots: bool = True) -> _pace_seen.Client:
-    """Somebody whose crawl is not run."""
+    """A client whose crawl is not run."""
     return _pace_seen.Client(
         name="x",
         run=lambda _urls, _delay: Cost(0.0, 0.0, 0),
@@ -207,7 +207,7 @@ def test_one_short_gap_in_one_round_misses_the_goal() -> None:
 
 
 def test_clients_of_pace_are_the_doors_and_their_peers() -> None:
-    """Both doors on both loops are the gate's, and nobody else is."""
+    """The gate's clients are its two ways on two loops."""
     assert [each.name for each in pace.clients() if each.is_gate] == list(pace.GATES)
     names = {each.name for each in pace.clients()}
     assert all(
@@ -259,7 +259,7 @@ def test_goals_of_a_fleet() -> None:
 
 
 def test_who_is_not_installed_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    """Nobody takes missing rows for nothing."""
+    """Missing rows are an error."""
     assert found("aiohttp")
     assert capsys.readouterr().err == ""
     assert not found("no_such_package")
