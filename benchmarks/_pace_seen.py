@@ -70,10 +70,11 @@ class Round:
     """What the server saw of one client once."""
 
     between_starts: list[float]
+    """From start to start, between pages: the same for all clients."""
     from_end: list[float]
-    """From when the server had written the whole answer."""
+    """From when the server had written the whole answer; of the gate, robots.txt is such an answer too."""
     from_send: list[float]
-    """From when it was about to; a server interrupted as it writes notes the end too late, and only this is sure."""
+    """From when it was about to write the answer. A server that is interrupted as it writes notes the end too late."""
     makespan: float
     response: float
     """Seconds that one took in the mean, from the request's bytes being read to the answer's being written."""
@@ -115,7 +116,9 @@ def round_of(client: Client, shape: Shape, visits: Sequence[Visit], cpu: float) 
             by_host[visit.host].append(visit)
     pairs = [pair for host in by_host.values() for pair in pairwise(host)]
     return Round(
-        between_starts=[after.came_at - before.came_at for before, after in pairs],
+        between_starts=[
+            after.came_at - before.came_at for before, after in pairs if before.path != ROBOTS_PATH
+        ],
         from_end=[after.came_at - before.ended_at for before, after in pairs],
         from_send=[after.came_at - before.sent_at for before, after in pairs],
         makespan=max(visit.ended_at for visit in visits) - min(visit.came_at for visit in visits),
@@ -131,16 +134,17 @@ def figures_of(client: Client, shape: Shape, rounds: Sequence[Round]) -> dict[st
 
 
 def _values(client: Client, shape: Shape, seen: Round) -> dict[str, float]:
-    gaps = sorted(seen.from_end if client.is_gate else seen.between_starts)
-    sure = seen.from_send if client.is_gate else seen.between_starts
+    gaps = sorted(seen.between_starts)
     return {
-        "short": float(under(shape.delay, sure)),
-        "short_or_interrupted": float(under(shape.delay, gaps)),
+        "short": float(under(shape.delay, gaps)),
         "gaps": float(len(gaps)),
         "least": gaps[0] * 1e3,
-        "least_from_end": min(seen.from_end) * 1e3,
         "median": statistics.median(gaps) * 1e3,
         "p99": gaps[len(gaps) * 99 // 100] * 1e3,
+        "short_after_end": float(under(shape.delay, seen.from_send)),
+        "short_or_interrupted": float(under(shape.delay, seen.from_end)),
+        "ends": float(len(seen.from_end)),
+        "least_from_end": min(seen.from_end) * 1e3,
         "makespan": seen.makespan,
         "to_ideal": seen.makespan / client.ideal(shape, seen.response),
         "cpu": seen.cpu,

@@ -23,6 +23,8 @@ BAR: Final = 0.62
 """Of the way from one bar to the next."""
 ROOM_FOR_FIGURES: Final = 1.22
 """Of the longest bar: its figure stands behind it."""
+ROOM_FOR_PARTS: Final = 1.5
+"""The same, where a figure is followed by what it is a part of."""
 LABELS_APART: Final = 0.075
 """Of the height: labels of curves that end close together are moved so far from each other."""
 LEAST_RANGE: Final = 100.0
@@ -34,30 +36,40 @@ def plain(name: str) -> str:
     return name.replace("`", "")
 
 
-def draw_bars(axes: Axes, theme: Theme, rows: Sequence[Row], column: Column, title: str) -> None:
-    """A bar for each row, from the top, and its figure; a thin line from the least of its rounds to the most."""
+def draw_bars(
+    axes: Axes, theme: Theme, rows: Sequence[Row], column: Column, title: str, *, of: Column | None = None
+) -> None:
+    """A bar for each row, from the top, with its figure at its end; under it a line from the least round to the most.
+
+    Args:
+        of: the column with the number that each figure is a part of.
+    """
     for place, row in enumerate(rows):
         if column.key in row.figures:
-            _draw_bar(axes, theme, place, row, column)
+            _draw_bar(axes, theme, place, row, column, of=of)
     longest = max(
         (max(row.figures[column.key].rounds) for row in rows if column.key in row.figures), default=0.0
     )
-    axes.set(
-        xlim=(0, ROOM_FOR_FIGURES * (longest or 1.0)), ylim=(len(rows) - 0.5, -0.5), xticks=[], yticks=[]
-    )
+    room = ROOM_FOR_FIGURES if of is None else ROOM_FOR_PARTS
+    axes.set(xlim=(0, room * (longest or 1.0)), ylim=(len(rows) - 0.5, -0.5), xticks=[], yticks=[])
     axes.axvline(0, color=theme.quiet, linewidth=1)
     _head(axes, theme, title)
 
 
-def _draw_bar(axes: Axes, theme: Theme, place: int, row: Row, column: Column) -> None:
+def _draw_bar(axes: Axes, theme: Theme, place: int, row: Row, column: Column, *, of: Column | None) -> None:
     figure = row.figures[column.key]
     least, most = min(figure.rounds), max(figure.rounds)
     axes.barh(place, figure.median, BAR, color=theme.ours if row.is_ours else theme.peer)
     if least < most:
-        axes.plot([least, most], [place, place], color=theme.text, linewidth=1, solid_capstyle="butt")
+        # At the lower edge of the bar: the figure stands at the bar's end.
+        edge = place + BAR / 2
+        axes.plot([least, most], [edge, edge], color=theme.text, linewidth=1, solid_capstyle="butt")
+    label = shown(figure.median, column.decimals)
+    if of is not None:
+        label += f" of {shown(row.figures[of.key].median, of.decimals)}"
     axes.annotate(
-        shown(figure.median, column.decimals),
-        (most, place),
+        label,
+        (figure.median, place),
         xytext=(5, 0),
         textcoords="offset points",
         verticalalignment="center",

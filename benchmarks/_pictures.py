@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from benchmarks._report import Report, Row, Table
     from benchmarks._theme import Theme
 
-ROUNDS: Final = "Medians of the rounds; thin lines from the least to the most."
+ROUNDS: Final = "Medians of the rounds; the line under a bar's end goes from the least to the most."
 MANY: Final = 3
 FORMATS: Final = ("svg", "png")
 
@@ -31,6 +31,8 @@ class Bars:
     title: str
     names: Mapping[str, str] = field(default_factory=dict)
     """Of these rows alone, in the table's order, so called; all by default. Who is not installed is in no table."""
+    of: str = ""
+    """The column with the number that each figure is a part of: its label is ``9 of 950``."""
 
     def rows_of(self, table: Table) -> list[Row]:
         """The rows that have a bar, or a place for one beside other columns."""
@@ -76,7 +78,7 @@ PICTURES: Final = (
             Bars(
                 "pace.fast",
                 "short",
-                "Requests that came too soon",
+                "Gaps under the delay of 0.1 s",
                 {
                     "`gate.fetch`, asyncio": "gate.fetch",
                     "`gate.middleware`, asyncio": "gate.middleware",
@@ -84,6 +86,7 @@ PICTURES: Final = (
                     "Scrapy, fixed delay": "Scrapy, fixed delay",
                     "Scrapy, randomised, its default": "Scrapy, its default",
                 },
+                of="gaps",
             ),
             Bars(
                 "crawl.#1",
@@ -99,8 +102,10 @@ PICTURES: Final = (
                 },
             ),
         ),
-        note="Counted at the server. By hand: aiohttp, Protego, asyncio.Lock, aiolimiter. "
-        "Scrapy and Crawlee do more for each page.",
+        note="Medians, with the least and the most of the rounds. Gaps at the server, from the start of a page to the "
+        "start of the next one of its host.\nCrawlee is not on the left: it spaces only hosts that you list, by whole "
+        "seconds. By hand: aiohttp, Protego, asyncio.Lock,\naiolimiter. Scrapy and Crawlee do more for each page than "
+        "fetch it.",
     ),
     Picture(
         "rules",
@@ -131,11 +136,12 @@ PICTURES: Final = (
     Picture(
         "pace",
         (
-            Bars("pace.fast", "short", "Gaps under the delay"),
-            Bars("pace.fast", "least", "Smallest gap, ms"),
+            Bars("pace.fast", "short", "Gaps under the delay", of="gaps"),
+            Bars("pace.fast", "least_from_end", "Smallest gap, ms"),
             Bars("pace.fast", "to_ideal", "Time to the ideal"),
         ),
-        note="The gate's gaps are from a response's end to the next request, all others' from start to start.",
+        note="Left: gaps from the start of a page to the start of the next page of its host. "
+        "Middle: from a response's end to the next request.",
     ),
     Picture(
         "memory",

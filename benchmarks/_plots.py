@@ -30,6 +30,8 @@ HEIGHT_OF_BAR: Final = 0.3
 HEIGHT_OF_CURVES: Final = 2.0
 HEIGHT_OF_HEAD: Final = 0.55
 HEIGHT_OF_NOTE: Final = 0.32
+HEIGHT_OF_LINE: Final = 0.17
+"""Of a further line of a note."""
 DOTS_PER_INCH: Final = 150
 STYLE: Final[dict[RcKeyType, object]] = {
     "font.family": "sans-serif",
@@ -75,7 +77,7 @@ def _drawn(picture: Picture, report: Report, theme: Theme) -> Figure:
     with rc_context(STYLE):
         down = math.ceil(len(picture.panels) / picture.across)
         height = down * (HEIGHT_OF_HEAD + max(_height(panel, report) for panel in picture.panels))
-        height += HEIGHT_OF_NOTE if picture.note else 0.0
+        height += HEIGHT_OF_NOTE + HEIGHT_OF_LINE * picture.note.count("\n") if picture.note else 0.0
         figure = Figure(figsize=(WIDTH, height), layout="constrained", facecolor=theme.page)
         named: list[str] = []
         for axes, panel in zip(_places(figure, picture, down), picture.panels, strict=True):
@@ -96,7 +98,8 @@ def _draw(axes: Axes, theme: Theme, panel: Bars | Curves, report: Report, *, nam
     match panel:
         case Bars():
             rows = panel.rows_of(table)
-            draw_bars(axes, theme, rows, column_of(table, panel.column), panel.title)
+            of = column_of(table, panel.of) if panel.of else None
+            draw_bars(axes, theme, rows, column_of(table, panel.column), panel.title, of=of)
             names = [row.name for row in rows]
             if names != named:
                 name_bars(axes, theme, rows)

@@ -20,7 +20,7 @@ class Heads(asyncio.Protocol):
         raise NotImplementedError
 
     def answer(self, octets: bytes) -> None:
-        """Send an answer, head and body, if anybody is still there."""
+        """Send an answer, head and body, if the client is still connected."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(octets)
 

@@ -38,21 +38,21 @@ class OutageLaw:
         return list(self._outages)
 
     def is_closed(self, origin: str, *, at: float) -> bool:
-        """Whether nobody may try yet: everybody is told so."""
+        """Whether no request may be sent yet: all are refused."""
         outage = self._outages.get(origin)
         return outage is not None and at < outage.retry_at - GRAIN
 
     def bars(self, origin: str, *, at: float) -> bool:
-        """Whether nobody may start now: nobody may try yet, or somebody does."""
+        """Whether no turn may start now: no try is permitted yet, or one is under way."""
         return self.is_closed(origin, at=at) or (origin in self._outages and origin in self._probes.values())
 
     def retry_at(self, origin: str) -> float:
-        """Before this nobody starts; 0 when nothing is known against it."""
+        """No turn starts before this; 0 when nothing is known."""
         outage = self._outages.get(origin)
         return 0.0 if outage is None else outage.retry_at
 
     def starts(self, who: int, origin: str) -> None:
-        """Somebody has a turn."""
+        """A turn begins."""
         if origin in self._outages:
             self._probes[who] = origin
 
@@ -61,7 +61,7 @@ class OutageLaw:
         self._probes.pop(who, None)
 
     def answers(self, origin: str) -> None:
-        """The origin was reached, whoever asked, and whatever it said."""
+        """The origin was reached by any request, with any answer."""
         self._outages.pop(origin, None)
 
     def fails(self, origin: str, *, began_at: float, at: float, retry_at: float) -> str | None:

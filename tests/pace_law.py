@@ -30,7 +30,7 @@ class MishapError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visitor:
-    """Somebody who asks for one turn."""
+    """A task that asks for one turn."""
 
     who: int
     url: str
@@ -42,7 +42,7 @@ class Visitor:
     """Of the answer; None for a mishap in its place."""
     retry_after: str | None = None
     finds_nobody: bool = False
-    """Whether nobody is there to answer."""
+    """Whether the host does not answer."""
 
     @property
     def origin(self) -> str:
@@ -99,7 +99,7 @@ class Visitor:
 
 @dataclass(frozen=True, slots=True)
 class Waiter:
-    """Somebody who waits for a turn."""
+    """A task that waits for a turn."""
 
     rank: tuple[int, int]
     """The higher priority, then the earlier arrival; the least goes first."""
@@ -145,7 +145,7 @@ class PaceLaw:
 
     @property
     def due_at(self) -> float:
-        """Before this nobody starts; if a slot is free and somebody waits, somebody starts then."""
+        """No turn starts before this; if a slot is free and a task waits, a turn starts then."""
         spaced = 0.0 if self._last_visit_at is None else self._last_visit_at + self.delay
         return max(self._promised_at, spaced, self.blocked_until_at, self.left_alone_until_at)
 
@@ -183,18 +183,18 @@ class PaceLaw:
         self.floor = floor
 
     def is_left_alone(self, at: float, until_at: float) -> None:
-        """The operator wants the host left alone; no longer, by an instant that has passed."""
+        """The operator blocks the host; an instant that has passed lifts the block."""
         self.pass_to(at)
         self.left_alone_until_at = until_at
 
     def arrives(self, at: float, who: int, origin: str, *, priority: int, max_wait: float | None) -> None:
-        """Somebody asks for a turn; who comes later has the higher number."""
+        """A task asks for a turn; later tasks have higher numbers."""
         self.pass_to(at)
         deadline_at = float("inf") if max_wait is None else at + max_wait
         self.waiting[who] = Waiter((-priority, who), deadline_at, origin, self.due_at > deadline_at + GRAIN)
 
     def starts(self, at: float, who: int) -> None:
-        """Somebody has a turn."""
+        """A turn begins."""
         self.pass_to(at)
         waiter = self.waiting.pop(who)
         if len(self.open) >= self.slots:
@@ -221,12 +221,12 @@ class PaceLaw:
             self._visited(at)
 
     def leaves(self, at: float, who: int) -> None:
-        """Somebody waits no longer, of its own accord."""
+        """A task is cancelled while it waits."""
         self.pass_to(at)
         del self.waiting[who]
 
     def is_refused(self, at: float, who: int) -> None:
-        """Somebody was told that its turn comes too late: at its deadline, or as soon as that is sure."""
+        """A task is refused because its turn comes too late: at its deadline, or as soon as that is sure."""
         self.pass_to(at)
         waiter = self.waiting.pop(who)
         ahead = sum(them.rank < waiter.rank for them in self.waiting.values())
@@ -238,14 +238,14 @@ class PaceLaw:
             self._object(f"{who} was refused at {at}, long after {waiter.deadline_at}")
 
     def is_sent_away(self, at: float, who: int) -> None:
-        """Somebody was told that the host is not to be had for long, or cannot be reached."""
+        """A task is refused because the host is blocked for long, or cannot be reached."""
         self.pass_to(at)
         waiter = self.waiting.pop(who)
         if not self._is_closed_to(waiter.origin):
             self._object(f"{who} was sent away at {at}, though the block ends at {self.blocked_until_at}")
 
     def fails(self, at: float, who: int, origin: str, retry_at: float) -> None:
-        """Somebody found nobody; the gate then has the origin tried again at `retry_at`."""
+        """A request found the origin unreachable; the gate tries it again at `retry_at`."""
         self.pass_to(at)
         wrong = self.outages.fails(origin, began_at=self.open[who], at=at, retry_at=retry_at)
         if wrong is not None:
@@ -261,7 +261,7 @@ class PaceLaw:
         retry_after: float | None,
         until_at: float,
     ) -> None:
-        """Somebody's request was answered.
+        """A request was answered.
 
         Args:
             asks_for_pause: whether by 429 or 503.

@@ -135,7 +135,7 @@ async def visits(gate: RobotGate, count: int, url: str = PAGE, *, takes: float =
 
 
 async def fail(gate: RobotGate, url: str = PAGE, *, takes: float = 0.0) -> float:
-    """A request that finds nobody; its start."""
+    """A request that finds the host unreachable; its start."""
     return await visit(gate, url, takes=takes, error=REFUSED)
 
 

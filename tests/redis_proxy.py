@@ -15,7 +15,7 @@ CHUNK = 65536
 
 
 class Proxy:
-    """Passes octets on, both ways.
+    """Passes bytes on, both ways.
 
     Args:
         port: the server's, on loopback.
@@ -33,11 +33,11 @@ class Proxy:
         self.is_refusing = False
         """Whether newcomers find the door shut."""
         self.delay = 0.0
-        """Seconds that each chunk of octets takes longer."""
+        """Seconds that each chunk of bytes takes longer."""
         self.cut_at: bytes | None = None
         """The next chunk from a client that has this in it is delivered, and its connection cut before the reply."""
         self.cut_inside: int | None = None
-        """Of the next reply, so many octets are delivered, and the connection is cut."""
+        """Of the next reply, so many bytes are delivered, and the connection is cut."""
         self._flows = asyncio.Event()
         self._flows.set()
         self._server: asyncio.Server | None = None

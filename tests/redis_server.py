@@ -127,7 +127,7 @@ class RedisServer:
             self._process = None
 
     def pause(self) -> None:
-        """Let it answer nobody, though it is there."""
+        """Stop it, so that it accepts connections and does not answer."""
         assert self._process is not None
         os.kill(self._process.pid, signal.SIGSTOP)
 

@@ -90,6 +90,7 @@ def test_check_names_each_place(tmp_path: Path) -> None:
     assert plot == "docs/plots/crawl-dark.svg"
 
 
+@pytest.mark.slow
 def test_weaving_puts_it_right(tmp_path: Path) -> None:
     """Both, to the byte."""
     pytest.importorskip("benchmarks._plots", reason="matplotlib is not installed")
@@ -104,9 +105,9 @@ def test_weaving_puts_it_right(tmp_path: Path) -> None:
 def test_mark_that_cannot_be_filled_names_its_page(tmp_path: Path) -> None:
     """And nothing is written: a page half woven would pass for a whole one."""
     page = copied(tmp_path)
-    page.write_text(PAGE.replace("<!-- table crawl.", "<!-- table crowd."), encoding="utf-8")
+    page.write_text(PAGE.replace("<!-- figure crawl.", "<!-- figure crowd."), encoding="utf-8")
     with pytest.raises(
-        WeaveError, match=r"^docs/benchmarks\.md, line \d+: <!-- table crowd[^>]+ -->: no group 'crowd'"
+        WeaveError, match=r"^docs/benchmarks\.md, line \d+: <!-- figure crowd[^>]+ -->: no group 'crowd'"
     ):
         weave.differences(tmp_path)
 

@@ -140,7 +140,7 @@ def visit(path: str, came_at: float, took: float = 0.02, *, wrote: float = 0.01)
 
 
 def client(*, is_gate: bool, asks_robots: bool = True) -> _pace_seen.Client:
-    """Somebody whose crawl is not run."""
+    """A client whose crawl is not run."""
     return _pace_seen.Client(
         name="x",
         run=lambda _urls, _delay: Cost(0.0, 0.0, 0),
@@ -154,23 +154,24 @@ VISITS: Final = (visit(ROBOTS_PATH, 0.0), visit("/0", 0.1), visit("/1", 0.215), 
 """From end to start 80, 95 and 105 ms; from start to start 100, 115 and 125."""
 
 
-def test_gaps_of_the_gate_are_from_an_end_and_from_robots_txt() -> None:
+def test_gaps_of_the_gate_are_also_from_an_end_and_from_robots_txt() -> None:
     """80 ms after robots.txt is short, and so is 95 ms, unless the server was interrupted as it wrote: then 105."""
     door = client(is_gate=True)
     figures = _pace_seen.figures_of(door, PACED, [_pace_seen.round_of(door, PACED, VISITS, 0.5)])
-    assert figures["gaps"].rounds == (3.0,)
+    assert figures["ends"].rounds == (3.0,)
     assert figures["short_or_interrupted"].rounds == (2.0,)
-    assert figures["short"].rounds == (1.0,)
-    assert figures["least"].rounds == pytest.approx((80.0,))
+    assert figures["short_after_end"].rounds == (1.0,)
+    assert figures["least_from_end"].rounds == pytest.approx((80.0,))
     assert figures["makespan"].rounds == pytest.approx((0.36,))
     assert figures["to_ideal"].rounds == pytest.approx((0.36 / (3 * 0.1 + 4 * 0.02),))
 
 
-def test_gaps_of_others_are_from_start_to_start_between_pages() -> None:
-    """What follows robots.txt at once is not held against them."""
-    other = client(is_gate=False)
+@pytest.mark.parametrize("is_gate", [True, False])
+def test_gaps_of_all_clients_are_from_start_to_start_between_pages(*, is_gate: bool) -> None:
+    """A page that follows robots.txt at once counts for no client: some do not request it in a turn."""
     early = (visit(ROBOTS_PATH, 0.09, 0.005), *VISITS[1:])
-    figures = _pace_seen.figures_of(other, PACED, [_pace_seen.round_of(other, PACED, early, 0.5)])
+    who = client(is_gate=is_gate)
+    figures = _pace_seen.figures_of(who, PACED, [_pace_seen.round_of(who, PACED, early, 0.5)])
     assert figures["gaps"].rounds == (2.0,)
     assert figures["short"].rounds == (0.0,)
     assert figures["least"].rounds == pytest.approx((115.0,))
@@ -199,14 +200,14 @@ def test_ideals() -> None:
 
 def test_one_short_gap_in_one_round_misses_the_goal() -> None:
     """The median of three rounds would be none."""
-    figures = {"short": Figure((0.0, 0.0, 1.0)), "to_ideal": Figure((1.03, 1.04, 1.05))}
+    figures = {"short_after_end": Figure((0.0, 0.0, 1.0)), "to_ideal": Figure((1.03, 1.04, 1.05))}
     gaps, makespan = pace.goals_of(PACED, client(is_gate=True), figures)
     assert not gaps.is_reached
     assert makespan.is_reached
 
 
 def test_clients_of_pace_are_the_doors_and_their_peers() -> None:
-    """Both doors on both loops are the gate's, and nobody else is."""
+    """The gate's clients are its two ways on two loops."""
     assert [each.name for each in pace.clients() if each.is_gate] == list(pace.GATES)
     names = {each.name for each in pace.clients()}
     assert all(
@@ -258,7 +259,7 @@ def test_goals_of_a_fleet() -> None:
 
 
 def test_who_is_not_installed_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    """Nobody takes missing rows for nothing."""
+    """Missing rows are an error."""
     assert found("aiohttp")
     assert capsys.readouterr().err == ""
     assert not found("no_such_package")

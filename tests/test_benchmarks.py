@@ -292,7 +292,7 @@ def test_exponents_are_those_of_rounds() -> None:
 
 
 def test_rounds_are_interleaved() -> None:
-    """Everybody once in each, and somebody else first in the next."""
+    """Each client once in each round, and another one first in the next."""
     order: list[str] = []
 
     def work(name: str) -> dict[str, float]:

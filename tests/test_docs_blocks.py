@@ -250,6 +250,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, list[Played]]
     return asyncio.run(play_all(tmp_path_factory.mktemp("played")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", WITH_COMMANDS)
 def test_commands_print_what_is_shown(path: Path, played: dict[Path, list[Played]]) -> None:
     """Each block of console, with the program above it; the commands of one in their order."""

@@ -6,6 +6,7 @@ import asyncio
 import re
 from typing import TYPE_CHECKING, Final
 
+import pytest
 from click.testing import CliRunner
 from tests.documents import PAGES, blocks_of
 from tests.offline_web import offline_web
@@ -15,8 +16,6 @@ from robotgate.cli.app import robotgate
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 README: Final = ROOT / "README.md"
 
@@ -83,6 +82,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 async def test_functions_that_are_only_shown_can_be_called(tmp_path: Path) -> None:
     """All at once, in one process, as each waits for a pace; as they stand, but for a minute of delay and for Redis."""
     calls = []

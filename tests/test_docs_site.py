@@ -68,13 +68,13 @@ PAGES: Final = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")
 
 @pytest.mark.parametrize("module", PUBLIC_MODULES)
 def test_api_has_every_public_name_once(module: str) -> None:
-    """Whoever looks for what he may import finds it, in one place."""
+    """Every public name is documented, in one place."""
     names: list[str] = importlib.import_module(module).__all__
     assert {name: DOCUMENTED[f"{module}.{name}"] for name in names} == dict.fromkeys(names, 1)
 
 
 def test_api_has_no_other_names() -> None:
-    """What is not public is nobody's to rely on, and what is gone is not documented."""
+    """Names that are not public, or no longer exist, are not documented."""
     public = {
         f"{module}.{name}" for module in PUBLIC_MODULES for name in importlib.import_module(module).__all__
     }

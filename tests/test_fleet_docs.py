@@ -111,6 +111,7 @@ async def test_each_host_is_visited_by_its_owner(capsys: pytest.CaptureFixture[s
     }
 
 
+@pytest.mark.slow
 async def test_a_fleet_is_one_crawler(server: RedisServer, capsys: pytest.CaptureFixture[str]) -> None:
     """Two that know nothing of each other ask one robots.txt, and leave the delay between all their requests."""
     crawl = cast("Crawl", names_of(BY_STORE)["crawl"])

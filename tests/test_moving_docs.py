@@ -19,7 +19,6 @@ import robotgate
 from robotgate import (
     Answer,
     DisallowedError,
-    HostAccess,
     MemoryStore,
     RobotGate,
     RobotsTxt,
@@ -267,8 +266,6 @@ CHECKS: Final[Mapping[str, Check]] = {
     "gate.turn(url)": _a_turn,
     "await gate.refresh(url)": _asked_again,
     'RobotGate(agent, contact=contact, store="cache.db")': _in_a_file,
-    "gate.host(url).access": _says(HostAccess.CONTROLLED),
-    "Recheck(visits=1000, age=21 * 86400, bytes_ratio=1000)": _is_made,
 }
 """What is held of each expression."""
 EXPRESSIONS: Final = [

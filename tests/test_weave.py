@@ -80,7 +80,7 @@ def inline(mark: str) -> str:
 
 
 def test_table_has_title_rows_and_note() -> None:
-    """Whole, with a dash where somebody has no figure."""
+    """The whole table, with a dash where a row has no figure."""
     title, _, head, _, ours, theirs, _, note = block("table crawl.200x50").splitlines()
     assert "200 hosts" in title
     assert [cell.strip() for cell in head.split("|")[2:-1]] == ["pages/s", "CPU s", "MB"]
@@ -132,7 +132,7 @@ def test_ratio_is_the_median_of_rounds_side_by_side() -> None:
 
 
 def test_ratio_of_unlike_rounds_is_that_of_medians() -> None:
-    """Whoever takes long is measured in fewer rounds."""
+    """A slow client is measured in fewer rounds."""
     assert inline('crawl.200x50 "`gate.fetch`" cpu over "bare aiohttp"') == "1.67"
 
 

@@ -1,4 +1,4 @@
-"""robotgate stands between a crawler and the web: robots.txt to the letter, and every host in its turn.
+"""robotgate checks a crawler's URLs against robots.txt and paces its requests to each host.
 
 The way of one request, from the call down and back up::
 

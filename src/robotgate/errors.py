@@ -1,4 +1,4 @@
-"""The errors, by who can do something about them.
+"""The errors, and what each one calls for.
 
 ::
 

@@ -333,7 +333,7 @@ class Events:
         return unsubscribe
 
     def is_heard(self, kind: type[Event]) -> bool:
-        """Whether an event of this kind would reach anybody. If not, it need not be made."""
+        """Whether an event of this kind has a subscriber or is logged. If not, it need not be made."""
         for subscription in self._subscriptions:
             if kind in subscription.kinds:
                 return True

@@ -94,7 +94,7 @@ class _Given(Enum):
 
 
 class RobotGate:
-    """Stands between a crawler and the web: asks each site's rules once, and lets each request through in its turn.
+    """Checks URLs against each site's robots.txt, which it requests once, and sends requests in their hosts' turns.
 
     Open it with ``async with``. One gate serves any number of tasks of one event loop.
 
@@ -153,7 +153,7 @@ class RobotGate:
             that cannot be reached just now, or that may not be visited yet.
         middleware_timeout: seconds, the total timeout of the requests that go through `middleware`, within which a
             turn has to come; as in aiohttp, 0 and None are none.
-        clock: tells the time.
+        clock: the source of the time.
         fetcher: requests robots.txt files.
         signer: signs every request, so that sites can verify whose crawler they see, such as
             `robotgate.signing.Ed25519Signer`. It serves clients of yours by `Turn.headers`.
@@ -342,7 +342,7 @@ class RobotGate:
         await self._cache.aclose()
         for lines in ready:
             await lines.aclose()
-        # Subscribers hear of the end, too: the loop calls them after this.
+        # Subscribers get the last events, too: the loop calls them after this.
         await asyncio.sleep(0)
 
     def allowed(self, url: str | URL) -> Awaited[bool]:
@@ -448,7 +448,7 @@ class RobotGate:
             priority, max_wait: as `turn`, for each file.
             max_sitemaps: files that are fetched at most, those that cannot be read included.
             on_fault: called with each `SitemapFault`: a file that is refused, cannot be fetched or is broken. What was
-                read of it before the fault comes nevertheless. By default the log tells.
+                read of it before the fault comes nevertheless. By default it is logged.
 
         Raises (of the loop):
             GateClosedError, StoreError: as `allowed`.
@@ -533,7 +533,8 @@ class RobotGate:
             urls: what to fetch; an endless or slow source is read as it is needed.
             priority: as `turn`.
             ahead: how many URLs are held at once while their hosts are not due.
-            on_refusal: called with each URL that gets no turn, and the error; by default only events and the log tell.
+            on_refusal: called with each URL that gets no turn, and the error; by default it is only an event and a
+                log line.
 
         Raises (of the loop):
             GateClosedError: the gate was closed meanwhile.

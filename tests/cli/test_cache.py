@@ -318,7 +318,7 @@ def test_a_pace_of_an_origin_is_shown_too(path: Path) -> None:
 
 
 def test_forgetting_removes_all_origins(path: Path) -> None:
-    """And the host's pace, if its wait is over. Whoever forgets is told what a running crawler does."""
+    """And the host's pace, if its wait is over, with a note about running crawlers."""
     keep(
         path,
         [record("https://a.example"), record("http://a.example:8080"), record("https://b.example")],
@@ -339,7 +339,7 @@ def test_forgetting_removes_all_origins(path: Path) -> None:
 
 
 def test_the_age_that_prunes_is_told_in_days() -> None:
-    """Nobody reads millions of seconds."""
+    """A long time is shown in its largest unit."""
     assert "(90 days)" in " ".join(run("cache", "prune", "--help").out.split())
 
 

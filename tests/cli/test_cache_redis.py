@@ -111,7 +111,7 @@ def test_a_refresh_is_stored(site: LocalSite, url: str) -> None:
 
 
 def test_forgetting_keeps_an_unserved_wait(url: str) -> None:
-    """As in a file; and whoever forgets is told what the fleet's running processes do."""
+    """As in a file, with a note about running processes of the fleet."""
     wait = HostState(next_allowed_at=time.time() + 3600, visits=1)
     keep(url, [record("https://a.example")], a_example=wait)
 

@@ -51,7 +51,7 @@ def _refusal(line: bytes) -> LineError:
 
 
 def test_what_is_no_object_is_refused(subtests: pytest.Subtests) -> None:
-    """Whatever the octets, it ends soon, and in the one error."""
+    """Any bytes end soon, and in one kind of error."""
     for line, problem in [
         (b"", "not JSON"),
         (b"\x00", "not JSON"),

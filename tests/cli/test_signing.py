@@ -110,7 +110,7 @@ def test_directory_is_written_with_the_headers_to_send(
 
 
 async def test_directory_is_served_for_its_own_host_only(program: Program, key_file: str) -> None:
-    """Signed at each request; whoever leads another name here gets no signature for it."""
+    """Signed at each request; a request for another host gets no signature."""
     process = await program.start(
         "directory", key_file, "--serve", "127.0.0.1:0", "--agent-url", BOT, "--contact", CONTACT
     )

@@ -41,6 +41,7 @@ async def proxying() -> AsyncIterator[tuple[str, list[str]]]:
     await server.shutdown(0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["option", "environment"])
 async def test_everything_goes_through_the_proxy(
     program: Program, monkeypatch: pytest.MonkeyPatch, way: str

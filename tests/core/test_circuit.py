@@ -1,4 +1,4 @@
-"""An origin that cannot be reached: left alone for longer and longer, tried by one request, forgiven by an answer."""
+"""An origin that cannot be reached: growing pauses, one request that tries, and an answer that ends the outage."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ NOW: Final = 1.8e9
 
 
 def test_origin_that_answers_is_open_to_all() -> None:
-    """Nobody is held back and nobody tries alone, at any date."""
+    """No request is held back and none tries alone, at any date."""
     for now in (0.0, NOW):
         assert (is_open(CLOSED, now=now), is_half_open(CLOSED, now=now)) == (False, False)
 
 
 def test_outage_lets_nobody_through_then_one() -> None:
-    """Ten seconds of nobody, then one request may try; timers that ring early by a grain count as in time."""
+    """Ten seconds without a request, then one may try; a timer that fires early by a grain counts as in time."""
     circuit = circuit_failed(CLOSED, began_at=NOW - 1, now=NOW, jitter=0.0)
     assert circuit == Circuit(outages=1, opened_at=NOW, retry_at=NOW + MIN_OUTAGE)
     for after, expected in ((0.0, True), (9.999, True), (10.0 - 5e-7, False), (10.0, False), (9e9, False)):

@@ -185,12 +185,12 @@ def test_records_and_rules(subtests: pytest.Subtests) -> None:
     ],
 )
 def test_spellings_are_compared_in_the_normal_form(value: str, path: str, allowed: bool) -> None:  # noqa: FBT001
-    """As everywhere; wildcards apart, which are octets like any other."""
+    """As everywhere, but wildcards are bytes like any other."""
     assert read(f"User-agent: *\nDisallow: {value}".encode()).allowed(path, "foobot") is allowed
 
 
 def test_robots_txt_itself_may_be_fetched() -> None:
-    """Nobody would know the rules otherwise."""
+    """The rules are not known otherwise."""
     verdict = read(NOBODY_AT_ALL).verdict("/robots.txt", "foobot")
     assert verdict.allowed
     assert verdict.reason is Reason.ROBOTS_TXT

@@ -165,7 +165,7 @@ def test_age_is_subtracted(age: str | None, seconds: float) -> None:
 
 
 def test_age_alone_grants_nothing() -> None:
-    """Where nobody says how long, we do, and from the moment we read it."""
+    """Without headers, the default lifetime counts from the moment of reading."""
     assert granted(age="100000", date=AT_NOON) is None
 
 

@@ -303,7 +303,7 @@ def test_findings_are_told_in_the_order_of_lines() -> None:
 
 
 def test_findings_without_number_are_counted() -> None:
-    """Nobody reads thousands; the last that is told says how many are left."""
+    """Of thousands only the first are listed; the last one says how many are left."""
     findings = [finding for finding in lint(GROUP + b"Disallow: a\n" * 250) if finding.further_lines]
     assert [(finding.code, finding.line, finding.further_lines) for finding in findings] == [
         (CODE.PATH_WITHOUT_SLASH, 101, 150)

@@ -219,7 +219,7 @@ def test_what_is_no_kind_of_event_is_refused(kind: type[Event]) -> None:
 
 
 async def hear(event: Event) -> None:
-    """What nobody would wait for."""
+    """A coroutine function, which nothing would await."""
 
 
 @pytest.mark.parametrize(

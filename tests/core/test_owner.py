@@ -155,7 +155,7 @@ def test_members_that_make_no_sense_are_refused(members: list[str]) -> None:
     "url", ["", "example.org", "ftp://example.org/", "https://", "https://a b/", "https://1.2.3/"]
 )
 def test_what_is_no_url_has_no_owner(url: str) -> None:
-    """A guess would have every worker drop it as somebody else's."""
+    """With a guess, every worker would drop it as another's."""
     with pytest.raises(InvalidURLError):
         owner(url, MEMBERS)
 

@@ -105,7 +105,7 @@ def test_of_several_retry_afters_the_longest_counts() -> None:
 
 
 def test_request_sent_after_the_block_was_known_is_another_incident() -> None:
-    """Though the first has not ended: whoever sent it had not heard."""
+    """Although the first has not ended: it was sent before the block was known."""
     state = blocked(NEW, now=NOW, began_at=NOW - 1)
     state = blocked(state, now=NOW + 20, began_at=NOW + 10)
     assert (state.failures, state.blocked_at, state.blocked_until_at) == (2, NOW + 20, NOW + 140)
@@ -237,7 +237,7 @@ def test_latency_calls_for_a_delay_up_to_a_ceiling(
 
 @pytest.mark.parametrize("status", [200, 301, 404, 500, 502])
 def test_other_statuses_change_nothing_but_the_latency(status: int) -> None:
-    """An answer that blocks nobody, of a host that owes nothing."""
+    """An answer without a block, of a host that was not blocked."""
     state = HostState(last_visit_at=5.0, visits=3)
     after = answered(state, status=status, retry_after=99.0, began_at=8.0, now=10.0, jitter=0.5)
     assert after == replace(state, latency=2.0)

@@ -55,7 +55,7 @@ def test_lines_are_counted_as_editors_do(end: bytes) -> None:
 
 
 def test_bytes_that_are_not_utf_8_are_escaped() -> None:
-    """So that a rule is text, and none of its octets is lost."""
+    """So that a rule is text, and none of its bytes is lost."""
     parsed = parse(b"User-agent: b\xe9t\nDisallow: /\xff\xc3\xa9\xed\xa0\x80\nX\xe9: \xe9\n")
     assert parsed.groups[0].agents == ("b%E9t",)
     assert parsed.groups[0].rules[0].path_pattern == "/%FF\u00e9%ED%A0%80"

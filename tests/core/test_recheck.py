@@ -50,7 +50,7 @@ def test_who_could_not_be_asked_is_not_asked_sooner(outcome: Outcome) -> None:
     "outcome", [Outcome.MISSING, Outcome.FORBIDDEN, Outcome.OTHER_CLIENT_ERROR, Outcome.LOST]
 )
 def test_refusals_are_answers_too(outcome: Outcome) -> None:
-    """Nobody should wait for what comes after them either."""
+    """Nothing that follows them may be waited for either."""
     assert refresh_at(replace(KNOWN, outcome=outcome), None) == refresh_at(KNOWN, None)
 
 

@@ -105,7 +105,7 @@ def test_text_of_any_charset_is_text(subtests: pytest.Subtests) -> None:
     "charset", ["hex", "rot13", "base64", "zip", "bz2", "uu", "quopri", "undefined", "\x00", "utf\x008"]
 )
 def test_charset_that_is_none_is_utf_8(charset: str) -> None:
-    """Python has codecs that make no text of octets; a server that names one does not break the page."""
+    """Python has codecs that do not decode bytes to text; a server that names one does not break the page."""
     page = response("grüße\n".encode(), f"text/html; charset={charset}")
     assert page.text == "grüße\n"
 

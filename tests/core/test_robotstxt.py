@@ -22,7 +22,7 @@ Disallow: /
 
 
 def test_a_verdict_tells_the_rule_the_group_and_the_delay() -> None:
-    """And nothing of how the file was reached: nobody fetched it."""
+    """The verdict says nothing of a request, because the file was not fetched."""
     verdict = RobotsTxt.parse(FILE).verdict("https://example.com/private/x", "FooBot/1.0")
     assert verdict == Verdict(
         allowed=False,

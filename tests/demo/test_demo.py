@@ -41,6 +41,7 @@ async def client(server: RedisServer) -> AsyncIterator[Redis]:
         yield client
 
 
+@pytest.mark.slow
 async def test_nothing_is_broken(tmp_path: Path) -> None:
     """The exit status is 0, the table can be read in a file, and the JSON has the shape of the one that is kept."""
     file = tmp_path / "report.json"
@@ -63,6 +64,7 @@ async def test_nothing_is_broken(tmp_path: Path) -> None:
     assert {visit["site"] for visit in report["visits"]} == {site["site"] for site in report["sites"]}
 
 
+@pytest.mark.slow
 async def test_workers_are_one_crawler_to_the_sites(tmp_path: Path) -> None:
     """One robots.txt request for each origin, no gap too short, and every page; each worker has some of them.
 
@@ -84,6 +86,7 @@ async def test_workers_are_one_crawler_to_the_sites(tmp_path: Path) -> None:
     assert f"{store} exists already" in again.err
 
 
+@pytest.mark.slow
 async def test_workers_share_a_server(server: RedisServer, client: Redis, tmp_path: Path) -> None:
     """The sites see one crawler, and no key is left but those that were there."""
     file = tmp_path / "report.json"

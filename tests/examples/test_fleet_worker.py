@@ -22,7 +22,7 @@ OTHER: Final = "https://example.com"
 
 @pytest.mark.slow
 async def test_worker_as_its_docstring_says(run: Program, internet: Web, server: RedisServer) -> None:
-    """No page is lost or asked for twice, whoever is killed; SIGTERM lets what has begun come to its end."""
+    """No page is lost or requested twice when workers are killed; SIGTERM lets open requests end."""
     command = usage("fleet_worker.py").replace("redis://localhost:6379/0", f"--lease 2 {server.url}")
     slow_begun, held_begun, go_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
 

@@ -49,7 +49,7 @@ wPlQswY9olUwDwYDVR0TAQH/BAUwAwEB/zAKBggqhkjOPQQDAgNJADBGAiEA1408
 vScacsBHLDuSB5Dw65i+tw==
 -----END CERTIFICATE-----
 """
-"""A key made for these tests, with a certificate that nobody has to trust."""
+"""A key made for these tests, with a certificate that no client trusts."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -116,7 +116,7 @@ class Web:
         self.handle(url, answer)
 
     def redirect(self, url: str, target: str, *, status: int = 302, body: bytes = b"") -> None:
-        """Send whoever asks for a URL to another one."""
+        """Redirect a URL to another one."""
         self.serve(url, body, status=status, headers={"Location": target})
 
     def handle(self, url: str, handler: Handler) -> None:
@@ -268,7 +268,7 @@ def silent() -> Handler:
 def cut_off(
     body: bytes, *, length: int, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Handler:
-    """A body that breaks off: `length` octets were promised."""
+    """A body that breaks off: `length` bytes were promised."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(status=status, headers=headers)

@@ -190,7 +190,7 @@ async def test_middleware_refuses_the_same(web: Web, session: aiohttp.ClientSess
 
 
 async def test_redirects_of_page_and_robots_txt_are_refused_the_same(web: Web, gate: RobotGate) -> None:
-    """Whatever a server writes into its Location: the page's reader hears of it, nobody is visited."""
+    """Whatever a server writes into its Location, the caller gets an error and nothing is requested."""
     for number, url in enumerate(NON_PUBLIC + AMBIGUOUS):
         site, other = f"http://site{number}.example", f"http://other{number}.example"
         web.handle(f"{site}/page", _redirect_to(url))

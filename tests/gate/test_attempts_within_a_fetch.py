@@ -122,7 +122,7 @@ async def test_own_session_paces_a_retry_that_is_given_to_one_fetch(web: Web, op
 async def test_every_attempt_is_told_once(
     web: Web, chain: tuple[ClientMiddlewareType | str, ...], door: str
 ) -> None:
-    """Its status and its octets; a chain that goes past the gate twice takes no turn more."""
+    """Its status and its bytes; a chain with the gate twice takes no second turn."""
     web.handle(PAGE, failing_once(500))
     async with gate_in(web, *chain) as gate:
         ended: list[Event] = []

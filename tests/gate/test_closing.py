@@ -228,7 +228,7 @@ async def test_turn_that_outlives_its_gate_ends_quietly(open_gate: OpenGate) -> 
 
 
 async def test_page_under_way_ends_one_way_or_the_other(web: Web) -> None:
-    """A gate with a session of its own takes the page's connection along; nobody hangs."""
+    """A gate with its own session closes the page's connection; no task hangs."""
     async with RobotGate(
         "ExampleBot/1.0", contact="bot@example.org", delay=0, allow_private_addresses=True
     ) as gate:
@@ -296,7 +296,7 @@ async def test_cancelled_caller_is_told_so_though_the_gate_closes(web: Web, open
 async def test_cancelled_closing_leaves_no_session_open(
     session: aiohttp.ClientSession, steps: int, *, owns: bool
 ) -> None:
-    """Whoever gives up waiting for the store's sake leaves nothing behind; a session that was given stays open."""
+    """A caller that is cancelled while the store is slow leaves nothing behind; a session passed in stays open."""
     gate = RobotGate(
         "ExampleBot/1.0",
         contact="bot@example.org",

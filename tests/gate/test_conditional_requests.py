@@ -269,7 +269,7 @@ Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 @asynccontextmanager
 async def listening(talk: Talk) -> AsyncIterator[str]:
-    """A server of raw octets, and its URL."""
+    """A server of raw bytes, and its URL."""
     server = await asyncio.start_server(talk, LOOPBACK, 0)
     async with server:
         yield f"http://{LOOPBACK}:{server.sockets[0].getsockname()[1]}"
@@ -277,7 +277,7 @@ async def listening(talk: Talk) -> AsyncIterator[str]:
 
 @pytest.mark.parametrize("length", [b"", b"Content-Length: 26\r\n"])
 async def test_304_with_a_body_leaves_the_rules_as_they_are(length: bytes) -> None:
-    """The octets behind it are none of the file, nor of the next answer; where aiohttp cannot tell, we ask plainly."""
+    """The bytes behind it are not read; where aiohttp cannot tell, the request is repeated without conditions."""
     requests: list[bytes] = []
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -734,7 +734,7 @@ async def test_longer_block_is_an_error(web: Web, open_gate: OpenGate, status: i
 
 
 async def test_block_reaches_who_waits_already(web: Web, open_gate: OpenGate) -> None:
-    """Nobody is left waiting for a turn that will not come."""
+    """No task goes on waiting for a turn that will not come."""
     gate = await open_gate(max_block=10)
     pages = [f"{PAGE}/{number}" for number in range(4)]
     web.serve(pages[0], status=429, headers={"Retry-After": "1000"}, takes=0.05)

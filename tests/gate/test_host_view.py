@@ -243,7 +243,7 @@ async def test_longer_name_is_asked_for_its_own_rules(web: Web, gate: RobotGate)
 
 
 async def test_learnt_rules_are_used(web: Web, gate: RobotGate) -> None:
-    """Nobody is asked for what the caller has brought."""
+    """Nothing is requested for a file that the caller has passed in."""
     gate.learn(PAGE, RULES.encode() + b"\nSitemap: http://site.example/map.xml")
     verdict = await gate.check(f"{SITE}/private")
     assert (verdict.allowed, verdict.reason) == (False, Reason.DISALLOWED_BY_RULE)
@@ -303,7 +303,7 @@ async def test_instant_that_is_none_is_refused(gate: RobotGate, instant: object)
 async def test_what_an_earlier_gate_learnt_is_told_before_any_turn(
     tmp_path: Path, web: Web, open_gate: OpenGate
 ) -> None:
-    """After a restart a host that is blocked is no host that is due, to whoever has asked for its rules alone."""
+    """After a restart a blocked host is not due, also for a caller that used only its rules."""
     web.serve(PAGE, status=429, headers={"Retry-After": "200"})
     gate = await open_gate(store=tmp_path / "cache.db")
     await gate.fetch(PAGE)

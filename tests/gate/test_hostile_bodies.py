@@ -53,7 +53,7 @@ def bomb(begin: bytes, filler: bytes, *, mebibytes: int) -> Handler:
 
 @pytest.mark.parametrize("filler", [b"\x00", b"\n", b"a"])
 async def test_gzip_of_a_gigabyte(web: Web, gate: RobotGate, filler: bytes) -> None:
-    """The first 512,000 octets count; the rest is neither waited for nor kept."""
+    """The first 512,000 bytes count; the rest is neither waited for nor kept."""
     web.handle(ROBOTS, bomb(RULES, filler, mebibytes=1024))
     tracemalloc.start()
     try:
@@ -76,7 +76,7 @@ async def test_gzip_of_a_gigabyte(web: Web, gate: RobotGate, filler: bytes) -> N
     ],
 )
 async def test_endless_body(web: Web, gate: RobotGate, chunk: bytes) -> None:
-    """A body without an end is left after 512,000 octets."""
+    """A body without an end is left after 512,000 bytes."""
     web.handle(ROBOTS, endless(chunk))
     verdict = await gate.check(PAGE)
     assert verdict.access is AccessResult.SUCCESSFUL
@@ -194,7 +194,7 @@ async def test_chunks_that_break_off_close_the_site(web: Web, gate: RobotGate) -
 
 
 async def test_compressed_body_that_breaks_off_closes_the_site(web: Web, gate: RobotGate) -> None:
-    """Half the promised octets of a gzip file."""
+    """Half the promised bytes of a gzip file."""
     octets = gzip.compress(RULES * 100)
     web.handle(
         ROBOTS,
@@ -216,7 +216,7 @@ async def test_compressed_body_without_its_end_closes_the_site(
 
 
 async def test_body_that_drips_is_given_up(web: Web, session: aiohttp.ClientSession) -> None:
-    """The time-out counts the whole answer, not the pause between octets."""
+    """The timeout counts the whole answer, not the pause between bytes."""
     web.handle(ROBOTS, dripping())
     began_at = time.monotonic()
     outcome = await AiohttpFetcher(session, SystemClock()).fetch(

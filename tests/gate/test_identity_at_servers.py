@@ -1,4 +1,4 @@
-"""Who the servers see: our User-Agent and From on every request, nobody's credentials on those for robots.txt."""
+"""What servers see: User-Agent and From on every request, no credentials on those for robots.txt."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ async def test_headers_that_the_session_has_already(
 
 
 async def test_bad_status_is_heard_before_the_session_raises_for_it(web: Web) -> None:
-    """The session would raise before anybody has seen the response: a 503 would be no block."""
+    """With `raise_for_status`, the session would raise before the gate sees a 503."""
     web.serve(PAGE, status=503, headers={"Retry-After": "100"})
     async with (
         aiohttp.ClientSession(connector=web.connector(), headers=OURS, raise_for_status=True) as session,

@@ -160,7 +160,7 @@ async def test_response_that_is_let_go_of_ends_its_turn(web: Web, gate: RobotGat
 
 
 async def test_response_that_is_forgotten_lets_others_in(web: Web, gate: RobotGate) -> None:
-    """A small answer that nobody reads has come to its end all the same."""
+    """The turn of a small answer ends although it is not read."""
     async with crawler(web, gate.middleware) as session, asyncio.timeout(60):
         responses = [await session.get(f"{PAGE}/{number}") for number in range(3)]
         assert [response.status for response in responses] == [200, 200, 200]

@@ -34,7 +34,7 @@ NEXT: Final = f"{SITE}/next"
 DELAY: Final = 0.06
 SMALL: Final = b"sorry"
 LARGE: Final = b"x" * 3_000_000
-"""More than aiohttp takes off the network before anybody reads it."""
+"""More than aiohttp takes off the network before it is read."""
 REALM: Final = "here"
 NONCE: Final = "5f1c7a"
 
@@ -220,7 +220,7 @@ async def test_guard_stops_what_the_gate_lets_pass(
 async def test_unread_503_is_out_of_the_way_when_it_is_sent_again(
     web: Web, open_gate: OpenGate, limit_per_host: int
 ) -> None:
-    """Three megabytes that nobody reads, one connection, and a host that asked for a second."""
+    """Three megabytes that are not read, one connection, and a host with a delay of a second."""
     gate = await open_gate(delay=DELAY)
     answers = iter((503, 200))
 

@@ -94,7 +94,7 @@ async def too_soon(_: Web, open_gate: OpenGate, __: AsyncExitStack) -> RobotGate
 
 
 async def closed(_: Web, open_gate: OpenGate, __: AsyncExitStack) -> RobotGate:
-    """Nobody is at the gate any more."""
+    """No turn waits or is open."""
     gate = await open_gate()
     await gate.aclose()
     return gate

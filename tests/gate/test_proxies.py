@@ -90,7 +90,7 @@ def is_for_us(name: str) -> bool:
 
 
 async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Pass octets on, until there are no more."""
+    """Pass bytes on until there are no more."""
     with suppress(ConnectionError):
         while octets := await reader.read(65_536):
             writer.write(octets)
@@ -132,7 +132,7 @@ async def read(session: aiohttp.ClientSession, url: str, *, proxy: str | None = 
 async def test_proxy_of_the_session_serves_pages_and_robots_txt(
     web: Web, open_gate: OpenGate, proxy: Proxy
 ) -> None:
-    """Whoever hides behind a proxy is not given away by the gate; hops and other hosts included."""
+    """The gate sends nothing past the proxy of a request, hops and other hosts included."""
     web.redirect(PAGE, f"{OTHER}/there")
     async with aiohttp.ClientSession(connector=web.connector(), proxy=proxy.url) as session:
         gate = await open_gate(session=session)

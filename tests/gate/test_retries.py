@@ -86,7 +86,7 @@ async def test_redirect_is_followed_from_its_first_hop(web: Web, gate: RobotGate
 
 
 async def test_body_is_sent_with_each_attempt(web: Web, gate: RobotGate) -> None:
-    """The same octets."""
+    """The same bytes."""
     web.handle(PAGE, in_turn(503, 200))
     await gate.fetch(PAGE, "PUT", data=b"octets", retries=1)
     assert [visit.body for visit in web.visits if visit.url == PAGE] == [b"octets"] * 2

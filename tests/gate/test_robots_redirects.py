@@ -184,7 +184,7 @@ async def test_failure_on_the_way_closes_the_site(web: Web, gate: RobotGate) -> 
 async def test_redirect_into_a_private_network_closes_the_site(
     web: Web, gate: RobotGate, target: str
 ) -> None:
-    """A public site that sends us there is not believed, and nobody there is asked."""
+    """A public site's redirect to such an address closes the site, and nothing is requested there."""
     web.redirect(ROBOTS, target)
     verdict = await gate.check(PAGE)
     assert (verdict.allowed, verdict.access) == (False, AccessResult.UNREACHABLE)

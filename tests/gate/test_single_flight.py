@@ -76,7 +76,7 @@ async def test_second_question_is_answered_from_memory(web: Web, gate: RobotGate
 
 
 async def test_cancelled_first_caller_harms_nobody(web: Web, gate: RobotGate) -> None:
-    """The request goes on for the others, though whoever caused it is gone."""
+    """The request goes on for the others, although the task that caused it was cancelled."""
     answer = GatedAnswer()
     web.handle(ROBOTS, answer)
     first = asyncio.create_task(gate.allowed("http://site.example/page"))

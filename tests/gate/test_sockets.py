@@ -40,7 +40,7 @@ class Talk(asyncio.Protocol):
     transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Somebody came."""
+        """A connection was made."""
         # Both loops give what they give for a connection; uvloop's is no subclass.
         self.transport = cast("asyncio.Transport", transport)
         self.server.open.append(self)
@@ -245,7 +245,7 @@ def test_closed_session_leaves_no_socket(run: Run) -> None:
 
 
 def test_connections_that_fail_are_counted_no_more(run: Run) -> None:
-    """Neither those that are refused, nor those that somebody gave up."""
+    """Neither refused nor abandoned connections are left."""
 
     async def test() -> None:
         connector = WatchedConnector(10)

@@ -173,7 +173,7 @@ async def test_what_is_no_http_closes_the_site(open_gate: OpenGate, octets: byte
 
 
 async def test_refused_connection_closes_the_site(web: Web, open_gate: OpenGate) -> None:
-    """Nobody listens."""
+    """A port without a listener."""
     gate = await open_gate(allow_private_addresses=True)
     port = web.port
     await web.close()
@@ -184,7 +184,7 @@ async def test_refused_connection_closes_the_site(web: Web, open_gate: OpenGate)
 
 
 async def test_failed_tls_closes_the_site(web: Web, gate: RobotGate) -> None:
-    """A certificate that nobody vouches for, or no TLS at all, is a host we cannot reach."""
+    """An untrusted certificate, or no TLS at all, makes a host unreachable."""
     verdict = await gate.check("https://site.example:8443/page")
     assert (verdict.allowed, verdict.access) == (False, AccessResult.UNREACHABLE)
     assert all(not visit.url.startswith("https") for visit in web.visits)

@@ -29,7 +29,7 @@ DELAY = 0.06
 
 
 async def echo(request: aioweb.Request) -> aioweb.StreamResponse:
-    """Says what it hears, until nobody is there."""
+    """Sends each message back until the client leaves."""
     socket = aioweb.WebSocketResponse()
     await socket.prepare(request)
     async for message in socket:

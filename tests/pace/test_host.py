@@ -301,7 +301,7 @@ def test_origin_goes_from_a_busy_host_if_others_ask_for_as_much(
 
 
 def test_origin_that_is_needed_stays() -> None:
-    """One with an open turn, and one that is left alone because it could not be reached."""
+    """One with an open turn, and one that could not be reached."""
     host = host_of((OPTIONS, NOTHING_ASKED), (OPTIONS, NOTHING_ASKED))
     paced = host.origins[0]
     turn = PacedTurn(paced)

@@ -75,7 +75,7 @@ class Fleet(RuleBasedStateMachine):
         self.crawlers[name] = Crawler(Member(f"{name}/{next(self.serial)}"), offset)
 
     def _line_of(self, key: str) -> tuple[str, ...]:
-        """Whoever holds a host, and those in line behind."""
+        """The owner of a host, and the sessions in line behind it."""
         host = self.medium.host(key)
         return tuple(host.line) if host.owner is None else (host.owner, *host.line)
 
@@ -103,7 +103,7 @@ class Fleet(RuleBasedStateMachine):
 
     @invariant()
     def visit(self) -> None:
-        """Whoever can visit a host does, at once."""
+        """Each session that can visit a host does so at once."""
         for name in self.crawlers:
             crawler = self._awake(name)
             for key in KEYS if crawler is not None else ():

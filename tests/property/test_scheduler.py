@@ -115,7 +115,7 @@ class Visitor:
     go: asyncio.Event = field(default_factory=asyncio.Event)
     leave: asyncio.Event = field(default_factory=asyncio.Event)
     joined: int = 0
-    """The number of the event with which it began to wait: before that it was passed by nobody."""
+    """The number of the event with which it began to wait: no turn passed it before that."""
     began_at: float | None = None
     task: asyncio.Task[None] | None = None
     is_cancelled: bool = False
@@ -490,7 +490,7 @@ class SchedulerMachine(RuleBasedStateMachine):
             assert len(held[True]) <= robots.total
 
     def nobody_waits_without_cause(self) -> None:
-        """Whoever could start has started; whoever is to be refused has been."""
+        """Turns that could start have started; turns that had to be refused are refused."""
         now, self.stuck = self.now, []
         for law in self.laws:
             for visitor in law.waiting:
@@ -575,7 +575,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         tries_now: bool,
         dawdles: bool,
     ) -> None:
-        """Somebody asks for a turn."""
+        """A task asks for a turn."""
         paced = self.pick_origin(where)
         for _ in range(count):
             law = self.law_of(paced)
@@ -667,7 +667,7 @@ class SchedulerMachine(RuleBasedStateMachine):
             self.run()
 
     def cancel_one(self, who: int, *states: TurnState) -> None:
-        """Cancel somebody."""
+        """Cancel a task."""
         visitor = self.pick_visitor(who, *states)
         if visitor is not None and visitor.task is not None:
             visitor.is_cancelled = visitor.turn.state is TurnState.WAITING
@@ -676,7 +676,7 @@ class SchedulerMachine(RuleBasedStateMachine):
     @precondition(has(TurnState.WAITING, TurnState.GRANTED, TurnState.OPEN))
     @rule(who=picks)
     def cancel(self, who: int) -> None:
-        """Somebody is cancelled."""
+        """A task is cancelled."""
         self.cancel_one(who, TurnState.WAITING, TurnState.GRANTED, TurnState.OPEN)
         self.run()
 
@@ -701,7 +701,7 @@ class SchedulerMachine(RuleBasedStateMachine):
     @precondition(lambda self: any(law.waiting for law in self.laws))
     @rule(who=picks, late=st.sampled_from([-2e-3, -4e-7, 0.0, 0.0, 0.01]))
     def wait_until_due(self, who: int, late: float) -> None:
-        """Time passes until somebody is due, or nearly."""
+        """Time passes until a turn is due, or nearly."""
         visitor = pick([visitor for law in self.laws for visitor in law.waiting], who)
         at = visitor.law.due_at(visitor.paced, ahead=visitor.turn.ahead, strictly=True)
         if self.now < at + late < self.now + 2 * DAY:
@@ -743,7 +743,7 @@ class SchedulerMachine(RuleBasedStateMachine):
 
     @rule(where=picks, seconds=st.sampled_from([0.0, 0.0, 3.0, 200.0, math.inf]))
     def leave_alone(self, where: int, seconds: float) -> None:
-        """The operator wants an origin left alone, or not any more."""
+        """The operator blocks an origin, or lifts the block."""
         paced = self.pick_origin(where)
         paced.operator_until_at = self.now + seconds if seconds else 0.0
         self.run(partial(self.scheduler.reconsider, paced.host))

@@ -220,7 +220,7 @@ class Invalid(MemoryStore):
         (Generous, "obtain: not the state that was saved|news: the owner is never asked"),
         (StateLost, "leave: not the state that was left"),
         (Clinging, "never granted"),
-        (Silent, "publish_block: nobody hears"),
+        (Silent, "publish_block: other sessions do not get the block"),
         (Forgotten, "session: it hears of no standing block"),
         (Overwriting, "save_hosts: a late batch undid"),
         (Invalid, "obtain: the lease of a new grant is not valid"),

@@ -50,7 +50,7 @@ def decoded(coding: str | None, chunks: Iterable[bytes], *, max_bytes: int = 10_
 
 
 def in_chunks(octets: bytes, size: int) -> list[bytes]:
-    """All of it, so many octets at a time."""
+    """All of it, so many bytes at a time."""
     return [octets[at : at + size] for at in range(0, len(octets), size)]
 
 

@@ -82,7 +82,7 @@ async def error_of(
 
 @pytest.fixture
 def deaf_port() -> Iterator[int]:
-    """A port that is taken, and at which nobody listens."""
+    """A port that is taken, without a listener."""
     with socket.socket() as taken:
         taken.bind((LOOPBACK, 0))
         yield int(taken.getsockname()[1])
@@ -92,7 +92,7 @@ def deaf_port() -> Iterator[int]:
 async def server(
     talk: Talk,
 ) -> AsyncIterator[str]:
-    """A server that treats whoever connects like this, by its authority."""
+    """A server that treats each connection like this, by its authority."""
     talks: set[asyncio.Task[object]] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -141,7 +141,7 @@ def saying(octets: bytes) -> Talk:
 
 
 async def test_refused_connection(deaf_port: int) -> None:
-    """Nobody listens there."""
+    """There is no listener."""
     error = await error_of(f"http://{LOOPBACK}:{deaf_port}/")
     assert isinstance(error, aiohttp.ClientConnectorError)
     assert outage_of(error) == REFUSED
@@ -345,7 +345,7 @@ def test_plain_errors(subtests: pytest.Subtests) -> None:
 
 
 def test_no_number_means_both() -> None:
-    """What is this machine's fault is nobody else's."""
+    """Faults of this machine are no outage of the host."""
     assert not OWN_ERRNOS & UNREACHABLE_ERRNOS
 
 
@@ -403,7 +403,7 @@ async def test_robots_txt_that_begins_and_never_ends() -> None:
 
 @pytest.mark.parametrize("url", ["http:///robots.txt", "http://[bad/robots.txt", "no URL"])
 async def test_robots_txt_without_a_host(url: str) -> None:
-    """What cannot be asked for is a failure of nobody's."""
+    """A URL that cannot be requested is no failure of the host."""
     failure = await fetched(url)
     assert isinstance(failure, Failure)
     assert not failure.is_outage

@@ -1,4 +1,4 @@
-"""Name look-ups: a thread for each, so that dead names stall nobody."""
+"""Name look-ups: a thread for each, so that dead names stall no other."""
 
 from __future__ import annotations
 

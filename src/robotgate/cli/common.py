@@ -47,7 +47,7 @@ INTERRUPTED: Final = 130
 MAX_LOOK_UPS: Final = 512
 """Names that are looked up at once."""
 MAX_ROBOTS_BYTES: Final = 1024 * 1024
-"""Bytes that are read of a robots.txt on disk; more than count."""
+"""Bytes of a robots.txt on disk that are read: more than crawlers use."""
 PATIENCE: Final = 3.0
 """Seconds for which an unreachable Redis server is tried again. A user waits at the terminal meanwhile."""
 

@@ -178,7 +178,7 @@ class Crawl:
                 for worker in self._workers:
                     worker.cancel()
         except BaseExceptionGroup as group:
-            # The error of the first worker that failed tells it all.
+            # One error is raised: that of the first worker that failed.
             error = _first(group)
             raise error from error.__cause__
 
@@ -391,7 +391,7 @@ def fetch(
     Bodies are kept only with --save-dir or --warc. After Ctrl-C, --resume continues a run that has -o.
 
     Exit status: 0 when every URL was fetched or blocked, 1 when any was not, 2 for wrong usage or when a file cannot
-    be read or written, 130 after Ctrl-C, 141 when the reader of the rows closes the pipe.
+    be read or written, 130 after Ctrl-C.
     """
     if options.get("purposes") or options.get("tdmrep"):
         usage.check_extra()
@@ -418,8 +418,6 @@ def fetch(
             output.say(f"interrupted: {output.summary(tally)}; {_undone(tally, urls, source)} not done")
             raise SystemExit(common.INTERRUPTED) from None
         except OutputError as error:
-            if isinstance(error.__cause__, BrokenPipeError):
-                output.end_at_closed_pipe()
             if target == "-":
                 output.discard_output()
             raise common.CommandError(str(error)) from error

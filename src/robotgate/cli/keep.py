@@ -257,7 +257,7 @@ def _records(exchange: Exchange, body: bytes) -> bytes:
 
 
 def _octets(value: str) -> str:
-    """Return a header's value as warcio can encode it: octets that were no UTF-8 as U+FFFD."""
+    """Return a header's value as warcio can encode it: bytes that are not UTF-8 become U+FFFD."""
     return value.encode(errors="surrogateescape").decode(errors="replace")
 
 

@@ -7,6 +7,7 @@ errors, `logged` for what the library logs.
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import logging
 import math
@@ -49,8 +50,6 @@ MAX_HOST: Final = 40
 """Characters that the progress shows of the name of a host."""
 RATE_WINDOW: Final = 5.0
 """Seconds over which the rate is measured."""
-BROKEN_PIPE: Final = 141
-"""The exit status that a shell shows for a program that writes to a closed pipe."""
 _CONNECTING: Final = re.compile(r"Cannot connect to host (\S{1,300}) ssl:[^\[\]]{1,200} \[([^\]]*)\]")
 """What aiohttp says of a host that cannot be reached."""
 _CLASS_NAME: Final = re.compile(r"\b[A-Za-z]{1,60}(?:Error|Exception): ")
@@ -98,8 +97,8 @@ class Screen(Console):
             self.print(Text(" " * indent if number else "") + part, soft_wrap=True)
 
     def on_broken_pipe(self) -> None:
-        """End the program: its output has no reader any more."""
-        end_at_closed_pipe()
+        """Raise the error, which `failure` reports. Rich would end the program in silence."""
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
 def console(*, stderr: bool = False) -> Screen:
@@ -127,16 +126,6 @@ def say(message: str) -> None:
     console(stderr=True).paragraph(Text(printable(message)), indent=2)
 
 
-def end_at_closed_pipe() -> None:
-    """End the program as the shell's tools end at a closed pipe: without a message.
-
-    Raises:
-        SystemExit: always, with `BROKEN_PIPE`.
-    """
-    discard_output()
-    raise SystemExit(BROKEN_PIPE)
-
-
 def discard_output() -> None:
     """Drop what is still buffered for standard output. Otherwise Python reports the same error again as it exits."""
     # Standard output may be an object without a descriptor.
@@ -159,8 +148,6 @@ def failure() -> Iterator[None]:
     except click.ClickException as error:
         kind = click.UsageError if error.exit_code == 2 else click.ClickException
         raise kind(printable(error.format_message())) from error
-    except BrokenPipeError:
-        end_at_closed_pipe()
     except OSError as error:
         discard_output()
         raise click.UsageError(printable(f"cannot write: {error.strerror or error}")) from error

@@ -65,7 +65,7 @@ __all__ = ["GateTransport", "HttpxFetcher", "TurnOptions", "gated_client"]
 MAX_IDLE_READ: Final = 60.0
 """Seconds without a byte of the body after which a turn ends although its response is still open."""
 _HTTPX_OWN: Final = f"python-{httpx.__name__}/{httpx.__version__}"
-"""The User-Agent of a client that was given none. It is replaced: it does not say who crawls."""
+"""The User-Agent of a client that was given none. It is replaced, because it does not name the crawler."""
 _IDLE_CONNECTIONS: Final = 100
 """Connections kept open for a next request. Each takes a file descriptor."""
 
@@ -312,7 +312,7 @@ class TooSoonRequestError(TooSoonError, RefusedRequestError):
 
 
 class HostUnavailableRequestError(HostUnavailableError, RefusedRequestError):
-    """The host is down, or asked to be left alone."""
+    """The host is down, or blocks us."""
 
 
 _AS_HTTPX: Final[dict[type[RobotGateError], type[RefusedRequestError]]] = {

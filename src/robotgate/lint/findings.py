@@ -1,4 +1,4 @@
-"""A finding, and the collection of all findings of one file: sorted, and limited to what a person can read."""
+"""A finding, and the collection of all findings of one file, sorted and limited."""
 
 from __future__ import annotations
 
@@ -145,6 +145,6 @@ def _line_to_write(suggestion: bytes) -> str | None:
 
 
 def _printable(raw: bytes) -> str:
-    """Bytes as text without control characters: those could take over a terminal."""
+    """Bytes as text without control characters: they could control a terminal."""
     text = raw.decode(errors="backslashreplace").replace("\t", " ")
     return "".join(letter if letter.isprintable() else f"\\u{ord(letter):04x}" for letter in text)

@@ -1,6 +1,6 @@
 """A robots.txt as numbered lines, each with the meaning that the parser gives it.
 
-Lint has no grammar of its own: it asks the parser what a line means. Only the positions of a line's field and value,
+The parser says what a line means; lint has no grammar of its own. Only the positions of a line's field and value,
 which a finding shows, are found here.
 """
 

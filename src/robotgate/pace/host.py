@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 LONG_AGO: Final = -math.inf
 MAX_LATENCY_DELAY: Final = 60.0
-"""Seconds; a host that answers slowly gets no longer delay than this for that reason alone."""
+"""Seconds; the longest delay that `latency_factor` causes."""
 LIMITER_SLACK: Final = 1e-6
 """The share by which the limiter's period is shorter than the delay, so that the rounding of its leak never holds back
 a start that the instant allows."""
@@ -124,7 +124,7 @@ class PacedOrigin:
     asked: Asked = NOTHING_ASKED
     """What its robots.txt asks about our speed, as far as the operator lets it count."""
     operator_until_at: float = 0.0
-    """Until when the operator wants it left alone; 0.0 or a past instant: not at all."""
+    """Until when the operator blocks it; 0.0 or a past instant: not at all."""
     circuit: Circuit = CLOSED
     outage: str = ""
     """Why it could not be reached the last time, in words."""

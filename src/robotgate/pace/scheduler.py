@@ -112,7 +112,7 @@ class Scheduler:
         robots: permits for robots.txt; may be the same object.
         total: counts all starts against the operator's total rate; None without one.
         max_slots: connections that the connector opens to one host at most; None: no such limit.
-        events: hears of blocks and recoveries.
+        events: gets blocks and recoveries.
         is_saved: whether there is a store, which `changed` is for.
     """
 
@@ -208,7 +208,7 @@ class Scheduler:
 
         Raises:
             TooSoonError: it would be granted after its deadline.
-            HostUnavailableError: the origin cannot be reached, or is to be left alone for longer than `max_block`.
+            HostUnavailableError: the origin cannot be reached, or is blocked for longer than `max_block`.
             NestedTurnError: this task holds what the turn would wait for.
             GateClosedError: the scheduler was closed.
             StoreError: the host's state cannot be loaded.
@@ -516,9 +516,9 @@ class Scheduler:
             turn.granted.set_exception(error)
 
     def refuse_unavailable(self, host: Host, now: float) -> None:
-        """Refuse the waiting turns of a host that cannot be reached, or that is to be left alone for too long."""
+        """Refuse the waiting turns of a host that cannot be reached, or that is blocked for too long."""
         for paced in host.waiters:
-            # What keeps a robots.txt away keeps pages away; the hours of Visit-time keep pages away alone.
+            # Whatever refuses a robots.txt refuses pages, too; the hours of Visit-time refuse pages only.
             errors = [host.unavailable(paced, now, ahead=ahead) for ahead in (False, True)]
             for turn in paced.all_waiting() if any(errors) else ():
                 error = errors[turn.ahead]
@@ -561,7 +561,7 @@ class Scheduler:
             and not host.heeds_latency
             and paced.circuit is CLOSED
         ):
-            # The host is well, as it was: only the latency is news.
+            # The host was not blocked before either: only its latency changes.
             host.latency = smoothed(host.latency, now - turn.began_at)
             turn.status = status
             return

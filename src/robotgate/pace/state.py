@@ -46,7 +46,7 @@ _COUNTS: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:[ \t]*,[ \t]*[0-9]+(?:\.[0-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostState:
-    """What must never be forgotten of a host. Instants are seconds since the epoch, by the wall clock."""
+    """What is kept of a host when it leaves memory. Instants are seconds since the epoch, by the wall clock."""
 
     last_visit_at: float | None = None
     """When the last response ended, or the last request began if that came later."""
@@ -55,7 +55,7 @@ class HostState:
     blocked_at: float = 0.0
     """When the last block began."""
     blocked_until_at: float = 0.0
-    """Until when the server asked us to stay away."""
+    """Until when the server blocks us."""
     failures: int = 0
     """Blocks in a row, each within `FORGIVEN_AFTER` of the one before."""
     visits: int = 0

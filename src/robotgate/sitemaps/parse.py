@@ -242,18 +242,18 @@ class _XmlReader:
         self._length = 0
 
     def feed(self, text: str) -> None:
-        octets = text.encode()
-        self._fed += len(octets)
-        self._parse(octets)
+        data = text.encode()
+        self._fed += len(data)
+        self._parse(data)
         if self._fed - self._parser.CurrentByteIndex > MAX_TAG_BYTES:
             raise BrokenSitemapError(f"a tag or comment is longer than {MAX_TAG_BYTES:,} bytes")
 
     def end(self) -> None:
         self._parse(b"", is_end=True)
 
-    def _parse(self, octets: bytes, *, is_end: bool = False) -> None:
+    def _parse(self, data: bytes, *, is_end: bool = False) -> None:
         try:
-            self._parser.Parse(octets, is_end)
+            self._parser.Parse(data, is_end)
         except expat.ExpatError as error:
             raise BrokenSitemapError(f"not well-formed XML ({error})") from error
 

@@ -38,28 +38,28 @@ class Unpacker:
         self._inflater = zlib.decompressobj(_GZIP_WINDOW)
         self._members = 1
 
-    def feed(self, octets: bytes) -> Iterator[bytes]:
+    def feed(self, data: bytes) -> Iterator[bytes]:
         """Give what the bytes hold, in pieces.
 
         Raises:
             BrokenSitemapError: they are broken, or too many.
         """
-        self._taken += len(octets)
+        self._taken += len(data)
         if self._taken > MAX_BYTES:
             raise BrokenSitemapError(f"longer than {MAX_BYTES:,} bytes")
         if not self._is_known:
-            octets = self._head + octets
-            if len(octets) < len(_GZIP):
-                self._head = octets
+            data = self._head + data
+            if len(data) < len(_GZIP):
+                self._head = data
                 return
             self._is_known, self._head = True, b""
-            if self._layers and octets.startswith(_GZIP):
+            if self._layers and data.startswith(_GZIP):
                 self._inner = Unpacker(self._layers - 1)
         if self._inner is None:
-            for start in range(0, len(octets), PIECE_BYTES):
-                yield octets[start : start + PIECE_BYTES]
+            for start in range(0, len(data), PIECE_BYTES):
+                yield data[start : start + PIECE_BYTES]
         else:
-            yield from self._inflate(octets, self._inner)
+            yield from self._inflate(data, self._inner)
 
     def end(self) -> Iterator[bytes]:
         """Give what is left.
@@ -74,20 +74,20 @@ class Unpacker:
         if not self._inflater.eof:
             raise BrokenSitemapError("the gzip file breaks off")
 
-    def _inflate(self, octets: bytes, inner: Unpacker) -> Iterator[bytes]:
-        while octets:
+    def _inflate(self, data: bytes, inner: Unpacker) -> Iterator[bytes]:
+        while data:
             if self._inflater.eof:
                 # Zeros may follow the last member (gzip takes them, because tapes had them).
-                octets = octets.lstrip(b"\0")
-                if not octets:
+                data = data.lstrip(b"\0")
+                if not data:
                     return
                 self._members += 1
                 if self._members > MAX_MEMBERS:
                     raise BrokenSitemapError(f"the gzip file has more than {MAX_MEMBERS} members")
                 self._inflater = zlib.decompressobj(_GZIP_WINDOW)
             try:
-                piece = self._inflater.decompress(octets, PIECE_BYTES)
+                piece = self._inflater.decompress(data, PIECE_BYTES)
             except zlib.error as error:
                 raise BrokenSitemapError(f"the gzip file is broken ({error})") from error
-            octets = self._inflater.unconsumed_tail or self._inflater.unused_data
+            data = self._inflater.unconsumed_tail or self._inflater.unused_data
             yield from inner.feed(piece)

@@ -49,7 +49,7 @@ class SitemapFault:
 
 
 def log_fault(fault: SitemapFault) -> None:
-    """Tell of a fault in the log."""
+    """Log a fault."""
     logger.warning("%s", fault)
 
 
@@ -59,7 +59,7 @@ class SitemapWalk:
     Args:
         fetch: begins to fetch a sitemap, with `HEADERS`, and leaves its Content-Encoding as it is.
         max_sitemaps: files that are fetched at most.
-        on_fault: told of what cannot be read.
+        on_fault: called with each file that cannot be read.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """What is kept of an origin's robots.txt, and how one answer for it leads to that record or to the next request.
 
-Pure functions of answers, records and an instant. Headers may hold anything a server cares to send.
+Pure functions of answers, records and an instant. Headers are not trusted.
 """
 
 from __future__ import annotations

@@ -289,9 +289,9 @@ class HostView:
     next_allowed_at: float
     """No turn begins earlier."""
     blocked_until_at: float | None
-    """Until when the host asked us to stay away; None when it does not."""
+    """Until when a 429 or 503 blocks the host; None when none does."""
     blocked_by_operator_until_at: float | None
-    """Until when `RobotGate.block` keeps us away from the URL's host; None when it does not."""
+    """Until when `RobotGate.block` blocks the URL's host; None when it does not."""
     unreachable_until_at: float | None
     """Until when no request is sent to the origin because it could not be reached; None when one may be."""
     failures: int

@@ -1,4 +1,4 @@
-"""What every store has to do, as one function that tries it: for those who write one."""
+"""What every store has to do, as one function that tries it: for authors of stores."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ async def _check_many_at_once(store: Store) -> None:
 
 
 async def _check_closed(store: Store) -> None:
-    """A store that was closed serves on, or says so."""
+    """A closed store goes on, or raises `StoreError`."""
     await store.save_record(RECORD)
     await store.save_hosts({KEY: STATE})
     await in_time(store.aclose(), "aclose: it does not end")
@@ -187,7 +187,7 @@ async def _check_closed(store: Store) -> None:
 
 
 async def _check_opened_again(make_another: MakeAnother, store: Store) -> None:
-    """After a clean stop all is as it was."""
+    """After a clean stop, the store has everything that was saved."""
     await store.save_record(RECORD)
     await store.save_hosts({OTHER_KEYS[0]: HostState(), KEY: STATE})
     await in_time(store.aclose(), "aclose: it does not end")
@@ -223,7 +223,7 @@ async def _check_lists(store: Catalogue) -> None:
 
 
 async def _check_forgets(store: Catalogue) -> None:
-    """What is to go goes, and nothing else."""
+    """What is removed is gone, and nothing else is."""
     states = await _fill(store)
     expect(not await store.forget_record(replace(ORIGIN, host=_UNKNOWN)), "forget_record: there was none")
     expect(await store.forget_record(ORIGIN), "forget_record: there was one")
@@ -239,7 +239,7 @@ async def _check_forgets(store: Catalogue) -> None:
 
 
 async def _check_prunes(store: Catalogue) -> None:
-    """However old, no host goes whose wait is not over; and what is said to have gone has."""
+    """A host whose wait is not over stays, however old it is; what is reported as removed is gone."""
     states = await _fill(store)
     pruned = await store.prune(now=time.time())
     records, hosts = await _origins(store), await _states(store)
@@ -268,12 +268,12 @@ async def _fill(store: Catalogue) -> dict[str, HostState]:
 
 
 async def _check_grants(store: SharedStore, other: SharedStore) -> None:
-    """A host is one session's at a time, and goes on with its state."""
+    """One session at a time has a host, and the next one gets its state."""
     clock = SystemClock()
     async with _joined(store) as one, _joined(other) as two:
         before = HostState(last_visit_at=clock.now() - _WAIT, visits=7)
         await store.save_hosts({KEY: before})
-        grant = await _obtained(one, KEY, "obtain: a host that nobody holds is never granted")
+        grant = await _obtained(one, KEY, "obtain: a host without an owner is never granted")
         expect(grant.lease.is_valid(), "obtain: the lease of a new grant is not valid")
         expect(is_alike(grant.state, before), f"obtain: not the state that was saved, but {grant.state!r}")
         waiter = asyncio.create_task(two.obtain(KEY))
@@ -297,9 +297,9 @@ async def _check_grants(store: SharedStore, other: SharedStore) -> None:
 
 
 async def _check_line(store: SharedStore, other: SharedStore) -> None:
-    """Sessions are served in the order in which they ask, and one that goes leaves no gap."""
+    """Sessions get a host in the order in which they ask for it; one that leaves delays no other."""
     async with _joined(store) as one, _joined(other) as two, _joined(store) as three, _joined(other) as four:
-        await _obtained(one, KEY, "obtain: a host that nobody holds is never granted")
+        await _obtained(one, KEY, "obtain: a host without an owner is never granted")
         waiters = []
         for session in (two, three, four):
             waiters.append(asyncio.create_task(session.obtain(KEY)))
@@ -338,13 +338,15 @@ async def _check_keys(store: SharedStore, other: SharedStore) -> None:
 
 
 async def _check_blocks(store: SharedStore, other: SharedStore) -> None:
-    """What one publishes, the others hear; what is lifted there is lifted here."""
+    """All sessions get a block that one publishes, and its end."""
     below, until_at = f"*.{KEY}", SystemClock().now() + _WAIT
     async with _joined(store) as one, _joined(other) as two:
         one.publish_block(KEY, math.inf)
         one.publish_block(below, until_at)
         known = await _hears_blocks(
-            two, lambda known: {KEY, below} <= known.keys(), "publish_block: nobody hears"
+            two,
+            lambda known: {KEY, below} <= known.keys(),
+            "publish_block: other sessions do not get the block",
         )
         expect(known[KEY] == math.inf, "publish_block: a block without end has one")
         expect(until_at - 1.0 <= known[below] <= until_at + PATIENCE, "publish_block: the instant is another")
@@ -354,7 +356,7 @@ async def _check_blocks(store: SharedStore, other: SharedStore) -> None:
             )
         two.publish_block(KEY, 0.0)
         await _hears_blocks(
-            one, lambda known: known.get(KEY) == 0.0, "publish_block: nobody hears that it is lifted"
+            one, lambda known: known.get(KEY) == 0.0, "publish_block: other sessions do not get its end"
         )
 
 
@@ -436,7 +438,7 @@ def is_alike(state: HostState | None, other: HostState) -> bool:
 
 
 async def in_time(awaitable: Awaitable[T], complaint: str) -> T:
-    """The result; the complaint, where that takes too long."""
+    """Return the result; fail with the message where that takes too long."""
     limit = asyncio.timeout(PATIENCE)
     try:
         async with limit:
@@ -448,6 +450,6 @@ async def in_time(awaitable: Awaitable[T], complaint: str) -> T:
 
 
 def expect(condition: bool, complaint: str) -> None:  # noqa: FBT001 - the condition is what it is about
-    """Complain unless it holds."""
+    """Fail with the message unless it holds."""
     if not condition:
         raise AssertionError(complaint)

@@ -52,7 +52,7 @@ COOL_DOWN_PAUSE: Final = 0.02
 
 
 class SiteCache:
-    """Knows the sites in memory, finds out about others, and holds them to what the operator says of them.
+    """The sites in memory: requests the rules of new ones, and applies the operator's options to all.
 
     Args:
         persistence: the store; None: nothing outlives the gate.
@@ -162,7 +162,7 @@ class SiteCache:
         Raises:
             GateClosedError: the gate was closed before it was known.
             NestedTurnError: asking takes a turn of the host, which this task holds, and nothing older is known.
-            HostUnavailableError: the operator wants the host left alone, and nothing is known.
+            HostUnavailableError: the operator blocks the host, and nothing is known.
             StoreError: the store failed.
         """
         ruling = self.fresh(site)
@@ -265,7 +265,7 @@ class SiteCache:
         del self._flights[key]
         error = GateClosedError() if task.cancelled() else task.exception()
         if error is not None and not flight.callers and not isinstance(error, RobotGateError):
-            # A fault of a caller's own fetcher or store, of which no caller would hear.
+            # A fault of a fetcher or store that was passed in: no caller would get it.
             message = f"{task.get_name()} could not be requested"
             task.get_loop().call_exception_handler({"message": message, "exception": error, "task": task})
         flight.end(error)
@@ -373,10 +373,10 @@ class SiteCache:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    # What the operator says while the gate runs.
+    # Changes by the operator while the gate runs.
 
     def block(self, pattern: str, until_at: float, *, is_heard: bool = False) -> None:
-        """Leave hosts alone until an instant, at all gates that share the store; an instant that has passed lifts it.
+        """Block hosts until an instant, at all gates that share the store; a past instant lifts the block.
 
         Args:
             is_heard: the other gates know already.

@@ -134,7 +134,7 @@ class ThreadPerNameResolver(AbstractResolver):
     def _end(self, answer: asyncio.Future[list[AddressInfo]]) -> None:
         self._permits.release()
         if not answer.cancelled():
-            # asyncio logs an exception that nobody retrieves, and a cancelled caller does not.
+            # asyncio logs an exception that is not retrieved, and a cancelled caller retrieves none.
             answer.exception()
 
 

@@ -548,7 +548,7 @@ class PageFetcher:
             # What is judged must be what is sent.
             fetch.url = fetch.url.extend_query(params)
         if "headers" in fetch.options:
-            # Another's name is refused before any site is asked.
+            # A User-Agent with another name is refused before anything is requested.
             headers = CIMultiDict(options["headers"] or ())
             self._identity.complete(headers)
             options["headers"] = CIMultiDictProxy(headers)

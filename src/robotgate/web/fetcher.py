@@ -1,4 +1,4 @@
-"""One robots.txt over the network: the request, its body, its redirects, and those who wait for it.
+"""One robots.txt over the network: the request, its body, its redirects, and the callers that wait for it.
 
 `AiohttpFetcher` sends a single GET within bounds, without what belongs to the session's pages; whatever a server sends,
 it returns an `Answer` or a `Failure`. `RobotsReader` follows redirects, each hop in its own host's turn, ahead of its
@@ -87,7 +87,7 @@ class Fetcher(Protocol):
 class Proxy:
     """The proxy of a request, through which the robots.txt of its origin is requested as well.
 
-    A robots.txt that is requested directly would tell the site who uses the proxy.
+    A robots.txt that is requested directly would show the site the address behind the proxy.
     """
 
     url: URL

@@ -92,7 +92,7 @@ class GateMiddleware:
             self._end(request, unread)
         if not self._identity.is_complete(request.headers):
             if request.headers.get(hdrs.USER_AGENT) == SERVER_SOFTWARE:
-                # aiohttp's own, which does not say whose crawler it is.
+                # aiohttp's own, which does not name the crawler.
                 request.headers[hdrs.USER_AGENT] = self._identity.user_agent
             self._identity.complete(request.headers)
         url = request.url

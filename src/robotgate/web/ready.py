@@ -182,7 +182,7 @@ class Lines:
         """
         turn = self._turns.make(url, self._priority)
         while True:
-            # Not even robots.txt is requested for a turn that nobody asks for any more.
+            # Nothing is requested for a turn that no task waits for any more, not even robots.txt.
             while not self._is_asked():
                 await self._pause()
             await self._turns.judge_and_wait(turn)

@@ -215,7 +215,7 @@ class Response:
 
     @property
     def text(self) -> str:
-        """The body as text; octets that do not fit the charset become U+FFFD."""
+        """The body as text; bytes that do not fit the charset become U+FFFD."""
         return self.body.decode(self.encoding, errors="replace")
 
     def json(self) -> object:

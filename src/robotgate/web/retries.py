@@ -30,7 +30,7 @@ Outcome: TypeAlias = Response | ClientResponse | ClientError | TimeoutError
 IDEMPOTENT: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 """Methods whose request may be sent twice (RFC 9110 §9.2.2)."""
 GATEWAY_STATUSES: Final = frozenset({502, 504})
-"""The server is there, and what stands behind it does not answer now."""
+"""The server answers, but the one behind it does not."""
 FIRST_PAUSE: Final = 1.0
 """Seconds before the second attempt, where the host does not say; doubled before each later one."""
 MAX_PAUSE: Final = 60.0
@@ -52,7 +52,7 @@ def pause_before(
 
     Args:
         attempt: how many were made before.
-        told: what came of the last one.
+        told: the outcome of the last one.
         site: the origin that it was sent to.
         deadline_at: when the next has to have its turn, in seconds since the epoch.
         jitter: a random number in [0, 1).

@@ -1,4 +1,4 @@
-"""`gate.stats`: totals over a gate's life, and how its hosts are doing now."""
+"""`gate.stats`: totals over a gate's life, and its hosts by state now."""
 
 from __future__ import annotations
 

@@ -314,7 +314,7 @@ class Turns:
 
         Raises:
             DisallowedError: the site's rules refuse it.
-            HostUnavailableError: its robots.txt cannot be read, or the host asked us to stay away for too long.
+            HostUnavailableError: its robots.txt cannot be read, or the host is blocked for too long.
             TooSoonError: the turn comes later than `max_wait`.
             NonPublicAddressError, NestedTurnError, GateClosedError, StoreError.
         """

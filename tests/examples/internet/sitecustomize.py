@@ -24,7 +24,8 @@ _look_up = socket.getaddrinfo
 _connect = BaseSelectorEventLoop.sock_connect
 
 
-def _addresses(host: str, port: int, *how: int, **named_how: int) -> list[AddressInfo]:
+def _addresses(host: str | bytes, port: int, *how: int, **named_how: int) -> list[AddressInfo]:
+    host = host.decode() if isinstance(host, bytes) else host
     if host.endswith(".invalid"):
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
     if host.replace(".", "").isdigit():

@@ -1,4 +1,4 @@
-"""Timers of a real loop come early or late as they please: no request does, and nobody spins till it is time."""
+"""Timers of a real loop fire early or late: no request is sent early, and the loop does not spin."""
 
 from __future__ import annotations
 

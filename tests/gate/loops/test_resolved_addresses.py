@@ -1,4 +1,4 @@
-"""A name that resolves to an address no public site has is not connected to, whoever answers what and when.
+"""A name that resolves to an address that is not public is not connected to, whatever its DNS answers.
 
 Names belong to the attacker, so the resolver is the test's; sockets, servers and proxies are real.
 """
@@ -366,7 +366,7 @@ async def test_requests_under_way_at_once_do_not_answer_for_each_other(
 async def test_literal_is_refused_by_the_connector_alone(
     web: Web, session: aiohttp.ClientSession, literal: str
 ) -> None:
-    """Without any gate, for whoever uses it so."""
+    """`PublicConnector` works in a session without a gate."""
     with pytest.raises(NonPublicAddressError, match=r"^not a public address"):
         await session.get(f"http://{literal}/")
     assert web.visits == []
@@ -420,7 +420,7 @@ async def test_proxy_of_one_request_is_nobody_elses(
 async def test_names_of_a_proxy_and_of_a_site_are_not_confused(
     internet: Internet, proxy: Proxy, gate: RobotGate
 ) -> None:
-    """A host that is somebody's proxy is no site for that."""
+    """A host that serves as a proxy may not be visited as a site for that reason."""
     internet.zone.give("proxy.example", ("127.0.0.1",))
     gate.learn(SITE, b"")
     url = f"http://proxy.example:{proxy.url.rpartition(':')[2]}/"

@@ -116,7 +116,7 @@ async def test_it_comes_in_the_hosts_turn_and_ahead_of_pages() -> None:
 
 
 async def test_whoever_asks_meanwhile_is_answered_by_what_is_known() -> None:
-    """The refresh makes nobody wait but its caller."""
+    """Only the caller of a refresh waits for it."""
     site = Site(takes=5.0)
     async with site.gate as gate:
         await gate.allowed(PAGE)
@@ -142,7 +142,7 @@ async def test_callers_who_come_together_ask_once() -> None:
 
 
 async def test_a_look_into_the_store_is_not_enough() -> None:
-    """What is under way is waited for; when it has asked nobody, somebody is asked, once for all who wait."""
+    """A flight under way is joined; if it sent no request, one request is sent for all that wait."""
     first, later = Site(), Site()
     async with first.gate as gate:
         known = await gate.robots(PAGE)
@@ -186,7 +186,7 @@ async def test_operators_block_is_obeyed() -> None:
 
 
 async def test_host_of_the_operators_own_is_asked_too() -> None:
-    """Somebody wants to see its file, as by `robots`; it is obeyed no more than before."""
+    """The file may be requested, as by `robots`; it is still not obeyed."""
     site = Site(overrides={"a.example": HostOverride(ignore_robots=True)})
     async with site.gate as gate:
         assert (await gate.refresh(PAGE)).body == CLOSED.body
@@ -194,7 +194,7 @@ async def test_host_of_the_operators_own_is_asked_too() -> None:
 
 
 async def test_closing_ends_the_wait() -> None:
-    """And a gate that is closed asks nobody."""
+    """A closed gate requests nothing."""
     site = Site(takes=5.0)
     async with site.gate as gate:
         refreshing = asyncio.create_task(gate.refresh(PAGE))

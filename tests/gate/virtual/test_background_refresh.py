@@ -1,4 +1,4 @@
-"""From three quarters of their life on, rules are asked for again by whoever asks, and nobody waits for it."""
+"""From three quarters of their lifetime on, the next use refreshes rules in the background; no caller waits for it."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ async def ask(gate: RobotGate, door: str) -> bool:
 
 
 async def test_nobody_asks_and_nothing_is_fetched() -> None:
-    """A host that nobody cares for any more is left alone; looking at what is known is no question."""
+    """A host that is not used any more is not refreshed; `gate.host` is no use."""
     site = Site()
     async with site.gate as gate:
         await gate.allowed(URL)
@@ -353,7 +353,7 @@ async def test_site_that_answers_again_is_as_new() -> None:
 
 @pytest.mark.parametrize("status", [500, 503])
 async def test_retry_after_is_obeyed_before_the_end_as_well(status: int) -> None:
-    """Nobody asks sooner than the server says, though the rules are to be renewed."""
+    """No request comes sooner than Retry-After says, although the rules are to be renewed."""
     site = Site()
     async with site.gate as gate:
         await gate.allowed(URL)
@@ -429,7 +429,7 @@ async def test_refusals_are_asked_for_again_before_their_end_too(status: int) ->
 
 
 async def test_two_gates_on_one_store_ask_once() -> None:
-    """Whoever comes second finds what the first has come by, confirmed copies and failures alike."""
+    """The second process uses what the first has stored, confirmed copies and failures alike."""
     store = MemoryStore()
     site, other = Site(store=store, takes=1.0), Site(store=store, takes=1.0)
     async with site.gate as gate, other.gate as neighbour:
@@ -487,7 +487,7 @@ async def test_record_of_the_future_is_asked_for_again() -> None:
 
 
 async def test_store_that_has_let_go_of_a_record() -> None:
-    """What memory has is not forgotten with it: the copy is asked about, and holds should nobody answer."""
+    """The copy in memory is kept: it is confirmed by a request, and applies if that fails."""
     store = ForgetfulStore()
     site = Site(store=store)
     async with site.gate as gate:
@@ -629,7 +629,7 @@ class Silent:
 
 
 async def test_closing_breaks_it_off() -> None:
-    """The gate is closed at once, and nobody hears of an error."""
+    """The gate closes at once, and no error is reported."""
     complaints: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
     fetcher = Silent()
@@ -646,7 +646,7 @@ async def test_closing_breaks_it_off() -> None:
 
 
 async def test_mistake_in_a_fetcher_is_told_to_the_loop() -> None:
-    """Nobody waits, so nobody would hear of it; the rules answer on."""
+    """No task waits for it, so no task gets the error; the rules still answer."""
     complaints: list[Mapping[str, object]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
     mistake = RuntimeError("a mistake")

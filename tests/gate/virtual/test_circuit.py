@@ -58,7 +58,7 @@ async def break_off(gate: RobotGate, error: Exception, *, status: int | None) ->
     ],
 )
 async def test_everybody_is_sent_away(error: Exception, cause: str) -> None:
-    """Whoever waits and whoever comes, at once, with the cause, and the seconds until the next try."""
+    """Waiting and new tasks are refused at once, with the cause and the seconds until the next try."""
     async with make_gate() as gate:
         gate.learn(SITE, b"")
         waiting: list[asyncio.Task[float]] = []
@@ -92,7 +92,7 @@ async def test_everybody_is_sent_away(error: Exception, cause: str) -> None:
 )
 @pytest.mark.parametrize("answered", [False, True])
 async def test_error_that_leaves_the_block(error: Exception, is_outage: bool, answered: bool) -> None:  # noqa: FBT001
-    """An error of aiohttp's is reported by itself, as by `report`; whoever answered was reached."""
+    """An error of aiohttp's is reported by itself, as by `report`; a host that answered was reached."""
     async with make_gate() as gate:
         gate.learn(SITE, b"")
         with pytest.raises(type(error)):
@@ -120,7 +120,7 @@ async def test_other_errors_say_nothing_of_the_host(error: BaseException) -> Non
 
 
 async def test_cause_in_words() -> None:
-    """`report_unreachable` is for clients whose errors nobody here knows."""
+    """`report_unreachable` is for clients whose errors the gate does not know."""
     async with make_gate() as gate:
         gate.learn(SITE, b"")
         async with gate.turn(PAGE) as turn:
@@ -132,7 +132,7 @@ async def test_cause_in_words() -> None:
 
 @pytest.mark.parametrize("status", [200, 404, 500, 502])
 async def test_error_after_an_answer_says_nothing(status: int) -> None:
-    """Whoever answered was reached, though the body never came; in one report or in another, by error or in words."""
+    """A host that answered was reached, although its body never came; in one report or another, by any method."""
     async with make_gate() as gate:
         gate.learn(SITE, b"")
         assert await visit(gate, status=status, error=TimeoutError()) == 0.0
@@ -144,7 +144,7 @@ async def test_error_after_an_answer_says_nothing(status: int) -> None:
 
 
 async def test_outage_is_over_when_somebody_may_try() -> None:
-    """From then on the view has no instant, though nobody has tried yet; nor while somebody does."""
+    """From then on the view has no instant, before a try and during one."""
     async with make_gate() as gate:
         gate.learn(SITE, b"")
         await fail(gate)
@@ -217,7 +217,7 @@ async def test_robots_txt_that_finds_nobody_opens_it() -> None:
 
 
 async def test_robots_txt_that_breaks_off_opens_nothing() -> None:
-    """Somebody was there."""
+    """The server answered."""
     fetcher = scripted({SITE: Failure("cut off")})
     async with make_gate(fetcher) as gate:
         await refusal(visit(gate), HostUnavailableError)

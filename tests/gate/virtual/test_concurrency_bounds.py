@@ -62,7 +62,7 @@ def learn(gate: RobotGate, hosts: str) -> None:
 
 
 async def test_who_waits_for_a_host_holds_no_place() -> None:
-    """One place for all; a host that is not due for a long time keeps nobody from it."""
+    """One permit for all; a host that is not due for long does not hold it."""
     async with make_gate(delay=100.0, max_delay=100.0, concurrency=1) as gate:
         learn(gate, "ab")
         gate.override("b.example", HostOverride(delay=1.0))
@@ -156,7 +156,7 @@ async def test_limit_per_host_of_a_connector_bounds_the_slots() -> None:
 
 
 async def test_override_lowers_the_slots_while_turns_are_open() -> None:
-    """Nobody is broken off; the next starts when so few are left, and the delay counts from the end again."""
+    """No request is broken off; the next starts when few enough are open, and the delay counts from the end again."""
     async with make_gate(delay=1.0, concurrency_per_host=3) as gate:
         learn(gate, "a")
         tasks = [asyncio.create_task(visit(gate, takes=10.0)) for _ in range(6)]

@@ -222,7 +222,7 @@ async def test_rules_that_expire_inside_a_turn_are_no_deadlock() -> None:
 
 
 async def test_close_ends_every_wait(pending_timers: Callable[[], int]) -> None:
-    """Whoever waits for rules, for a turn or for a place gets GateClosedError, and nothing runs on."""
+    """Tasks that wait for rules, a turn or a permit get GateClosedError, and no task is left."""
     fetcher = scripted(latency=5.0)
     gate = make_gate(fetcher, concurrency=1, delay=10.0)
     async with gate:

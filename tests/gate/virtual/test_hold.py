@@ -1,4 +1,4 @@
-"""How long the middleware keeps a turn whose response nobody reads: real servers on virtual time."""
+"""How long the middleware keeps a turn whose response is not read: real servers on virtual time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NEXT = f"{SITE}/next"
 
 
 def arriving(*, every: float, count: int, then: asyncio.Event | None = None) -> Handler:
-    """So many octets, so many seconds apart; then the end, or nothing more until the test says so."""
+    """So many bytes, so many seconds apart; then the end, or nothing more until the test says so."""
 
     async def answer(request: aioweb.Request) -> aioweb.StreamResponse:
         response = aioweb.StreamResponse()
@@ -38,7 +38,7 @@ def arriving(*, every: float, count: int, then: asyncio.Event | None = None) -> 
 
 
 async def start_of_next(web: Web) -> float:
-    """When the page is followed by another while nobody reads it: seconds after it was asked for."""
+    """When another page follows one that is not read: seconds after the first was requested."""
     gate = make_gate(delay=0.0)
     async with (
         gate,

@@ -1,4 +1,4 @@
-"""How long the transport of httpx keeps a turn whose response nobody reads: real servers on virtual time."""
+"""How long the transport of httpx keeps a turn whose response is not read: real servers on virtual time."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def test_body_that_keeps_arriving_keeps_its_turn(web: Web) -> None:
 
 
 async def test_body_that_nobody_reads_lets_others_in(web: Web) -> None:
-    """After a minute: whoever has forgotten it will not come back."""
+    """After a minute without a read, the turn ends."""
     assert (
         MAX_IDLE_READ
         <= await start_of_next(web, arriving(every=0, count=1), reads=False)

@@ -96,7 +96,7 @@ async def test_answers_are_the_same_after_a_while() -> None:
 
 
 async def test_stale_rules_hold_although_they_were_dropped() -> None:
-    """The copy has expired while nobody asked, and cannot be requested now."""
+    """The copy expired while the site was not used, and cannot be requested now."""
     answers: dict[str, Answer | Failure] = {f"{SITE}/robots.txt": Answer(status=200, body=RULES.encode())}
     async with make_gate(ScriptedFetcher(answers, otherwise=Answer(status=404))) as gate:
         assert not await gate.allowed(f"{SITE}/private/1/a")

@@ -130,7 +130,7 @@ async def test_body_is_no_latency() -> None:
 
 
 async def test_first_report_of_a_status_tells_the_latency() -> None:
-    """Whoever reports it once more, as with the body, tells nothing of how long the answer took to begin."""
+    """A second report, as with the body, does not change the measured latency."""
     async with make_gate(latency_factor=2.0) as gate:
         gate.learn(SITE, b"")
         async with gate.turn(PAGE) as turn:

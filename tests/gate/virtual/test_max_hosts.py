@@ -68,7 +68,7 @@ def sizes(gate: RobotGate) -> dict[str, int]:
 
 
 async def crowd_out(gate: RobotGate, count: int = 20) -> None:
-    """So many other hosts are learnt of, twice: whoever was given a second chance has had it."""
+    """So many other hosts are added, twice: all second chances of entries are used up."""
     for time in range(2):
         for number in range(count):
             gate.learn(f"http://crowd{time}-{number}.example/", PRIVATE)
@@ -81,7 +81,7 @@ def robots_requests(fetcher: ScriptedFetcher) -> Counter[str]:
 
 
 async def test_host_that_comes_again_is_known_from_the_store() -> None:
-    """Its rules were let go of; they are loaded, not asked for again."""
+    """Its rules were evicted; they are loaded, not requested again."""
     fetcher = everywhere(PRIVATE)
     async with make_gate(fetcher, store=MemoryStore(), max_hosts=5) as gate:
         await visit(gate)
@@ -132,7 +132,7 @@ async def test_crawl_delay_binds_the_host_while_it_is_visited() -> None:
 
 @pytest.mark.parametrize("retry_after", [20.0, HOUR])
 async def test_block_is_kept(retry_after: float) -> None:
-    """Who asked us to stay away is left alone, though nobody asks for him any more."""
+    """A host that is blocked stays blocked, although no task uses it any more."""
     async with make_gate(store=MemoryStore(), max_hosts=2, max_block=MINUTE) as gate:
         async with gate.turn(PAGE) as turn:
             turn.report(status=503, headers={"Retry-After": str(retry_after)})
@@ -177,7 +177,7 @@ async def test_open_circuit_is_kept() -> None:
 
 
 async def test_quota_is_kept() -> None:
-    """Three an hour are three an hour, whoever comes in between."""
+    """Three an hour stay three an hour, whatever hosts are visited in between."""
     async with make_gate(store=MemoryStore(), max_hosts=2, rate=(3, HOUR)) as gate:
         starts = [await visit(gate) for _ in range(2)]
         for number in range(20):
@@ -202,7 +202,7 @@ async def test_waiters_and_turns_are_kept() -> None:
 
 
 async def test_flight_is_kept() -> None:
-    """A robots.txt under way is asked for once, whoever comes meanwhile; everybody who waited has its answer."""
+    """An open request for robots.txt is not repeated for other hosts' sake; every waiting task gets its answer."""
     fetcher = everywhere(PRIVATE, latency=5.0)
     async with make_gate(fetcher, max_hosts=1) as gate:
         asking = [asyncio.create_task(gate.allowed(PAGE)) for _ in range(5)]
@@ -296,7 +296,7 @@ async def test_domain_that_is_never_idle_keeps_its_longest_delay() -> None:
 
 
 async def test_too_many_go_by_themselves() -> None:
-    """What could not go when others came goes when it can, though nobody comes any more."""
+    """Entries that could not be evicted are evicted later, although no further host is added."""
     async with make_gate(everywhere(b"User-agent: *\nCrawl-delay: 20\n"), max_hosts=10) as gate:
         await asyncio.gather(*(visit(gate, f"http://{number}.example/page") for number in range(300)))
         assert sizes(gate)["sites"] == 300

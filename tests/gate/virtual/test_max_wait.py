@@ -1,4 +1,4 @@
-"""`max_wait`: who comes surely too late is told at once, who may be in time waits, and nobody takes a turn in vain."""
+"""`max_wait`: turns that are surely too late are refused at once, others wait, and no turn is wasted."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ async def test_just_in_time() -> None:
 
 
 async def test_thousand_who_want_a_turn_within_a_minute() -> None:
-    """Forty have one; whoever was sure to be late knew at once, and nobody took a turn in vain."""
+    """Forty tasks get a turn; those that were sure to be late are refused at once, and no turn is wasted."""
     async with make_gate() as gate:
         gate.learn(SITE, b"")
         tasks = [asyncio.create_task(visit(gate, takes=0.5, max_wait=60.0)) for _ in range(1000)]

@@ -1,4 +1,4 @@
-"""What nobody asks for on purpose: endless waits, today's date, hours that never meet, closing at any moment."""
+"""Odd options: endless waits, today's date, hours that never meet, closing at any moment."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ async def wait_for_ready_turns(gate: RobotGate) -> None:
 async def test_closing_in_every_state(
     wait: Callable[[RobotGate], Coroutine[object, None, None]], pending_timers: Callable[[], int]
 ) -> None:
-    """Whoever waits is told; who has a turn ends it as ever; no task and no timer is left."""
+    """Waiting tasks get the error; open turns end as usual; no task and no timer is left."""
     fetcher = scripted(latency=3.0)
     gate = make_gate(fetcher, delay=20.0, concurrency=2, total_rate=(20, 3000))
     async with gate:

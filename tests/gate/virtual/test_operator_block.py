@@ -69,7 +69,7 @@ async def test_waits_until_the_instant(until: float | datetime) -> None:
     [datetime(2030, 1, 1), -1.0, math.nan, True, "tomorrow", None],  # noqa: DTZ001
 )
 async def test_what_is_no_instant_is_refused(until: object) -> None:
-    """By name; nobody is left alone for it. A date without a zone may be anybody's."""
+    """The error names the argument, and no host is blocked. A date without a time zone is refused."""
     async with make_gate() as gate:
         gate.learn(SITE, b"")
         with pytest.raises(OptionError, match="until="):
@@ -80,7 +80,7 @@ async def test_what_is_no_instant_is_refused(until: object) -> None:
 @pytest.mark.parametrize("until", [0, 5.0, 60, 60.0, datetime(1970, 1, 1, 0, 1, tzinfo=UTC)])
 @pytest.mark.parametrize("is_blocked", [True, False])
 async def test_instant_that_has_passed_is_refused(until: float | datetime, is_blocked: bool) -> None:  # noqa: FBT001
-    """Seconds from now are a mistake that would block nobody; the error says what to write, and all stays as it was."""
+    """Seconds from now are a mistake that would block no host; the error says what to write, and nothing changes."""
     async with make_gate() as gate:
         gate.learn(SITE, b"")
         await asyncio.sleep(60.0)
@@ -132,7 +132,7 @@ async def test_patterns(pattern: str, blocked: set[str], is_known: bool) -> None
 
 
 async def test_waiters_are_refused_at_once() -> None:
-    """Beyond `max_block`; whoever comes later as well, until it is lifted."""
+    """Beyond `max_block`, later tasks too, until the block is lifted."""
     async with make_gate(max_block=300.0) as gate:
         gate.learn(SITE, b"")
         assert await visit(gate) == 0.0
@@ -245,7 +245,7 @@ async def test_robots_txt_waits_for_the_end_of_a_short_block() -> None:
 
 
 async def test_known_rules_are_told_all_the_same() -> None:
-    """Nobody is visited for that, and they outlast the block."""
+    """That sends no request, and the rules outlast the block."""
     async with make_gate(scripted({SITE: asks("Disallow: /private")})) as gate:
         await gate.allowed(PAGE)
         gate.block(HOST)
@@ -305,7 +305,7 @@ async def test_events() -> None:
 
 
 async def test_block_that_was_not_there_is_lifted_in_silence() -> None:
-    """Nobody is told of a recovery."""
+    """No event of a recovery is made."""
     async with make_gate() as gate:
         heard = listen(gate)
         gate.block("b.example")

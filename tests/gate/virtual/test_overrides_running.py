@@ -151,7 +151,7 @@ async def test_own_host_is_not_asked_and_not_slowed() -> None:
 
 
 async def test_own_host_still_has_a_robots_txt_to_show() -> None:
-    """`robots` and `sitemaps` ask for it, once; it binds nobody."""
+    """`robots` and `sitemaps` request it, once; it binds no turn."""
     fetcher = scripted({SITE: asks("Disallow: /") + "Sitemap: http://a.example/map.xml\n"})
     async with make_gate(fetcher, overrides={HOST: HostOverride.own()}) as gate:
         assert await gate.allowed(PAGE)

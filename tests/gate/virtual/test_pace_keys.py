@@ -114,7 +114,7 @@ async def test_longest_delay_of_the_members_is_lifted_with_it() -> None:
 
 @pytest.mark.parametrize("policy", [PaceKey.HOST, PaceKey.REGISTRABLE_DOMAIN, lambda _url: "all"])
 async def test_circuits_are_per_origin(policy: PaceKeyPolicy) -> None:
-    """Who cannot be reached holds up nobody he is paced with, and is probed in his turn."""
+    """An unreachable origin does not hold up the others of its pace key, and is tried in its turn."""
     async with make_gate(pace_key=policy) as gate:
         gate.learn(SITE, b"")
         gate.learn(SECURE_SITE, b"")
@@ -151,7 +151,7 @@ def test_what_is_no_policy(policy: object) -> None:
 
 @pytest.mark.parametrize("named", [None, 7, "", b"bytes"])
 async def test_function_that_names_nothing(named: object) -> None:
-    """Whoever asks hears of it; nothing is sent, nothing waits, nothing is left open."""
+    """The caller gets the error; nothing is sent, nothing waits, nothing is left open."""
 
     def nonsense(_url: str) -> str:
         return named  # type: ignore[return-value]

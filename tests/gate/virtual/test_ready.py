@@ -62,7 +62,7 @@ async def test_many_hosts_do_not_stand_behind_one() -> None:
 
 
 async def test_slow_consumer_takes_no_turn_in_vain() -> None:
-    """One page at a time, each five seconds: hosts that are due stand aside, and nobody else waits behind them."""
+    """One page at a time, each five seconds: hosts that are due wait, and hold up no other host."""
     async with open_gate() as gate:
         starts = []
         async for turn in gate.ready(urls("abc", 2)):
@@ -216,7 +216,7 @@ async def test_turn_again_takes_no_demand_of_another_worker() -> None:
 
 
 async def refuse(url: str, error: RobotGateError) -> None:
-    """What nobody would wait for."""
+    """A coroutine function, which nothing would await."""
 
 
 async def test_refusal_callback_that_is_a_coroutine_function_is_refused() -> None:
@@ -229,7 +229,7 @@ async def test_refusal_callback_that_is_a_coroutine_function_is_refused() -> Non
 
 
 async def test_closing_lets_go_of_the_rest() -> None:
-    """``async with`` around the loop, left early: no task stays, and whoever asks for more gets none."""
+    """``async with`` around the loop, left early: no task is left, and further iteration yields nothing."""
     async with open_gate() as gate:
         async with gate.ready(urls("abc", 3)) as turns, await anext(turns):
             pass

@@ -1,4 +1,4 @@
-"""The operator's triggers: robots.txt asked for again after so many visits, seconds or octets."""
+"""The operator's triggers: robots.txt is requested again after so many visits, seconds or bytes."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ async def test_visits_are_those_of_the_host() -> None:
 
 @pytest.mark.parametrize(("size", "octets"), [(100, 2048), (2000, 4000)])
 async def test_after_so_many_octets(size: int, octets: int) -> None:
-    """More than twice the file's size, which counts for 1 KiB at the least; its own octets do not count."""
+    """More than twice the file's size, which counts as 1 KiB at least; its own bytes do not count."""
     site = Site(Recheck(bytes_ratio=2.0), body=b"#" * size)
     async with site.gate as gate:
         for _ in range(2):

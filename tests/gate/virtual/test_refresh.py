@@ -51,7 +51,7 @@ class Site:
 
 
 async def test_rules_hold_for_a_day_and_are_asked_for_once_again() -> None:
-    """Nobody having asked meanwhile, after 24 h the next question asks anew, once however many ask, and waits."""
+    """Without a use in between, the next use after 24 h requests robots.txt once, however many tasks wait."""
     site = Site(CLOSED)
     async with site.gate as gate:
         assert not await gate.allowed(URL)
@@ -112,7 +112,7 @@ async def test_retries_of_a_dead_site_grow() -> None:
 
 
 async def test_dead_site_tells_when_it_is_asked_again() -> None:
-    """Nobody fails open: a turn is refused with the seconds until the next try."""
+    """No failure opens the site: a turn is refused with the seconds until the next try."""
     site = Site(DEAD)
     async with site.gate as gate:
         with pytest.raises(HostUnavailableError) as refusal:

@@ -84,7 +84,7 @@ async def test_rules_that_expire_meanwhile_are_asked_for_once() -> None:
 
 
 async def test_rules_that_expire_meanwhile_and_close_the_site_bind_who_waits() -> None:
-    """Nobody is sent on the strength of what has run out."""
+    """No request is sent by expired rules."""
     fetcher = everywhere(CLOSED)
     async with make_gate(fetcher) as gate:
         gate.learn(SITE, b"", fresh_until=1.5)

@@ -27,7 +27,7 @@ FOR_EVER: Final = 10.0**9
 
 @dataclass(frozen=True, slots=True)
 class Comer:
-    """Somebody who asks for a turn, and what comes of it."""
+    """A task that asks for a turn, and the outcome."""
 
     name: str
     at: float = 0.0
@@ -486,7 +486,7 @@ TABLE: Final = [*SPACING, *HOURS_AND_QUOTAS, *BLOCKS, *ORDER_AND_PATIENCE, *OPER
 
 @pytest.mark.parametrize("row", TABLE, ids=[row.name for row in TABLE])
 async def test_scenario(row: Scenario) -> None:
-    """What happens is what the row says, to the instant, and nobody is forgotten."""
+    """What happens is what the row says, to the instant, and no task is left waiting."""
     sites = {} if row.robots is None else {SITE: row.robots}
     fetcher = scripted(sites, latency=row.robots_takes)
     log: list[tuple[float, str]] = []

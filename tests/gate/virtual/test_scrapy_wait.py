@@ -104,7 +104,7 @@ async def test_block_that_is_waited_out_by_the_gate_still_is() -> None:
 
 
 async def test_unreadable_robots_txt_is_not_waited_for() -> None:
-    """Be it soon asked for again, and nobody found there now: no page is sent, whoever answers by then."""
+    """If it is requested again soon and cannot be reached, no page is sent, even if it answers by then."""
     host = Host()
     async with make_gate(scripted({SITE: Failure("garbage")}), delay=0) as gate:
         assert not await gate.allowed(PAGE)

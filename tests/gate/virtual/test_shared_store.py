@@ -53,7 +53,7 @@ async def test_gates_take_turns_at_a_host() -> None:
 
 
 async def test_gate_that_is_alone_keeps_its_hosts() -> None:
-    """A gate that nobody competes with asks for a host, and for the right to request its robots.txt, once."""
+    """A gate without competitors asks for a host, and for the right to request its robots.txt, once."""
     store = LosableStore()
     async with make_gate(store=store) as one, make_gate(store=store) as two:
         await asyncio.gather(visits(one, 20), visits(two, 20, OTHER))
@@ -108,7 +108,7 @@ async def test_gate_that_may_not_use_a_host_hands_it_on() -> None:
 
 
 async def test_cancelled_waiters_hold_no_host_up() -> None:
-    """What nobody waits for any more is handed on as soon as it is granted."""
+    """A host for which no task waits any more is handed on as soon as it is granted."""
     store = MemoryStore()
     async with make_gate(store=store) as one, make_gate(store=store) as two, make_gate(store=store) as three:
         for gate in (one, two, three):

@@ -1,4 +1,4 @@
-"""Storms of cancellations: whoever leaves, at whatever instant, spacing, order and accounting stay exact.
+"""Many cancellations at any instant leave spacing, order and accounting exact.
 
 The instants of leaving are on purpose those at which turns come due.
 """
@@ -79,7 +79,7 @@ class Storm:
 @pytest.mark.parametrize("slots", [1, 2, 3])
 @pytest.mark.parametrize("seed", range(3))
 async def test_storm(pending_timers: Callable[[], int], seed: int, slots: int, delay: float) -> None:
-    """Nobody starts too soon, too late, out of order or not at all; what is left is one timer a lane, then nothing."""
+    """No turn starts too soon, too late, out of order or never; one timer a host is left, then none."""
     laws = {host: PaceLaw(floor=delay, slots=slots, max_block=MAX_BLOCK) for host in HOSTS}
     chance = random.Random(seed)
     async with make_gate(delay=delay, concurrency_per_host=slots) as gate:

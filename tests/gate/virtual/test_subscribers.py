@@ -178,7 +178,7 @@ async def test_log_that_raises_at_a_turn_breaks_nothing(complaints: list[str]) -
 
 @pytest.mark.parametrize("is_outage", [True, False])
 async def test_log_that_raises_at_a_block_breaks_nothing(complaints: list[str], is_outage: bool) -> None:  # noqa: FBT001
-    """The report of it comes back, the turn ends, and whoever waits goes on or is sent away."""
+    """The report returns, the turn ends, and waiting tasks go on or are refused."""
     async with make_gate() as gate:
         gate.learn(SITE, b"")
         async with gate.turn(PAGE) as turn:

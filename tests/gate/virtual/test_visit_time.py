@@ -99,7 +99,7 @@ async def test_hours_that_end_while_tasks_wait() -> None:
 
 
 async def test_hours_that_end_while_patient_tasks_wait() -> None:
-    """Whoever waits however long goes on in the next hours, in order."""
+    """Tasks without `max_wait` go on in the next hours, in order."""
     async with make_gate(scripted({SITE: TWICE_A_DAY}), obey_visit_time=True, max_block=math.inf) as gate:
         await gate.allowed(PAGE)
         await sleep_until(CLOSES_AT - 2)
