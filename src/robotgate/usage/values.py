@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Final
 
+from robotgate.links import read_links
 from robotgate.rules.grammar import EVERYBODY, names
 from robotgate.usage.statement import Preference, Purpose, combine, shown
 
@@ -257,22 +258,17 @@ def read_robots_tag(text: str, token: str | None) -> Reading | None:
     return Reading(combine(says), _listed(odd)) if is_read else None
 
 
-_LINK: Final = re.compile(r'<([^<>]*+)>((?:[^",<]++|"(?:[^"\\]++|\\.)*+")*+)')
-_PARAMETER: Final = re.compile(
-    r';[ \t]*+([^ \t;,="]++)[ \t]*+=[ \t]*+(?:"((?:[^"\\]++|\\.)*+)"|([^ \t;,"]++))'
-)
 RSL_TYPE: Final = "application/rsl+xml"
 
 
 def licence_links(text: str) -> Iterator[tuple[str, bool]]:
-    """The licences of a Link header (RFC 8288): each URL, and whether its type is that of RSL."""
-    for link in _LINK.finditer(text):
-        parameters: dict[str, str] = {}
-        for parameter in _PARAMETER.finditer(link[2]):
-            # The first of two counts (RFC 8288 §3.3).
-            parameters.setdefault(parameter[1].lower(), (parameter[2] or parameter[3] or "").lower())
-        if "license" in parameters.get("rel", "").split():
-            yield link[1].strip(), parameters.get("type", "").partition(";")[0].strip() == RSL_TYPE
+    """The licences of one line of a Link header: each URL, and whether its type is that of RSL."""
+    for target, pairs in read_links(text):
+        # The first of two counts (RFC 8288 §3.3).
+        parameters = dict(reversed(pairs))
+        if "license" in parameters.get("rel", "").lower().split():
+            kind = parameters.get("type", "").partition(";")[0]
+            yield target, kind.strip().lower() == RSL_TYPE
 
 
 def read_reservation(text: str) -> Reading:
