@@ -162,6 +162,35 @@ def test_an_own_group_hides_that_of_everybody() -> None:
     assert trained(body, "/", "OtherBot") is NO
 
 
+def test_content_usage_ends_a_run_of_agents_for_itself() -> None:
+    """In the grammar of attach §5 it is a rule; Allow and Disallow go on as RFC 9309 §2.2.4 reads other records."""
+    body = """\
+User-agent: one
+Content-Usage: train-ai=y
+
+User-agent: two
+Content-Usage: train-ai=n
+User-agent: *
+Disallow: /private
+Content-Usage: /open search=y
+"""
+    robots = RobotsTxt.parse(body.encode(), SITE)
+    expected = {"one": (YES, OPEN), "two": (NO, OPEN), "three": (OPEN, YES)}
+    for agent, (ai_train, search) in expected.items():
+        assert robots.usage("/x", agent).ai_train is ai_train
+        assert robots.usage("/open", agent).search is search
+        assert not robots.allowed("/private", agent)
+
+
+def test_a_signal_for_one_crawler_allows_no_other() -> None:
+    """Where the same rules follow for others: they get what the line disallows, and not what it allows."""
+    body = b"User-agent: Friend\nContent-Signal: ai-train=yes, search=no\n\nUser-agent: *\nDisallow: /x"
+    robots = RobotsTxt.parse(body, SITE)
+    friend, other = robots.usage("/", "Friend"), robots.usage("/", "Other")
+    assert (friend.ai_train, friend.search) == (YES, NO)
+    assert (other.ai_train, other.search) == (OPEN, NO)
+
+
 def test_groups_of_one_name_are_one() -> None:
     """RFC 9309 §2.2.1, so files with a managed part in front are read whole."""
     body = "User-agent: *\nAllow: /\n\nUser-agent: X\nAllow: /\n\nUser-agent: *\nContent-Usage: train-ai=n"

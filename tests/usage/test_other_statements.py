@@ -87,7 +87,7 @@ def test_what_a_signal_for_others_disallows_counts_and_is_told() -> None:
     body = "User-agent: X\nAllow: /\nContent-Signal: ai-train=no, search=yes\n\nUser-agent: MyBot\nAllow: /"
     usage = robots(body)
     assert said(usage) == {"ai_train": "no"}
-    assert "group for others" in (usage.statements[0].note or "")
+    assert "not below our User-agent line" in (usage.statements[0].note or "")
 
 
 def test_a_signal_above_all_groups_counts_for_the_file() -> None:
@@ -248,8 +248,14 @@ def test_the_reservation_nearest_to_the_page_holds(
         ("max-snippet:20, max-image-preview:large, max-video-preview:-1", {"snippet": "yes"}),
         ("max-snippet:many", {}),
         ("notranslate, noimageindex, nositelinkssearchbox", {}),
-        ("noarchive", {"archive": "no"}),
-        ("nocache", {"archive": "no"}),
+        # Bing's documentation of 2023-09: neither answers nor training; training with title and snippet only; both.
+        ("noarchive", {"ai_input": "no", "ai_train": "no", "archive": "no"}),
+        ("nocache", {"ai_train": "no", "archive": "no"}),
+        ("nocache, noarchive", {"ai_train": "no", "archive": "no"}),
+        (
+            "nocache, noarchive, nosnippet",
+            {"ai_input": "no", "ai_train": "no", "archive": "no", "snippet": "no"},
+        ),
         ("noai, noimageai", {"ai_input": "no", "ai_train": "no"}),
         ("noml", {"ai_train": "no"}),
         ("unavailable_after: Friday, 25-Jun-10 15:00:00 PST, nofollow", {"index": "no", "follow": "no"}),
@@ -279,7 +285,7 @@ def test_robots_rules(rules: str, expected: dict[str, str]) -> None:
             {"index": "no", "follow": "no"},
         ),
         (["googlebot: nofollow", "otherbot: noindex"], "third", {}),
-        (["googlebot: nofollow", "noarchive"], "third", {"archive": "no"}),
+        (["googlebot: nofollow", "noindex"], "third", {"index": "no"}),
         (["GoogleBot: unavailable_after: 2010-06-25"], "googlebot", {"index": "no"}),
         (["googlebot: noindex", "nofollow"], "googlebot", {"index": "no", "follow": "no"}),
         (["googlebot: noindex"], None, {}),

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from robotgate.links import read_links
@@ -66,8 +67,8 @@ ROBOTS_RULES: Final[dict[str, tuple[_Pair, ...]]] = {
     "nofollow": ((Purpose.FOLLOW, _NO),),
     "none": ((Purpose.INDEX, _NO), (Purpose.FOLLOW, _NO)),
     "nosnippet": _NO_SNIPPET,
-    "noarchive": ((Purpose.ARCHIVE, _NO),),
-    "nocache": ((Purpose.ARCHIVE, _NO),),
+    "noarchive": ((Purpose.ARCHIVE, _NO), (Purpose.AI_INPUT, _NO), (Purpose.AI_TRAIN, _NO)),
+    "nocache": ((Purpose.ARCHIVE, _NO), (Purpose.AI_TRAIN, _NO)),
     "noai": ((Purpose.AI_TRAIN, _NO), (Purpose.AI_INPUT, _NO)),
     "noimageai": ((Purpose.AI_TRAIN, _NO), (Purpose.AI_INPUT, _NO)),
     "noml": ((Purpose.AI_TRAIN, _NO),),
@@ -75,7 +76,14 @@ ROBOTS_RULES: Final[dict[str, tuple[_Pair, ...]]] = {
         ("indexifembedded", "notranslate", "noimageindex", "nositelinkssearchbox", "noodp", "noydir"), ()
     ),
 }
-"""The rules of X-Robots-Tag and robots meta elements; those without a purpose of ours are known and say nothing."""
+"""The rules of X-Robots-Tag and robots meta elements; those without a purpose of ours are known and say nothing.
+
+noarchive and nocache are read as Bing's documentation (2023) extends them."""
+_NOTES: Final = {
+    "noimageai": "noimageai is meant for images",
+    "noarchive": "Bing's documentation reads noarchive for AI too, others for archives only",
+    "nocache": "Bing's documentation leaves AI the URL, title and snippet, others read nocache for archives only",
+}
 _VALUED_RULES: Final = frozenset(
     {"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"}
 )
@@ -179,9 +187,8 @@ def read_robots_rules(text: str, token: str | None, *, now: float, has_agents: b
         now: seconds since the epoch, for ``unavailable_after``.
         has_agents: whether a user agent with a colon may stand before rules.
     """
-    says: list[_Pair] = []
+    said: dict[str, tuple[_Pair, ...]] = {}
     odd: list[str] = []
-    notes: dict[str, None] = {}
     is_ours, is_read = True, False
     parts = _parts(text)
     for part in parts:
@@ -198,12 +205,14 @@ def read_robots_rules(text: str, token: str | None, *, now: float, has_agents: b
         if pairs is None:
             odd.append(f"{rule[:_MAX_SHOWN]} {'has no known value' if colon else 'is no rule'}")
         else:
-            says += pairs
-        if rule == "noimageai":
-            notes["noimageai is meant for images"] = None
+            said[f"{rule}:{value}"] = pairs
     if not is_read:
         return None
-    return Reading(combine(says), _listed(odd), ", ".join(notes) or None)
+    if "noarchive:" in said and "nocache:" in said:
+        # Bing's documentation: of both, the weaker counts.
+        said["noarchive:"] = said["nocache:"]
+    notes = [note for rule, note in _NOTES.items() if f"{rule}:" in said]
+    return Reading(combine(chain.from_iterable(said.values())), _listed(odd), "; ".join(notes) or None)
 
 
 def _said_with_value(rule: str, value: str, now: float) -> tuple[_Pair, ...] | None:
