@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
+import traceback
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -111,6 +112,23 @@ def test_file_without_such_a_key_is_refused(tmp_path: Path, kind: str) -> None:
     with pytest.raises(OptionError, match=rf"{kind}\.pem") as caught:
         Ed25519Signer.from_pem(file, agent_url=BOT)
     assert "PRIVATE" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["elliptic", "rsa", "encrypted", "cut", "readable"])
+def test_key_is_in_no_variable_of_a_traceback(tmp_path: Path, kind: str) -> None:
+    """Error trackers send the variables of each frame: those of the frames of an error hold nothing of the file."""
+    text = pem(Ed25519PrivateKey.generate()) if kind == "readable" else others()[kind]
+    file = write(tmp_path / "key.pem", text, 0o644 if kind == "readable" else 0o600)
+    with pytest.raises(OptionError) as caught:
+        Ed25519Signer.from_pem(file, agent_url=BOT)
+    # Without the frame of this test, which has the text.
+    assert caught.value.__traceback__ is not None
+    frames = traceback.TracebackException(
+        OptionError, caught.value, caught.value.__traceback__.tb_next, capture_locals=True
+    )
+    told = "".join(frames.format())
+    assert "path = " in told
+    assert text.splitlines()[1][:20].decode() not in told
 
 
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:

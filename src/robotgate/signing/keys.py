@@ -1,6 +1,6 @@
 """The Ed25519 key of a crawler: made, read from a private file, and named by its thumbprint.
 
-The private half is never shown: not in a repr, an error or a log.
+The private half is never shown: not in a repr, a log, an error or the variables of its traceback.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class SigningKey:
         try:
             self._private = private = Ed25519PrivateKey.from_private_bytes(secret)
         except (TypeError, ValueError):
-            # Without what was given.
+            # Without what was given, among the variables of this frame too.
+            del secret
             raise OptionError("secret: give 32 bytes") from None
         self.sign = private.sign
         """The signature of some bytes, in 64 bytes."""
@@ -72,15 +73,9 @@ class SigningKey:
         if "-----BEGIN" in os.fspath(path):
             # The error would show the key.
             raise OptionError("the key file: give its path, not what is in it")
-        text = _read_private(Path(path))
-        try:
-            private = serialization.load_pem_private_key(text, password=None)
-        except TypeError as error:
-            raise _refusal(path, "it is encrypted; give a key without a password") from error
-        except (ValueError, UnsupportedAlgorithm) as error:
-            raise _refusal(path, "it holds no private key in PEM") from error
-        if not isinstance(private, Ed25519PrivateKey):
-            raise _refusal(path, "it holds a key of another kind; Ed25519 is needed")
+        private = _private_key(path)
+        if isinstance(private, str):
+            raise _refusal(path, private)
         return cls(private.private_bytes_raw())
 
     def write(self, path: str | os.PathLike[str]) -> None:
@@ -116,6 +111,20 @@ class SigningKey:
 
     def __repr__(self) -> str:
         return f"<SigningKey {self.thumbprint}>"
+
+
+def _private_key(path: str | os.PathLike[str]) -> Ed25519PrivateKey | str:
+    """The key in a file, or what is wrong with it: no frame of an error has the text of the file."""
+    text = _read_private(Path(path))
+    try:
+        private = serialization.load_pem_private_key(text, password=None)
+    except TypeError:
+        return "it is encrypted; give a key without a password"
+    except (ValueError, UnsupportedAlgorithm):
+        return "it holds no private key in PEM"
+    if isinstance(private, Ed25519PrivateKey):
+        return private
+    return "it holds a key of another kind; Ed25519 is needed"
 
 
 def _read_private(file: Path) -> bytes:
