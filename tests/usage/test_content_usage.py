@@ -55,6 +55,14 @@ def test_the_example_of_the_draft(agent: str, path: str, *, allowed: bool, prefe
     assert (verdict.allowed, verdict.usage.ai_train) == (allowed, preference)
 
 
+def test_the_first_examples_of_the_draft() -> None:
+    """Attach §1.2: a header, or a line in robots.txt, with a path as the drafts up to -04 have it."""
+    assert header("train-ai=n").ai_train is NO
+    for statement in ("train-ai=n", "/ train-ai=n"):
+        assert trained(f"User-Agent: *\nAllow: /\nContent-Usage: {statement}", "/any") is NO
+    assert trained(EXAMPLE.decode().replace("Usage: t", "Usage: / t"), "/ai-ok/test") is YES
+
+
 @pytest.mark.parametrize(
     ("value", "ai_train", "search"),
     [
@@ -65,6 +73,8 @@ def test_the_example_of_the_draft(agent: str, path: str, *, allowed: bool, prefe
         ("train-ai=n ,search=y", NO, YES),
         ("train-ai=n,\tsearch=y", NO, YES),
         ("  train-ai=n, search=y  ", NO, YES),
+        # HTTP and attach §5 trim blanks; RFC 9651 §4.2 alone would refuse the tab in front.
+        ("\ttrain-ai=n\t", NO, OPEN),
         ("Train-ai=n", OPEN, OPEN),
         ("train-ai=n,", OPEN, OPEN),
         ("train-ai = n", OPEN, OPEN),

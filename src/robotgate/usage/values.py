@@ -148,7 +148,7 @@ def _structured(text: str, kind: str) -> object:
     """A structured field; None if it is malformed."""
     library = structured_fields()
     try:
-        found: object = library.parse(text.encode("utf-8", "replace"), tltype=kind)
+        found: object = library.parse(text.strip(" \t").encode("utf-8", "replace"), tltype=kind)
     except (library.StructuredFieldError, ValueError, OverflowError):
         return None
     return found
