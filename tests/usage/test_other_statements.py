@@ -209,6 +209,8 @@ License: https://lic.example/all.xml
         ("<https://a.example/next>; rel=next", ()),
         ("https://a.example/l; rel=license", ()),
         ('<https://a.example/l>; rel="license', ()),
+        # RFC 8288 §3.2: of another resource.
+        ('<https://a.example/l>; rel=license; anchor="/other"', ()),
     ],
 )
 def test_licences_of_link_headers(link: str, licenses: tuple[str, ...]) -> None:

@@ -70,7 +70,7 @@ class SigningKey:
             OptionError: the file cannot be read, holds no such key, can be read by others, or is in a directory in
                 which everyone can replace it.
         """
-        if "-----BEGIN" in os.fspath(path):
+        if "-----BEGIN" in os.fsdecode(path):
             # The error would show the key.
             raise OptionError("the key file: give its path, not what is in it")
         private = _private_key(path)
@@ -84,7 +84,7 @@ class SigningKey:
         Raises:
             OptionError: the file exists, cannot be written, or is in a directory in which everyone can replace it.
         """
-        file = Path(path)
+        file = Path(os.fsdecode(path))
         text = self._private.private_bytes(
             serialization.Encoding.PEM,
             serialization.PrivateFormat.PKCS8,
@@ -115,7 +115,7 @@ class SigningKey:
 
 def _private_key(path: str | os.PathLike[str]) -> Ed25519PrivateKey | str:
     """The key in a file, or what is wrong with it: no frame of an error has the text of the file."""
-    text = _read_private(Path(path))
+    text = _read_private(Path(os.fsdecode(path)))
     try:
         private = serialization.load_pem_private_key(text, password=None)
     except TypeError:
@@ -147,13 +147,16 @@ def _read_private(file: Path) -> bytes:
 
 def _check_directory(file: Path) -> None:
     """Refuse a file in a directory in which everyone can put another in its place."""
-    directory = file.resolve().parent
+    if "\0" in str(file):
+        raise _refusal(file, "no file has such a name")
+    # Unlike `Path.resolve`, this raises nothing for links that lead in circles: opening them does.
+    directory = Path(os.path.realpath(file)).parent
     if HAS_MODES and directory.stat().st_mode & stat.S_IWOTH:
         raise _refusal(file, f"everyone can write to its directory {str(directory)!r}: put it elsewhere")
 
 
 def _refusal(path: str | os.PathLike[str], problem: str) -> OptionError:
-    return OptionError(f"the key file {os.fspath(path)!r}: {problem}")
+    return OptionError(f"the key file {os.fsdecode(path)!r}: {problem}")
 
 
 def _base64url(octets: bytes) -> str:

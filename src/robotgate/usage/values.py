@@ -131,6 +131,9 @@ def read_content_usage(text: str) -> Reading:
     says: list[_Pair] = []
     odd: list[str] = []
     is_broken = False
+    if not found:
+        odd.append("it is empty")
+        is_broken = True
     for label, member in found.items():
         purpose = CONTENT_USAGE_LABELS.get(label)
         value = member[0] if isinstance(member, tuple) else None
@@ -275,7 +278,8 @@ def licence_links(text: str) -> Iterator[tuple[str, bool]]:
     for target, pairs in read_links(text):
         # The first of two counts (RFC 8288 §3.3).
         parameters = dict(reversed(pairs))
-        if "license" in parameters.get("rel", "").lower().split():
+        # A link with an anchor speaks of something else than the page (RFC 8288 §3.2).
+        if "license" in parameters.get("rel", "").lower().split() and "anchor" not in parameters:
             kind = parameters.get("type", "").partition(";")[0]
             yield target, kind.strip().lower() == RSL_TYPE
 
