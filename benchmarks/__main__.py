@@ -20,7 +20,7 @@ from benchmarks._run import run
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-NAMES: Final = ("rules", "gate", "crawl", "pace", "memory", "disk", "fleet", "scale")
+NAMES: Final = ("rules", "gate", "crawl", "pace", "memory", "disk", "fleet", "scale", "signing")
 """In the order in which they are measured."""
 PROJECTS: Final = {"robots": "robotspy"}
 """Modules that are not called as what is installed for them."""

@@ -1,5 +1,7 @@
 """Parses every robots.txt of a folder and asks twenty URLs of each: an answer and a reason each, or it fails.
 
+It prints what each file says about the use of its pages, to our crawler at the root.
+
 The URLs are drawn from the file's own rules where it has enough of them, and from a list of ordinary and awkward
 ones; half of them are asked for a crawler that the file names, if it names one.
 """
@@ -13,10 +15,13 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from benchmarks._machine import describe
 from robotgate import Reason, RobotsTxt
+
+if TYPE_CHECKING:
+    from robotgate.usage import Statement
 
 OUR_AGENT: Final = "ExampleBot/1.0"
 SITE: Final = "https://site.example"
@@ -86,19 +91,28 @@ def main() -> int:
     chance = random.Random(options.seed)
     reasons: Counter[Reason] = Counter()
     slowest = (0.0, "-")
+    stated: dict[str, tuple[Statement, ...]] = {}
     for path in files:
         try:
             found, elapsed = ask(path, chance)
+            usage = RobotsTxt.parse(path.read_bytes(), f"{SITE}/robots.txt").usage(SITE, OUR_AGENT)
         except Exception as error:
             error.add_note(f"while asking {path}")
             raise
         reasons += found
+        if usage.statements:
+            stated[path.name] = usage.statements
         slowest = max(slowest, (elapsed, path.name))
     print(describe("robotgate"))
     print(f"{len(files)} files, {sum(path.stat().st_size for path in files):,} bytes, seed {options.seed}")
     for reason, count in reasons.most_common():
         print(f"{count:8,}  {reason.value}")
     print(f"{reasons.total():8,}  answers, each with a reason; {QUESTIONS * len(files):,} asked")
+    print(f"{sum(map(len, stated.values())):8,}  statements about use, in {len(stated)} files")
+    for name, statements in stated.items():
+        for statement in statements:
+            says = ", ".join(f"{purpose} {preference.value}" for purpose, preference in statement.says)
+            print(f"          {name}: {statement} -> {says or statement.reference or 'nothing'}")
     print(f"slowest to parse: {slowest[1]}, {slowest[0] * 1000:.1f} ms")
     return 0 if reasons.total() == QUESTIONS * len(files) > 0 else 1
 

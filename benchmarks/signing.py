@@ -1,16 +1,12 @@
-"""What a signature costs a request: ``python -m benchmarks.signing [--count N]``.
+"""What a signature costs a request: in each form of Signature-Agent, beside Ed25519 alone and a library that signs any
+HTTP message.
 
-It prints a table of microseconds for each form of Signature-Agent, beside Ed25519 alone and beside a library that signs
-any HTTP message. A signature is made for each hop and attempt, so the time is part of every request of a gate that
-signs. Exits with 1 if a signer of ours takes more than `LIMIT`.
+A signature is made for each hop and attempt, so the time is part of every request of a gate that signs.
 """
 
 from __future__ import annotations
 
-import argparse
 import datetime as dt
-import statistics
-import sys
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -20,19 +16,29 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from http_message_signatures import HTTPMessageSigner, MappingKeyResolver
 from http_message_signatures.algorithms import ED25519
 
+from benchmarks._report import Column, Effort, Figure, Findings, Goal, Row, Table
+from benchmarks._rounds import interleaved
 from robotgate.signing import AgentForm, Ed25519Signer, SigningKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping
 
+PACKAGES: Final = ("robotgate", "cryptography", "http-message-signatures")
 LIMIT: Final = 80.0
 """Microseconds a request."""
-ROUNDS: Final = 7
-"""The median of so many is shown."""
+ROUNDS: Final = {Effort.QUICK: 2, Effort.FULL: 9}
+CALLS: Final = {Effort.QUICK: 100, Effort.FULL: 2_000}
+"""Per round."""
 URL: Final = "https://www.example.com/articles/2026/11/some-page.html?page=2&sort=date"
 AGENT: Final = "https://bot.example"
 ALL: Final = ("@method", "@authority", "@path", "@query", "@target-uri")
 NOW: Final = 1735689600
+BARE: Final = "Ed25519 alone"
+LIBRARY: Final = "http-message-signatures"
+COLUMNS: Final = (
+    Column(key="cost", title="CPU µs a request", decimals=1, shows_spread=True),
+    Column(key="ratio", title="of Ed25519's", decimals=2),
+)
 
 
 @dataclass(slots=True)
@@ -59,47 +65,53 @@ def by_library(signer: HTTPMessageSigner, key_id: str) -> None:
     )
 
 
-def microseconds(work: Callable[[], object], count: int) -> float:
-    """The time of one call, in the middle one of some rounds."""
-    rounds = []
-    for _ in range(ROUNDS):
-        began_at = time.perf_counter()
-        for _ in range(count):
-            work()
-        rounds.append((time.perf_counter() - began_at) / count * 1e6)
-    return statistics.median(rounds)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print, and say whether each signer keeps the limit."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--count", type=int, default=1000, help="signatures a round")
-    count = parser.parse_args(arguments).count
+def ways() -> tuple[dict[str, Callable[[], object]], dict[str, Callable[[], object]]]:
+    """What signs a request, by name: ours, and the others."""
     private = Ed25519PrivateKey.generate()
     key = SigningKey(private.private_bytes_raw())
     resolver = MappingKeyResolver(public_keys={}, private_keys={key.thumbprint: private})
     library = HTTPMessageSigner(signature_algorithm=ED25519, key_resolver=resolver)
-    ours = {
+    ours: dict[str, Callable[[], object]] = {
         f"{form.value}, {'all components' if components is ALL else '@authority'}": partial(
             Ed25519Signer(key, agent_url=AGENT, form=form, components=components).headers, "GET", URL, NOW
         )
         for form in AgentForm
         for components in (("@authority",), ALL)
     }
-    theirs: dict[str, Callable[[], object]] = {
-        "Ed25519 alone": partial(private.sign, bytes(300)),
-        "http-message-signatures": partial(by_library, library, key.thumbprint),
+    return ours, {
+        BARE: partial(private.sign, bytes(300)),
+        LIBRARY: partial(by_library, library, key.thumbprint),
     }
-    print("| what signs | µs a request |\n| --- | ---: |")
-    slowest = 0.0
-    for name, work in ours.items():
-        took = microseconds(work, count)
-        slowest = max(slowest, took)
-        print(f"| {name} | {took:.1f} |")
-    for name, other in theirs.items():
-        print(f"| {name} | {microseconds(other, count):.1f} |")
-    return int(slowest > LIMIT)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def measure(effort: Effort) -> Findings:
+    """All ways in the same rounds."""
+    ours, others = ways()
+    works = {name: partial(_cost, work, CALLS[effort]) for name, work in (ours | others).items()}
+    costs = {name: figures["cost"] for name, figures in interleaved(ROUNDS[effort], works).items()}
+    slowest = max(ours, key=lambda name: costs[name].median)
+    return Findings(
+        tables=(_table(costs, set(ours)),),
+        goals=(Goal(text=f"a signature, CPU µs a request: {slowest}", figure=costs[slowest], at_most=LIMIT),),
+    )
+
+
+def _table(costs: Mapping[str, Figure], ours: set[str]) -> Table:
+    return Table(
+        key="request",
+        title="A signed request",
+        columns=COLUMNS,
+        rows=tuple(
+            Row(name=name, figures={"cost": cost, "ratio": cost.over(costs[BARE])}, is_ours=name in ours)
+            for name, cost in costs.items()
+        ),
+        note="Rows of ours are named by the form of Signature-Agent and by what is covered besides it.",
+    )
+
+
+def _cost(work: Callable[[], object], calls: int) -> dict[str, float]:
+    """CPU microseconds of one call."""
+    began_at = time.process_time()
+    for _ in range(calls):
+        work()
+    return {"cost": (time.process_time() - began_at) / calls * 1e6}

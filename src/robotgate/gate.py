@@ -797,8 +797,11 @@ class RobotGate:
 
         They replace the headers of the same names of an earlier attempt or hop. Without a signer there are none.
 
+        Args:
+            url: as it is sent, with its escapes.
+
         Raises:
-            InvalidURLError: the URL has no host.
+            InvalidURLError: the URL has no host, or is not as it is sent.
         """
         return dict(self._identity.signature(method, str(url)))
 

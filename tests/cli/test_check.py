@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -145,3 +146,7 @@ def test_preferences_are_shown_on_demand(tmp_path: Path) -> None:
     assert any(line.startswith("  cannot be read: robots.txt line 5: ") for line in lines)
     assert not any("\x1b" in line for line in lines)
     assert not any("ai_train" in line for line in _check(path, "/page")[1])
+    rows = [json.loads(_check(path, "--json", *options, "/page")[1][0]) for options in (["--usage"], [])]
+    assert (rows[0]["usage_ai_train"], rows[0]["licenses"]) == ("disallowed", "https://lic.example/l.xml")
+    assert rows[0]["usage_statements"][0]["line"] == 3
+    assert "usage_ai_train" not in rows[1]

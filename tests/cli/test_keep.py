@@ -140,6 +140,48 @@ def test_a_warc_file_has_requests_and_responses(site: LocalSite, tmp_path: Path)
     assert sent.startswith("robotgate/")
 
 
+def test_statements_are_kept_with_the_page(site: LocalSite, tmp_path: Path) -> None:
+    """With --usage, row, saved file and WARC file say the same: AIPREF asks that preferences stay with the asset.
+
+    A WARC metadata record (ISO 28500 §6.6) belongs to the page's response, and is written for no redirect.
+    """
+    site.robots = "User-agent: *\nAllow: /\nContent-Usage: train-ai=n\nLicense: https://a.example/l.xml\n"
+    path, folder = tmp_path / "pages.warc.gz", tmp_path / "pages"
+
+    ended = run(*POLITE, "--usage", "--warc", str(path), "--save-dir", str(folder), f"{site.base}/moved")
+
+    (row,) = ended.rows
+    assert (row["usage_ai_train"], row["licenses"]) == ("disallowed", "https://a.example/l.xml")
+    statements = row["usage_statements"]
+    assert isinstance(statements, list)
+    assert statements[0] == {
+        "source": "robots.txt",
+        "line": 3,
+        "field": "Content-Usage",
+        "words": "train-ai=n",
+        "standard": "AIPREF Content-Usage",
+        "says": {"ai_train": "disallowed"},
+    }
+    assert statements[1]["reference"] == "https://a.example/l.xml"
+    said = {name: value for name, value in row.items() if name.startswith("usage_") or name == "licenses"}
+    meta = json.loads((folder / f"{row['file']}.meta.json").read_text())
+    assert {name: meta[name] for name in said} == said
+    with path.open("rb") as file:
+        records = [
+            (each.rec_type, each.rec_headers, each.content_stream().read())
+            for each in ArchiveIterator(file, check_digests="raise")
+        ]
+    (about,) = [(headers, content) for kind, headers, content in records if kind == "metadata"]
+    pages = {
+        headers.get_header("WARC-Record-ID"): content
+        for kind, headers, content in records
+        if kind == "response"
+    }
+    assert about[0].get_header("WARC-Target-URI") == f"{site.base}/a"
+    assert pages[about[0].get_header("WARC-Concurrent-To")] == b"hello"
+    assert json.loads(about[1]) == said
+
+
 def test_redirects_are_in_the_warc_file(site: LocalSite, tmp_path: Path) -> None:
     """Each hop as its own response, or the page could not be found again by the URL it was asked for."""
     path = tmp_path / "pages.warc.gz"

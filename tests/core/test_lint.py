@@ -155,6 +155,7 @@ CASES: Final[list[tuple[FindingCode, bytes, int, str, str | None, int | None]]] 
     (CODE.STATEMENT_UNREADABLE, GROUP + b"Content-Usage: train-ai=n;\n", 2, "train-ai=n;", None, None),
     (CODE.STATEMENT_UNREADABLE, GROUP + b"content-signal: ai-train: no\n", 2, "ai-train: no", None, None),
     (CODE.STATEMENT_UNREADABLE, GROUP + b"Content-Signal:\n", 2, "", None, None),
+    (CODE.STATEMENT_UNREADABLE, GROUP + b"Content-Usage: /a\n", 2, "/a", None, None),
     (CODE.STATEMENT_UNREADABLE, GROUP + b"License: license.xml\n", 2, "license.xml", None, None),
     (
         CODE.STATEMENT_UNKNOWN_LABEL,

@@ -38,7 +38,7 @@ Sitemap: https://example.com/s.xml
             Group(agents=("*",), rules=(Rule(RuleKind.DISALLOW, "", 9),), line=8),
         ),
         sitemaps=("https://example.com/s.xml",),
-        records=(Record("Crawl-delay", "2", 4, 0),),
+        records=(Record("Crawl-delay", "2", 4, 0, 2),),
     )
 
 
@@ -59,7 +59,7 @@ def test_bytes_that_are_not_utf_8_are_escaped() -> None:
     parsed = parse(b"User-agent: b\xe9t\nDisallow: /\xff\xc3\xa9\xed\xa0\x80\nX\xe9: \xe9\n")
     assert parsed.groups[0].agents == ("b%E9t",)
     assert parsed.groups[0].rules[0].path_pattern == "/%FF\u00e9%ED%A0%80"
-    assert parsed.records == (Record("X%E9", "%E9", 3, 0),)
+    assert parsed.records == (Record("X%E9", "%E9", 3, 0, 1),)
 
 
 def test_every_pace_record_of_a_run_stays_with_it() -> None:

@@ -260,6 +260,24 @@ def test_odd_links_never_raise(link: str) -> None:
     assert all("url" in each for each in page.links.values())
 
 
+def test_links_are_read_as_rfc_8288_writes_them() -> None:
+    """§3: quoted values hold commas, brackets and escapes; names have no case; each line stands for itself."""
+    lines = (
+        r'<a>; REL="next"; title="1, <b>; rel=x \"", </b>;rel=prev',
+        '<c>; rel="never ended',
+        "<d>; rel=last",
+    )
+    page = response(b"", None)
+    page.headers = CIMultiDictProxy(CIMultiDict([("Link", line) for line in lines]))
+    assert [(rel, str(link["url"])) for rel, link in page.links.items()] == [
+        ("next", "http://site.example/a"),
+        ("prev", "http://site.example/b"),
+        ("c", "http://site.example/c"),
+        ("last", "http://site.example/d"),
+    ]
+    assert page.links["next"]["title"] == '1, <b>; rel=x "'
+
+
 def test_bad_status_raises_as_aiohttps_responses_do() -> None:
     """With URL, status, reason and headers; a good one raises nothing."""
     headers = CIMultiDict({"X-Kind": "lost"})

@@ -32,6 +32,7 @@ def _site(story: str) -> Site:
 PLAIN: Final = _site("ordinary rules")
 PATIENT: Final = _site("Crawl-delay: 1.5")
 BUSY_SITE: Final = _site("429")
+SIGNED: Final = _site("asks for signatures")
 
 
 def _log() -> Log:
@@ -116,11 +117,11 @@ BREACHES: Final[dict[str, tuple[Callable[[Log], Log], str, str]]] = {
         lambda log: [
             *log,
             _visit(
-                _site("target of the redirects"),
-                _path(_site("target of the redirects"), is_open=False, has="/trap"),
+                _site("target of redirects"),
+                _path(_site("target of redirects"), is_open=False, has="/trap"),
             ),
         ],
-        "target of the redirects",
+        "target of redirects",
         "was fetched, but the site does not allow it",
     ),
     "robots.txt twice": (
@@ -181,6 +182,19 @@ BREACHES: Final[dict[str, tuple[Callable[[Log], Log], str, str]]] = {
         "redirects within",
         "/moved/1 was not fetched, but it is open",
     ),
+    "a page without the signature that it asks for": (
+        lambda log: [
+            *_without(log, SIGNED, _path(SIGNED)),
+            *(replace(v, status=403) for v in log if (v.site, v.path) == (SIGNED.name, _path(SIGNED))),
+        ],
+        "asks for signatures",
+        "was requested without a valid signature",
+    ),
+    "a page that is not for training": (
+        lambda log: [*log, _visit(_site("Content-Signal"), _path(_site("Content-Signal"), is_open=False))],
+        "Content-Signal",
+        "was fetched, but the site does not allow it",
+    ),
     "a page that does not exist": (
         lambda log: [*log, _visit(PLAIN, "/guessed")],
         "ordinary rules",
@@ -225,36 +239,33 @@ def test_an_empty_log_is_no_success() -> None:
     assert _report([], width=100)[0] == 1
 
 
-def test_pages_are_counted_by_worker() -> None:
-    """By the User-Agent of the request, robots.txt apart. A worker that did nothing is listed too."""
-    agents = [agent_of(number % 2 + 1) for number in range(len(_log()))]
+def test_requests_are_counted_by_worker() -> None:
+    """By the User-Agent of the request, which has the contact behind it."""
     visits = [
-        replace(visit, worker=worker_of(f"{agent} (+{CONTACT})"))
-        for visit, agent in zip(_log(), agents, strict=True)
+        replace(visit, worker=worker_of(f"{agent_of(number % 2 + 1)} (+{CONTACT})"))
+        for number, visit in enumerate(_log())
     ]
-
-    first, second, idle = judge(PLAN, visits, workers=3).workers
-
-    assert first.pages + second.pages + first.robots + second.robots == len(visits)
-    assert first.robots == [visit.worker for visit in visits if visit.path == ROBOTS_PATH].count(1)
-    assert 30 <= first.hosts <= 34
-    assert (idle.worker, idle.hosts, idle.pages, idle.robots) == (3, 0, 0, 0)
+    _, printed = _report(visits, width=80)
+    assert (
+        f"2 workers in 1.0 s: requests {-(-len(visits) // 2)} of worker 1, {len(visits) // 2} of worker 2"
+        in (" ".join(printed.split()))
+    )
     assert worker_of("Somebody/1.2") == 0
 
 
 @pytest.mark.parametrize("breaks", [False, True])
 def test_the_table_fits_80_columns(breaks: bool) -> None:  # noqa: FBT001 - pytest passes it
-    """No name, no figure and no verdict is cut there; what is peculiar takes a second line where it has to."""
+    """No name, no figure and no verdict is cut there, and each site has one line."""
     _, printed = _report([] if breaks else _log(), width=80)
 
     lines = printed.splitlines()
     assert max(map(len, lines)) <= 80
     assert "…" not in printed
-    rows = {line.split()[0]: line for line in reversed(lines[3:]) if line[:1] not in {"", " "}}
+    rows = {line.split()[0]: line for line in reversed(lines[2:]) if line[:1] not in {"", " "}}
     for site in PLAN.sites:
         assert f" {site.delay:.2f} " in rows[site.name]
-        assert rows[site.name].rstrip().endswith(" BROKEN" if breaks else " ok")
-        assert site.story.split()[0] in rows[site.name]
+        assert rows[site.name].rstrip().endswith(" no" if breaks else " ok")
+        assert site.story in rows[site.name]
     assert ("nothing broken" in " ".join(lines)) != breaks
 
 

@@ -8,6 +8,7 @@ import re
 import signal
 import socket
 import sys
+import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree as ET
@@ -19,8 +20,9 @@ from tests.demo.conftest import start_demo
 
 from robotgate import DisallowedError, RobotGate
 from robotgate.demo.command import demo
-from robotgate.demo.servers import LOOPBACK, SiteServer, listening
+from robotgate.demo.servers import LOOPBACK, SECRET, SiteServer, listening
 from robotgate.demo.sites import EXAMPLES, Site, draw_plan
+from robotgate.signing import Ed25519Signer, SigningKey
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -111,7 +113,7 @@ async def test_pages_have_an_etag() -> None:
 async def test_the_sites_are_as_peculiar_as_their_stories() -> None:
     """On the wire: compressed, cut off, busy, redirected, and with paths that the client escapes."""
     zipped, torn = _site("robots.txt in gzip"), _site("robots.txt cut off")
-    busy, escaped = _site("429, Retry-After: 2"), _site("BOM, CR lines, escapes")
+    busy, escaped = _site("429, Retry-After: 2"), _site("BOM, CR, escapes")
     async with serving(auto_decompress=False) as session:
         async with session.get(zipped.url("/robots.txt")) as response:
             assert response.headers["Content-Encoding"] == "gzip"
@@ -128,6 +130,33 @@ async def test_the_sites_are_as_peculiar_as_their_stories() -> None:
         for page in escaped.pages:
             async with session.get(escaped.url(page.path)) as response:
                 assert response.status == 200
+
+
+async def test_pages_that_ask_for_signatures_get_them() -> None:
+    """Only requests with a valid signature of the demonstration's key for this host, now; robots.txt is for all."""
+    site = _site("asks for signatures")
+    url = site.url(site.pages[-1].path)
+    key = SigningKey(SECRET)
+    signer = Ed25519Signer(key, agent_url="https://bot.test")
+    good = dict(signer.headers("GET", url, time.time()))
+    other = Ed25519Signer(SigningKey.generate(), agent_url="https://bot.test")
+    tried = [
+        ({}, 403),
+        (good, 200),
+        (good | {"Signature-Agent": '"https://thief.test"'}, 403),
+        (good | {"Signature": "sig1=:AAAA:"}, 403),
+        (good | {"Signature": "?"}, 403),
+        (signer.headers("GET", "http://other.test/", time.time()), 403),
+        (signer.headers("GET", url, time.time() - 100), 403),
+        (other.headers("GET", url, time.time()), 403),
+    ]
+    async with serving() as session:
+        for headers, status in tried:
+            async with session.get(url, headers=headers) as response:
+                assert response.status == status
+                assert "web-bot-auth" in response.headers["Accept-Signature"]
+        async with session.get(site.url("/robots.txt")) as response:
+            assert response.status == 200
 
 
 async def test_the_sitemap_is_one() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from robotgate import RobotsTxt
 from robotgate.demo.sites import CRAWLER, FLOOR_DELAY, Answer, Plan, Site, draw_plan
+from robotgate.usage import Preference
 
 SEEDS = range(5)
 
@@ -18,11 +19,11 @@ def test_a_seed_draws_the_same_sites() -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_seed_has_every_kind_of_site(seed: int) -> None:
-    """35 sites under domains that belong to nobody, with each delay of the table, and no URL twice."""
+    """36 sites under domains that belong to nobody, with each delay of the table, and no URL twice."""
     plan = draw_plan(seed, 300)
 
-    assert len({site.name for site in plan.sites}) == len(plan.sites) == 35
-    assert all(site.host.endswith((".example", ".test")) for site in plan.sites)
+    assert len({site.name for site in plan.sites}) == len(plan.sites) == 36
+    assert all(site.host.endswith(".test") for site in plan.sites)
     assert {site.delay for site in plan.sites} == {FLOOR_DELAY, 0.2, 0.3, 0.5, 1.0, 1.5}
     assert len(plan.urls) == len(set(plan.urls))
 
@@ -35,7 +36,7 @@ def test_there_are_about_as_many_urls_as_asked_for(pages: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_rules_say_what_the_pages_are(seed: int) -> None:
-    """What the table says of a page, which comes from no parser, is what the site's robots.txt says."""
+    """What the table says of a page, which comes from no parser, is what robots.txt says to a crawler that trains."""
     plan = draw_plan(seed, 300)
     for site in plan.sites:
         robots = _robots(plan, site)
@@ -44,7 +45,9 @@ def test_the_rules_say_what_the_pages_are(seed: int) -> None:
             continue
         rules = RobotsTxt.parse(robots.body if robots.status == 200 else b"")
         for page in site.pages:
-            assert rules.allowed(site.url(page.path), CRAWLER) == page.is_open, site.url(page.path)
+            url = site.url(page.path)
+            is_for_us = rules.usage(url, CRAWLER).ai_train is not Preference.DISALLOWED
+            assert (rules.allowed(url, CRAWLER) and is_for_us) == page.is_open, url
         assert (rules.crawl_delay(CRAWLER) or 0.0) == site.crawl_delay
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
+import traceback
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -113,13 +114,35 @@ def test_file_without_such_a_key_is_refused(tmp_path: Path, kind: str) -> None:
     assert "PRIVATE" not in str(caught.value)
 
 
+@pytest.mark.parametrize("kind", ["elliptic", "rsa", "encrypted", "cut", "readable"])
+def test_key_is_in_no_variable_of_a_traceback(tmp_path: Path, kind: str) -> None:
+    """Error trackers send the variables of each frame: those of the frames of an error hold nothing of the file."""
+    text = pem(Ed25519PrivateKey.generate()) if kind == "readable" else others()[kind]
+    file = write(tmp_path / "key.pem", text, 0o644 if kind == "readable" else 0o600)
+    with pytest.raises(OptionError) as caught:
+        Ed25519Signer.from_pem(file, agent_url=BOT)
+    # Without the frame of this test, which has the text.
+    assert caught.value.__traceback__ is not None
+    frames = traceback.TracebackException(
+        OptionError, caught.value, caught.value.__traceback__.tb_next, capture_locals=True
+    )
+    told = "".join(frames.format())
+    assert "path = " in told
+    assert text.splitlines()[1][:20].decode() not in told
+
+
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     """A missing file, a directory, and a pipe, which is not waited for."""
     os.mkfifo(tmp_path / "pipe.pem", 0o600)
     (tmp_path / "directory.pem").mkdir()
-    for name in ("missing.pem", "pipe.pem", "directory.pem"):
-        with pytest.raises(OptionError, match=name):
+    (tmp_path / "circle.pem").symlink_to("circle.pem")
+    for name in ("missing.pem", "pipe.pem", "directory.pem", "circle.pem", "nul\0.pem", "x" * 5_000):
+        with pytest.raises(OptionError, match=repr(name)[1:4]):
             SigningKey.from_pem(tmp_path / name)
+    with pytest.raises(OptionError, match="no file has such a name"):
+        SigningKey.generate().write(tmp_path / "nul\0.pem")
+    with pytest.raises(OptionError, match=r"missing\.pem"):
+        SigningKey.from_pem(os.fsencode(tmp_path / "missing.pem"))  # type: ignore[arg-type]
 
 
 def test_key_of_openssl_is_read(tmp_path: Path) -> None:
@@ -163,11 +186,24 @@ def test_key_given_as_text_is_refused_and_not_shown() -> None:
         ),
         *(
             ("agent_url", url)
-            for url in ("https://bot.example/?a", "https://a:b@bot.example", "https://b.example#a", 1)
+            for url in (
+                "https://bot.example/?a",
+                "https://a:b@bot.example",
+                "https://b.example#a",
+                1,
+                'https://b"x.example',
+            )
         ),
         *(
             ("components", names)
-            for names in ((), ("@method",), ("@authority", "@authority"), ("@authority", "date"))
+            for names in (
+                (),
+                ("@method",),
+                ("@authority", "@authority"),
+                ("@authority", "date"),
+                None,
+                "@authority",
+            )
         ),
         *(("lifetime", seconds) for seconds in (0, -1, 1.5, 86401, None)),
         *(("label", label) for label in ("", "Sig1", "1", 'a"b', "a=b", None)),

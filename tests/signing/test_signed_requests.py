@@ -10,6 +10,8 @@ import aiohttp
 import httpx
 import pytest
 from aiohttp import web as aioweb
+from crawlee.crawlers import HttpCrawler
+from crawlee.storage_clients import MemoryStorageClient
 from multidict import CIMultiDict
 from tests.conftest import AGENT, CONTACT
 from tests.gate.servers import hang_up
@@ -18,6 +20,7 @@ from tests.integration.test_scrapy import ADDONS, CRAWL, run
 from tests.signing.verifier import SIGNED_BY, Request, Verifier, public_half
 
 from robotgate import OptionError, RobotGate
+from robotgate.integrations.crawlee import GateHttpClient
 from robotgate.integrations.httpx import GateTransport, HttpxFetcher
 from robotgate.signing import AgentForm, Ed25519Signer, SigningKey
 from robotgate.testing import VirtualClock
@@ -168,6 +171,61 @@ async def test_handshake_of_a_websocket_is_verified(web: Web, gate: RobotGate) -
         with pytest.raises(aiohttp.WSServerHandshakeError):
             await crawler.ws_connect("ws://site.example/socket?x=1")
     assert web.count(f"{SITE}/socket?x=1") == 1
+    verifier().check_visits(web.visits)
+
+
+async def test_what_the_gate_requests_besides_pages_is_verified(
+    web: Web, session: aiohttp.ClientSession
+) -> None:
+    """tdmrep.json and its redirect, sitemaps, repeated attempts, streams and the fetch of a ready turn."""
+    tdmrep, sitemap = f"{SITE}/.well-known/tdmrep.json", f"{SITE}/sitemap.xml"
+    web.redirect(tdmrep, f"{OTHER}/tdmrep.json")
+    web.serve(f"{OTHER}/tdmrep.json", '[{"location": "/", "tdm-reservation": 1}]')
+    web.serve(ROBOTS, f"User-agent: *\nAllow: /\nSitemap: {sitemap}")
+    web.serve(sitemap, f"<urlset><url><loc>{PAGE}</loc></url></urlset>")
+    answers = iter([503, 503])
+
+    async def busy(request: aioweb.Request) -> aioweb.StreamResponse:
+        status = next(answers, 0)
+        if status:
+            return aioweb.Response(status=status, headers={"Retry-After": "0"})
+        return await only_for(verifier())(request)
+
+    web.handle(f"{SITE}/busy", busy)
+    async with RobotGate(
+        AGENT, contact=CONTACT, session=session, delay=0, signer=signer(), tdmrep=True
+    ) as gate:
+        assert (await gate.fetch(f"{SITE}/busy", retries=2)).text == "for you"
+        assert [entry.loc async for entry in gate.sitemap_urls(SITE)] == [PAGE]
+        async with gate.fetch(PAGE) as stream:
+            assert stream.status == 200
+        async with gate.turn(f"{SITE}/turn") as turn:
+            await turn.fetch()
+    assert web.counts() == {
+        ROBOTS: 1,
+        tdmrep: 1,
+        f"{OTHER}/robots.txt": 1,
+        f"{OTHER}/tdmrep.json": 1,
+        f"{SITE}/busy": 3,
+        sitemap: 1,
+        PAGE: 1,
+        f"{SITE}/turn": 1,
+    }
+    verifier().check_visits(web.visits)
+
+
+async def test_requests_of_crawlee_are_verified(web: Web, gate: RobotGate) -> None:
+    """robots.txt and pages, whose second attempt Crawlee sends itself."""
+    web.serve(PAGE, status=500)
+    client = GateHttpClient(gate)
+    crawler = HttpCrawler(
+        http_client=client,
+        max_request_retries=1,
+        storage_client=MemoryStorageClient(),
+        configure_logging=False,
+    )
+    await crawler.run([PAGE])
+    assert web.counts() == {ROBOTS: 1, PAGE: 2}
     verifier().check_visits(web.visits)
 
 

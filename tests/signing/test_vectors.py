@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -21,6 +22,7 @@ from tests.signing.verifier import (
     Verifier,
 )
 
+from robotgate import InvalidURLError, OptionError
 from robotgate.signing import AgentForm, Directory, Ed25519Signer, SigningKey
 from robotgate.signing.message import AgentField, signature_headers
 
@@ -159,6 +161,26 @@ def test_each_form_and_component_is_verified(
     assert found.components >= {f'"{name}"' for name in components}
     assert found.agent is not None
     assert found.agent.startswith(AGENT)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://example.com/ü", "https://bücher.example/", "https://example.com/a b", "https://a.test/\n", ""],
+)
+def test_url_that_is_not_as_it_is_sent_is_not_signed(url: str) -> None:
+    """A verifier would rebuild another base; a line feed would even add a line to it."""
+    with pytest.raises(InvalidURLError):
+        Ed25519Signer(KEY, agent_url=AGENT).headers("GET", url, time.time())
+
+
+def test_directory_needs_a_key_and_has_it_once() -> None:
+    """Verifiers look a key up by its id."""
+    twice = Directory((KEY, KEY), AGENT)
+    assert len(json.loads(twice.body)["keys"]) == 1
+    assert twice.headers(CREATED)["Signature-Input"].count("keyid=") == 1
+    for keys, form, named in (((), LEGACY, "keys:"), ((KEY,), "legacy", "form=")):
+        with pytest.raises(OptionError, match=named):
+            Directory(keys, AGENT, form)  # type: ignore[arg-type]
 
 
 def test_no_signature_is_like_another() -> None:

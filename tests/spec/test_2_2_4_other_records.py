@@ -64,4 +64,4 @@ def test_other_records_are_kept_as_written() -> None:
     robots = RobotsTxt.parse(
         b"Host : Example.com \n\nUser-agent: a\nCLEAN-param: a&b /x # why\nDisallow: /\n"
     )
-    assert robots.records == (Record("Host", "Example.com", 1), Record("CLEAN-param", "a&b /x", 4, 0))
+    assert robots.records == (Record("Host", "Example.com", 1), Record("CLEAN-param", "a&b /x", 4, 0, 1))

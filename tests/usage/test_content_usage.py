@@ -55,6 +55,14 @@ def test_the_example_of_the_draft(agent: str, path: str, *, allowed: bool, prefe
     assert (verdict.allowed, verdict.usage.ai_train) == (allowed, preference)
 
 
+def test_the_first_examples_of_the_draft() -> None:
+    """Attach §1.2: a header, or a line in robots.txt, with a path as the drafts up to -04 have it."""
+    assert header("train-ai=n").ai_train is NO
+    for statement in ("train-ai=n", "/ train-ai=n"):
+        assert trained(f"User-Agent: *\nAllow: /\nContent-Usage: {statement}", "/any") is NO
+    assert trained(EXAMPLE.decode().replace("Usage: t", "Usage: / t"), "/ai-ok/test") is YES
+
+
 @pytest.mark.parametrize(
     ("value", "ai_train", "search"),
     [
@@ -65,6 +73,8 @@ def test_the_example_of_the_draft(agent: str, path: str, *, allowed: bool, prefe
         ("train-ai=n ,search=y", NO, YES),
         ("train-ai=n,\tsearch=y", NO, YES),
         ("  train-ai=n, search=y  ", NO, YES),
+        # HTTP and attach §5 trim blanks; RFC 9651 §4.2 alone would refuse the tab in front.
+        ("\ttrain-ai=n\t", NO, OPEN),
         ("Train-ai=n", OPEN, OPEN),
         ("train-ai=n,", OPEN, OPEN),
         ("train-ai = n", OPEN, OPEN),
@@ -160,6 +170,35 @@ def test_an_own_group_hides_that_of_everybody() -> None:
     body = "User-agent: *\nContent-Usage: train-ai=n\nAllow: /\n\nUser-agent: MyBot\nAllow: /"
     assert trained(body, "/", "MyBot/2.0") is OPEN
     assert trained(body, "/", "OtherBot") is NO
+
+
+def test_content_usage_ends_a_run_of_agents_for_itself() -> None:
+    """In the grammar of attach §5 it is a rule; Allow and Disallow go on as RFC 9309 §2.2.4 reads other records."""
+    body = """\
+User-agent: one
+Content-Usage: train-ai=y
+
+User-agent: two
+Content-Usage: train-ai=n
+User-agent: *
+Disallow: /private
+Content-Usage: /open search=y
+"""
+    robots = RobotsTxt.parse(body.encode(), SITE)
+    expected = {"one": (YES, OPEN), "two": (NO, OPEN), "three": (OPEN, YES)}
+    for agent, (ai_train, search) in expected.items():
+        assert robots.usage("/x", agent).ai_train is ai_train
+        assert robots.usage("/open", agent).search is search
+        assert not robots.allowed("/private", agent)
+
+
+def test_a_signal_for_one_crawler_allows_no_other() -> None:
+    """Where the same rules follow for others: they get what the line disallows, and not what it allows."""
+    body = b"User-agent: Friend\nContent-Signal: ai-train=yes, search=no\n\nUser-agent: *\nDisallow: /x"
+    robots = RobotsTxt.parse(body, SITE)
+    friend, other = robots.usage("/", "Friend"), robots.usage("/", "Other")
+    assert (friend.ai_train, friend.search) == (YES, NO)
+    assert (other.ai_train, other.search) == (OPEN, NO)
 
 
 def test_groups_of_one_name_are_one() -> None:

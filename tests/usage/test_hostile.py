@@ -181,6 +181,13 @@ def test_hostile_pages_take_bounded_time(piece: str) -> None:
     assert time.process_time() - begin < 5.0
 
 
+@pytest.mark.parametrize("headers", [{b"Content-Usage": [b"train-ai=n"]}, [("Content-Usage", b"train-ai=n")]])
+def test_headers_of_bytes_are_refused(headers: dict[str, str]) -> None:
+    """As Scrapy has them: a preference that is not seen would be lost."""
+    with pytest.raises(TypeError, match="headers: give text"):
+        parse_usage(headers)
+
+
 def test_headers_beyond_the_limit_are_told() -> None:
     """64 KiB of fields are read, and what is beyond is a problem, not a preference."""
     usage = parse_usage([("Content-Signal", "search=yes"), ("Content-Usage", "a" * 70_000)])

@@ -87,7 +87,7 @@ def test_what_a_signal_for_others_disallows_counts_and_is_told() -> None:
     body = "User-agent: X\nAllow: /\nContent-Signal: ai-train=no, search=yes\n\nUser-agent: MyBot\nAllow: /"
     usage = robots(body)
     assert said(usage) == {"ai_train": "no"}
-    assert "group for others" in (usage.statements[0].note or "")
+    assert "not below our User-agent line" in (usage.statements[0].note or "")
 
 
 def test_a_signal_above_all_groups_counts_for_the_file() -> None:
@@ -95,6 +95,82 @@ def test_a_signal_above_all_groups_counts_for_the_file() -> None:
     usage = robots("Content-Signal: search=yes, ai-train=no\nUser-agent: *\nAllow: /")
     assert said(usage) == {"search": "yes", "ai_train": "no"}
     assert usage.statements[0].note
+
+
+# Lines as sites have them, found in public repositories and reports of 2026.
+
+
+@pytest.mark.parametrize(
+    ("body", "expected", "licenses", "problems"),
+    [
+        # tuist.dev: the signal is for the whole site, so it is stricter than the paths.
+        (
+            (
+                "User-agent: *\nContent-Signal: ai-train=no, search=no, ai-input=no\n\n# Docs\n"
+                "Content-Usage: train-ai=n, search=n\nContent-Usage: /page train-ai=y, search=y, ai-input=y"
+            ),
+            {"search": "no", "ai_input": "no", "ai_train": "no"},
+            (),
+            ["ai-input is no label"],
+        ),
+        # docs.typesafe.ai, novu.co
+        (
+            "User-agent: *\nAllow: /\nContent-Signal: ai-train=yes, search=yes, ai-input=yes\n\nHost: a.example",
+            {"search": "yes", "ai_input": "yes", "ai_train": "yes"},
+            (),
+            [],
+        ),
+        # Below a Sitemap line, which ends no group.
+        (
+            (
+                "User-agent: *\nAllow: /\nSitemap: https://a.example/s.xml\n"
+                "Content-Signal: search=yes, ai-input=yes, ai-train=no, use=reference"
+            ),
+            {"search": "yes", "ai_input": "yes", "ai_train": "no", "index": "yes"},
+            (),
+            [],
+        ),
+        # rslstandard.org
+        (
+            "License: https://rslcollective.org/royalty.xml\n\nUser-agent: *\nDisallow:",
+            {},
+            ("https://rslcollective.org/royalty.xml",),
+            [],
+        ),
+        # inverse.com
+        (
+            (
+                "User-agent: *\nLicense: https://rslcollective.org/attribution.xml\n"
+                "License: https://api-connect.supertab.co/merchants/systems/urn:stc:merchant:system:1/license.xml"
+            ),
+            {},
+            (
+                "https://rslcollective.org/attribution.xml",
+                "https://api-connect.supertab.co/merchants/systems/urn:stc:merchant:system:1/license.xml",
+            ),
+            [],
+        ),
+        # A forum, with a label of vocab-01; a clinic, with the values of Content-Signal.
+        ("User-agent: *\nDisallowAITraining: /\nContent-Usage: ai=n", {}, (), ["ai is no label"]),
+        (
+            "User-Agent: *\nAllow: /\nContent-Usage: train-ai=yes, search=yes, cite=yes",
+            {},
+            (),
+            ["train-ai is neither y nor n; search is neither y nor n; cite is no label"],
+        ),
+        # Vendors' own, which are no part of RSL.
+        ("User-agent: *\nPermits: search\nProhibits: ai-train\nCompensation: free", {}, (), []),
+    ],
+)
+def test_lines_of_real_sites(
+    body: str, expected: dict[str, str], licenses: tuple[str, ...], problems: list[str]
+) -> None:
+    """What is said, the references, and what nobody can read."""
+    usage = robots(body)
+    assert said(usage) == expected
+    assert usage.licenses == licenses
+    assert [each.problem for each in usage.problems] == problems
+    assert RobotsTxt.parse(body.encode(), SITE).allowed("/page", "MyBot")
 
 
 # RSL 1.0 §4.4 to §4.6.
@@ -133,6 +209,8 @@ License: https://lic.example/all.xml
         ("<https://a.example/next>; rel=next", ()),
         ("https://a.example/l; rel=license", ()),
         ('<https://a.example/l>; rel="license', ()),
+        # RFC 8288 §3.2: of another resource.
+        ('<https://a.example/l>; rel=license; anchor="/other"', ()),
     ],
 )
 def test_licences_of_link_headers(link: str, licenses: tuple[str, ...]) -> None:
@@ -248,8 +326,14 @@ def test_the_reservation_nearest_to_the_page_holds(
         ("max-snippet:20, max-image-preview:large, max-video-preview:-1", {"snippet": "yes"}),
         ("max-snippet:many", {}),
         ("notranslate, noimageindex, nositelinkssearchbox", {}),
-        ("noarchive", {"archive": "no"}),
-        ("nocache", {"archive": "no"}),
+        # Bing's documentation of 2023-09: neither answers nor training; training with title and snippet only; both.
+        ("noarchive", {"ai_input": "no", "ai_train": "no", "archive": "no"}),
+        ("nocache", {"ai_train": "no", "archive": "no"}),
+        ("nocache, noarchive", {"ai_train": "no", "archive": "no"}),
+        (
+            "nocache, noarchive, nosnippet",
+            {"ai_input": "no", "ai_train": "no", "archive": "no", "snippet": "no"},
+        ),
         ("noai, noimageai", {"ai_input": "no", "ai_train": "no"}),
         ("noml", {"ai_train": "no"}),
         ("unavailable_after: Friday, 25-Jun-10 15:00:00 PST, nofollow", {"index": "no", "follow": "no"}),
@@ -279,7 +363,7 @@ def test_robots_rules(rules: str, expected: dict[str, str]) -> None:
             {"index": "no", "follow": "no"},
         ),
         (["googlebot: nofollow", "otherbot: noindex"], "third", {}),
-        (["googlebot: nofollow", "noarchive"], "third", {"archive": "no"}),
+        (["googlebot: nofollow", "noindex"], "third", {"index": "no"}),
         (["GoogleBot: unavailable_after: 2010-06-25"], "googlebot", {"index": "no"}),
         (["googlebot: noindex", "nofollow"], "googlebot", {"index": "no", "follow": "no"}),
         (["googlebot: noindex"], None, {}),
@@ -292,6 +376,20 @@ def test_a_user_agent_holds_for_its_line(
     """A user agent stands before the rules of its own header line, and of no other."""
     headers = [("X-Robots-Tag", line) for line in lines]
     assert said(parse_usage(headers, agent=agent, now=NOW)) == expected
+
+
+def test_a_line_of_content_signal_that_is_no_list_says_nothing() -> None:
+    """Without a grammar for it, semicolons and blanks are not guessed at."""
+    for value in ("search=yes;ai-train=no", "ai-train=no search=yes", "use=refrence", "use"):
+        usage = parse_usage({"Content-Signal": value})
+        assert said(usage) == {}
+        assert usage.problems
+
+
+def test_meta_elements_in_the_body_count() -> None:
+    """Google's documentation reads them there, too; an attribute of a part of the page says nothing of the whole."""
+    html = "<html><body><p data-nosnippet>x</p><meta name=robots content=noindex></body></html>"
+    assert said(parse_usage(html=html)) == {"index": "no"}
 
 
 def test_named_and_general_meta_elements_add_up() -> None:

@@ -96,7 +96,7 @@ def check(
         results = common.run_with_gate(store, lambda gate: _check_online(gate, urls), options)
     if as_json:
         for result in results:
-            output.line(json.dumps(row(result)))
+            output.line(json.dumps(row(result, with_usage=with_usage)))
         raise SystemExit(max((result.exit for result in results), default=0))
     screen = output.console()
     for number, result in enumerate(results):
@@ -117,7 +117,7 @@ def _read_urls(source: str) -> tuple[str, ...]:
         raise common.CommandError(f"cannot read {source}: {error.strerror}") from error
 
 
-def row(result: Checked) -> dict[str, str | int | float | bool | None]:
+def row(result: Checked, *, with_usage: bool = False) -> dict[str, object]:
     """Return the result for one URL as a row of JSON."""
     verdict, rule = result.verdict, None if result.verdict is None else result.verdict.rule
     cause = result.problem if verdict is None else verdict.cause
@@ -135,6 +135,7 @@ def row(result: Checked) -> dict[str, str | int | float | bool | None]:
         "stale": None if verdict is None else verdict.stale,
         "crawl_delay": None if verdict is None else verdict.crawl_delay,
         "retry_after": None if verdict is None else verdict.retry_after,
+        **({} if verdict is None or not with_usage else usage.columns(verdict.usage)),
     }
 
 

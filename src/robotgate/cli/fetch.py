@@ -48,12 +48,13 @@ from robotgate.cli.lines import (
 from robotgate.cli.output import Outcome, Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from typing import IO
 
     from robotgate import Response, RobotGate, Verdict
+    from robotgate.cli.keep import Exchange
 
-Row: TypeAlias = dict[str, "str | int | float | list[tuple[str, str]] | None"]
+Row: TypeAlias = dict[str, object]
 
 MAX_TAKEN: Final = 20_000
 """URLs in memory: enough that a list sorted by host still keeps many hosts busy."""
@@ -80,14 +81,18 @@ class Keep:
     done: Done
     """URLs that have a row already."""
 
-    async def page(self, url: str, response: Response, ended_at: float) -> Row:
-        """Keep a page, and return the columns that say where."""
+    async def page(
+        self, url: str, response: Response, found: Sequence[Exchange], said: Row, ended_at: float
+    ) -> Row:
+        """Keep a page with what was said about its use, and return the columns that say where."""
+        if self.warc is not None:
+            await self.warc.save(response, found, said)
         columns: Row = {"media_type": media_type_of(response)}
         if self.has_headers:
             columns["headers"] = header_pairs(response)
         if self.folder is not None:
-            columns["file"] = await self.folder.save(url, response, ended_at=ended_at)
-        return columns
+            columns["file"] = await self.folder.save(url, response, said, ended_at=ended_at)
+        return columns | said
 
     def row(self, row: Row) -> None:
         """Write a row.
@@ -218,11 +223,10 @@ class Crawl:
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 return refused(url, error)
         ended_at = time.time()
+        said = usage.columns(response.usage) if self._with_usage else {}
         try:
-            if self._keep.warc is not None:
-                await self._keep.warc.save(response, found)
-            row = _fetched(url, response, ended_at) | await self._keep.page(url, response, ended_at)
-            return {**row, **usage.columns(response.usage)} if self._with_usage else row
+            kept = await self._keep.page(url, response, found, said, ended_at)
+            return _fetched(url, response, ended_at) | kept
         except OSError as error:
             raise OutputError(f"cannot keep {url}: {error.strerror}") from error
 
@@ -353,7 +357,7 @@ def _verdict_columns(verdict: Verdict) -> Row:
     "--timeout", default=60.0, show_default=True, type=_POSITIVE, help="Seconds of a request after its wait."
 )
 @signing.sign_options
-@usage.usage_option("Add columns with what the site says about the use of each page.")
+@usage.usage_option("Add what the site says about the use of each page: to rows, --save-dir and --warc.")
 @click.option(
     "--purpose",
     "purposes",

@@ -1,7 +1,8 @@
 """What ``robotgate fetch`` keeps besides rows: bodies in a folder, exchanges in a WARC file; where it resumes.
 
 A body has a file of its own, and beside it a ``.meta.json`` with its headers. A WARC file (ISO 28500) has a request and
-a response record for each request that was answered, redirects included.
+a response record for each request that was answered, redirects included, and a metadata record for each page if what
+its site says about its use is kept.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from aiohttp import HttpVersion10
 from yarl import URL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
 
@@ -71,8 +72,11 @@ class Folder:
 
     path: Path
 
-    async def save(self, url: str, response: Response, *, ended_at: float) -> str:
+    async def save(self, url: str, response: Response, said: Mapping[str, object], *, ended_at: float) -> str:
         """Write the body and what describes it; return the name of the body's file. A former one is replaced.
+
+        Args:
+            said: about the use of the page.
 
         Raises:
             OSError: a file cannot be written.
@@ -87,6 +91,7 @@ class Folder:
             "ended_at": round(ended_at, 3),
             "file": name,
             "headers": header_pairs(response),
+            **said,
         }
         meta = json.dumps(described, indent=1).encode() + b"\n"
         body = response.body
@@ -192,8 +197,11 @@ class WarcFile:
         self._file = self.path.open("xb", buffering=0)
         self._append(about_file.getvalue())
 
-    async def save(self, response: Response, found: Sequence[Exchange]) -> None:
+    async def save(self, response: Response, found: Sequence[Exchange], said: Mapping[str, object]) -> None:
         """Write the records of one page: those of its redirects without bodies, then its own.
+
+        Args:
+            said: about the use of the page, for a metadata record; empty for none.
 
         Raises:
             OSError: they cannot be written.
@@ -204,7 +212,9 @@ class WarcFile:
         pairs = [(last[url], url == response.url) for url in dict.fromkeys(wanted) if url in last]
         body = response.body
         content = await asyncio.to_thread(
-            lambda: b"".join(_records(each, body if is_page else b"") for each, is_page in pairs)
+            lambda: b"".join(
+                _records(each, body, said) if is_page else _records(each, b"", {}) for each, is_page in pairs
+            )
         )
         self._append(content)
 
@@ -225,8 +235,8 @@ class WarcFile:
         self._file.close()
 
 
-def _records(exchange: Exchange, body: bytes) -> bytes:
-    """Return a response record and the request record that belongs to it, compressed."""
+def _records(exchange: Exchange, body: bytes, said: Mapping[str, object]) -> bytes:
+    """Return a response record, and the request and metadata records that belong to it, compressed."""
     from warcio.statusandheaders import StatusAndHeaders  # noqa: PLC0415 - installed only with the extra
     from warcio.warcwriter import WARCWriter  # noqa: PLC0415 - as above
 
@@ -253,6 +263,20 @@ def _records(exchange: Exchange, body: bytes) -> bytes:
         warc_headers_dict=date.copy(),
     )
     writer.write_request_response_pair(request, response)
+    if said:
+        described = json.dumps(said).encode()
+        metadata = writer.create_warc_record(
+            exchange.url,
+            "metadata",
+            payload=io.BytesIO(described),
+            length=len(described),
+            warc_content_type="application/json",
+            warc_headers_dict={
+                **date,
+                "WARC-Concurrent-To": response.rec_headers.get_header("WARC-Record-ID"),
+            },
+        )
+        writer.write_record(metadata)
     return contents.getvalue()
 
 

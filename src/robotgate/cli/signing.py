@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 KEY_FILE: Final = click.Path(dir_okay=False)
 MAX_DAYS: Final = 366
+MAX_PORT: Final = 65_535
 
 agent_url_option = click.option(
     "--agent-url", metavar="URL", help="The https origin where the directory of the key is published."
@@ -131,7 +132,7 @@ def directory(
         _write(published, Path(root), card, lifetime=days * 24 * 3600)
     if address is not None:
         host, _, port = address.rpartition(":")
-        if not host or not port.isdecimal():
+        if not host or not port.isdecimal() or int(port) > MAX_PORT:
             raise click.UsageError("--serve: give an address such as 127.0.0.1:8080.")
         asyncio.run(_serve(published, host.strip("[]"), int(port), card))
 

@@ -9,7 +9,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from robotgate.usage import Usage
+    from robotgate.usage import Statement, Usage
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -65,10 +65,27 @@ def lines(usage: Usage) -> Iterator[str]:
     yield from (f"cannot be read: {statement}" for statement in usage.problems[:MAX_SHOWN])
 
 
-def columns(usage: Usage) -> dict[str, str | None]:
-    """A column for each purpose, null where nothing is known, and the licences in one."""
-    found: dict[str, str | None] = {}
+def columns(usage: Usage) -> dict[str, object]:
+    """A column for each purpose, null where nothing is known, the licences in one, and the statements."""
+    found: dict[str, object] = {}
     for purpose in PURPOSES:
         found[f"usage_{purpose}"] = usage.preference(purpose).value if usage.deciding(purpose) else None
     found["licenses"] = " ".join(usage.licenses) or None
+    found["usage_statements"] = list(map(_as_json, usage.statements))
     return found
+
+
+def _as_json(statement: Statement) -> dict[str, object]:
+    """A statement without what it does not have."""
+    values = {
+        "source": statement.source.value,
+        "line": statement.line,
+        "field": statement.field,
+        "words": statement.words,
+        "standard": statement.standard.value,
+        "says": {str(purpose): preference.value for purpose, preference in statement.says},
+        "reference": statement.reference,
+        "note": statement.note,
+        "problem": statement.problem,
+    }
+    return {name: value for name, value in values.items() if value not in (None, {})}

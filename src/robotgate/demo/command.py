@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from aiohttp import web
 
 DEFAULT_PORT: Final = 8009
-PIPE_WIDTH: Final = 120
-"""Columns where there is no terminal to ask."""
+WIDTH: Final = 80
+"""Columns of the table, and of progress where there is no terminal to ask."""
 MAX_FINDINGS: Final = 50
 """Findings printed; the JSON has all."""
 _STORE_HELP: Final = "What the workers share: a new file, or a Redis URL (their keys are deleted)."
@@ -98,7 +98,7 @@ def demo(
 
 def conclude(run: Run, console: Console, json_file: TextIO | None = None) -> int:
     """Judge a run, print the report, and return the exit status."""
-    report = judge(run.plan, run.visits, run.workers)
+    report = judge(run.plan, run.visits)
     _print_report(console, run, report)
     if json_file is not None:
         json_file.write(_report_json(run, report))
@@ -136,8 +136,8 @@ async def _serve(plan: Plan, port: int) -> None:
 
 
 def _console(*, stderr: bool = False) -> Console:
-    has_width = (sys.stderr if stderr else sys.stdout).isatty() or "COLUMNS" in os.environ
-    return Console(stderr=stderr, highlight=False, width=None if has_width else PIPE_WIDTH)
+    is_terminal = (sys.stderr if stderr else sys.stdout).isatty()
+    return Console(stderr=stderr, highlight=False, width=None if is_terminal else WIDTH)
 
 
 async def _crawl(order: Order) -> Run:
@@ -154,7 +154,7 @@ async def _crawl(order: Order) -> Run:
 
         run = await run_demo(order, done)
     counts = ", ".join(f"{count:,} {outcome}" for outcome, count in outcomes.items())
-    console.print(f"the crawler's own count: {counts} in {run.elapsed:.1f} s")
+    console.print(f"the crawler's own count: {counts} in {run.elapsed:.1f} s", soft_wrap=True)
     return run
 
 
@@ -163,12 +163,9 @@ def _print_report(console: Console, run: Run, report: Report) -> None:
 
     def say(line: str, style: str) -> None:
         # A terminal gets lines that it can show, a file gets each sentence in one line.
-        console.print(Text(line, style), soft_wrap=not console.is_terminal and console.width == PIPE_WIDTH)
+        console.print(Text(line, style), soft_wrap=not console.is_terminal)
 
-    table = _table(report, is_narrow=False)
-    if console.measure(table, options=console.options.update(width=200)).maximum > console.width:
-        table = _table(report, is_narrow=True)
-    console.print(table)
+    console.print(_table(report))
     broken = [f"{site.site}: {finding}" for site in report.sites for finding in site.broken]
     for finding in broken[:MAX_FINDINGS]:
         say(f"BROKEN  {finding}", "bold red")
@@ -180,9 +177,10 @@ def _print_report(console: Console, run: Run, report: Report) -> None:
         f" {f'{len(broken)} BROKEN' if broken else 'nothing broken'}",
         "bold red" if broken else "bold green",
     )
-    if run.workers > 1:
-        shares = [f"{share.pages} pages, {share.robots} robots.txt" for share in report.workers]
-        say(f"{run.workers} workers in {run.elapsed:.1f} s: {'; '.join(shares)}", "")
+    shares = Counter(visit.worker for visit in report.visits)
+    if len(shares) > 1:
+        counts = ", ".join(f"{count} of worker {worker}" for worker, count in sorted(shares.items()))
+        say(f"{len(shares)} workers in {run.elapsed:.1f} s: requests {counts}", "")
     say(
         "Gaps: from the last bytes of an answer to the next request, by the server's clock"
         f" (late by {run.worst_lag * 1000:.0f} ms at most).",
@@ -190,14 +188,12 @@ def _print_report(console: Console, run: Run, report: Report) -> None:
     )
 
 
-def _table(report: Report, *, is_narrow: bool) -> Table:
-    """One row for each site. The narrow table fits 80 columns: what is peculiar takes two lines where it has to."""
-    padding = 0 if is_narrow else (0, 1, 0, 0)
-    table = Table(box=box.SIMPLE_HEAD, padding=padding, pad_edge=False, show_edge=False)
+def _table(report: Report) -> Table:
+    """One row for each site."""
+    table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_edge=False)
     table.add_column("site", no_wrap=True)
-    table.add_column("what is peculiar", no_wrap=not is_narrow, style="dim")
-    robots, gap = ("robots\n.txt", "min\ngap") if is_narrow else ("robots.txt", "min gap")
-    for heading in (robots, "pages", "blocked", "delay", gap):
+    table.add_column("what is peculiar", no_wrap=True, style="dim")
+    for heading in ("robots", "pages", "blocked", "delay", "gap"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     for site in report.sites:
@@ -210,7 +206,7 @@ def _table(report: Report, *, is_narrow: bool) -> Table:
             str(site.blocked),
             f"{site.delay:.2f}",
             "-" if site.smallest_gap is None else f"{site.smallest_gap:.3f}",
-            Text("BROKEN", "bold red") if site.broken else Text("ok", "green"),
+            Text("no", "bold red") if site.broken else Text("ok", "green"),
         )
     return table
 

@@ -25,13 +25,15 @@ from typing import TYPE_CHECKING, Final
 import aiohttp
 
 from robotgate import DisallowedError, HostUnavailableError, OptionError, RobotGate, StoreError, TooSoonError
-from robotgate.demo.servers import LOOPBACK, DemoError, Visit, agent_of, say
+from robotgate.demo.servers import LOOPBACK, SECRET, DemoError, Visit, agent_of, say
 from robotgate.demo.sites import FLOOR_DELAY, Plan, draw_plan
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
 CONTACT: Final = "demo@robotgate.example"
+USES: Final = {"ai_train"}
+"""What the crawler declares to do with pages: some sites refuse it."""
 PATIENCE: Final = 2.0
 """Seconds for which a Redis server may not answer before the crawl begins."""
 
@@ -65,7 +67,6 @@ class Run:
     """Seconds by which the server's clock readings were late at worst."""
     elapsed: float
     """Seconds that the crawl took, the start of the processes included."""
-    workers: int = 1
 
 
 async def run_demo(order: Order, done: Callable[[str], object]) -> Run:
@@ -99,7 +100,7 @@ async def run_demo(order: Order, done: Callable[[str], object]) -> Run:
         raise DemoError("the demonstration's server died")
     document, plan = json.loads(log), draw_plan(order.seed, order.page_count)
     visits, lag = tuple(Visit(**visit) for visit in document["visits"]), document["worst_lag"]
-    return Run(plan=plan, visits=visits, worst_lag=lag, elapsed=elapsed, workers=order.workers)
+    return Run(plan=plan, visits=visits, worst_lag=lag, elapsed=elapsed)
 
 
 async def _follow(order: Order, done: Callable[[str], object]) -> None:
@@ -177,6 +178,9 @@ async def _work(order: Order) -> None:
     """Fetch this worker's share of the URLs, each in a task of its own."""
     # With N workers, each takes every Nth URL, so that it has some of every larger site.
     urls = draw_plan(order.seed, order.page_count).urls[order.worker - 1 :: order.workers]
+    # Here, since every command imports this module.
+    from robotgate.signing import Ed25519Signer, SigningKey  # noqa: PLC0415
+
     async with AsyncExitStack() as stack:
         store: RedisStore | str | None = order.store
         if order.store is not None and order.prefix is not None:
@@ -184,9 +188,12 @@ async def _work(order: Order) -> None:
 
             store = await stack.enter_async_context(RedisStore(order.store, prefix=order.prefix))
         agent, proxy = agent_of(order.worker), f"http://{LOOPBACK}:{order.port}"
-        session = aiohttp.ClientSession(proxy=proxy, connector=aiohttp.TCPConnector(limit=0))
-        gate = RobotGate(agent, contact=CONTACT, session=session, delay=FLOOR_DELAY, store=store)
-        await stack.enter_async_context(session)
+        http = aiohttp.ClientSession(proxy=proxy, connector=aiohttp.TCPConnector(limit=0))
+        signer = Ed25519Signer(SigningKey(SECRET), agent_url="https://crawler.test")
+        gate = RobotGate(
+            agent, contact=CONTACT, session=http, delay=FLOOR_DELAY, store=store, signer=signer, purposes=USES
+        )
+        await stack.enter_async_context(http)
         await stack.enter_async_context(gate)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         for url in urls:

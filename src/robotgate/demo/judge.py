@@ -43,20 +43,9 @@ class SiteReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
-    """What one of the crawler's processes requested."""
-
-    worker: int
-    hosts: int
-    pages: int
-    robots: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """What the server saw of all sites."""
 
-    workers: tuple[Share, ...]
     sites: tuple[SiteReport, ...]
     visits: tuple[Visit, ...]
     """By time."""
@@ -67,7 +56,7 @@ class Report:
         return not any(report.broken for report in self.sites)
 
 
-def judge(plan: Plan, visits: Iterable[Visit], workers: int = 1) -> Report:
+def judge(plan: Plan, visits: Iterable[Visit]) -> Report:
     """Compare a log with its plan."""
     ordered = tuple(sorted(visits, key=lambda visit: visit.started_at))
     seen: dict[str, list[Visit]] = {site.name: [] for site in plan.sites}
@@ -95,15 +84,7 @@ def judge(plan: Plan, visits: Iterable[Visit], workers: int = 1) -> Report:
                 broken=broken[site.name],
             )
         )
-    shares = tuple(_share(worker, ordered) for worker in range(1, workers + 1))
-    return Report(workers=shares, sites=tuple(reports), visits=ordered)
-
-
-def _share(worker: int, visits: Iterable[Visit]) -> Share:
-    mine = [visit for visit in visits if visit.worker == worker]
-    robots = sum(visit.path == ROBOTS_PATH for visit in mine)
-    hosts = {visit.site.partition(":")[0] for visit in mine}
-    return Share(worker=worker, hosts=len(hosts), pages=len(mine) - robots, robots=robots)
+    return Report(sites=tuple(reports), visits=ordered)
 
 
 def _lent_robots(plan: Plan, seen: Mapping[str, Sequence[Visit]]) -> Counter[str]:
@@ -130,8 +111,12 @@ def _broken_rules(site: Site, visits: Sequence[Visit], lent: int) -> list[str]:
         elif not page.is_open and paths[page.path]:
             findings.append(f"{page.path} was fetched, but the site does not allow it")
     known_at = min((visit.ended_at for visit in visits if visit.path == ROBOTS_PATH), default=float("inf"))
-    early = [visit for visit in visits if visit.path != ROBOTS_PATH and visit.started_at < known_at]
-    return findings + [f"{visit.path} was requested before robots.txt had been answered" for visit in early]
+    for visit in visits:
+        if visit.path != ROBOTS_PATH and visit.started_at < known_at:
+            findings.append(f"{visit.path} was requested before robots.txt had been answered")
+        if visit.path != ROBOTS_PATH and visit.status == 403:
+            findings.append(f"{visit.path} was requested without a valid signature")
+    return findings
 
 
 def _judge_pace(

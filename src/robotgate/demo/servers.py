@@ -15,6 +15,7 @@ import signal
 import sys
 import time
 import zlib
+from base64 import b64decode, urlsafe_b64decode
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
@@ -22,15 +23,20 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import web
 from yarl import URL
 
-from robotgate.demo.sites import CRAWLER, EXAMPLES, MISSING, ROBOTS_PATH, Answer, Page, Plan, draw_plan
+from robotgate.demo.sites import ASKS, CRAWLER, EXAMPLES, MISSING, ROBOTS_PATH, Answer, Page, Plan, draw_plan
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Mapping
 
 LOOPBACK: Final = "127.0.0.1"
 TICK_DELAY: Final = 0.005
 SHUTDOWN_TIMEOUT: Final = 0.5
 _AGENT: Final = re.compile(rf"{CRAWLER}/1\.(\d+)")
+SECRET: Final = bytes(32)
+"""The private key of the crawler, which everybody knows: it proves nothing outside the demonstration."""
+_SIGNED: Final = re.compile(
+    r'sig1=(\("@authority" "signature-agent"\);created=\d+;keyid="([\w-]+)";alg="ed25519";expires=(\d+);.*)'
+)
 _NO_SITE: Final = Answer(status=502, body=b"no such site\n")
 
 
@@ -38,7 +44,7 @@ class DemoError(Exception):
     """The demonstration cannot be run: a port is taken, or one of its processes died."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Visit:
     """One request as the server saw it."""
 
@@ -93,16 +99,12 @@ class SiteServer:
         page = self._pages.get(site, {}).get(path)
         if page is not None:
             path, answer = page.path, page.answer
+            if answer.headers is ASKS and not is_signed(request.headers, site):
+                answer = Answer(status=403, headers=ASKS)
         await asyncio.sleep(answer.busy_delay)
         response = _response(request, answer)
-        visit = Visit(
-            site=site,
-            path=path,
-            started_at=started_at,
-            ended_at=time.monotonic(),
-            status=response.status,
-            worker=worker_of(request.headers.get("User-Agent", "")),
-        )
+        ended_at, worker = time.monotonic(), worker_of(request.headers.get("User-Agent", ""))
+        visit = Visit(site, path, started_at, ended_at, response.status, worker)
         self._note(request, visit)
         return response
 
@@ -119,6 +121,27 @@ def _response(request: web.BaseRequest, answer: Answer) -> web.Response:
         if request.headers.get("If-None-Match") == headers["ETag"]:
             return web.Response(status=304, headers=headers)
     return web.Response(status=answer.status, body=body, headers=headers)
+
+
+def is_signed(headers: Mapping[str, str], authority: str) -> bool:
+    """Whether a request has a valid signature of the crawler (RFC 9421 section 3.2)."""
+    # Only some pages need these.
+    from cryptography.exceptions import InvalidSignature  # noqa: PLC0415
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: PLC0415
+
+    from robotgate.signing import SigningKey  # noqa: PLC0415
+
+    key, found = SigningKey(SECRET), _SIGNED.fullmatch(headers.get("Signature-Input", ""))
+    if found is None or found[2] != key.thumbprint or time.time() > int(found[3]):
+        return False
+    covered = f'"@authority": {authority}\n"signature-agent": {headers.get("Signature-Agent")}\n'
+    public = Ed25519PublicKey.from_public_bytes(urlsafe_b64decode(f"{key.x}="))
+    try:
+        signature = b64decode(headers.get("Signature", "")[6:-1])
+        public.verify(signature, f'{covered}"@signature-params": {found[1]}'.encode())
+    except (InvalidSignature, ValueError):
+        return False
+    return True
 
 
 @asynccontextmanager

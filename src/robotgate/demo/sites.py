@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 import random
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ _SECOND: Final = """atlas bakery cinema docks estate forum garden harbour index 
 orchard press quarry records seminar tower union weekly"""
 _OPEN_FOLDERS: Final = "articles docs maps news people photos products recipes reviews"
 _CLOSED_FOLDERS: Final = "admin basket drafts internal private search staging tmp"
-_REDIRECTS: Final = (301, 302, 303, 307, 308)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +59,6 @@ class Page:
 
     path: str
     answer: Answer
-    _: KW_ONLY
     is_open: bool = True
     """Whether the site's rules allow the demonstration's crawler to fetch it."""
     is_asked: bool = True
@@ -79,7 +77,6 @@ class Site:
     """What is peculiar about it, in a few words."""
     robots: Answer
     pages: Pages = ()
-    _: KW_ONLY
     port: int = 80
     """The port in its URLs."""
     crawl_delay: float = 0.0
@@ -155,19 +152,16 @@ class Draw:
             for number in range(self.wanted)
         )
 
-    def slow(self) -> Pages:
-        """Ordinary pages that take longer."""
-        return tuple(
-            replace(page, answer=replace(page.answer, busy_delay=round(self.rng.uniform(0.2, 0.5), 3)))
-            for page in self.ordinary()
-        )
+    def signed(self) -> Pages:
+        """Ordinary pages that ask for a signature."""
+        return tuple(replace(page, answer=replace(page.answer, headers=ASKS)) for page in self.ordinary())
 
     def redirects(self, path: str, target: str) -> Pages:
         """Four pages that redirect to `targets` of a site, and one that redirects to a closed page there."""
         goals = {f"{path}/{number}": f"{target}/moved/{number}" for number in range(4)}
         goals[f"{path}/trap"] = f"{target}/{self.closed[0]}/trap"
         return tuple(
-            Page(start, Answer(status=self.rng.choice(_REDIRECTS), headers={"Location": goal}))
+            Page(start, Answer(status=self.rng.choice((301, 302, 303, 307, 308)), headers={"Location": goal}))
             for start, goal in goals.items()
         )
 
@@ -207,6 +201,8 @@ _DELAY: Final = "Crawl-delay: {delay}"
 _RULES: Final = _rules(*_BOTH)
 _PACED: Final = _rules(_DELAY, *_BOTH)
 _BORROWED: Final = Answer(status=302, headers={"Location": f"http://{{host}}{ROBOTS_PATH}"})
+ASKS: Final = {"Accept-Signature": 'sig1=("@authority" "signature-agent");created;expires;tag="web-bot-auth"'}
+"""The header of an answer that only signed requests get (RFC 9421 section 5.1)."""
 MISSING: Final = Answer(status=404, body=b"no such page\n")
 _ARCHIVE: Final = _rules("Disallow: /archive/", "Allow: /archive/press/")
 _ESCAPES: Final = Answer(body=b"\xef\xbb\xbfUser-agent: *\rDisallow: /caf%C3%A9/\rDisallow: /%7Eguest/\r")
@@ -229,7 +225,6 @@ class Kind:
     """In it, ``{0}`` and ``{1}`` stand for the closed folders, ``{delay}`` for the crawl_delay, and ``{host}`` for the
     first host of the sites that are drawn together."""
     pages: Callable[[Draw], Pages] = Draw.ordinary
-    _: KW_ONLY
     weight: float = 4.0
     """How many pages it gets, compared with the others."""
     crawl_delay: float = 0.0
@@ -244,44 +239,49 @@ class Kind:
 KINDS: Final = (
     Kind("ordinary rules"),
     Kind("robots.txt in gzip", replace(_RULES, headers={"Content-Encoding": "gzip"})),
-    Kind("only our crawler allowed", _rules("Disallow: /", "", f"User-agent: {CRAWLER}", *_BOTH)),
+    Kind("only our crawler", _rules("Disallow: /", "", f"User-agent: {CRAWLER}", *_BOTH)),
     Kind("Disallow: /", _rules("Disallow: /"), Draw.all_closed, weight=1),
     Kind("wildcards and $", _WILDCARDS, lambda d: d.shaped(*_MATCHED)),
-    Kind("Allow within Disallow", _ARCHIVE, lambda d: d.shaped("/archive/{}", "/archive/press/{}")),
-    Kind("BOM, CR lines, escapes", _ESCAPES, lambda d: d.shaped(*_ESCAPED)),
+    Kind("Allow in Disallow", _ARCHIVE, lambda d: d.shaped("/archive/{}", "/archive/press/{}")),
+    Kind("BOM, CR, escapes", _ESCAPES, lambda d: d.shaped(*_ESCAPED)),
     Kind("Crawl-delay: 0.3", _PACED, weight=3, crawl_delay=0.3),
     Kind("Crawl-delay: 0.5", _PACED, weight=2, crawl_delay=0.5),
     Kind("Crawl-delay: 1", _PACED, weight=1, crawl_delay=1.0),
     Kind("Crawl-delay: 1.5", _PACED, weight=0.7, crawl_delay=1.5),
     Kind("robots.txt: 404", MISSING),
-    Kind("robots.txt: 410", replace(MISSING, status=410)),
     Kind("robots.txt: 403", Answer(status=403), Draw.all_closed, weight=1),
     Kind("robots.txt: 500", Answer(status=500), Draw.all_closed, weight=1),
     Kind("robots.txt cut off", replace(_RULES, size=2000, is_cut_off=True), Draw.all_closed, weight=1),
     Kind("robots.txt is HTML", _text("<!doctype html>", "<title>Welcome</title>", "<p>Hello</p>")),
     Kind("robots.txt is binary", Answer(body=_NOISE)),
     Kind("robots.txt of 516 kB", _LONG, lambda d: d.pages(d.closed[:1]) + d.all_open(d.closed[1], 2)),
-    Kind("robots.txt takes 1.2 s", replace(_RULES, busy_delay=1.2)),
-    Kind("slow pages", pages=Draw.slow, weight=2),
-    Kind("robots.txt of two sites", _PACED, weight=3, crawl_delay=0.3),
-    Kind("robots.txt of the above", _BORROWED, weight=3, crawl_delay=0.3, is_joined=True),
+    Kind("robots.txt in 1.2 s", replace(_RULES, busy_delay=1.2)),
+    Kind("robots.txt for two", _PACED, weight=3, crawl_delay=0.3),
+    Kind("robots.txt of above", _BORROWED, weight=3, crawl_delay=0.3, is_joined=True),
     Kind("parking host", weight=3),
     *[Kind("parked there", _BORROWED, weight=3, is_joined=True)] * 4,
     Kind("redirects within", pages=lambda d: d.ordinary() + d.redirects("/old", "") + d.targets()),
-    Kind("redirects to the next", pages=lambda d: d.ordinary() + d.redirects("/out", f"http://{d.hosts[1]}")),
-    Kind("target of the redirects", pages=lambda d: d.ordinary() + d.targets(), is_joined=True),
+    Kind("redirects to next", pages=lambda d: d.ordinary() + d.redirects("/out", f"http://{d.hosts[1]}")),
+    Kind("target of redirects", pages=lambda d: d.ordinary() + d.targets(), is_joined=True),
     Kind("two ports,", _rules(_DELAY, _BOTH[0]), lambda d: d.of_port(0), weight=1.5, crawl_delay=0.2),
     Kind("one pace", _rules(_DELAY, _BOTH[1]), lambda d: d.of_port(1), crawl_delay=0.2, port=8080),
     Kind("429, Retry-After: 2", pages=lambda d: d.busy(429, 2), weight=3),
     Kind("503, Retry-After: 1", pages=lambda d: d.busy(503, 1), weight=3),
+    Kind("Content-Usage", _rules(*(f"Content-Usage: /{{{n}}}/ train-ai=n" for n in (0, 1)))),
+    Kind("Content-Signal", _rules("Content-Signal: search=yes, ai-train=no"), Draw.all_closed, weight=1),
+    Kind("asks for signatures", pages=Draw.signed),
 )
 """The table of the sites."""
 
 
 def draw_plan(seed: int, page_count: int) -> Plan:
-    """The sites for a seed, with about `page_count` URLs to fetch. The same arguments draw the same sites."""
+    """The sites for a seed, with about `page_count` URLs to fetch. The same arguments draw the same sites.
+
+    Their top-level domain is reserved for tests (RFC 6761 section 6).
+    """
     rng = random.Random(seed)
-    hosts = iter(_draw_hosts(rng, sum(kind.port == 80 for kind in KINDS)))
+    names = [f"{first}-{second}.test" for first in _FIRST.split() for second in _SECOND.split()]
+    hosts = iter(rng.sample(names, sum(kind.port == 80 for kind in KINDS)))
     total = sum(kind.weight for kind in KINDS if kind.port == 80)
     groups: list[list[Kind]] = []
     for kind in KINDS:
@@ -290,14 +290,14 @@ def draw_plan(seed: int, page_count: int) -> Plan:
         groups[-1].append(kind)
     sites: list[Site] = []
     for index, group in enumerate(groups):
-        names: list[str] = []
+        drawn: list[str] = []
         for kind in group:
-            names.append(next(hosts) if kind.port == 80 else names[-1])
+            drawn.append(next(hosts) if kind.port == 80 else drawn[-1])
         wanted = max(MIN_PAGES, round(page_count * group[0].weight / total))
         group_rng = random.Random(f"{seed}/{index}")
         closed = group_rng.sample(_CLOSED_FOLDERS.split(), 2) if b"{0}" in group[0].robots.body else []
-        draw = Draw(group_rng, names, wanted, closed)
-        for kind, host in zip(group, names, strict=True):
+        draw = Draw(group_rng, drawn, wanted, closed)
+        for kind, host in zip(group, drawn, strict=True):
             robots = draw.fill(kind.robots, kind.crawl_delay)
             site = Site(
                 host, kind.story, robots, kind.pages(draw), port=kind.port, crawl_delay=kind.crawl_delay
@@ -306,12 +306,6 @@ def draw_plan(seed: int, page_count: int) -> Plan:
     urls = [site.url(page.path) for site in sites for page in site.pages if page.is_asked]
     rng.shuffle(urls)
     return Plan(seed=seed, sites=tuple(sites), urls=tuple(urls))
-
-
-def _draw_hosts(rng: random.Random, count: int) -> list[str]:
-    """Names under top-level domains that are reserved for tests and examples (RFC 6761 section 6)."""
-    names = [f"{first}-{second}" for first in _FIRST.split() for second in _SECOND.split()]
-    return [f"{name}.{rng.choice(('example', 'test'))}" for name in rng.sample(names, count)]
 
 
 def _html(path: str, title: str, *links: str, **headers: str) -> Page:

@@ -83,6 +83,8 @@ class Record:
     """The line's number in the file, from 1."""
     group: int | None = None
     """The index, from 0, of the group that the line stands in; None above the first group."""
+    agents_above: int = 0
+    """How many of its group's `agents` stand above the line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +189,8 @@ class _Reader:
         elif field is Field.SITEMAP:
             self._sitemaps[text] = None
         elif name:
-            record = Record(text_of(name), text, number, len(self._groups) if self._line else None)
+            group = len(self._groups) if self._line else None
+            record = Record(text_of(name), text, number, group, len(self._agents))
             self._records.append(record)
             if field is not None and self._line:
                 self._asked.append((field, record))

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
+from robotgate.errors import OptionError
 from robotgate.identity import identify
+from robotgate.options import check_kind
 from robotgate.signing.message import DIRECTORY_PATH, AgentForm, Target, origin_of, signature_headers
 
 if TYPE_CHECKING:
@@ -34,9 +36,12 @@ class Directory:
     """The public keys of an agent.
 
     Args:
-        keys: while one key replaces another, both.
+        keys: while one key replaces another, both; one that is given twice counts once.
         agent_url: the https origin where it is published.
         form: the drafts after the legacy form cover the body as well as the host.
+
+    Raises:
+        OptionError: an argument makes no sense; the message names it.
     """
 
     keys: tuple[SigningKey, ...]
@@ -44,6 +49,11 @@ class Directory:
     form: AgentForm = AgentForm.LEGACY
 
     def __post_init__(self) -> None:
+        keys = {key.thumbprint: key for key in self.keys}
+        if not keys:
+            raise OptionError("keys: give at least one")
+        check_kind("form", self.form, AgentForm)
+        object.__setattr__(self, "keys", tuple(keys.values()))
         object.__setattr__(self, "agent_url", origin_of(self.agent_url))
 
     @property

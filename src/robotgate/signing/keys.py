@@ -1,6 +1,6 @@
 """The Ed25519 key of a crawler: made, read from a private file, and named by its thumbprint.
 
-The private half is never shown: not in a repr, an error or a log.
+The private half is never shown: not in a repr, a log, an error or the variables of its traceback.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class SigningKey:
         try:
             self._private = private = Ed25519PrivateKey.from_private_bytes(secret)
         except (TypeError, ValueError):
-            # Without what was given.
+            # Without what was given, among the variables of this frame too.
+            del secret
             raise OptionError("secret: give 32 bytes") from None
         self.sign = private.sign
         """The signature of some bytes, in 64 bytes."""
@@ -69,18 +70,12 @@ class SigningKey:
             OptionError: the file cannot be read, holds no such key, can be read by others, or is in a directory in
                 which everyone can replace it.
         """
-        if "-----BEGIN" in os.fspath(path):
+        if "-----BEGIN" in os.fsdecode(path):
             # The error would show the key.
             raise OptionError("the key file: give its path, not what is in it")
-        text = _read_private(Path(path))
-        try:
-            private = serialization.load_pem_private_key(text, password=None)
-        except TypeError as error:
-            raise _refusal(path, "it is encrypted; give a key without a password") from error
-        except (ValueError, UnsupportedAlgorithm) as error:
-            raise _refusal(path, "it holds no private key in PEM") from error
-        if not isinstance(private, Ed25519PrivateKey):
-            raise _refusal(path, "it holds a key of another kind; Ed25519 is needed")
+        private = _private_key(path)
+        if isinstance(private, str):
+            raise _refusal(path, private)
         return cls(private.private_bytes_raw())
 
     def write(self, path: str | os.PathLike[str]) -> None:
@@ -89,7 +84,7 @@ class SigningKey:
         Raises:
             OptionError: the file exists, cannot be written, or is in a directory in which everyone can replace it.
         """
-        file = Path(path)
+        file = Path(os.fsdecode(path))
         text = self._private.private_bytes(
             serialization.Encoding.PEM,
             serialization.PrivateFormat.PKCS8,
@@ -118,6 +113,20 @@ class SigningKey:
         return f"<SigningKey {self.thumbprint}>"
 
 
+def _private_key(path: str | os.PathLike[str]) -> Ed25519PrivateKey | str:
+    """The key in a file, or what is wrong with it: no frame of an error has the text of the file."""
+    text = _read_private(Path(os.fsdecode(path)))
+    try:
+        private = serialization.load_pem_private_key(text, password=None)
+    except TypeError:
+        return "it is encrypted; give a key without a password"
+    except (ValueError, UnsupportedAlgorithm):
+        return "it holds no private key in PEM"
+    if isinstance(private, Ed25519PrivateKey):
+        return private
+    return "it holds a key of another kind; Ed25519 is needed"
+
+
 def _read_private(file: Path) -> bytes:
     """The bytes of a file that nobody else can read."""
     try:
@@ -138,13 +147,16 @@ def _read_private(file: Path) -> bytes:
 
 def _check_directory(file: Path) -> None:
     """Refuse a file in a directory in which everyone can put another in its place."""
-    directory = file.resolve().parent
+    if "\0" in str(file):
+        raise _refusal(file, "no file has such a name")
+    # Unlike `Path.resolve`, this raises nothing for links that lead in circles: opening them does.
+    directory = Path(os.path.realpath(file)).parent
     if HAS_MODES and directory.stat().st_mode & stat.S_IWOTH:
         raise _refusal(file, f"everyone can write to its directory {str(directory)!r}: put it elsewhere")
 
 
 def _refusal(path: str | os.PathLike[str], problem: str) -> OptionError:
-    return OptionError(f"the key file {os.fspath(path)!r}: {problem}")
+    return OptionError(f"the key file {os.fsdecode(path)!r}: {problem}")
 
 
 def _base64url(octets: bytes) -> str:

@@ -26,6 +26,9 @@ DIRECTORY_PATH: Final = "/.well-known/http-message-signatures-directory"
 DEFAULT_PORTS: Final = {"http": ":80", "https": ":443"}
 _URL: Final = re.compile(r"(?:[^:/?#]+)://(?:[^/?#]*@)?([^/?#]+)([^?#]*)(\?[^#]*)?", re.ASCII)
 """Authority, path and query. Every URL with an authority matches."""
+_SENT: Final = re.compile(r"[!-~]+")
+"""What a URL consists of when it is sent."""
+_ORIGIN: Final = re.compile(r"https://(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::[0-9]+)?")
 _LABEL: Final = re.compile(r"[a-z*][a-z0-9_.*-]*")
 """A key of a structured field's dictionary (RFC 9651 §3.1.2)."""
 
@@ -57,8 +60,12 @@ class Target:
         """Split a URL. Its credentials and its fragment are no part of a request.
 
         Raises:
-            InvalidURLError: it has no authority.
+            InvalidURLError: it has no authority, or is not as it is sent.
         """
+        if not _SENT.fullmatch(url):
+            raise InvalidURLError(
+                url, "a URL is signed as it is sent: in ASCII, with escapes, without blanks"
+            )
         found = _URL.match(url)
         if found is None:
             raise InvalidURLError(url, "it has no host")
@@ -114,7 +121,7 @@ def origin_of(agent_url: str) -> str:
         origin = str(url.origin())
     except ValueError as error:
         raise OptionError(f"agent_url={agent_url!r}: {error}") from error
-    if url.scheme != "https" or url.user is not None or url.raw_path_qs != "/" or url.raw_fragment:
+    if not _ORIGIN.fullmatch(origin) or url.user is not None or url.raw_path_qs != "/" or url.raw_fragment:
         raise OptionError(f"agent_url={agent_url!r}: give an https origin, such as 'https://bot.example'")
     return origin
 

@@ -70,7 +70,7 @@ class Ed25519Signer:
         check_whole("lifetime", lifetime, least=1)
         if lifetime > MAX_LIFETIME:
             raise OptionError(f"lifetime={lifetime!r}: give at most {MAX_LIFETIME} seconds")
-        named = set(components)
+        named = set(components) if isinstance(components, list | tuple) else set()
         if (
             not named & {"@authority", "@target-uri"}
             or not named <= set(DERIVED)
@@ -127,7 +127,7 @@ class Ed25519Signer:
         """The headers of a request for given instants (seconds since the epoch) and a given nonce (base64).
 
         Raises:
-            InvalidURLError: the URL has no host.
+            InvalidURLError: the URL has no host, or is not as it is sent.
         """
         target = Target.of(url)
         covered = [(identifier, value_of(method, target)) for identifier, value_of in self._components]

@@ -64,7 +64,7 @@ def parse_usage(
     Args:
         headers: of the response: a mapping, one with several values of a name (as aiohttp's), or pairs. Give each field
             line of its own where the client can (httpx: ``response.headers.multi_items()``): a user agent in
-            X-Robots-Tag holds for the rest of its line.
+            X-Robots-Tag holds for the rest of its line. Of bytes (Scrapy), give each name and value decoded.
         html: the page, or its beginning; 64 KiB are read. Bytes are taken for UTF-8.
         robots: the site's robots.txt; needs `url` and `agent`.
         tdmrep: the site's ``/.well-known/tdmrep.json``; needs `url`.
@@ -76,6 +76,7 @@ def parse_usage(
     Raises:
         InvalidURLError: `url` is not an absolute http or https URL.
         ModuleNotFoundError: the extra ``usage`` is not installed.
+        TypeError: a name or value of `headers` is no text: what it says would be lost.
         ValueError: `robots` or `tdmrep` without what it needs.
     """
     structured_fields()
@@ -170,6 +171,8 @@ def _of_headers(headers: Headers, token: str | None, now: float) -> list[Stateme
     values: dict[str, list[tuple[str, str]]] = {}
     left = MAX_HEADER
     for name, value in headers.items() if isinstance(headers, Mapping) else headers:
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise TypeError(f"headers: give text, not {type(name).__name__} and {type(value).__name__}")
         key = name.lower()
         if key not in _HEADERS:
             continue

@@ -1,6 +1,16 @@
 """The statements of a robots.txt for one crawler: Content-Usage, Content-Signal and License lines.
 
-Groups are those of RFC 9309, and paths of Content-Usage are matched as those of Allow and Disallow.
+Paths of Content-Usage are matched as those of Allow and Disallow. Groups are those of RFC 9309, but for one thing: in
+the grammar of attach §5, Content-Usage is a rule, so it ends a run of User-agent lines, which it does not for Allow and
+Disallow. In ::
+
+    User-agent: one
+    Content-Usage: train-ai=y
+
+    User-agent: two
+    Disallow: /private
+
+neither agent may fetch /private, but only the first may train. Content-Signal and License are read in the same way.
 """
 
 from __future__ import annotations
@@ -9,7 +19,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from robotgate.rules.grammar import EVERYBODY
+from robotgate.rules.grammar import EVERYBODY, names
 from robotgate.rules.match import Patterns, matches
 from robotgate.rules.normal import normal_length, with_query_unescaped
 from robotgate.rules.robotstxt import product_token
@@ -17,22 +27,26 @@ from robotgate.usage.statement import Preference, Source, Standard, Statement, s
 from robotgate.usage.values import Reading, read_content_signal, read_content_usage
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from robotgate.rules.parser import Record
     from robotgate.rules.robotstxt import RobotsTxt
 
 FIELDS: Final = re.compile(rb"content-usage|content-signal|license", re.IGNORECASE)
 """Finds out whether a file can have statements at all."""
+_USAGE: Final = frozenset({"content-usage"})
+_ALL: Final = _USAGE | {"content-signal", "license"}
 _FIELD_AND_PATH: Final = re.compile(r"(/[^ \t]*+)?[ \t]*+(.*)", re.DOTALL)
 _ABSOLUTE: Final = re.compile(r"[a-z][a-z0-9+.-]*+://[^/?#\s]", re.IGNORECASE)
 _MAX_TIES: Final = 1_000
 """Of so many paths of the longest length, those that match are found."""
 
 _ELSEWHERE: Final = (
-    "stands in a group for others; some readers take the line for the whole file, so what it disallows counts"
+    "is not below our User-agent line; some readers take it for the whole file, so what it disallows counts"
 )
 _OUTSIDE: Final = "stands above all groups, so it is read as one for the whole file"
 _LICENSE_ELSEWHERE: Final = (
-    "stands in a group for others: RSL 1.0 reads it as theirs, RSL's guide as one for the whole file"
+    "is not below our User-agent line: RSL 1.0 reads it as others', RSL's guide as one for the whole file"
 )
 _LICENSE_OUTSIDE: Final = (
     "stands above all groups: by RSL 1.0 those of our group replace it, by RSL's guide it holds too"
@@ -61,17 +75,16 @@ class RobotsStatements:
             agent: a product token, or an identification string that begins with it.
         """
         token = product_token(agent).lower()
-        groups = robots.groups
-        ours = {number for number, group in enumerate(groups) if group.names(token)}
-        ours = ours or {number for number, group in enumerate(groups) if group.names(EVERYBODY)}
-        stated = [_path_statement(each) for each in robots.records if _is(each, "content-usage", ours)]
+        binding = token if any(group.names(token) for group in robots.groups) else EVERYBODY
+        usages = _stated(robots, binding, _USAGE)
+        stated = [_path_statement(each) for each, is_ours in usages if is_ours]
         self._paths = [each for each in stated if each.path is not None]
         self._everywhere = [each for each in stated if each.path is None]
         self._patterns = Patterns(
             [each.path.replace("\n", "%0A") for each in self._paths if each.path], None, is_disallow=False
         )
         self._readings: dict[str, Reading] = {}
-        self._whole = _signals(robots, ours) + _licenses(robots, ours)
+        self._whole = _signals(robots, binding) + _licenses(robots, binding)
 
     @property
     def for_every_path(self) -> list[Statement]:
@@ -115,8 +128,25 @@ class RobotsStatements:
         return _statement(Standard.CONTENT_USAGE, stated.record, reading)
 
 
-def _is(record: Record, field: str, groups: set[int] | None = None) -> bool:
-    return record.field.lower() == field and (groups is None or record.group in groups)
+def _stated(robots: RobotsTxt, binding: str, closing: frozenset[str]) -> Iterator[tuple[Record, bool]]:
+    """The records of some fields, and whether a User-agent line directly above each names a token.
+
+    Args:
+        binding: the token, in lower case, or ``*``.
+        closing: the fields, which end a run of User-agent lines.
+    """
+    group, begin, end, is_ours = -1, 0, 0, False
+    for record in robots.records:
+        if record.field.lower() not in closing:
+            continue
+        if record.group is None:
+            yield record, False
+            continue
+        if (record.group, record.agents_above) != (group, end):
+            begin = end if record.group == group else 0
+            group, end = record.group, record.agents_above
+            is_ours = any(names(agent, binding) for agent in robots.groups[group].agents[begin:end])
+        yield record, is_ours
 
 
 def split_path(value: str) -> tuple[str | None, str]:
@@ -148,32 +178,32 @@ def _statement(standard: Standard, record: Record, reading: Reading) -> Statemen
     )
 
 
-def _signals(robots: RobotsTxt, ours: set[int]) -> list[Statement]:
-    """The Content-Signal lines of a file: those of our groups, those of none, and what all others disallow."""
+def _signals(robots: RobotsTxt, binding: str) -> list[Statement]:
+    """The Content-Signal lines of a file: ours, those above all groups, and what all others disallow."""
     found: list[Statement] = []
-    for record in robots.records:
-        if not _is(record, "content-signal"):
+    for record, is_ours in _stated(robots, binding, _ALL):
+        if record.field.lower() != "content-signal":
             continue
         statement = _statement(Standard.CONTENT_SIGNAL, record, read_content_signal(record.value))
         if record.group is None:
             statement = replace(statement, note=_OUTSIDE)
-        elif record.group not in ours:
+        elif not is_ours:
             refused = tuple(pair for pair in statement.says if pair[1] is Preference.DISALLOWED)
             statement = replace(statement, says=refused, note=_ELSEWHERE)
         found.append(statement)
     return found
 
 
-def _licenses(robots: RobotsTxt, ours: set[int]) -> list[Statement]:
-    """The License lines of a file, as references: those of our groups first."""
+def _licenses(robots: RobotsTxt, binding: str) -> list[Statement]:
+    """The License lines of a file, as references: ours first."""
     found: list[Statement] = []
-    for record in robots.records:
-        if not _is(record, "license"):
+    for record, is_ours in _stated(robots, binding, _ALL):
+        if record.field.lower() != "license":
             continue
         is_url = is_absolute_url(record.value)
         reading = Reading(problem=None if is_url else "not an absolute URL")
         note = None
-        if record.group not in ours:
+        if not is_ours:
             note = _LICENSE_OUTSIDE if record.group is None else _LICENSE_ELSEWHERE
         statement = _statement(Standard.RSL, record, reading)
         found.append(replace(statement, reference=shown(record.value) if is_url else None, note=note))

@@ -10,8 +10,10 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+from robotgate.links import read_links
 from robotgate.rules.grammar import EVERYBODY, names
 from robotgate.usage.statement import Preference, Purpose, combine, shown
 
@@ -65,8 +67,8 @@ ROBOTS_RULES: Final[dict[str, tuple[_Pair, ...]]] = {
     "nofollow": ((Purpose.FOLLOW, _NO),),
     "none": ((Purpose.INDEX, _NO), (Purpose.FOLLOW, _NO)),
     "nosnippet": _NO_SNIPPET,
-    "noarchive": ((Purpose.ARCHIVE, _NO),),
-    "nocache": ((Purpose.ARCHIVE, _NO),),
+    "noarchive": ((Purpose.ARCHIVE, _NO), (Purpose.AI_INPUT, _NO), (Purpose.AI_TRAIN, _NO)),
+    "nocache": ((Purpose.ARCHIVE, _NO), (Purpose.AI_TRAIN, _NO)),
     "noai": ((Purpose.AI_TRAIN, _NO), (Purpose.AI_INPUT, _NO)),
     "noimageai": ((Purpose.AI_TRAIN, _NO), (Purpose.AI_INPUT, _NO)),
     "noml": ((Purpose.AI_TRAIN, _NO),),
@@ -74,7 +76,14 @@ ROBOTS_RULES: Final[dict[str, tuple[_Pair, ...]]] = {
         ("indexifembedded", "notranslate", "noimageindex", "nositelinkssearchbox", "noodp", "noydir"), ()
     ),
 }
-"""The rules of X-Robots-Tag and robots meta elements; those without a purpose of ours are known and say nothing."""
+"""The rules of X-Robots-Tag and robots meta elements; those without a purpose of ours are known and say nothing.
+
+noarchive and nocache are read as Bing's documentation (2023) extends them."""
+_NOTES: Final = {
+    "noimageai": "noimageai is meant for images",
+    "noarchive": "Bing's documentation reads noarchive for AI too, others for archives only",
+    "nocache": "Bing's documentation leaves AI the URL, title and snippet, others read nocache for archives only",
+}
 _VALUED_RULES: Final = frozenset(
     {"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"}
 )
@@ -122,6 +131,9 @@ def read_content_usage(text: str) -> Reading:
     says: list[_Pair] = []
     odd: list[str] = []
     is_broken = False
+    if not found:
+        odd.append("it is empty")
+        is_broken = True
     for label, member in found.items():
         purpose = CONTENT_USAGE_LABELS.get(label)
         value = member[0] if isinstance(member, tuple) else None
@@ -139,7 +151,7 @@ def _structured(text: str, kind: str) -> object:
     """A structured field; None if it is malformed."""
     library = structured_fields()
     try:
-        found: object = library.parse(text.encode("utf-8", "replace"), tltype=kind)
+        found: object = library.parse(text.strip(" \t").encode("utf-8", "replace"), tltype=kind)
     except (library.StructuredFieldError, ValueError, OverflowError):
         return None
     return found
@@ -178,9 +190,8 @@ def read_robots_rules(text: str, token: str | None, *, now: float, has_agents: b
         now: seconds since the epoch, for ``unavailable_after``.
         has_agents: whether a user agent with a colon may stand before rules.
     """
-    says: list[_Pair] = []
+    said: dict[str, tuple[_Pair, ...]] = {}
     odd: list[str] = []
-    notes: dict[str, None] = {}
     is_ours, is_read = True, False
     parts = _parts(text)
     for part in parts:
@@ -197,12 +208,14 @@ def read_robots_rules(text: str, token: str | None, *, now: float, has_agents: b
         if pairs is None:
             odd.append(f"{rule[:_MAX_SHOWN]} {'has no known value' if colon else 'is no rule'}")
         else:
-            says += pairs
-        if rule == "noimageai":
-            notes["noimageai is meant for images"] = None
+            said[f"{rule}:{value}"] = pairs
     if not is_read:
         return None
-    return Reading(combine(says), _listed(odd), ", ".join(notes) or None)
+    if "noarchive:" in said and "nocache:" in said:
+        # Bing's documentation: of both, the weaker counts.
+        said["noarchive:"] = said["nocache:"]
+    notes = [note for rule, note in _NOTES.items() if f"{rule}:" in said]
+    return Reading(combine(chain.from_iterable(said.values())), _listed(odd), "; ".join(notes) or None)
 
 
 def _said_with_value(rule: str, value: str, now: float) -> tuple[_Pair, ...] | None:
@@ -257,22 +270,18 @@ def read_robots_tag(text: str, token: str | None) -> Reading | None:
     return Reading(combine(says), _listed(odd)) if is_read else None
 
 
-_LINK: Final = re.compile(r'<([^<>]*+)>((?:[^",<]++|"(?:[^"\\]++|\\.)*+")*+)')
-_PARAMETER: Final = re.compile(
-    r';[ \t]*+([^ \t;,="]++)[ \t]*+=[ \t]*+(?:"((?:[^"\\]++|\\.)*+)"|([^ \t;,"]++))'
-)
 RSL_TYPE: Final = "application/rsl+xml"
 
 
 def licence_links(text: str) -> Iterator[tuple[str, bool]]:
-    """The licences of a Link header (RFC 8288): each URL, and whether its type is that of RSL."""
-    for link in _LINK.finditer(text):
-        parameters: dict[str, str] = {}
-        for parameter in _PARAMETER.finditer(link[2]):
-            # The first of two counts (RFC 8288 §3.3).
-            parameters.setdefault(parameter[1].lower(), (parameter[2] or parameter[3] or "").lower())
-        if "license" in parameters.get("rel", "").split():
-            yield link[1].strip(), parameters.get("type", "").partition(";")[0].strip() == RSL_TYPE
+    """The licences of one line of a Link header: each URL, and whether its type is that of RSL."""
+    for target, pairs in read_links(text):
+        # The first of two counts (RFC 8288 §3.3).
+        parameters = dict(reversed(pairs))
+        # A link with an anchor speaks of something else than the page (RFC 8288 §3.2).
+        if "license" in parameters.get("rel", "").lower().split() and "anchor" not in parameters:
+            kind = parameters.get("type", "").partition(";")[0]
+            yield target, kind.strip().lower() == RSL_TYPE
 
 
 def read_reservation(text: str) -> Reading:

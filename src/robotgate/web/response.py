@@ -6,12 +6,14 @@ import codecs
 import json
 import re
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import ClientResponseError, RequestInfo, hdrs
 from multidict import CIMultiDict, CIMultiDictProxy, MultiDict, MultiDictProxy
 from yarl import URL
 
+from robotgate.links import read_links
 from robotgate.rules.verdict import Verdict  # The docs resolve type hints by it.
 
 if TYPE_CHECKING:
@@ -26,9 +28,6 @@ _NOT_FOR_PAGES: Final = frozenset(
     {"unicode-escape", "raw-unicode-escape", "unicode_escape", "raw_unicode_escape"}
 )
 """Codecs of Python source code, which warn of what is none."""
-_LINK: Final = re.compile(r"<([^<>]*)>([^,\"]*(?:\"[^\"]*\"[^,\"]*)*)")
-"""A target and its parameters (RFC 8288 §3), up to the comma behind."""
-_LINK_PARAM: Final = re.compile(r";\s*([^\s=;,\"]+)\s*=\s*(?:\"([^\"]*)\"|([^\s;,\"]*))")
 _ERRORS_FROM: Final = 400
 _LONGEST_SHOWN: Final = 200
 """Characters of a URL."""
@@ -190,15 +189,14 @@ class Response:
         """
         links: MultiDict[MultiDictProxy[str | URL]] = MultiDict()
         base = URL(self._url)
-        for target, written in _LINK.findall(", ".join(self.headers.getall(hdrs.LINK, ()))):
-            link: MultiDict[str | URL] = MultiDict()
-            for name, quoted, bare in _LINK_PARAM.findall(written):
-                link.add(name, quoted or bare)
+        found = chain.from_iterable(map(read_links, self.headers.getall(hdrs.LINK, ())))
+        for target, parameters in found:
+            link: MultiDict[str | URL] = MultiDict(parameters)
             try:
                 link["url"] = base.join(URL(target))
             except ValueError:
                 continue
-            links.add(str(link.get("rel", target)), MultiDictProxy(link))
+            links.add(str(link.get("rel") or target), MultiDictProxy(link))
         return MultiDictProxy(links)
 
     @property
