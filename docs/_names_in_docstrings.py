@@ -35,6 +35,7 @@ PUBLIC_MODULES: Final = (
     "robotgate.integrations.httpx",
     "robotgate.integrations.scrapy",
     "robotgate.signing",
+    "robotgate.status",
     "robotgate",
 )
 HAS_TO_BE_DOCUMENTED: Final = re.compile(r"(?![A-Z_]+$)[A-Z]|robotgate\.")

@@ -20,6 +20,7 @@ PUBLIC_MODULES: Final = (
     "robotgate.integrations.scrapy",
     "robotgate.signing",
     "robotgate.sitemaps",
+    "robotgate.status",
     "robotgate.stores.redis",
     "robotgate.testing",
     "robotgate.testing.aioresponses",
