@@ -1,7 +1,8 @@
-"""Crawlee, over hosts that are addresses.
+"""Crawlee, over hosts that are addresses; and behind a gate.
 
 Its client is written in Rust and asks the system for names, which a program cannot answer in the system's place. So
-its hosts are addresses of the loopback network, which no name service is asked for; that is kind to it.
+its hosts are addresses of the loopback network, which no name service is asked for; that is kind to it. Behind a gate,
+the gate's session sends its requests, to the hosts of all others.
 """
 
 from __future__ import annotations
@@ -13,9 +14,14 @@ from typing import TYPE_CHECKING
 
 from crawlee import ConcurrencySettings
 from crawlee.crawlers import HttpCrawler, HttpCrawlingContext
+from crawlee.http_clients import HttpClient, ImpitHttpClient
 from crawlee.storage_clients import MemoryStorageClient
 
+from benchmarks._by_hand import AGENT
 from benchmarks._client import cost_of
+from benchmarks._crawl_clients import open_session
+from robotgate import RobotGate
+from robotgate.integrations.crawlee import GateHttpClient
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,16 +36,35 @@ def crawl(urls: Sequence[str], tasks: int) -> Cost:
         RuntimeError: some page did not come.
     """
     logging.disable(logging.WARNING)
-    return cost_of(partial(asyncio.run, _crawl(urls, tasks)))
+    return cost_of(partial(asyncio.run, _crawl(urls, tasks, ImpitHttpClient(), respect=True)))
 
 
-async def _crawl(urls: Sequence[str], tasks: int) -> None:
+def crawl_gated(urls: Sequence[str], tasks: int) -> Cost:
+    """What Crawlee takes for them by `GateHttpClient`.
+
+    Raises:
+        RuntimeError: some page did not come.
+    """
+    logging.disable(logging.WARNING)
+    return cost_of(partial(asyncio.run, _crawl_gated(urls, tasks)))
+
+
+async def _crawl_gated(urls: Sequence[str], tasks: int) -> None:
+    async with (
+        open_session() as session,
+        RobotGate(AGENT, contact="bot@example.org", session=session, delay=0) as gate,
+    ):
+        await _crawl(urls, tasks, GateHttpClient(gate), respect=False)
+
+
+async def _crawl(urls: Sequence[str], tasks: int, client: HttpClient, *, respect: bool) -> None:
     async def handle(context: HttpCrawlingContext) -> None:
         await context.http_response.read()
 
     crawler = HttpCrawler(
         request_handler=handle,
-        respect_robots_txt_file=True,
+        http_client=client,
+        respect_robots_txt_file=respect,
         concurrency_settings=ConcurrencySettings(
             min_concurrency=tasks, desired_concurrency=tasks, max_concurrency=tasks
         ),

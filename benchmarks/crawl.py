@@ -4,7 +4,7 @@ A hundred tasks take the URLs of few hosts with many pages each, or of many with
 other. Beside the gate in the same run: bare aiohttp; bare aiohttp that asks each host for its robots.txt first and does
 not read it; what people write by hand today, a dict of Protego's rules behind a lock for each host, and an
 `AsyncLimiter` for each host, which here is given nothing to hold back; and, in fewer rounds since they take longer,
-Scrapy and Crawlee. Beside these, `gate.fetch` with metrics and traces of what it does.
+Scrapy, Crawlee, and Crawlee behind a gate. Beside these, `gate.fetch` with metrics and traces of what it does.
 
 Client and server have a core each. Every client runs in a process of its own, and rounds are interleaved.
 """
@@ -51,11 +51,13 @@ FETCH: Final = "`gate.fetch`"
 MIDDLEWARE: Final = "`gate.middleware`"
 SCRAPY: Final = "Scrapy, `ROBOTSTXT_OBEY`"
 CRAWLEE: Final = "Crawlee, `respect_robots_txt_file`"
+CRAWLEE_GATED: Final = "Crawlee, `GateHttpClient`"
 PROMETHEUS: Final = "with `prometheus`"
 OTEL_METRICS: Final = "with `opentelemetry`, metrics"
 OTEL_FEW: Final = "with `opentelemetry`, 1 trace of 100 kept"
 OTEL_ALL: Final = "with `opentelemetry`, all traces kept"
 DOORS: Final = (FETCH, MIDDLEWARE)
+OURS: Final = (*DOORS, CRAWLEE_GATED)
 OF_PROCESS: Final = {
     "ROBOTSTXT_OBEY": True,
     "USER_AGENT": AGENT,
@@ -187,6 +189,12 @@ def by_crawlee(urls: Sequence[str]) -> Cost:
     return cost
 
 
+def by_gated_crawlee(urls: Sequence[str]) -> Cost:
+    """Imported where it runs, and nowhere else."""
+    cost: Cost = importlib.import_module("benchmarks._crawlee").crawl_gated(urls, TASKS)
+    return cost
+
+
 def _client(name: str, crawl: ours.Crawl) -> Client:
     """One that runs in this interpreter."""
     return Client(name=name, crawl=partial(ours.measured, crawl, tasks=TASKS))
@@ -206,6 +214,8 @@ def clients() -> tuple[Client, ...]:
     # Elsewhere than on Linux, 127.0.0.1 is all there is of the loopback network.
     if found("crawlee") and sys.platform.startswith("linux"):
         rows.append(Client(name=CRAWLEE, crawl=by_crawlee, is_slow=True, host=address))
+    if found("crawlee"):
+        rows.append(Client(name=CRAWLEE_GATED, crawl=by_gated_crawlee, is_slow=True))
     return tuple(rows)
 
 
@@ -251,7 +261,7 @@ def table_of(shape: Shape, figures: Mapping[str, Mapping[str, Figure]]) -> Table
         key=shape.key,
         title=shape.title,
         columns=COLUMNS,
-        rows=tuple(Row(name=name, figures=own, is_ours=name in DOORS) for name, own in figures.items()),
+        rows=tuple(Row(name=name, figures=own, is_ours=name in OURS) for name, own in figures.items()),
         note=NOTE if {SCRAPY, CRAWLEE} & figures.keys() else "",
     )
 

@@ -77,9 +77,11 @@ nitpick_ignore_regex: Final = [
         r"Abstract\w+|BaseSettings|CIMultiDict(Proxy)?|Client(Request|Response|Timeout)|Connection|Crawler",
     ),
     ("py:class", r"Redis(Cluster)?|Request|Trace|URL|web\.Application"),
+    ("py:class", r"CollectorRegistry|MeterProvider|TracerProvider"),
     ("py:class", "SocketFactoryType"),
     # Ours, but not public: described where they are returned.
     ("py:class", "Awaited|PacedOrigin|PageFetch|Proxy|Ruling|Said|Site|Turns"),
+    ("py:class", "PrometheusExporter|Telemetry"),
     (
         "py:class",
         r"robotgate\.(web\.middleware\.GateMiddleware|sites\.site\.(Ruling|Site)|rules\.parser\.Pace)",
@@ -90,7 +92,7 @@ nitpick_ignore_regex: Final = [
     # Nor these, which stand for options that are described in words.
     (
         "py:class",
-        "ConnectorOptions|MakeAnother|MakeStore|Moment|RequestOptions|StoreOption|T",
+        "ConnectorOptions|MakeAnother|MakeStore|Moment|RequestOptions|SkippedRequest|StoreOption|T",
     ),
 ]
 

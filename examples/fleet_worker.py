@@ -8,7 +8,7 @@ import asyncio
 import signal
 import sys
 import time
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 
 from aiohttp import ClientError, ClientSession, ClientTimeout
 from redis.asyncio import Redis
@@ -29,17 +29,21 @@ class Worker(asyncio.TaskGroup):
         super().__init__()
         self._gate, self._session, self._queue, self._lease = gate, session, queue, lease
         self._waiting: dict[str, asyncio.Task[None]] = {}
+        self.stopping = asyncio.Event()
 
     async def work(self) -> None:
-        """Work until cancelled; then give back the URLs without a turn."""
+        """Work until told to stop; then give back the URLs without a turn."""
+        # An event, not a cancellation: with Python 3.11, redis-py can swallow the cancellation of a task.
         try:
-            while True:
+            while not self.stopping.is_set():
                 now, until = time.time(), time.time() + self._lease
                 if self._waiting:
                     await self._queue.zadd(QUEUE, dict.fromkeys(self._waiting, until), xx=True)
                 for url in await self._queue.eval(TAKE, 1, QUEUE, now, 100 - len(self._waiting), until):
                     self._waiting[url] = self.create_task(self._visit(url))
-                await asyncio.sleep(self._lease / 10)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._lease / 10):
+                        await self.stopping.wait()
         finally:
             for visit in self._waiting.values():
                 visit.cancel()
@@ -65,8 +69,8 @@ async def main(redis: str, contact: str, lease: float) -> None:
     gate, timeout = RobotGate("ExampleWorker/1.0", contact=contact, store=store), ClientTimeout(lease / 2)
     session = ClientSession(connector=PublicConnector(), headers=gate.headers, timeout=timeout)
     async with queue, aclosing(store), gate, session, Worker(gate, session, queue, lease) as worker:
-        working = worker.create_task(worker.work())
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, working.cancel)
+        worker.create_task(worker.work())
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stopping.set)
         for url in sys.stdin.read().split():
             await queue.zadd(QUEUE, {url: 0}, nx=True)
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 AT_ONCE: Final = 6
 """More, and they would be late for one another's sake."""
-NO_CODE: Final = {"dockerfile", "ini"}
+NO_CODE: Final = {"dockerfile", "ini", "yaml"}
 """Configuration of other programs: not run."""
 SERVE: Final = ["robotgate", "demo", "--serve"]
 """Has an end by Ctrl-C only: what it says first is compared, and its sites are there in any case."""

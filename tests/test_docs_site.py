@@ -16,8 +16,10 @@ DOCS: Final = Path(__file__).parents[1] / "docs"
 API: Final = sorted((DOCS / "api").glob("*.md"))
 PUBLIC_MODULES: Final = (
     "robotgate",
+    "robotgate.integrations.crawlee",
     "robotgate.integrations.httpx",
     "robotgate.integrations.scrapy",
+    "robotgate.observe",
     "robotgate.signing",
     "robotgate.sitemaps",
     "robotgate.status",

@@ -7,9 +7,10 @@ import signal
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from aiohttp import web
 from redis.asyncio import Redis
 from tests.examples.conftest import ROOT, usage
-from tests.gate.servers import endless, hang_up
+from tests.gate.servers import cut_off, endless, hang_up
 from tests.test_readme import blocks
 
 if TYPE_CHECKING:
@@ -22,9 +23,23 @@ if TYPE_CHECKING:
 GOOD: Final = "https://example.com/"
 HANGS_UP: Final = "https://hangs-up.example.org/"
 TOO_LONG: Final = "https://too-long.example.org/"
+CUT_OFF: Final = "https://cut-off.example.org/"
+GARBLED: Final = "https://garbled.example.org/"
 NO_NAME: Final = "https://nobody.invalid/"
-BAD: Final = (HANGS_UP, TOO_LONG, NO_NAME)
+BAD: Final = (HANGS_UP, TOO_LONG, CUT_OFF, GARBLED, NO_NAME)
 HTML: Final = {"Content-Type": "text/html"}
+
+
+async def garbled(request: web.Request) -> web.StreamResponse:
+    """A body whose second chunk has no length."""
+    response = web.StreamResponse(headers=HTML)
+    response.enable_chunked_encoding()
+    await response.prepare(request)
+    await response.write(b"first")
+    assert request.transport is not None
+    request.transport.write(b"no length\r\n\r\n")
+    request.transport.close()
+    return response
 
 
 @pytest.fixture
@@ -32,6 +47,8 @@ def sites(internet: Web) -> Web:
     """The bad sites among a good one."""
     internet.handle(HANGS_UP, hang_up())
     internet.handle(TOO_LONG, endless(b"#" * 65536, headers=HTML))
+    internet.handle(CUT_OFF, cut_off(b"half", length=8, headers=HTML))
+    internet.handle(GARBLED, garbled)
     return internet
 
 
@@ -66,14 +83,15 @@ async def test_spider(run: Program, sites: Web) -> None:
 
 async def test_link_checker(run: Program, sites: Web) -> None:
     """examples/link_checker.py, of a page that links to all."""
-    links = "".join(f"<p><a href='{url}'>" for url in (*BAD, "/hangs-up", "/too-long", "/next"))
+    links = "".join(f"<p><a href='{url}'>" for url in (*BAD, "/hangs-up", "/too-long", "/garbled", "/next"))
     sites.serve("https://example.org/", links, headers=HTML)
     sites.handle("https://example.org/hangs-up", hang_up())
     sites.handle("https://example.org/too-long", endless(b"#" * 65536, headers=HTML))
+    sites.handle("https://example.org/garbled", garbled)
     ran = await run(usage("link_checker.py"))
     assert ran.status == 1, ran.err
     assert "Traceback" not in ran.err
-    for url in (HANGS_UP, NO_NAME, "https://example.org/hangs-up"):
+    for url in (HANGS_UP, NO_NAME, "https://example.org/hangs-up", "https://example.org/garbled"):
         assert ran.line(f"{url}: unreachable")
     assert sites.count("https://example.org/next") == 1
 

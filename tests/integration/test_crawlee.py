@@ -127,7 +127,7 @@ async def test_redirects_are_judged(gate: RobotGate, web: Web) -> None:
 
 @pytest.mark.parametrize("respect", [False, True])
 async def test_unreachable_robots_txt_closes_a_site(gate: RobotGate, web: Web, *, respect: bool) -> None:
-    """Crawlee alone takes a failure for consent."""
+    """Whether Crawlee asks first or not; its repetitions send nothing."""
     web.serve(f"{SITE}/robots.txt", status=500)
     crawl = Crawl(gate, respect=respect)
     await crawl.run(f"{SITE}/page")

@@ -1,4 +1,4 @@
-"""docs/grafana.json and docs/observing.md: they name the metrics that there are."""
+"""docs/grafana.json, docs/observing.md and docs/deploying.md: they name the metrics that there are."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ DASHBOARD: Final = DOCS / "grafana.json"
 PAGE: Final = DOCS / "observing.md"
 NAME: Final = re.compile(r"\brobotgate_[a-z_]+\b")
 BY: Final = re.compile(r"\bby \(([a-z, ]+)\)")
+SELECTED: Final = re.compile(r"\b(robotgate_[a-z_]+)\b(?:\{([^}]*)\})?")
+LABEL: Final = re.compile(r"([a-z]+)=")
 SUFFIXES: Final = ("_bucket", "_count", "_sum")
 
 
@@ -75,6 +77,17 @@ def test_page_lists_every_metric_and_no_other() -> None:
     ]
     listed = [name for row in rows for name in metrics_in(row.split("|")[1])]
     assert sorted(listed) == sorted(exposed())
+
+
+def test_alerts_are_of_metrics_that_there_are() -> None:
+    """With labels that they have: an alert of another name never fires."""
+    metrics = exposed()
+    page = (DOCS / "deploying.md").read_text(encoding="utf-8")
+    expressions = [line for line in page.splitlines() if line.lstrip().startswith("expr: ")]
+    assert len(expressions) == page.count("- alert: ") > 0
+    for expression in expressions:
+        for name, labels in SELECTED.findall(expression):
+            assert set(LABEL.findall(labels)) <= set(metrics[name]), expression
 
 
 def test_panels_do_not_overlap() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -17,6 +18,7 @@ from tests.waiting import settle
 
 from robotgate import DisallowedError
 from robotgate.observe import opentelemetry
+from robotgate.observe.telemetry import RECORDED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -162,6 +164,20 @@ async def test_metrics_are_those_of_prometheus(gate: RobotGate, sdk: Sdk) -> Non
     assert found["robotgate.request.duration",] == 3
     assert found["robotgate.hosts", "free"] == found["robotgate.store_up",] == 1
     assert found["robotgate.waiting",] == 0
+
+
+async def test_histograms_of_a_fast_crawl_have_a_part_of_it(open_gate: OpenGate, sdk: Sdk) -> None:
+    """The SDK would take as long for each value as a tenth of a page; the counter has all."""
+    gate = await open_gate()
+    gate.learn(SITE, b"")
+    began = time.monotonic()
+    with opentelemetry(gate, meter_provider=sdk.meters):
+        for _ in range(1000):
+            async with gate.turn(f"{SITE}/") as turn:
+                turn.report(200)
+        found = sdk.points()
+    assert found["robotgate.requests", "page", "2xx"] == 1000
+    assert RECORDED <= found["robotgate.request.duration",] <= RECORDED * (2 + time.monotonic() - began)
 
 
 async def test_closed_telemetry_reports_no_more(gate: RobotGate, sdk: Sdk) -> None:

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from tests.failing import LosableStore
 from tests.waiting import settle
 
-from robotgate import DisallowedError, HostUnavailableError, StoreError, TooSoonError
+from robotgate import DisallowedError, HostUnavailableError, MemoryStore, StoreError, TooSoonError
 from robotgate.observe import prometheus
 
 if TYPE_CHECKING:
@@ -100,15 +100,34 @@ async def test_blocked_hosts_are_told_apart(open_gate: OpenGate, web: Web) -> No
     assert found["robotgate_refusals_total{reason=host_unavailable}"] == 1
 
 
-async def test_operators_blocks_are_not_hosts(gate: RobotGate) -> None:
-    """A pattern may name any number of hosts: it is counted as a block only."""
+async def test_origins_that_are_shut_have_their_cause(gate: RobotGate) -> None:
+    """The operator's blocks count for the origins that they name, and those that cannot be reached apart."""
     registry = CollectorRegistry()
+    gate.learn(SITE, b"")
+    gate.learn("http://other.test", b"")
     with prometheus(gate, registry):
         gate.block("*.example")
+        async with gate.turn("http://other.test/") as turn:
+            turn.report_unreachable("it is gone")
         await settle()
         found = scraped(registry)
     assert found["robotgate_blocks_total{cause=operator}"] == 1
     assert found["robotgate_hosts{state=blocked}"] == 0
+    assert found["robotgate_origins_shut{cause=operator}"] == 1
+    assert found["robotgate_origins_shut{cause=unreachable}"] == 1
+
+
+async def test_block_that_a_store_kept_is_shown(open_gate: OpenGate, web: Web) -> None:
+    """After a restart, though no event tells of it again."""
+    store, registry = MemoryStore(), CollectorRegistry()
+    web.serve(f"{SITE}/busy", status=503, headers={"Retry-After": "20"})
+    before = await open_gate(store=store)
+    await before.fetch(f"{SITE}/busy")
+    await before.aclose()
+    gate = await open_gate(store=store)
+    with prometheus(gate, registry):
+        await gate.allowed(f"{SITE}/page")
+        assert scraped(registry)["robotgate_hosts{state=blocked}"] == 1
 
 
 async def test_lost_store_is_shown(open_gate: OpenGate) -> None:
@@ -170,11 +189,11 @@ async def test_closed_exporter_leaves_nothing(gate: RobotGate) -> None:
 
 
 async def test_closed_gate_may_be_scraped(open_gate: OpenGate) -> None:
-    """The counters stay; what only an open gate has is left out."""
+    """The counters stay; nothing waits any more."""
     gate, registry = await open_gate(), CollectorRegistry()
     with prometheus(gate, registry):
         await gate.fetch(f"{SITE}/")
         await gate.aclose()
         found = scraped(registry)
     assert found["robotgate_requests_total{kind=page,outcome=2xx}"] == 1
-    assert "robotgate_waiting{}" not in found
+    assert found["robotgate_waiting{}"] == found["robotgate_open_requests{kind=page}"] == 0

@@ -11,6 +11,7 @@ from robotgate.cli.check import check
 from robotgate.cli.fetch import fetch
 from robotgate.cli.lint import lint
 from robotgate.cli.signing import directory, keygen
+from robotgate.cli.why import why
 from robotgate.demo.command import demo
 
 
@@ -20,5 +21,5 @@ def robotgate() -> None:
     """Fetch from the web: obey every site's robots.txt, and visit every host at its own pace."""
 
 
-for command in (fetch, check, lint, cache, keygen, directory, demo):
+for command in (fetch, check, lint, cache, why, keygen, directory, demo):
     robotgate.add_command(command)

@@ -175,10 +175,10 @@ def show(*, selection: Selection, store_path: str | None, agent: str, token: str
     for record in records:
         access = _access(record, name, now)
         heading = Text.assemble((record.origin.text, "bold"), "  ", (access, _STYLES[access]))
-        _show(screen, heading, _record_facts(record, name, now))
+        show_facts(screen, heading, _record_facts(record, name, now))
     for pace_key, state in states.items():
         heading = Text.assemble(("pace of ", "dim"), (output.printable(pace_key), "bold"))
-        _show(screen, heading, _state_facts(state, now))
+        show_facts(screen, heading, state_facts(state, now))
 
 
 @cache.command(short_help="Fetch a host's robots.txt now.")
@@ -456,7 +456,8 @@ def _json_row(item: Listed, access: str | None) -> str:
     return json.dumps(row)
 
 
-def _show(screen: output.Screen, heading: Text, facts: Iterable[tuple[str, str]]) -> None:
+def show_facts(screen: output.Screen, heading: Text, facts: Iterable[tuple[str, str]]) -> None:
+    """Print a heading, and below it a line of name and value for each fact."""
     screen.paragraph(heading)
     for name, value in facts:
         shown = value if len(value) <= _MAX_VALUE else f"{value[:_MAX_VALUE]}..."
@@ -467,7 +468,7 @@ def _record_facts(record: RobotsRecord, token: str, now: float) -> Iterator[tupl
     status = "no answer" if record.status is None else f"status {record.status}"
     yield "robots.txt", f"{record.robots_url or record.origin.robots_url}, {status}"
     yield from (("redirected by", url) for url in record.redirects)
-    yield "checked", _ago(record.checked_at, now)
+    yield "checked", ago(record.checked_at, now)
     yield (
         "fresh for",
         _left(record.fresh_until_at, now, "until", over="expired; fetched again when it is needed"),
@@ -477,11 +478,11 @@ def _record_facts(record: RobotsRecord, token: str, now: float) -> Iterator[tupl
     if record.failing_since_at is not None:
         yield (
             "failing",
-            f"{output.counted(record.failures, 'time')} in a row, since {_ago(record.failing_since_at, now)}",
+            f"{output.counted(record.failures, 'time')} in a row, since {ago(record.failing_since_at, now)}",
         )
     if record.fetched_at is not None:
         stale = "" if record.outcome is Outcome.SUCCESS else ", stale"
-        yield "copy", f"{len(record.body):,} bytes, {_ago(record.fetched_at, now)}{stale}"
+        yield "copy", f"{len(record.body):,} bytes, {ago(record.fetched_at, now)}{stale}"
         yield from _rules_facts(record, token)
     if record.etag is not None:
         yield "ETag", record.etag
@@ -504,19 +505,21 @@ def _rules_facts(record: RobotsRecord, token: str) -> Iterator[tuple[str, str]]:
         yield "sitemaps", f"{len(robots.sitemaps):,} in all"
 
 
-def _state_facts(state: HostState, now: float) -> Iterator[tuple[str, str]]:
+def state_facts(state: HostState, now: float) -> Iterator[tuple[str, str]]:
+    """Yield what was saved of a host's pace, as names and values."""
     yield "visits", f"{state.visits:,}, {state.bytes_read:,} bytes"
     if state.last_visit_at is not None:
-        yield "last visit", _ago(state.last_visit_at, now)
+        yield "last visit", ago(state.last_visit_at, now)
     yield "next visit", _left(_due_at(state), now, "not before", over="now")
     if state.failures:
         over = "" if state.blocked_until_at > now else ", over"
-        yield "blocks", f"{state.failures} in a row, the last since {_ago(state.blocked_at, now)}{over}"
+        yield "blocks", f"{state.failures} in a row, the last since {ago(state.blocked_at, now)}{over}"
     if state.latency is not None:
         yield "latency", f"{state.latency:.3f} s"
 
 
-def _ago(at: float, now: float) -> str:
+def ago(at: float, now: float) -> str:
+    """Return an instant as text, and how long ago it was."""
     return f"{output.moment(at)}, {output.span(now - at)} ago" if at <= now else output.moment(at)
 
 

@@ -96,13 +96,13 @@ def check(
         results = common.run_with_gate(store, lambda gate: _check_online(gate, urls), options)
     if as_json:
         for result in results:
-            output.line(json.dumps(_row(result)))
+            output.line(json.dumps(row(result)))
         raise SystemExit(max((result.exit for result in results), default=0))
     screen = output.console()
     for number, result in enumerate(results):
         if number:
             screen.print()
-        _show(screen, result, product_token(agent), with_usage=with_usage)
+        show(screen, result, product_token(agent), with_usage=with_usage)
     raise SystemExit(max((result.exit for result in results), default=0))
 
 
@@ -117,7 +117,7 @@ def _read_urls(source: str) -> tuple[str, ...]:
         raise common.CommandError(f"cannot read {source}: {error.strerror}") from error
 
 
-def _row(result: Checked) -> dict[str, str | int | float | bool | None]:
+def row(result: Checked) -> dict[str, str | int | float | bool | None]:
     """Return the result for one URL as a row of JSON."""
     verdict, rule = result.verdict, None if result.verdict is None else result.verdict.rule
     cause = result.problem if verdict is None else verdict.cause
@@ -170,7 +170,8 @@ async def _check_online(gate: RobotGate, urls: Iterable[str]) -> list[Checked]:
     return await asyncio.gather(*map(checked, urls))
 
 
-def _show(screen: output.Screen, result: Checked, token: str, *, with_usage: bool) -> None:
+def show(screen: output.Screen, result: Checked, token: str, *, with_usage: bool = False) -> None:
+    """Print the result for one URL, with the lines of robots.txt around the one that decides."""
     word, colour = _ANSWERS[result.exit]
     screen.paragraph(Text.assemble((word, f"bold {colour}"), "  ", output.printable(result.url)), indent=4)
     verdict = result.verdict

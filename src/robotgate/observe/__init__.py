@@ -1,7 +1,7 @@
 """Metrics and traces of a gate, for Prometheus and OpenTelemetry.
 
-Both listen to the gate's events, so a gate without them pays nothing. docs/observing.md lists the metrics and spans;
-docs/grafana.json is a dashboard of them.
+Both read the gate when they are collected, and count each turn as it ends; a gate without them pays nothing.
+docs/observing.md lists the metrics and spans; docs/grafana.json is a dashboard of them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["opentelemetry", "prometheus"]
 def prometheus(gate: RobotGate, registry: CollectorRegistry | None = None) -> PrometheusExporter:
     """Register a gate's metrics with prometheus-client, from now on; ``robotgate[prometheus]`` installs it.
 
-    Call it before you open the gate, so that nothing is missed. Counters begin at 0. No metric has a label for a host
+    Call it before you open the gate, so that nothing is missed. No metric has a label for a host
     or a URL.
 
     Args:
@@ -58,7 +58,7 @@ def opentelemetry(
 
     Args:
         gate: the gate to observe.
-        tracer_provider: makes the tracer; by default the global one.
+        tracer_provider: makes the tracer; by default the global one. Spans need it to be configured by now.
         meter_provider: makes the meter; by default the global one.
         request_spans: whether requests for pages have spans. Leave these out where another instrumentation, such as
             that of aiohttp's client, makes a span of each request.

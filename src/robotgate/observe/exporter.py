@@ -17,16 +17,18 @@ if TYPE_CHECKING:
     from prometheus_client import Metric as Family
 
     from robotgate.gate import RobotGate
+    from robotgate.web.stats import GateStats
 
 
 class PrometheusExporter(Collector):
     """A collector of one gate's metrics, registered until `close`."""
 
     def __init__(self, gate: RobotGate, registry: CollectorRegistry | None = None) -> None:
+        self._gate = gate
         self._tally = Tally(gate)
         self._registry = REGISTRY if registry is None else registry
         self._registry.register(self)
-        self._unsubscribe = gate.subscribe(self._tally.hear, at_once=True)
+        self._tally.start()
         self._is_closed = False
 
     def describe(self) -> Iterator[Family]:
@@ -35,10 +37,11 @@ class PrometheusExporter(Collector):
 
     def collect(self) -> Iterator[Family]:
         """Yield every metric; prometheus-client calls this at each scrape, in a thread of its own."""
+        stats = self._gate.stats()
         for metric in METRICS:
-            yield self._family(metric)
+            yield self._family(metric, stats)
 
-    def _family(self, metric: Metric) -> Family:
+    def _family(self, metric: Metric, stats: GateStats) -> Family:
         name = f"robotgate_{metric.name}"
         if metric.kind is Kind.HISTOGRAM:
             histogram = self._tally.histograms[metric]
@@ -49,7 +52,7 @@ class PrometheusExporter(Collector):
             return family
         kind = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
         values = kind(name, metric.help, labels=metric.labels, unit=metric.unit)
-        for labels, amount in self._tally.values(metric).items():
+        for labels, amount in self._tally.values(metric, stats).items():
             values.add_metric(labels, amount)
         return values
 
@@ -57,7 +60,7 @@ class PrometheusExporter(Collector):
         """Unregister the metrics, and listen to the gate no more. A second call does nothing."""
         if not self._is_closed:
             self._is_closed = True
-            self._unsubscribe()
+            self._tally.close()
             self._registry.unregister(self)
 
     def __enter__(self) -> Self:

@@ -1,6 +1,7 @@
-"""What is counted: the metrics by name, and their values, from the gate's events.
+"""What is counted: the metrics by name, and their values, which are read from the gate when they are collected.
 
-Exporters read the values when they are collected. An event costs a few additions to plain numbers.
+The gate has totals and states (`RobotGate.stats`). Counted here is what it does not have: in one step for each turn
+(`RobotGate.meter`), how requests end and what they take; from events that are rare, refusals and blocks by their cause.
 """
 
 from __future__ import annotations
@@ -9,28 +10,25 @@ from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
-from heapq import heappop, heappush
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from robotgate.events import (
-    BlockCause,
     HostBlocked,
-    HostRecovered,
     RobotsFetched,
     StoreLost,
     StoreRecovered,
-    TurnBegan,
-    TurnEnded,
     TurnRefused,
     VerdictRefused,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from robotgate.events import Event
     from robotgate.gate import RobotGate
+    from robotgate.web.stats import GateStats
+    from robotgate.web.turns import Turn
 
 
 class Kind(Enum):
@@ -66,7 +64,9 @@ REFUSALS: Final = Metric(Kind.COUNTER, "refusals", "Turns that were refused, by 
 BLOCKS: Final = Metric(
     Kind.COUNTER, "blocks", "Blocks of hosts, and their prolongations, by cause.", ("cause",)
 )
-READ: Final = Metric(Kind.COUNTER, "read", "Bytes of pages that were read.", (), "bytes")
+READ: Final = Metric(
+    Kind.COUNTER, "read", "Bytes of bodies that were read, robots.txt included.", (), "bytes"
+)
 WAIT: Final = Metric(
     Kind.HISTOGRAM,
     "wait",
@@ -86,7 +86,12 @@ ROBOTS_FETCH: Final = Metric(
     "seconds",
     TIMES,
 )
-HOSTS: Final = Metric(Kind.GAUGE, "hosts", "Hosts in memory, by whether they are blocked.", ("state",))
+HOSTS: Final = Metric(
+    Kind.GAUGE, "hosts", "Hosts in memory, by whether they asked for a pause that is not over.", ("state",)
+)
+SHUT: Final = Metric(
+    Kind.GAUGE, "origins_shut", "Origins in memory that no request is sent to, by cause.", ("cause",)
+)
 WAITING: Final = Metric(Kind.GAUGE, "waiting", "Turns that wait.")
 OPEN: Final = Metric(Kind.GAUGE, "open_requests", "Requests that have not ended.", ("kind",))
 STORE_UP: Final = Metric(Kind.GAUGE, "store_up", "1 while the store works, or none is used; else 0.")
@@ -99,6 +104,7 @@ METRICS: Final = (
     REQUEST,
     ROBOTS_FETCH,
     HOSTS,
+    SHUT,
     WAITING,
     OPEN,
     STORE_UP,
@@ -106,6 +112,10 @@ METRICS: Final = (
 
 NO_STATUS: Final = "none"
 """The outcome of a request for which no status was reported."""
+
+
+HEARD: Final = (RobotsFetched, VerdictRefused, TurnRefused, HostBlocked, StoreLost, StoreRecovered)
+"""The events that are counted. None of them is made for a page that is fetched."""
 
 
 class Histogram:
@@ -129,85 +139,82 @@ class Histogram:
 
 
 class Tally:
-    """The values of the metrics of one gate, since it was made."""
+    """The values of the metrics of one gate. Totals are the gate's; what is counted here begins at 0 with `start`."""
 
     def __init__(self, gate: RobotGate) -> None:
         self._gate = gate
-        self._outcomes: Counter[tuple[str, int | None]] = Counter()
+        self._statuses: Counter[int | None] = Counter()
+        """Of pages."""
+        self._robots: Counter[int | None] = Counter()
         self._refusals: Counter[str] = Counter()
         self._blocks: Counter[str] = Counter()
-        self._read = 0
         self._store_up = True
-        self._blocked: dict[str, float] = {}
-        """Until when hosts are blocked; those that expired meanwhile are dropped with the next block."""
-        self._ends: list[tuple[float, str]] = []
         self.histograms: Final = {metric: Histogram(metric.buckets) for metric in METRICS if metric.buckets}
-        self._wait, self._request, self._robots = (
+        self._wait, self._request, self._robots_fetch = (
             self.histograms[metric] for metric in (WAIT, REQUEST, ROBOTS_FETCH)
         )
+        self._ends: list[Callable[[], None]] = []
 
-    def hear(self, event: Event) -> None:  # noqa: C901  # One case for each kind of event.
-        """Count an event."""
+    def start(self) -> None:
+        """Count from now on."""
+        self._ends = [
+            self._gate.subscribe(self._hear, *HEARD, at_once=True),
+            self._gate.meter(self._ended),
+        ]
+
+    def close(self) -> None:
+        """Count no more. A second call does nothing."""
+        for end in self._ends:
+            end()
+
+    def _ended(self, turn: Turn, elapsed: float) -> None:
+        self._statuses[turn.status] += 1
+        self._request.add(elapsed)
+        if turn.asked_at is not None:
+            self._wait.add(turn.waited)
+
+    def _hear(self, event: Event) -> None:
         match event:
-            case TurnBegan():
-                if event.waited > 0:
-                    self._wait.add(event.waited)
-            case TurnEnded():
-                self._outcomes["page", event.status] += 1
-                self._read += event.bytes_read
-                self._request.add(event.elapsed)
             case RobotsFetched():
-                self._outcomes["robots", event.status] += 1
-                self._robots.add(event.elapsed)
+                self._robots[event.status] += 1
+                self._robots_fetch.add(event.elapsed)
             case VerdictRefused():
                 self._refusals[event.verdict.reason.name.lower()] += 1
             case TurnRefused():
                 self._refusals[REASONS.get(type(event.error).__name__, "other")] += 1
             case HostBlocked():
                 self._blocks[event.cause.name.lower()] += 1
-                if event.cause is not BlockCause.OPERATOR:
-                    self._note_block(event)
-            case HostRecovered():
-                self._blocked.pop(event.host, None)
-            case StoreLost():
-                self._store_up = False
-            case StoreRecovered():
-                self._store_up = True
+            case StoreLost() | StoreRecovered():
+                self._store_up = isinstance(event, StoreRecovered)
 
-    def _note_block(self, event: HostBlocked) -> None:
-        self._blocked[event.host] = event.until_at
-        heappush(self._ends, (event.until_at, event.host))
-        while self._ends and self._ends[0][0] <= event.at:
-            until_at, host = heappop(self._ends)
-            if self._blocked.get(host) == until_at:
-                del self._blocked[host]
+    def values(self, metric: Metric, stats: GateStats) -> Mapping[tuple[str, ...], float]:
+        """Return the values of a counter or a gauge by its labels. May be called in any thread.
 
-    def values(self, metric: Metric) -> Mapping[tuple[str, ...], float]:
-        """Return the values of a counter or a gauge by its labels. May be called in any thread."""
-        turns = self._gate.middleware.turns
+        Args:
+            stats: those of the gate.
+        """
         # Copies: the event loop's thread may go on counting.
         if metric is REQUESTS:
-            return _by_class(self._outcomes.copy())
-        if metric is REFUSALS:
-            return {(reason,): count for reason, count in self._refusals.copy().items()}
-        if metric is BLOCKS:
-            return {(cause,): count for cause, count in self._blocks.copy().items()}
-        if metric is READ:
-            return {(): self._read}
+            kinds = {"page": self._statuses.copy(), "robots": self._robots.copy()}
+            found: Counter[tuple[str, ...]] = Counter()
+            for kind, statuses in kinds.items():
+                for status, count in statuses.items():
+                    found[kind, outcome(status)] += count
+            return found
+        if metric is REFUSALS or metric is BLOCKS:
+            counts = self._refusals if metric is REFUSALS else self._blocks
+            return {(cause,): count for cause, count in counts.copy().items()}
         if metric is STORE_UP:
             return {(): float(self._store_up)}
-        # The gate is not open.
-        if turns is None:
-            return {}
-        scheduler = turns.scheduler
+        if metric is READ:
+            return {(): stats.bytes_read}
         if metric is WAITING:
-            return {(): scheduler.waiting}
+            return {(): stats.waiting}
         if metric is OPEN:
-            pages, robots = scheduler.open_by_kind()
-            return {("page",): pages, ("robots",): robots}
-        now = scheduler.now()
-        blocked = sum(until_at > now for until_at in list(self._blocked.values()))
-        return {("blocked",): blocked, ("free",): max(len(scheduler.hosts) - blocked, 0)}
+            return {("page",): stats.open_turns - stats.open_robots, ("robots",): stats.open_robots}
+        if metric is SHUT:
+            return {("unreachable",): stats.origins_unreachable, ("operator",): stats.origins_blocked}
+        return {("blocked",): stats.hosts_blocked, ("free",): stats.hosts - stats.hosts_blocked}
 
 
 REASONS: Final = {
@@ -223,16 +230,3 @@ REASONS: Final = {
 def outcome(status: int | None) -> str:
     """Return the class of a status, as ``2xx``."""
     return NO_STATUS if status is None else f"{status // 100}xx"
-
-
-def _by_class(counts: Mapping[tuple[str, int | None], int]) -> Mapping[tuple[str, ...], float]:
-    found: Counter[tuple[str, ...]] = Counter()
-    for (kind, status), count in counts.items():
-        found[kind, outcome(status)] += count
-    return found
-
-
-def labelled(metric: Metric, tally: Tally) -> Iterator[tuple[dict[str, str], float]]:
-    """Yield the labels and the value of each sample of a counter or a gauge."""
-    for values, amount in tally.values(metric).items():
-        yield dict(zip(metric.labels, values, strict=True)), amount

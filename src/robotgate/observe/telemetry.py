@@ -1,12 +1,15 @@
 """The metrics and spans of a gate for OpenTelemetry.
 
-Counters and gauges are observable instruments that read the tally when they are collected; histograms are recorded with
-each event. A span is made when what it tells of has ended: from the event, with the start that the event tells.
+Counters and gauges are observable instruments that read the tally when they are collected. The API has no observable
+histogram, and the SDK takes some 7 µs for each value: `RECORDED` bounds how many there are. A span is made when what it
+tells of has ended: from the event, with the start that the event tells. Without a tracer provider, no event is made for
+a page.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from time import monotonic
 from typing import TYPE_CHECKING, Final, Self
 
 from opentelemetry import metrics, trace
@@ -23,7 +26,6 @@ from robotgate.observe.tally import (
     Kind,
     Metric,
     Tally,
-    labelled,
 )
 
 if TYPE_CHECKING:
@@ -35,10 +37,18 @@ if TYPE_CHECKING:
 
     from robotgate.events import Event
     from robotgate.gate import RobotGate
+    from robotgate.web.stats import GateStats
+    from robotgate.web.turns import Turn
 
 
 SCOPE: Final = "robotgate"
 UNITS: Final = {"seconds": "s", "bytes": "By", "": "1"}
+RECORDED: Final = 100
+"""Requests of which the histograms have all values within a second; of more, they have these."""
+ONE_COLLECTION: Final = 0.5
+"""Seconds within which the instruments of one collection are read, one after the other."""
+NO_SPANS: Final = (trace.NoOpTracerProvider, trace.ProxyTracerProvider)
+"""What there is while no tracer provider is configured."""
 
 
 class Telemetry:
@@ -52,8 +62,14 @@ class Telemetry:
         meter_provider: MeterProvider | None = None,
         request_spans: bool = True,
     ) -> None:
+        self._gate = gate
         self._tally = Tally(gate)
-        self._tracer = trace.get_tracer(SCOPE, tracer_provider=tracer_provider)
+        self._looked: GateStats | None = None
+        self._looked_at = 0.0
+        self._left = RECORDED
+        self._refill_at = 0.0
+        provider = tracer_provider or trace.get_tracer_provider()
+        self._tracer = provider.get_tracer(SCOPE)
         self._parents: dict[str, deque[Context]] = {}
         """By URL: the contexts of the turns that are open, first to last."""
         self._request_spans = request_spans
@@ -74,31 +90,60 @@ class Telemetry:
             )
             for metric in (WAIT, REQUEST, ROBOTS_FETCH)
         )
-        self._unsubscribe = gate.subscribe(self._hear, at_once=True)
+        self._tally.start()
+        self._ends = [gate.meter(self._ended), gate.subscribe(self._fetched, RobotsFetched, at_once=True)]
+        if not isinstance(provider, NO_SPANS):
+            kinds = (TurnBegan, RobotsFetched, VerdictRefused, TurnRefused)
+            turns = (TurnEnded,) if request_spans else ()
+            self._ends.append(gate.subscribe(self._trace, *kinds, *turns, at_once=True))
 
     def _observer(self, metric: Metric) -> Callable[[CallbackOptions], Iterable[Observation]]:
         def observe(_: CallbackOptions) -> Iterable[Observation]:
             # An instrument cannot be removed.
-            samples = [] if self._is_closed else labelled(metric, self._tally)
-            return [metrics.Observation(amount, labels) for labels, amount in samples]
+            samples = {} if self._is_closed else self._tally.values(metric, self._stats())
+            return [
+                metrics.Observation(amount, dict(zip(metric.labels, values, strict=True)))
+                for values, amount in samples.items()
+            ]
 
         return observe
 
-    def _hear(self, event: Event) -> None:
-        self._tally.hear(event)
+    def _stats(self) -> GateStats:
+        """Return the gate's totals and states; one look at its hosts serves all instruments of a collection."""
+        if self._looked is None or monotonic() - self._looked_at > ONE_COLLECTION:
+            self._looked, self._looked_at = self._gate.stats(), monotonic()
+        return self._looked
+
+    def _ended(self, turn: Turn, elapsed: float) -> None:
+        # Each page of a fast crawl comes here: one look at the clock, and no further call.
+        if not self._left and monotonic() < self._refill_at:
+            return
+        self._count_recorded()
+        self._request.record(elapsed)
+        if turn.asked_at is not None:
+            self._wait.record(turn.waited)
+
+    def _fetched(self, event: Event) -> None:
+        if isinstance(event, RobotsFetched) and (self._left or monotonic() >= self._refill_at):
+            self._count_recorded()
+            self._robots.record(event.elapsed)
+
+    def _count_recorded(self) -> None:
+        if not self._left:
+            self._left, self._refill_at = RECORDED, monotonic() + 1.0
+        self._left -= 1
+
+    def _trace(self, event: Event) -> None:
         match event:
             case TurnBegan():
                 if event.waited > 0:
-                    self._wait.record(event.waited)
                     self._begin("robotgate.wait", event.url, event.at - event.waited).end(
                         _nanoseconds(event.at)
                     )
                 if self._request_spans:
                     self._parents.setdefault(event.url, deque()).append(get_current())
             case TurnEnded():
-                self._request.record(event.elapsed)
-                if self._request_spans:
-                    self._request_span(event)
+                self._request_span(event)
             case RobotsFetched():
                 self._robots_span(event)
             case VerdictRefused():
@@ -122,7 +167,6 @@ class Telemetry:
         span.end(_nanoseconds(event.at))
 
     def _robots_span(self, event: RobotsFetched) -> None:
-        self._robots.record(event.elapsed)
         start_at = event.at - event.elapsed
         span = self._begin("robotgate.robots", event.robots_url, start_at, SpanKind.CLIENT)
         if span.is_recording():
@@ -162,7 +206,9 @@ class Telemetry:
     def close(self) -> None:
         """Listen to the gate no more; its metrics have no values from now on. A second call does nothing."""
         self._is_closed = True
-        self._unsubscribe()
+        self._tally.close()
+        for end in self._ends:
+            end()
         self._parents.clear()
 
     def __enter__(self) -> Self:

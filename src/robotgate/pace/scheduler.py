@@ -170,12 +170,6 @@ class Scheduler:
         """Return the seconds since the epoch."""
         return self.ticks() + self.epoch
 
-    def open_by_kind(self) -> tuple[int, int]:
-        """Return how many turns hold a permit: for pages, and for robots.txt."""
-        held = self._pages.held | self._robots.held
-        robots = sum(turn.ahead for turn in held)
-        return len(held) - robots, robots
-
     # Asking for a turn.
 
     def try_begin(self, turn: PacedTurn, now: float) -> bool:
@@ -241,6 +235,11 @@ class Scheduler:
         if self._robots is not self._pages:
             held += len(self._robots.held)
         return held - self._granted
+
+    @property
+    def open_robots(self) -> int:
+        """How many of them are for a robots.txt. May be read in any thread."""
+        return sum(turn.ahead and turn.state is OPEN for turn in self._robots.held.copy())
 
     def begin_granted(self, turn: PacedTurn) -> bool:
         """Start a granted turn, or give it back and return False if it may not start now after all."""

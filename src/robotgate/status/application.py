@@ -17,7 +17,7 @@ from robotgate.events import one_line
 from robotgate.observe.tally import REFUSALS, REQUESTS, STORE_UP
 from robotgate.rules.grammar import readable
 from robotgate.status.guard import Guard, add_headers
-from robotgate.status.notes import Notes
+from robotgate.status.notes import HEARD, Notes
 from robotgate.status.survey import MAX_PAGES, ORDERS, PAGE, Query, Surveyor, failures
 from robotgate.urls import Origin
 
@@ -115,7 +115,8 @@ class StatusPage:
         return await handler(request)
 
     async def _running(self, _: web.Application) -> AsyncIterator[None]:
-        unsubscribe = self._gate.subscribe(self._notes.hear, at_once=True)
+        unsubscribe = self._gate.subscribe(self._notes.hear, *HEARD, at_once=True)
+        self._notes.tally.start()
         tasks = [
             asyncio.create_task(work, name="robotgate.status") for work in (self._sample(), self._update())
         ]
@@ -123,6 +124,7 @@ class StatusPage:
             yield
         finally:
             unsubscribe()
+            self._notes.tally.close()
             for task in (*tasks, *self._refreshes):
                 task.cancel()
             await asyncio.gather(*tasks, *self._refreshes, return_exceptions=True)
@@ -177,9 +179,11 @@ class StatusPage:
             "agent": self._gate.headers["User-Agent"],
             "controls": self._controls,
             "stats": asdict(stats),
-            "answers": {" ".join(labels): number for labels, number in tally.values(REQUESTS).items()},
-            "refusals": {" ".join(labels): number for labels, number in tally.values(REFUSALS).items()},
-            "store_up": bool(tally.values(STORE_UP)[()]),
+            "answers": {" ".join(labels): number for labels, number in tally.values(REQUESTS, stats).items()},
+            "refusals": {
+                " ".join(labels): number for labels, number in tally.values(REFUSALS, stats).items()
+            },
+            "store_up": bool(tally.values(STORE_UP, stats)[()]),
             "history": {name: list(samples) for name, samples in self._notes.history.items()},
         }
         messages = {}

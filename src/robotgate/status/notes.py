@@ -33,6 +33,8 @@ MAX_TEXT: Final = 300
 """Characters of a URL or a reason that are kept."""
 HISTORY: Final = 120
 """Samples that are kept of a rate, one a second."""
+HEARD: Final = (TurnEnded, RobotsFetched, VerdictRefused, TurnRefused)
+"""The events that are kept of a host."""
 RATES: Final = ("visits", "bytes_read", "refused", "waiting", "open_turns")
 """The lines that are drawn: the first three by second, the others as they were."""
 
@@ -79,7 +81,6 @@ class Notes:
 
     def hear(self, event: Event) -> None:
         """Take in an event."""
-        self.tally.hear(event)
         match event:
             case TurnEnded():
                 answer = AnswerNote(

@@ -10,7 +10,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from aiohttp import ClientError, hdrs
+from aiohttp import ClientError, ClientPayloadError, hdrs
 from aiohttp.http import SERVER_SOFTWARE
 
 from robotgate.errors import GateClosedError
@@ -32,6 +32,8 @@ HTTP_SCHEMES: Final = {"ws": "http", "wss": "https"}
 MAX_IDLE_READ: Final = 60.0
 """Seconds without a byte after which a turn ends though its response is neither read nor released: the task that holds
 it may be waiting for the next turn."""
+LOOK_DELAY: Final = 5.0
+"""Seconds between two looks at the responses whose turns are open."""
 
 
 class OpenResponse:
@@ -68,7 +70,7 @@ class GateMiddleware:
         self._inner: dict[ClientRequest, ClientResponse] = {}
         """The last answers that came by further in, where the middleware stands in a request's chain again."""
         self._open: dict[ClientRequest, OpenResponse] = {}
-        self._timer = Timer(self._end_idle)
+        self._timer = Timer(self._look_at_open)
 
     async def __call__(  # noqa: C901, PLR0912, PLR0915  # The steps of one request, in their order.
         self, request: ClientRequest, handler: ClientHandlerType
@@ -187,7 +189,7 @@ class GateMiddleware:
         self._open[request] = unread
         if response.connection is not None:
             response.connection.add_callback(partial(self._end, request, unread))
-        self._timer.set(MAX_IDLE_READ)
+        self._timer.set(LOOK_DELAY)
 
     def _end(self, request: ClientRequest, unread: OpenResponse) -> None:
         """A response has come to its end, or was released."""
@@ -195,15 +197,22 @@ class GateMiddleware:
             del self._open[request]
         unread.turn.finish(unread.response)
 
-    def _end_idle(self) -> None:
+    def _look_at_open(self) -> None:
+        """End the turns of responses whose connection is lost, or of which no byte has come for long."""
         now = asyncio.get_running_loop().time()
         for request, unread in list(self._open.items()):
-            if unread.idle_at > now:
+            content, connection = unread.response.content, unread.response.connection
+            if connection is not None and connection.transport is None:
+                # Of a broken chunk that comes after the headers, aiohttp tells its reader nothing: it would wait on.
+                if content.exception() is None:
+                    content.set_exception(ClientPayloadError("the body is not what its headers say"))
+                unread.response.close()
+                self._end(request, unread)
+            elif unread.idle_at > now:
                 continue
-            read = unread.response.content.total_bytes
-            if read > unread.read_before:
-                unread.idle_at, unread.read_before = now + MAX_IDLE_READ, read
+            elif content.total_bytes > unread.read_before:
+                unread.idle_at, unread.read_before = now + MAX_IDLE_READ, content.total_bytes
             else:
                 self._end(request, unread)
         if self._open:
-            self._timer.set(min(unread.idle_at for unread in self._open.values()) - now)
+            self._timer.set(LOOK_DELAY)

@@ -79,6 +79,8 @@ class GateStats:
     """Turns that wait now."""
     open_turns: int
     """Turns that have begun and not ended."""
+    open_robots: int
+    """Those of them for robots.txt."""
     hosts: int
     """Hosts in memory; what a pace key joins is one."""
     hosts_waiting: int
@@ -106,6 +108,7 @@ class GateStats:
             turned_away=totals.turned_away,
             waiting=scheduler.waiting,
             open_turns=scheduler.open_turns,
+            open_robots=scheduler.open_robots,
             hosts=len(scheduler.hosts),
             hosts_waiting=census.waiting,
             hosts_blocked=census.blocked,

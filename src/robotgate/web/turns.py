@@ -30,7 +30,7 @@ from robotgate.urls import Origin
 from robotgate.web.fetcher import outage_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from types import TracebackType
     from typing import Self, Unpack
 
@@ -234,6 +234,8 @@ class Turns:
         self.sites = cache.sites
         self.scheduler = scheduler
         self._events = events
+        self.meters: tuple[Callable[[Turn, float], object], ...] = ()
+        """Called with each turn of a page as it ends, and the seconds since it began."""
         self.pages: PageFetcher | None = None
         """Fetches pages while the gate is open; else None."""
         self.now = scheduler.now
@@ -415,6 +417,8 @@ class Turns:
             return
         if self._cache.counts_traffic:
             self._cache.note_visit(turn.paced, turn.bytes_read)
+        for meter in self.meters:
+            meter(turn, self._ticks() + self._epoch - turn.began_at)
         if self._events.is_heard(TurnEnded):
             now = self.now()
             self._events.emit(

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import aiohttp
+import pytest
 from aiohttp import web as aioweb
 from tests.paced import make_gate, now
 
@@ -76,3 +77,32 @@ async def test_body_that_never_begins_loses_its_turn(web: Web) -> None:
     """After one hold, or two at the most."""
     web.handle(PAGE, arriving(every=0.0, count=1, then=asyncio.Event()))
     assert MAX_HOLD <= await start_of_next(web) <= 2.1 * MAX_HOLD
+
+
+async def garbled(request: aioweb.Request) -> aioweb.StreamResponse:
+    """A body whose second chunk has no length, and comes a while after the headers."""
+    response = aioweb.StreamResponse()
+    response.enable_chunked_encoding()
+    await response.prepare(request)
+    await response.write(b"first")
+    await asyncio.sleep(1)
+    assert request.transport is not None
+    request.transport.write(b"no length\r\n\r\n")
+    return response
+
+
+async def test_body_that_is_no_body_fails_its_reader(web: Web) -> None:
+    """Whatever timeouts the request has: aiohttp closes the connection, and would let the reader wait for ever."""
+    web.handle(PAGE, garbled)
+    gate = make_gate(delay=0.0)
+    endless = aiohttp.ClientTimeout(total=None, sock_read=None)
+    async with (
+        gate,
+        aiohttp.ClientSession(
+            connector=web.connector(), middlewares=[gate.middleware], timeout=endless
+        ) as session,
+        session.get(PAGE) as response,
+    ):
+        with pytest.raises(aiohttp.ClientPayloadError):
+            await response.read()
+        assert now() <= MAX_HOLD

@@ -1,0 +1,184 @@
+"""``robotgate why``: what an operator can tell a site owner of the crawler's visits."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from tests.cli.conftest import CONTACT, run
+from tests.cli.test_cache import keep, record
+
+from robotgate import HostState, Outcome
+from robotgate.cli.output import moment
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import LocalSite, Result
+
+URL: Final = "https://a.example/private/1"
+HOSTILE: Final = "\x1b[2J\u202e"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """The path of a store that does not exist yet."""
+    return tmp_path / "cache.db"
+
+
+def why(path: Path, url: str, *arguments: str) -> Result:
+    """Ask a store about a URL."""
+    return run("why", url, "--store", str(path), *arguments)
+
+
+def test_answer_has_the_rule_the_visits_and_the_delay(path: Path) -> None:
+    """The line that decides, how often and when we came, our delay and the line that asks for it."""
+    now = time.time()
+    state = HostState(last_visit_at=now - 10, next_allowed_at=now - 5, visits=1234, bytes_read=56789)
+    keep(path, [record("https://a.example"), record("https://b.example")], a_example=state)
+
+    ended = why(path, URL)
+
+    assert ended.status == 0
+    for told in (
+        f"disallowed  {URL}",
+        "disallowed by a rule, line 2, in the group of *",
+        "Disallow: /private",
+        "5 s between visits, line 3 of robots.txt, Crawl-delay: 5",
+        "1,234, 56,789 bytes",
+        moment(now - 10),
+        "not its single requests",
+    ):
+        assert told in ended.out, told
+    assert "b.example" not in ended.out
+
+
+def test_delay_is_the_crawlers_own_where_the_site_asks_for_less(path: Path) -> None:
+    """Whoever asks tells what it was; the line of another group does not count."""
+    body = b"User-agent: OtherBot\nCrawl-delay: 30\n\nUser-agent: *\nRequest-rate: 1/4\nDisallow:\n"
+    keep(path, [record("https://a.example", body=body)])
+
+    own, asked = (why(path, URL, "--delay", delay).out for delay in ("9", "2"))
+
+    assert "9 s between visits, the crawler's own" in own
+    assert "4 s between visits, line 5 of robots.txt, Request-rate: 1/4" in asked
+
+
+def test_answer_is_for_one_crawler(path: Path) -> None:
+    """Its name decides which group counts."""
+    keep(path, [record("https://a.example", body=b"User-agent: ExampleBot\nDisallow: /\n")])
+
+    assert "no group names us" in why(path, URL).out
+    assert "in the group of ExampleBot" in why(path, URL, "--agent", "ExampleBot/1.0").out
+
+
+def test_rows_tell_of_single_requests(path: Path, tmp_path: Path) -> None:
+    """Those to the host are counted; those to the URL have their times; lines that are no rows are told of."""
+    rows = tmp_path / "rows.jsonl"
+    refused = {"outcome": "blocked", "ended_at": 100.0, "reason": "disallowed by a rule", "line": 2}
+    lines = [
+        {"url": URL, **refused, "rule": "Disallow: /private"},
+        {"url": "https://a.example/1", "outcome": "fetched", "status": 200, "sent_at": 86_400.0},
+        {"url": "http://A.example:80/", "outcome": "fetched", "status": 404, "sent_at": 200.0},
+        {"url": "https://b.example/", "outcome": "fetched", "sent_at": 1.0},
+    ]
+    rows.write_text("\n".join([*map(json.dumps, lines), "no row", "[1]", '{"url": 1}', "[" * 10_000, ""]))
+    keep(path)
+
+    ended = why(path, URL, "--rows", str(rows))
+
+    assert ended.status == 0
+    for told in (
+        "its robots.txt is not stored",
+        "2 fetched, 1 blocked",
+        "from 1970-01-01 00:01:40 UTC to 1970-01-02 00:00:00 UTC",
+        "4 lines could not be read",
+        "1 request for this URL",
+        "1970-01-01 00:01:40 UTC  blocked: disallowed by a rule, line 2: Disallow: /private",
+    ):
+        assert told in ended.out, told
+
+
+def test_rows_of_a_fetch_are_read(site: LocalSite, path: Path, tmp_path: Path) -> None:
+    """As they are written: a page, and one that the rules refuse."""
+    rows, urls = tmp_path / "rows.jsonl", (f"{site.base}/a", f"{site.base}/private/b")
+    options = ("--contact", CONTACT, "--allow-private-addresses", "--store", str(path), "--delay", "0")
+    assert run("fetch", "-o", str(rows), *options, *urls).status == 0
+
+    one, other = (json.loads(why(path, url, "--rows", str(rows), "--json").out) for url in urls)
+
+    assert one["requests"]["outcomes"] == other["requests"]["outcomes"] == {"fetched": 1, "blocked": 1}
+    assert (one["answer"], other["answer"], other["line"]) == ("allowed", "disallowed", 2)
+    assert [request["status"] for request in one["requests"]["of_url"]] == [200]
+    assert "Disallow: /private/" in other["requests"]["of_url"][0]["reason"]
+    assert one["hosts"]["127.0.0.1"]["visits"] == 2
+    assert site.asked["/robots.txt"] == 1
+
+
+def test_answer_as_json(path: Path) -> None:
+    """One row; instants are numbers, and what is not known is told too."""
+    kept = record("https://a.example")
+    keep(path, [kept], a_example=HostState(last_visit_at=1.5, visits=3))
+
+    (row,) = why(path, URL, "--json").rows
+
+    assert (row["url"], row["answer"], row["line"]) == (URL, "disallowed", 2)
+    assert (row["checked_at"], row["delay"], row["delay_line"]) == (kept.checked_at, 5.0, 3)
+    assert row["requests"] is None
+    assert row["not_known"]
+
+
+def test_unreachable_robots_txt_is_the_reason(path: Path) -> None:
+    """Where there is no rule, why nothing may be fetched."""
+    failed = {
+        "outcome": Outcome.FAILURE,
+        "status": 503,
+        "cause": "HTTP status 503",
+        "body": b"",
+        "fetched_at": None,
+    }
+    keep(path, [record("https://a.example", **failed)])
+
+    ended = why(path, URL)
+
+    assert ended.status == 0
+    assert "robots.txt could not be read: HTTP status 503" in ended.out
+
+
+def test_nothing_known_has_its_own_status(path: Path, tmp_path: Path) -> None:
+    """1: a script can tell. A missing store or wrong URL is 2."""
+    keep(path, [record("https://b.example")])
+
+    assert (why(path, URL).status, why(path, URL).err) == (1, "nothing is stored about a.example\n")
+    assert why(path, "a.example").status == 2
+    assert why(tmp_path / "none.db", URL).status == 2
+    assert why(path, URL, "--rows", str(tmp_path)).status == 2
+
+
+def test_hostile_text_is_escaped_and_lines_fit(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rules, rows and names come from sites; a terminal of 80 columns shows whole lines."""
+    monkeypatch.setenv("COLUMNS", "80")
+    body = f"User-agent: *\nDisallow: /{HOSTILE}{'x' * 200}\nCrawl-delay: 3 {HOSTILE}\n".encode()
+    url, rows = f"https://a.example/{'x' * 300}", tmp_path / "rows.jsonl"
+    row = {
+        "url": url,
+        "outcome": HOSTILE,
+        "reason": HOSTILE * 50,
+        "line": 1,
+        "rule": HOSTILE,
+    }
+    rows.write_text(json.dumps(row))
+    state = HostState(visits=1)
+    keep(path, [record("https://a.example", body=body)], **{"https://a_example": state, "a_example": state})
+
+    ended = why(path, url, "--rows", str(rows))
+
+    assert ended.status == 0
+    assert all(letter.isprintable() or letter == "\n" for letter in ended.out)
+    assert all(len(line) <= 80 for line in ended.out.splitlines())
+    assert "\\u001b[2J" in ended.out
+    assert "1 unknown" in ended.out
