@@ -37,6 +37,7 @@ PUBLIC_MODULES: Final = (
     "robotgate.integrations.scrapy",
     "robotgate.observe",
     "robotgate.signing",
+    "robotgate.status",
     "robotgate",
 )
 HAS_TO_BE_DOCUMENTED: Final = re.compile(r"(?![A-Z_]+$)[A-Z]|robotgate\.")

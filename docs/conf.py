@@ -76,7 +76,7 @@ nitpick_ignore_regex: Final = [
         "py:class",
         r"Abstract\w+|BaseSettings|CIMultiDict(Proxy)?|Client(Request|Response|Timeout)|Connection|Crawler",
     ),
-    ("py:class", r"Redis(Cluster)?|Request|Trace|URL"),
+    ("py:class", r"Redis(Cluster)?|Request|Trace|URL|web\.Application"),
     ("py:class", r"CollectorRegistry|MeterProvider|TracerProvider"),
     ("py:class", "SocketFactoryType"),
     # Ours, but not public: described where they are returned.

@@ -33,6 +33,7 @@ FIRST: Final = (
     "test_docs_blocks.py",
     "integration",
     "examples",
+    "status",
     "fleet",
     "stores",
     "cli",

@@ -22,6 +22,7 @@ PUBLIC_MODULES: Final = (
     "robotgate.observe",
     "robotgate.signing",
     "robotgate.sitemaps",
+    "robotgate.status",
     "robotgate.stores.redis",
     "robotgate.testing",
     "robotgate.testing.aioresponses",

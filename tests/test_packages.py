@@ -24,6 +24,7 @@ ORDER: Final = (
     {"signing"},
     {"integrations"},
     {"demo"},
+    {"status"},
     {"cli"},
     {"__main__"},
 )

@@ -13,8 +13,8 @@ The way of one request, from the call down and back up::
     Persistence                web/persistence  twice a second, all changes go to the store
 
 Packages import only from those named before them: the modules of the root (errors, urls, links, options and others);
-rules; usage; pace; sites; stores; web; sitemaps; gate; then lint, observe, testing, signing, integrations, demo and
-cli. Read `rules.robotstxt`, `sites.status`, `pace.state`, `pace.host`, `pace.scheduler`, `web.turns`,
+rules; usage; pace; sites; stores; web; sitemaps; gate; then lint, observe, testing, signing, integrations, demo, status
+and cli. Read `rules.robotstxt`, `sites.status`, `pace.state`, `pace.host`, `pace.scheduler`, `web.turns`,
 `web.middleware`, `gate`, in this order.
 """
 

@@ -50,7 +50,7 @@ from robotgate.web.middleware import GateMiddleware
 from robotgate.web.persistence import Persistence
 from robotgate.web.ready import DEFAULT_AHEAD, Lines, ReadyTurns
 from robotgate.web.retries import may_be_sent_twice
-from robotgate.web.stats import GateStats
+from robotgate.web.stats import Census, GateStats
 from robotgate.web.turns import MAX_PAGE_REDIRECTS, Turn, Turns
 from robotgate.web.uses import Uses
 
@@ -663,7 +663,11 @@ class RobotGate:
         It looks at each host in memory once, without reading rules: some 25 ms for 100,000 hosts. It may be called
         before the gate is opened, after it was closed, and in any thread; the totals stay.
         """
-        return GateStats.of(self._turns, now=self._clock.now())
+        census = Census(self._clock.now())
+        # Copies: the event loop's thread may go on.
+        census.count_hosts(list(self._scheduler.hosts.values()))
+        census.count_sites(list(self._sites.values()))
+        return GateStats.of(self._turns, census)
 
     def override(self, pattern: str, override: HostOverride | None) -> None:
         """Change the options of some hosts from now on, for waiting turns too.

@@ -24,7 +24,7 @@ from robotgate import (
     UsageError,
     __version__,
 )
-from robotgate.cli import common, output, signing, usage
+from robotgate.cli import common, output, signing, status, usage
 from robotgate.cli.keep import (
     Done,
     Folder,
@@ -366,6 +366,7 @@ def _verdict_columns(verdict: Verdict) -> Row:
     help="What you do with pages: those for which the site disallows it are blocked. May be repeated.",
 )
 @click.option("--tdmrep", is_flag=True, help="Request each site's /.well-known/tdmrep.json, for tdm.")
+@status.status_options
 @common.store_options
 def fetch(
     *,
@@ -383,6 +384,9 @@ def fetch(
     key_file: str | None,
     agent_url: str | None,
     agent_form: str,
+    status_address: tuple[str, int] | None,
+    status_token: str | None,
+    status_controls: bool,
     **options: Unpack[common.GateOptions],
 ) -> None:
     """Fetch URLs politely and write one row of JSON for each.
@@ -391,6 +395,8 @@ def fetch(
     down, or asked us to stay away), too_soon (see --max-wait), invalid or failed. Rows come in the order in which the
     URLs are done, each written at once. In a file, blank lines and lines that begin with # are skipped. What is learnt
     of hosts is stored for the next run: see `robotgate cache`.
+
+    --status shows the run as a web page, read-only unless --status-controls is given: see docs/status.md.
 
     Bodies are kept only with --save-dir or --warc. After Ctrl-C, --resume continues a run that has -o.
 
@@ -412,9 +418,10 @@ def fetch(
         keep = Keep(rows=rows, has_headers=has_headers, folder=folder, warc=warc, done=done)
 
         async def crawl(gate: RobotGate) -> None:
-            await Crawl(gate, keep, tally, timeout=timeout, with_usage=with_usage).run(
-                urls, source, quiet=is_quiet
-            )
+            async with status.shown(gate, status_address, status_token, controls=status_controls):
+                await Crawl(gate, keep, tally, timeout=timeout, with_usage=with_usage).run(
+                    urls, source, quiet=is_quiet
+                )
 
         try:
             common.run_with_gate(store, crawl, options, () if warc is None else (record_exchange,))

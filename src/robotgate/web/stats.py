@@ -8,7 +8,53 @@ from typing import TYPE_CHECKING, Self
 from robotgate.pace.state import CLOSED, is_open
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from robotgate.pace.host import Host
+    from robotgate.sites.site import Site
     from robotgate.web.turns import Turns
+
+
+@dataclass(slots=True)
+class Census:
+    """How many hosts and origins are in which state at an instant. They may be counted in parts; no rules are read."""
+
+    now: float
+    waiting: int = 0
+    """Hosts."""
+    blocked: int = 0
+    """Hosts."""
+    known: int = 0
+    """Origins, as the others."""
+    unreachable: int = 0
+    kept_away: int = 0
+
+    def count_hosts(self, hosts: Iterable[Host]) -> None:
+        """Count hosts that were not counted yet."""
+        waiting = blocked = 0
+        now = self.now
+        for host in hosts:
+            if host.waiters:
+                waiting += 1
+            if host.blocked_until_at > now:
+                blocked += 1
+        self.waiting += waiting
+        self.blocked += blocked
+
+    def count_sites(self, sites: Iterable[Site]) -> None:
+        """Count origins that were not counted yet."""
+        known = unreachable = kept_away = 0
+        now = self.now
+        for site in sites:
+            if site.record is not None or site.ruling is not None:
+                known += 1
+            if site.circuit is not CLOSED and is_open(site.circuit, now=now):
+                unreachable += 1
+            if site.operator_until_at > now:
+                kept_away += 1
+        self.known += known
+        self.unreachable += unreachable
+        self.kept_away += kept_away
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,24 +97,9 @@ class GateStats:
     """Origins that `RobotGate.block` keeps the gate away from."""
 
     @classmethod
-    def of(cls, turns: Turns, *, now: float) -> Self:
-        """Count. Each host and each origin in memory is looked at once; no rules are read. Any thread may call it."""
+    def of(cls, turns: Turns, census: Census) -> Self:
+        """Put the totals and a finished census together."""
         scheduler, totals = turns.scheduler, turns.scheduler.totals
-        waiting = blocked = 0
-        # Copies: the event loop's thread may go on.
-        for host in list(scheduler.hosts.values()):
-            if host.waiters:
-                waiting += 1
-            if host.blocked_until_at > now:
-                blocked += 1
-        known = unreachable = kept_away = 0
-        for site in list(turns.sites.values()):
-            if site.record is not None or site.ruling is not None:
-                known += 1
-            if site.circuit is not CLOSED and is_open(site.circuit, now=now):
-                unreachable += 1
-            if site.operator_until_at > now:
-                kept_away += 1
         return cls(
             visits=totals.visits,
             robots_requests=totals.robots_visits,
@@ -79,12 +110,12 @@ class GateStats:
             open_turns=scheduler.open_turns,
             open_robots=scheduler.open_robots,
             hosts=len(scheduler.hosts),
-            hosts_waiting=waiting,
-            hosts_blocked=blocked,
+            hosts_waiting=census.waiting,
+            hosts_blocked=census.blocked,
             origins=len(turns.sites),
-            origins_known=known,
-            origins_unreachable=unreachable,
-            origins_blocked=kept_away,
+            origins_known=census.known,
+            origins_unreachable=census.unreachable,
+            origins_blocked=census.kept_away,
         )
 
     def __str__(self) -> str:

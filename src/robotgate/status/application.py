@@ -1,0 +1,339 @@
+"""The web application: the page, a stream of server-sent events for each reader, and what its buttons do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from importlib import resources
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from aiohttp import web
+
+from robotgate.errors import GateClosedError, RobotGateError
+from robotgate.events import one_line
+from robotgate.observe.tally import REFUSALS, REQUESTS, STORE_UP
+from robotgate.rules.grammar import readable
+from robotgate.status.guard import Guard, add_headers
+from robotgate.status.notes import HEARD, Notes
+from robotgate.status.survey import MAX_PAGES, ORDERS, PAGE, Query, Surveyor, failures
+from robotgate.urls import Origin
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from robotgate.gate import RobotGate
+    from robotgate.sites.record import RobotsRecord
+    from robotgate.sites.site import HostView, Site
+    from robotgate.web.turns import Turns
+
+Json: TypeAlias = "dict[str, Json] | list[Json] | str | float | bool | None"
+
+PERIOD: Final = 1.0
+"""Seconds between two updates."""
+MIN_PAUSE: Final = 0.1
+"""Seconds between two updates where a reader has come meanwhile."""
+MAX_STREAMS: Final = 16
+WRITE_TIMEOUT: Final = 30.0
+"""Seconds after which a reader that takes nothing is left alone."""
+MAX_REFRESHES: Final = 20
+"""Requests for robots.txt by the page that may wait at once."""
+REFRESH_PATIENCE: Final = 2.0
+"""Seconds for which the page waits for one; it goes on afterwards."""
+MAX_LINES: Final = 5000
+"""Lines of a robots.txt that are shown."""
+MAX_SEARCH: Final = 253
+NEVER: Final = 1e11
+"""Stands for an instant that never comes: JSON has no infinity."""
+FILES: Final = {
+    "": ("index.html", "text/html"),
+    "page.js": ("page.js", "text/javascript"),
+    "page.css": ("page.css", "text/css"),
+    "icon.svg": ("icon.svg", "image/svg+xml"),
+}
+
+
+@dataclass(slots=True, eq=False)
+class _Stream:
+    """One reader. It gets the newest message; those that it was too slow for are dropped."""
+
+    query: Query | None
+    host: str
+    """The origin whose own page is read; empty: the list."""
+    message: bytes = b""
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def offer(self, message: bytes) -> None:
+        """Have a message sent next."""
+        self.message = message
+        self.news.set()
+
+
+class StatusPage:
+    """The status page of one gate."""
+
+    def __init__(self, gate: RobotGate, guard: Guard, *, controls: bool) -> None:
+        self._gate = gate
+        self._guard = guard
+        self._controls = controls
+        self._notes = Notes(gate)
+        self._surveyor = Surveyor(gate)
+        self._streams: set[_Stream] = set()
+        self._came = asyncio.Event()
+        """Set when a reader has come: it need not wait for the next update."""
+        self._refreshes: set[asyncio.Task[RobotsRecord]] = set()
+        self._is_over = False
+        folder = resources.files(__package__) / "page"
+        self._files = {path: ((folder / name).read_bytes(), kind) for path, (name, kind) in FILES.items()}
+
+    def application(self) -> web.Application:
+        """Make the application."""
+        app = web.Application(middlewares=[self._checked], client_max_size=10_000)
+        app.on_response_prepare.append(add_headers)
+        app.cleanup_ctx.append(self._running)
+        app.on_shutdown.append(self._end_streams)
+        for path in self._files:
+            app.router.add_get(f"/{path}", self._file)
+        app.router.add_get("/events", self._events, allow_head=False)
+        app.router.add_get("/robots", self._robots)
+        for name in ("block", "unblock", "refresh"):
+            app.router.add_post(f"/{name}", self._change)
+        return app
+
+    @web.middleware
+    async def _checked(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        self._guard.check_name(request)
+        # The page's own files have no data.
+        if request.match_info.handler != self._file:
+            self._guard.check_source(request)
+        if request.method == "POST":
+            self._guard.check_change(request)
+        return await handler(request)
+
+    async def _running(self, _: web.Application) -> AsyncIterator[None]:
+        unsubscribe = self._gate.subscribe(self._notes.hear, *HEARD, at_once=True)
+        self._notes.tally.start()
+        tasks = [
+            asyncio.create_task(work, name="robotgate.status") for work in (self._sample(), self._update())
+        ]
+        try:
+            yield
+        finally:
+            unsubscribe()
+            self._notes.tally.close()
+            for task in (*tasks, *self._refreshes):
+                task.cancel()
+            await asyncio.gather(*tasks, *self._refreshes, return_exceptions=True)
+
+    async def _end_streams(self, _: web.Application) -> None:
+        self._is_over = True
+        for stream in self._streams:
+            stream.offer(b"")
+
+    async def _file(self, request: web.Request) -> web.Response:
+        body, kind = self._files[request.path.rpartition("/")[2]]
+        return web.Response(body=body, content_type=kind, charset="utf-8")
+
+    # Updates.
+
+    async def _sample(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            turns = self._gate.middleware.turns
+            if turns is not None:
+                self._notes.sample(turns, loop.time())
+            await asyncio.sleep(PERIOD)
+
+    async def _update(self) -> None:
+        while True:
+            if not self._streams:
+                await self._came.wait()
+            self._came.clear()
+            await self._inform()
+            # Readers that come with ever new queries take a fifth of the time at most.
+            await asyncio.sleep(max(MIN_PAUSE, 4 * self._surveyor.busy))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PERIOD - MIN_PAUSE):
+                    await self._came.wait()
+
+    async def _inform(self) -> None:
+        """Send every reader what it asked for."""
+        turns, streams = self._gate.middleware.turns, list(self._streams)
+        try:
+            messages = {} if turns is None else await self._messages(turns, streams)
+        except GateClosedError:
+            messages = {}
+        for stream in streams:
+            stream.offer(_event(messages.get(stream, {"closed": True})))
+
+    async def _messages(self, turns: Turns, streams: list[_Stream]) -> dict[_Stream, dict[str, Json]]:
+        queries = {stream.query for stream in streams if stream.query is not None}
+        stats, pages = await self._surveyor.survey(turns, queries)
+        tally = self._notes.tally
+        common: dict[str, Json] = {
+            "now": turns.scheduler.now(),
+            "agent": self._gate.headers["User-Agent"],
+            "controls": self._controls,
+            "stats": asdict(stats),
+            "answers": {" ".join(labels): number for labels, number in tally.values(REQUESTS, stats).items()},
+            "refusals": {
+                " ".join(labels): number for labels, number in tally.values(REFUSALS, stats).items()
+            },
+            "store_up": bool(tally.values(STORE_UP, stats)[()]),
+            "history": {name: list(samples) for name, samples in self._notes.history.items()},
+        }
+        messages = {}
+        for stream in streams:
+            if stream.query is None:
+                messages[stream] = {**common, "host": self._host(turns, stream.host)}
+                continue
+            page = pages[stream.query]
+            hosts: dict[str, Json] = {
+                "matches": page.matches,
+                "page": stream.query.page,
+                "pages": min(max(math.ceil(page.matches / PAGE), 1), MAX_PAGES),
+                "rows": [_row(site, view) for site, view in await self._surveyor.views(turns, page.sites)],
+            }
+            messages[stream] = {**common, "hosts": hosts}
+        return messages
+
+    def _host(self, turns: Turns, origin: str) -> Json:
+        site = turns.sites.get(origin)
+        if site is None:
+            return {"origin": origin, "is_known": False}
+        notes, record = self._notes.of_origin(origin), site.record
+        robots: dict[str, Json] | None = None
+        if record is not None:
+            robots = {
+                "url": record.robots_url,
+                "outcome": record.outcome.name.lower(),
+                "status": record.status,
+                "cause": record.cause,
+                "checked_at": record.checked_at,
+                "fetched_at": record.fetched_at,
+                "bytes": len(record.body),
+                "failures": record.failures,
+            }
+        return {
+            **_row(site, self._surveyor.view(turns, site)),
+            "is_known": True,
+            "robots": robots,
+            "rules": [
+                {"line": line, "text": text, "count": count}
+                for (line, text), count in notes.rules.most_common(5)
+            ],
+            "turned_away": notes.turned_away,
+            "answers": [asdict(answer) for answer in notes.answers],
+        }
+
+    async def _events(self, request: web.Request) -> web.StreamResponse:
+        if len(self._streams) >= MAX_STREAMS:
+            raise web.HTTPServiceUnavailable(text="Too many readers have the status page open.")
+        host = request.query.get("host", "")
+        stream = _Stream(None if host else _query(request), host)
+        response = web.StreamResponse(
+            headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
+        )
+        self._streams.add(stream)
+        self._came.set()
+        try:
+            await response.prepare(request)
+            while not self._is_over:
+                await stream.news.wait()
+                stream.news.clear()
+                async with asyncio.timeout(WRITE_TIMEOUT):
+                    await response.write(stream.message)
+        except (ConnectionResetError, TimeoutError):
+            # The reader has gone, or takes nothing.
+            if request.transport is not None:
+                request.transport.abort()
+        finally:
+            self._streams.discard(stream)
+        return response
+
+    async def _robots(self, request: web.Request) -> web.Response:
+        turns = self._gate.middleware.turns
+        site = None if turns is None else turns.sites.get(request.query.get("host", ""))
+        if site is None or site.record is None:
+            raise web.HTTPNotFound(text="No robots.txt of this host is in memory.")
+        lines = readable(site.record.body).splitlines()
+        shown: list[Json] = [line.decode("utf-8", "replace") for line in lines[:MAX_LINES]]
+        return web.json_response({"lines": shown, "left_out": len(lines) - len(shown)})
+
+    # What the buttons do.
+
+    async def _change(self, request: web.Request) -> web.Response:
+        turns = self._gate.middleware.turns
+        if turns is None:
+            raise web.HTTPConflict(text="The gate is not open.")
+        try:
+            asked = await request.json()
+            origin, seconds = Origin.of(str(asked["host"])), asked.get("seconds")
+            until_at = math.inf if seconds is None else turns.scheduler.now() + float(seconds)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise web.HTTPBadRequest(text="Name the host by its origin, and seconds by a number.") from error
+        host = f"[{origin.host}]" if ":" in origin.host else origin.host
+        try:
+            match request.path.rpartition("/")[2]:
+                case "block":
+                    self._gate.block(host, until_at)
+                    told = f"{host} is blocked."
+                case "unblock":
+                    self._gate.unblock(host)
+                    told = f"{host} is no longer blocked."
+                    if self._gate.host(origin.text).blocked_by_operator_until_at is not None:
+                        told = f"{host} is still blocked, by a pattern that names more hosts."
+                case _ if origin.text in turns.sites:
+                    told = await self._refresh(origin)
+                case _:
+                    # The page asks nothing of hosts that the crawl does not visit.
+                    raise web.HTTPNotFound(text=f"{origin} is not in the gate's memory.")
+        except RobotGateError as error:
+            raise web.HTTPConflict(text=one_line(str(error))) from error
+        # The readers see it at once.
+        self._came.set()
+        return web.Response(text=told)
+
+    async def _refresh(self, origin: Origin) -> str:
+        if len(self._refreshes) >= MAX_REFRESHES:
+            return f"Not requested: {MAX_REFRESHES} requests for robots.txt wait already."
+        task = asyncio.create_task(self._gate.refresh(origin.text), name=f"robotgate.status {origin}")
+        self._refreshes.add(task)
+        task.add_done_callback(self._refreshes.discard)
+        done, _ = await asyncio.wait([task], timeout=REFRESH_PATIENCE)
+        if not done:
+            task.add_done_callback(_retrieve)
+            return f"The request for robots.txt of {origin} waits for the host's turn."
+        record = task.result()
+        return f"robots.txt of {origin} was requested: {record.cause or f'HTTP status {record.status}'}."
+
+
+def _retrieve(task: asyncio.Task[RobotsRecord]) -> None:
+    """Take note of an error of which no reader hears any more: the host's page shows what came of it."""
+    if not task.cancelled():
+        task.exception()
+
+
+def _query(request: web.Request) -> Query:
+    order, page = request.query.get("order", "waiting"), request.query.get("page", "0")
+    if order not in ORDERS or not (page.isascii() and page.isdigit() and int(page[:4]) < MAX_PAGES):
+        raise web.HTTPBadRequest(text=f"order: one of {', '.join(ORDERS)}; page: below {MAX_PAGES}.")
+    return Query(order, request.query.get("search", "").strip().lower()[:MAX_SEARCH], int(page[:4]))
+
+
+def _row(site: Site, view: HostView) -> dict[str, Json]:
+    row: dict[str, Json] = {
+        name: min(value, NEVER) if isinstance(value, float) else value for name, value in asdict(view).items()
+    }
+    row["access"] = None if view.access is None else view.access.value
+    row["failing"] = failures(site)
+    row["outage"] = site.outage if site.circuit.outages else None
+    return row
+
+
+def _event(message: dict[str, Json]) -> bytes:
+    return b"data: " + json.dumps(message, allow_nan=False, separators=(",", ":")).encode() + b"\n\n"

@@ -1,0 +1,147 @@
+"""What a status page tells of the past, bounded: rates, the last answers of hosts, and the rules that refused.
+
+It is collected from the gate's events, from when the application starts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from robotgate.events import (
+    RobotsFetched,
+    TurnEnded,
+    TurnRefused,
+    VerdictRefused,
+    one_line,
+)
+from robotgate.observe.tally import Tally
+
+if TYPE_CHECKING:
+    from robotgate.events import Event
+    from robotgate.gate import RobotGate
+    from robotgate.web.turns import Turns
+
+MAX_NOTED: Final = 2000
+"""Origins of which answers and refusals are kept: those that were heard of last."""
+MAX_ANSWERS: Final = 12
+"""Answers that are kept of an origin."""
+MAX_RULES: Final = 32
+"""Rules of an origin whose refusals are counted."""
+MAX_TEXT: Final = 300
+"""Characters of a URL or a reason that are kept."""
+HISTORY: Final = 120
+"""Samples that are kept of a rate, one a second."""
+HEARD: Final = (TurnEnded, RobotsFetched, VerdictRefused, TurnRefused)
+"""The events that are kept of a host."""
+RATES: Final = ("visits", "bytes_read", "refused", "waiting", "open_turns")
+"""The lines that are drawn: the first three by second, the others as they were."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerNote:
+    """One answer of a site."""
+
+    at: float
+    url: str
+    status: int | None
+    bytes_read: int
+    elapsed: float
+    cause: str | None = None
+    """What went wrong with a request for robots.txt, in words."""
+
+
+@dataclass(slots=True)
+class HostNotes:
+    """What is kept of one origin."""
+
+    answers: deque[AnswerNote] = field(default_factory=lambda: deque(maxlen=MAX_ANSWERS))
+    rules: Counter[tuple[int | None, str]] = field(default_factory=Counter)
+    """Refusals by the line and the text of the rule; by the reason where no rule decided."""
+    turned_away: str | None = None
+    """Why a turn was refused the last time for another reason."""
+
+    def refuse(self, line: int | None, text: str) -> None:
+        """Count a refusal; of more than `MAX_RULES` rules, the one that refused least is dropped."""
+        if len(self.rules) >= MAX_RULES and (line, text) not in self.rules:
+            del self.rules[min(self.rules, key=self.rules.__getitem__)]
+        self.rules[line, text] += 1
+
+
+class Notes:
+    """Listens to one gate."""
+
+    def __init__(self, gate: RobotGate) -> None:
+        self.tally: Final = Tally(gate)
+        self.history: Final = {name: deque[float]([0.0], maxlen=HISTORY) for name in RATES}
+        self._hosts: OrderedDict[str, HostNotes] = OrderedDict()
+        self._sampled_at: float | None = None
+        self._before = (0, 0, 0)
+
+    def hear(self, event: Event) -> None:
+        """Take in an event."""
+        match event:
+            case TurnEnded():
+                answer = AnswerNote(
+                    at=event.at,
+                    url=event.url[:MAX_TEXT],
+                    status=event.status,
+                    bytes_read=event.bytes_read,
+                    elapsed=event.elapsed,
+                )
+                self._of(event.url).answers.appendleft(answer)
+            case RobotsFetched():
+                answer = AnswerNote(
+                    at=event.at,
+                    url=_bounded(event.robots_url),
+                    status=event.status,
+                    bytes_read=event.bytes_read,
+                    elapsed=event.elapsed,
+                    cause=None if event.cause is None else _bounded(event.cause),
+                )
+                self.of_origin(event.origin.text).answers.appendleft(answer)
+            case VerdictRefused(verdict=verdict):
+                rule = verdict.rule
+                line, text = (None, verdict.reason.value) if rule is None else (rule.line, str(rule))
+                self._of(verdict.url).refuse(line, _bounded(text))
+            case TurnRefused():
+                self._of(event.url).turned_away = _bounded(str(event.error))
+            case _:
+                pass
+
+    def _of(self, url: str) -> HostNotes:
+        end = url.find("/", len("https://"))
+        return self.of_origin(url if end < 0 else url[:end])
+
+    def of_origin(self, origin: str) -> HostNotes:
+        """Return what is kept of an origin, which counts as heard of now."""
+        notes = self._hosts.get(origin)
+        if notes is None:
+            notes = self._hosts[origin] = HostNotes()
+            if len(self._hosts) > MAX_NOTED:
+                self._hosts.popitem(last=False)
+        else:
+            self._hosts.move_to_end(origin)
+        return notes
+
+    def sample(self, turns: Turns, now: float) -> None:
+        """Add a sample to the history.
+
+        Args:
+            now: seconds of a clock that only goes on.
+        """
+        scheduler, totals = turns.scheduler, turns.scheduler.totals
+        counts = totals.visits, totals.bytes_read, totals.refused + totals.turned_away
+        if self._sampled_at is not None:
+            elapsed = max(now - self._sampled_at, 0.001)
+            for name, count, before in zip(RATES[:3], counts, self._before, strict=True):
+                self.history[name].append(round((count - before) / elapsed, 2))
+            self.history["waiting"].append(scheduler.waiting)
+            self.history["open_turns"].append(scheduler.open_turns)
+        self._sampled_at, self._before = now, counts
+
+
+def _bounded(text: str) -> str:
+    text = one_line(text)
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"

@@ -1,0 +1,223 @@
+"""A look at all hosts, for pages of 50 of them, some hundred hosts at a time: the event loop goes on in between."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from heapq import nlargest
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from robotgate.errors import GateClosedError
+from robotgate.sites.site import HostView
+from robotgate.web.stats import Census, GateStats
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Collection, Mapping
+
+    from robotgate.gate import RobotGate
+    from robotgate.sites.record import RobotsRecord
+    from robotgate.sites.site import Site
+    from robotgate.web.turns import Turns
+
+T = TypeVar("T")
+
+PAGE: Final = 50
+MAX_PAGES: Final = 20
+"""Later pages are not shown: search instead."""
+SLICE: Final = 400
+"""Hosts that are looked at in one go: a fraction of a millisecond."""
+MAX_READ: Final = 500
+"""Origins of which is kept what their unused rules mean."""
+MAX_SHARE: Final = 0.01
+"""The share of the event loop's time that looking at all hosts takes. With more hosts, it is done less often."""
+READ_AGE: Final = 60.0
+"""Seconds after which these rules are read again: a stale copy may have ended."""
+
+
+def _waiting(site: Site, _: float) -> float:
+    host = site.host
+    return host.waiting if host.waiters else 0
+
+
+def _blocked(site: Site, now: float) -> float:
+    until_at = max(site.host.blocked_until_at, site.operator_until_at, site.circuit.retry_at)
+    return until_at if until_at > now else 0
+
+
+def _slow(site: Site, _: float) -> float:
+    return site.host.latency or 0
+
+
+def _failing(site: Site, _: float) -> float:
+    return failures(site)
+
+
+def _visits(site: Site, _: float) -> float:
+    return site.host.visits
+
+
+def _refused(site: Site, _: float) -> float:
+    return site.refused
+
+
+ORDERS: Final[Mapping[str, Callable[[Site, float], float]]] = {
+    "waiting": _waiting,
+    "blocked": _blocked,
+    "slow": _slow,
+    "failing": _failing,
+    "visits": _visits,
+    "refused": _refused,
+}
+"""By what hosts may be sorted, the largest first; the value at an instant."""
+
+
+def failures(site: Site) -> int:
+    """Return how often in a row the host blocked us, was not reached, or gave no robots.txt."""
+    record = site.record
+    return site.host.failures + site.circuit.outages + (0 if record is None else record.failures)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Which hosts a page shows."""
+
+    order: str
+    """Of `ORDERS`."""
+    search: str = ""
+    """A part of the origin."""
+    page: int = 0
+
+
+class _Ranking:
+    """The first hosts of one query, of those that were looked at."""
+
+    def __init__(self, query: Query) -> None:
+        self.query = query
+        self.matches = 0
+        self._limit = (query.page + 1) * PAGE
+        self._best: list[tuple[float, Site]] = []
+
+    def add(self, sites: list[Site], now: float) -> None:
+        """Look at some more hosts."""
+        value, search, best = ORDERS[self.query.order], self.query.search, self._best
+        if search:
+            sites = [site for site in sites if search in site.key]
+        self.matches += len(sites)
+        # Of equal ones, the earlier stay.
+        floor = best[-1][0] if len(best) == self._limit else -1.0
+        found = [(at, site) for site in sites if (at := value(site, now)) > floor]
+        if found:
+            self._best = nlargest(self._limit, best + found, key=itemgetter(0))
+
+    @property
+    def page(self) -> list[Site]:
+        """The hosts of the page."""
+        return [site for _, site in self._best[self.query.page * PAGE :]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostsPage:
+    """The answer to a query."""
+
+    matches: int
+    """Hosts that the search finds, on all pages."""
+    sites: list[Site]
+
+
+class Surveyor:
+    """Looks at the hosts of one gate."""
+
+    def __init__(self, gate: RobotGate) -> None:
+        self._gate = gate
+        self._read: OrderedDict[str, tuple[RobotsRecord, float, HostView]] = OrderedDict()
+        self._census = Census(0.0)
+        self._pages: dict[Query, HostsPage] = {}
+        self._due_at = 0.0
+        self.busy = 0.0
+        """Seconds of processor time that the last look at all hosts took."""
+
+    async def survey(
+        self, turns: Turns, queries: Collection[Query]
+    ) -> tuple[GateStats, Mapping[Query, HostsPage]]:
+        """Count the hosts, and find those of some queries.
+
+        The last look at all hosts is used again until another is due, or a query is new.
+        """
+        loop = asyncio.get_running_loop()
+        if loop.time() >= self._due_at or any(query not in self._pages for query in queries):
+            await self._look(turns, queries)
+            self._due_at = loop.time() + self.busy / MAX_SHARE
+        return GateStats.of(turns, self._census), self._pages
+
+    async def _look(self, turns: Turns, queries: Collection[Query]) -> None:
+        now, self.busy = turns.scheduler.now(), 0.0
+        census, rankings = Census(now), [_Ranking(query) for query in queries]
+        # Copies: hosts come and go between two slices. One after the other, as each takes a millisecond or two.
+        async for hosts in self._sliced(turns.scheduler.hosts):
+            census.count_hosts(hosts)
+        async for sites in self._sliced(turns.sites):
+            census.count_sites(sites)
+            known = [site for site in sites if is_known(site)]
+            for ranking in rankings:
+                ranking.add(known, now)
+        self._census = census
+        self._pages = {each.query: HostsPage(matches=each.matches, sites=each.page) for each in rankings}
+
+    async def _sliced(self, table: Mapping[str, T]) -> AsyncIterator[list[T]]:
+        """Yield what is in a table now, a part at a time; the event loop goes on in between."""
+        began = time.thread_time()
+        values = list(table.values())
+        for start in range(0, len(values), SLICE):
+            yield values[start : start + SLICE]
+            self.busy += time.thread_time() - began
+            await asyncio.sleep(0)
+            began = time.thread_time()
+
+    async def views(self, turns: Turns, sites: list[Site]) -> list[tuple[Site, HostView]]:
+        """Return the views of those hosts that are still there.
+
+        Raises:
+            GateClosedError: the gate was closed.
+        """
+        found = []
+        for site in sites:
+            if turns.sites.get(site.key) is site:
+                found.append((site, self.view(turns, site)))
+                await asyncio.sleep(0)
+        return found
+
+    def view(self, turns: Turns, site: Site) -> HostView:
+        """Return what `RobotGate.host` tells. Rules that nothing uses are read from their file once a minute at most.
+
+        Raises:
+            GateClosedError: the gate was closed.
+        """
+        if turns.pages is None:
+            raise GateClosedError
+        now, record = turns.scheduler.now(), site.record
+        due_at = now + turns.scheduler.wait_time(site)
+        view = HostView.of(site, site.ruling, now=now, next_allowed_at=due_at)
+        if site.ruling is not None or record is None:
+            return view
+        known = self._read.pop(site.key, None)
+        if known is None or known[0] is not record or now - known[1] > READ_AGE:
+            known = record, now, self._gate.host(site.key)
+            if len(self._read) >= MAX_READ:
+                self._read.popitem(last=False)
+        self._read[site.key] = known
+        read = known[2]
+        return replace(
+            view,
+            access=read.access,
+            checked_at=read.checked_at,
+            fresh_until_at=read.fresh_until_at,
+            stale=read.stale,
+        )
+
+
+def is_known(site: Site) -> bool:
+    """Whether `RobotGate.hosts` has the origin: its rules are in memory."""
+    return site.ruling is not None or (site.record is not None and not site.options.ignore_robots)
