@@ -86,7 +86,7 @@ def as_sent(target: str) -> str:
         if target != "*":
             raise InvalidURLError(target, "a path begins with a slash")
         target = "/*"
-    target = _respelt(_TO_SPELL, target.partition("#")[0])
+    target = _respelt(_TO_SPELL, target.partition("#")[0] if "#" in target else target)
     return without_dot_segments(target) if "/." in target else target
 
 

@@ -146,7 +146,7 @@ class RobotsTxt:
                 scheme while the file's own URL is unknown.
         """
         rules = self._compiled.get(agent) or self.rules(agent)
-        return rules.allows_units(self._units(url))
+        return rules.allows_units(self.units_of(url))
 
     def verdict(self, url: str, agent: str) -> Verdict:
         """Like `allowed`, with the rule that decides and the group it stands in.
@@ -155,7 +155,7 @@ class RobotsTxt:
             InvalidURLError: see `allowed`.
         """
         rules = self._compiled.get(agent) or self.rules(agent)
-        return VerdictDraft(url, rules.decide_units(self._units(url)), rules, (self, agent)).frozen()
+        return VerdictDraft(url, rules.decide_units(self.units_of(url)), rules, (self, agent)).frozen()
 
     def usage(self, url: str, agent: str) -> Usage:
         """What the file says about the use of a page: search, AI input, training and others.
@@ -170,14 +170,6 @@ class RobotsTxt:
 
         return usage_of_robots(self, url, agent)
 
-    def units_of(self, url: str) -> str:
-        """The path and query of a URL in units (see `rules.normal`), as patterns are matched with.
-
-        Raises:
-            InvalidURLError: see `allowed`.
-        """
-        return self._units(url)
-
     def crawl_delay(self, agent: str) -> float | None:
         """The largest Crawl-delay asked of an agent: seconds. Not in RFC 9309."""
         return self.rules(agent).crawl_delay
@@ -186,8 +178,12 @@ class RobotsTxt:
         """The slowest Request-rate asked of an agent, regardless of its hours. Not in RFC 9309."""
         return self.rules(agent).request_rate
 
-    def _units(self, url: str) -> str:
-        """The target of a URL in units, with dot segments resolved."""
+    def units_of(self, url: str) -> str:
+        """The path and query of a URL in units (see `rules.normal`), with dot segments resolved.
+
+        Raises:
+            InvalidURLError: see `allowed`.
+        """
         site = self._site
         if site is not None and url.startswith(site):
             target = url[len(site) - 1 :]

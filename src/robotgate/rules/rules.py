@@ -244,9 +244,7 @@ class Rules:
         """Like `decide`, for the units of a target's normal form."""
         if target == ROBOTS_TXT:
             return _IS_ROBOTS_TXT
-        exact = None
-        if not target.isascii():
-            target, exact = _loose_and_strict(target)
+        target, exact = _loose_and_strict(target)
         allow = self._allow or self._read(RuleKind.ALLOW)
         disallow = self._disallow or self._read(RuleKind.DISALLOW)
         best = allow.best(target, exact), disallow.best(target)
@@ -258,8 +256,9 @@ class Rules:
             elif len(decisions) == _MAX_DECISIONS:
                 decisions.clear()
                 self._by_pattern = self._by_pattern or {
-                    RuleKind.ALLOW: self._all_rules(allow, RuleKind.ALLOW),
-                    RuleKind.DISALLOW: self._all_rules(disallow, RuleKind.DISALLOW),
+                    # Of equal ones the first.
+                    kind: dict(zip(reversed(table.patterns), reversed(self._source.rules(kind)), strict=True))
+                    for kind, table in ((RuleKind.ALLOW, allow), (RuleKind.DISALLOW, disallow))
                 }
             decision = decisions[best] = self._decide(allow, disallow, *best)
         if decision.allowed or disallow.is_certain(best[1], target):
@@ -282,11 +281,6 @@ class Rules:
         if self._by_pattern is not None:
             return self._by_pattern[kind][pattern]
         return self._source.rule(kind, patterns.patterns.index(pattern))
-
-    def _all_rules(self, patterns: Patterns, kind: RuleKind) -> dict[str, Rule]:
-        """The rules by their patterns; of equal ones the first."""
-        pairs = zip(patterns.patterns, self._source.rules(kind), strict=True)
-        return dict(reversed(list(pairs)))
 
     @property
     def disallows_nothing(self) -> bool:
