@@ -250,7 +250,9 @@ class Patterns:
         return bool(self._wild and self._matching(target, is_one_enough=True))
 
     def best(self, target: str, exact: str | None = None) -> str:
-        """The longest pattern that matches, of several the first; empty if none matches.
+        """The longest pattern that matches; empty if none does.
+
+        Of equally long ones it is the first, but a wildcard at the end of a prefix gives way to a byte in its place.
 
         Args:
             target: with its query unescaped.
