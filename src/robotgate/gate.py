@@ -365,7 +365,7 @@ class RobotGate:
         except (TypeError, AttributeError, KeyError):
             return Pending(self._allowed(url))
         if "/." not in target and self._ticks() + self._epoch < site.ready_until:
-            return Yes() if site.rules.allows_plain(target) else No()
+            return Yes() if site.rules.allows_units(target) else No()
         return Pending(self._allowed(url))
 
     async def _allowed(self, url: str | URL) -> bool:

@@ -7,12 +7,14 @@ counts as on an idle one. What C does within one call is not seen here; `benchma
 from __future__ import annotations
 
 import sys
+import time
 import tracemalloc
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from robotgate.lint import lint
 from robotgate.rules.parser import Dialect
 from robotgate.rules.robotstxt import RobotsTxt
 
@@ -28,6 +30,8 @@ MOST_STEPS: Final = 2.3
 """How many times the steps twice the size may take: two, and what sorting adds. In a loop in a loop it takes four."""
 MOST_MEMORY: Final = 3.0
 """The same of memory; tables grow by leaps."""
+MOST_TIME: Final = 3.0
+"""The same of processor time, where built-ins do the work; a loop in a loop takes nearly four."""
 URL: Final = "http://www.example.com/" + "ab/" * 20 + "?q=%41"
 
 FAMILIES: Final[dict[str, Callable[[int], bytes]]] = {
@@ -154,3 +158,18 @@ def test_a_loop_in_a_loop_is_seen() -> None:
 
     for cost in (steps, memory):
         assert cost(partial(copies, 200)) > 3.5 * cost(partial(copies, 100))
+
+
+def test_lint_is_linear_in_the_rules_of_a_group() -> None:
+    """Twice the rules take about twice the processor time: to find one rule among them is one built-in call."""
+
+    def seconds(count: int) -> float:
+        body = b"User-agent: *\n" + lines("Disallow: /{}", count)
+        best = float("inf")
+        for _ in range(3):
+            began = time.process_time()
+            lint(body)
+            best = min(best, time.process_time() - began)
+        return best
+
+    assert seconds(6_000) <= MOST_TIME * seconds(3_000)

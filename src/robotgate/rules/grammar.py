@@ -58,7 +58,6 @@ DROPPED: Final = "\0"
 
 _BLANKS: Final = " \t"
 _UNDECODABLE: Final = re.compile("[\udc80-\udcff]")
-_LINE_TOO_LONG: Final = re.compile(rf"\n[^\n#]{{{MAX_LINE_BYTES}}}[ \t]*+[^ \t\n#][^\n#]*+")
 _WORD: Final = re.compile(r"[^ \t\n]+")
 
 
@@ -103,9 +102,19 @@ def canonical(body: bytes) -> str:
     text = f"\n{window.decode('latin-1')}\n"
     if "\0" in text:
         text = text.replace("\0", "#")
-    if len(text) > MAX_LINE_BYTES and max(map(len, text.split("\n"))) > MAX_LINE_BYTES:
-        text = _LINE_TOO_LONG.sub(_without_value, text)
+    if _has_long_line(text):
+        lines = text.split("\n")
+        text = "\n".join([line if len(line) <= MAX_LINE_BYTES else _shortened(line) for line in lines])
     return text
+
+
+def _has_long_line(text: str) -> bool:
+    """Whether a line of a text that ends with a line feed is longer than `MAX_LINE_BYTES`."""
+    line_feed = 0
+    # From each line feed to the last one that is near enough: most lines in between are not looked at.
+    while len(text) - 1 - line_feed > MAX_LINE_BYTES + 1 and line_feed >= 0:
+        line_feed = text.rfind("\n", line_feed + 1, line_feed + MAX_LINE_BYTES + 2)
+    return line_feed < 0
 
 
 def readable(body: bytes) -> bytes:
@@ -120,14 +129,17 @@ def readable(body: bytes) -> bytes:
     return window[next(length for length in (3, 2, 1) if window.startswith(BOM_UTF8[:length])) :]
 
 
-def _without_value(match: re.Match[str]) -> str:
-    """A line whose value is `DROPPED`, so that its field keeps its role."""
-    name, colon, _ = match[0].partition(":")
+def _shortened(line: str) -> str:
+    """A line; one that is too long without its value, so that its field keeps its role."""
+    content = line.partition("#")[0].rstrip(_BLANKS)
+    if len(content) <= MAX_LINE_BYTES:
+        return line
+    name, colon, _ = content.partition(":")
     if not colon:
         words = _WORD.findall(name)
         name = words[0] if len(words) == 2 else ""
-    name = name.strip("\n \t")
-    return f"\n{name}:{DROPPED}" if field_of(name, colon=bool(colon)) is not None else "\n#"
+    name = name.strip(_BLANKS)
+    return f"{name}:{DROPPED}" if field_of(name, colon=bool(colon)) is not None else "#"
 
 
 def text_of(value: str) -> str:

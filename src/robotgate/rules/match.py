@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 import sys
 from bisect import bisect_right
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from robotgate.errors import InvalidURLError
@@ -32,18 +33,17 @@ _SLOW: Final = 200
 """How many times longer a byte takes that is compared by `_matches_spelt`."""
 _PIECE: Final = 15
 """The bytes that it could compare in the time that it takes for any text between two wildcards."""
-_OFTEN: Final = 200
-"""Questions after which prefixes are sorted. That takes 160 ns a prefix, and saves 0.8 ns a prefix and question."""
-_LONGEST: Final = 50
+_OFTEN: Final = 60
+"""Questions after which prefixes are sorted. That takes 160 ns a prefix, and saves 5 ns a prefix and question."""
+_LONGEST: Final = 15
 """So many of these questions count for one that needs the longest prefix."""
 _FEW: Final = 100
 """Whether a target begins with one of so few prefixes is found as fast without sorting them."""
 _LONG: Final = 4
 """A text of so many bytes is rare enough in targets to be a needle."""
 
-_NORMAL_LINES: Final = re.compile(r"(?:[/*][!&-;=?-Z_a-z~]*+\$?+\n)*+[/*][!&-;=?-Z_a-z~]*+\$?+")
+_NORMAL_LINES: Final = re.compile(r"(?:[/*!][!&-;=?-Z_a-z~]*+\$?+\n)*+[/*!][!&-;=?-Z_a-z~]*+\$?+")
 """Patterns, one in a line, that are their own normal form, in units too."""
-_WILD_LINE: Final = re.compile(r"^[^*$%\n]*+[*$%].*", re.MULTILINE)
 _NOT_LITERAL: Final = re.compile(f"[*%{ESCAPED_SLASH}{ESCAPED_MARK}]")
 _ABSOLUTE: Final = re.compile(r"(https?://[^/?]*)(.*)", re.IGNORECASE | re.DOTALL)
 
@@ -150,21 +150,23 @@ def _path_of(value: str, origin: Origin | str | None) -> str:
 class Patterns:
     """The patterns of all rules of one kind.
 
-    A pattern that is more than a prefix, here called wild, is tried only if the target contains its needle, a text
-    that every match contains: the one at its end, or the longest where that is short. Prefixes are tried one by one,
-    until there were so many questions that it pays to sort them: of those that a target begins with, the longest is the
-    nearest before the target, or a prefix of that.
+    A pattern that is more than a prefix, apart from a wildcard at its end, is here called wild. It is tried only if the
+    target contains its needle, a text that every match contains: the one at its end, or the longest where that is
+    short. Needles that begin alike, or have a character of queries, are looked for by one key. Prefixes are tried one
+    by one, until there were so many questions that it pays to sort them: of those that a target begins with, the
+    longest is the nearest before the target, or a prefix of that.
     """
 
     __slots__ = (
         "_are_many",
         "_asked",
+        "_heads",
         "_max_length",
-        "_parents",
-        "_prefixes",
-        "_starts",
+        "_sorted",
         "_undecided",
         "_wild",
+        "few",
+        "keys",
         "patterns",
     )
 
@@ -177,77 +179,87 @@ class Patterns:
             is_disallow: whether the rules are Disallow rules.
         """
         lines = "\n".join(values)
-        if not _NORMAL_LINES.fullmatch(lines):
+        if values and not _NORMAL_LINES.fullmatch(lines):
             # "!" stands for a pattern that can never match.
-            paths = [
+            values = [
                 value if value.startswith(("/", "*")) else _path_of(value, origin) or "!" for value in values
             ]
-            values = pattern_units("\n".join(paths)) if paths else paths
             lines = "\n".join(values)
+            if not _NORMAL_LINES.fullmatch(lines):
+                values = pattern_units(lines)
+                lines = "\n".join(values)
         self.patterns = tuple(values)
         """In the order of the rules. No target begins with one that is wild."""
-        self._undecided = is_disallow
         self._are_many = len(values) > _FEW
+        self._heads = self.patterns
+        """The patterns, then those with a wildcard only at their end, without it: what a target begins with if one that
+        is not wild matches."""
+        self._undecided = is_disallow
         self._asked = 0
-        self._prefixes: tuple[str, ...] | None = None
-        self._parents: tuple[int, ...] = ()
-        self._wild: dict[str, str] = {}
-        """The wild patterns by their needles, those of one needle in a line each: lists cost the garbage collector."""
-        self._starts: tuple[str, ...] = ()
-        """How the needles begin."""
+        self._sorted: tuple[tuple[str, ...], tuple[str, ...], tuple[int, ...]] | None = None
+        """The heads of patterns that are not wild, sorted; their patterns; their parents."""
+        self.keys: tuple[str, ...] = ("",) if self._are_many else ()
+        """What a target has to contain that is to be looked at further. Every target contains "", which many patterns
+        have: prefixes and others."""
+        self._wild: tuple[tuple[str, ...], ...] = ()
+        """For each of these keys, needles and wild patterns by turns; empty if no pattern is wild."""
         self._max_length = sys.maxsize
         """For no longer target can all wild patterns be more than `MAX_WORK`."""
         if "*" in lines or "$" in lines or "%" in lines:
             self._index(lines)
+        self.few = () if self._are_many else self._heads
+        """What begins a target that a pattern matches that is not wild, unless they are many."""
 
     def _index(self, lines: str) -> None:
-        """Find the wild patterns by their needles."""
-        is_simple = lines.isascii() and "%" not in lines
-        wild = self._wild
-        shared: dict[str, list[str]] = {}
-        for pattern in dict.fromkeys(_WILD_LINE.findall(lines)):
-            needle = pattern.partition("*")[2].rstrip("*$").rpartition("*")[2]
-            if len(needle) < _LONG or not is_simple:
+        """Find the wild patterns, and what a target has to contain that they match."""
+        is_spelt = _is_spelt(lines)
+        groups: dict[str, list[str]] = {"": []} if self._are_many else {}
+        starred: list[str] = []
+        # A pattern that comes again is tried once.
+        for pattern in dict.fromkeys(
+            [each for each in self.patterns if "*" in each or "$" in each or "%" in each]
+        ):
+            if 0 < pattern.find("*") == len(pattern) - 1 and "%" not in pattern:
+                starred.append(pattern[:-1])
+                continue
+            needle = pattern.rstrip("*$").rpartition("*")[2]
+            if len(needle) < _LONG or is_spelt:
                 needle = max(_NOT_LITERAL.split(pattern.removesuffix("$")), key=len)
-            if needle in wild:
-                shared.setdefault(needle, [wild[needle]]).append(pattern)
+            key = "?" if "?" in needle else "=" if "=" in needle else needle[:_LONG]
+            if key in groups:
+                groups[key] += needle, pattern
             else:
-                wild[needle] = pattern
-        for needle, patterns in shared.items():
-            wild[needle] = "\n".join(patterns)
-        # Needles of one family, such as those of numbered paths, begin alike.
-        self._starts = tuple({needle[:_LONG] for needle in wild})
+                groups[key] = [needle, pattern]
+        self._heads += tuple(starred)
+        self.keys = tuple(groups)
+        self._wild = tuple(map(tuple, groups.values()))
         # One byte for the search of a needle, and two for each byte of a pattern.
-        cost = 3 * len(lines) if is_simple else sum(1 + 2 * _cost(pattern) for pattern in self.patterns)
+        cost = sum(1 + 2 * _cost(pattern) for pattern in self.patterns) if is_spelt else 3 * len(lines)
         self._max_length = MAX_WORK // cost
 
-    def matches(self, target: str) -> bool:
-        """Whether one of the patterns matches a target, with its query unescaped."""
-        if self._are_many and self._asked >= _OFTEN:
-            if self._longest_prefix(target):
+    def matches_further(self, target: str) -> bool:
+        """Whether a pattern matches, apart from `few`, a target with its query unescaped that contains a key."""
+        if self._are_many:
+            if self._asked >= _OFTEN:
+                if self._longest_prefix(target):
+                    return True
+            elif target.startswith(self._heads):
                 return True
-        elif target.startswith(self.patterns):
-            return True
-        elif self._are_many:
-            self._asked += 1
-        for start in self._starts:
-            if start in target:
-                return bool(self._matching(target))
-        return False
+            else:
+                self._asked += 1
+        return bool(self._wild and self._matching(target, is_one_enough=True))
 
     def best(self, target: str, exact: str | None = None) -> str:
-        """The longest pattern that matches, of several the first; empty if none matches.
+        """The longest pattern that matches; empty if none does.
+
+        Of equally long ones it is the first, but a wildcard at the end of a prefix gives way to a byte in its place.
 
         Args:
             target: with its query unescaped.
             exact: for an Allow, the target with its query as written, if that differs.
         """
-        may_begin = self._are_many or target.startswith(self.patterns)
-        prefix = self._longest_prefix(target) if may_begin else ""
-        for start in self._starts:
-            if start in target:
-                break
-        else:
+        prefix = self._longest_prefix(target) if self._are_many or target.startswith(self.few) else ""
+        if not self._wild:
             return prefix
         found = self._matching(target, exact)
         if prefix:
@@ -255,80 +267,84 @@ class Patterns:
         if len(found) < 2:
             return found[0] if found else ""
         length = max(map(normal_length, found))
-        longest = [pattern for pattern in found if normal_length(pattern) == length]
-        return longest[0] if len(longest) == 1 else min(longest, key=self.patterns.index)
+        longest = {pattern for pattern in found if normal_length(pattern) == length}
+        return next(filter(longest.__contains__, self.patterns)) if len(longest) > 1 else longest.pop()
 
     def is_certain(self, pattern: str, target: str) -> bool:
         """Whether a pattern that `best` gave is known to match, or only not known not to."""
-        return target.startswith(pattern) or (
-            len(target) * _cost(pattern) <= MAX_WORK and matches(pattern, target)
+        return (
+            len(target) <= min(MAX_SEARCHED, self._max_length)
+            or target.startswith(pattern)
+            or (len(target) * _cost(pattern) <= MAX_WORK and matches(pattern, target))
         )
 
     def _longest_prefix(self, target: str) -> str:
         """The longest prefix that a target begins with; empty if there is none."""
-        prefixes = self._prefixes
-        if prefixes is None:
-            if self._asked < _OFTEN:
-                if not target.startswith(self.patterns):
-                    self._asked += 1
-                    return ""
-                self._asked += _LONGEST
-                return max(filter(target.startswith, self.patterns), key=len)
-            prefixes = self._sort()
+        if self._sorted is None and self._asked < _OFTEN:
+            if not target.startswith(self._heads):
+                self._asked += 1
+                return ""
+            self._asked += _LONGEST
+            longest = max(filter(target.startswith, self._heads), key=len)
+            return f"{longest}*" if longest in self._heads[len(self.patterns) :] else longest
+        prefixes, patterns, parents = self._sorted or self._sort()
         at = bisect_right(prefixes, target) - 1
         while at >= 0:
             if target.startswith(prefixes[at]):
-                return prefixes[at]
-            at = self._parents[at]
+                return patterns[at]
+            at = parents[at]
         return ""
 
-    def _matching(self, target: str, exact: str | None = None) -> list[str]:
-        """The wild patterns that match.
+    def _matching(self, target: str, exact: str | None = None, *, is_one_enough: bool = False) -> list[str]:
+        """The wild patterns that match, or the first of them.
 
         If all of them could be more work than `MAX_WORK`, only the first are tried; the next one of a Disallow counts
         as a match.
         """
-        tried: Iterable[tuple[str, str]] = self._wild.items()
+        keys, wild = self.keys, self._wild
         found: list[str] = []
         if len(target) > self._max_length or exact is not None:
-            tried, found = self._affordable(target, exact)
-        for needle, lines in tried:
-            if needle in target:
-                # Most wild patterns are a slash, a wildcard and the needle.
-                if (
-                    needle
-                    and lines == "/*" + needle
-                    and not exact
-                    and target.find(needle, 1, MAX_SEARCHED) > 0
-                ):
-                    found.append(lines)
-                    continue
-                for pattern in lines.split("\n"):
-                    if matches(pattern, target, exact, self._undecided):
+            affordable, found = self._affordable(target, exact)
+            keys, wild = ("",), (affordable,)
+        for key, group in zip(keys, wild, strict=True):
+            if key in target:
+                turns = iter(group)
+                for needle, pattern in zip(turns, turns, strict=True):
+                    if needle in target and (
+                        # Most wild patterns are a slash, a wildcard and the needle.
+                        target.find(needle, 1, MAX_SEARCHED) > 0
+                        if exact is None and pattern == "/*" + needle and len(target) <= MAX_SEARCHED
+                        else matches(pattern, target, exact, self._undecided)
+                    ):
                         found.append(pattern)
+                        if is_one_enough:
+                            return found
         return found
 
-    def _affordable(self, target: str, exact: str | None) -> tuple[list[tuple[str, str]], list[str]]:
-        """The wild patterns to try, by their needles, up to `MAX_WORK`, and the next one if it counts as a match."""
+    def _affordable(self, target: str, exact: str | None) -> tuple[tuple[str, ...], list[str]]:
+        """The wild patterns to try, up to `MAX_WORK`, and the next one if it counts as a match."""
         left = MAX_WORK // len(target)
-        tried: list[tuple[str, str]] = []
-        for needle, lines in self._wild.items():
-            left -= len(needle)
-            if left >= 0 and needle not in target:
-                continue
-            patterns = lines.split("\n")
-            left -= sum(_cost(pattern, exact) for pattern in patterns)
-            if left < 0:
-                return tried, patterns[:1] if self._undecided else []
-            tried.append((needle, lines))
-        return tried, []
+        tried: list[str] = []
+        for group in self._wild:
+            turns = iter(group)
+            for needle, pattern in zip(turns, turns, strict=True):
+                left -= len(needle)
+                if left >= 0 and needle not in target:
+                    continue
+                left -= _cost(pattern, exact)
+                if left < 0:
+                    return tuple(tried), [pattern] if self._undecided else []
+                tried += needle, pattern
+        return tuple(tried), []
 
-    def _sort(self) -> tuple[str, ...]:
+    def _sort(self) -> tuple[tuple[str, ...], tuple[str, ...], tuple[int, ...]]:
         """Sort the prefixes: there are many questions, so it pays."""
-        prefixes = sorted(set(self.patterns).difference("\n".join(self._wild.values()).split("\n")))
-        self._parents = _parents(prefixes)
-        self._prefixes = tuple(prefixes)
-        return self._prefixes
+        starred = set(self._heads[len(self.patterns) :])
+        wild = chain.from_iterable(group[1::2] for group in self._wild)
+        prefixes = sorted(set(self._heads).difference(wild, [f"{prefix}*" for prefix in starred]))
+        patterns = tuple([f"{prefix}*" if prefix in starred else prefix for prefix in prefixes])
+        self._sorted = tuple(prefixes), patterns, _parents(prefixes)
+        return self._sorted
 
 
 def _parents(prefixes: Sequence[str]) -> tuple[int, ...]:

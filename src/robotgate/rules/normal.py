@@ -28,21 +28,34 @@ is_plain: Final = re.compile(rf"/{_PLAIN}*+").fullmatch
 as_written: Final = re.compile(rf"([^/]*+//[^/]*+)(/{_PLAIN}*+)(?<!\?)").fullmatch
 """Splits a URL into its origin and target as written, if aiohttp sends that target unchanged and it is its own normal
 form, apart from dot segments. One expression does both, because it is most of the cost of a question to a warm gate."""
-_TO_SPELL: Final = re.compile(r"([^!&-)+-;=?-Z_a-z~](?:(?<=%)[0-9A-Fa-f]{2})?+)")
+_ESCAPES: Final = r"(?<=%)[0-9A-Fa-f]{2}(?:%[0-9A-Fa-f]{2})*+"
+"""The rest of a run of escapes after its first character."""
+_TO_SPELL: Final = re.compile(rf"([^!&-)+-;=?-Z_a-z~](?:{_ESCAPES})?+)")
 _TO_SPELL_IN_PATTERN: Final = re.compile(
-    r"([^!&-;=?-Z_a-z~\n](?:(?<![%$])|(?<=%)(?:[0-9A-Fa-f]{2}|(?![*\n]|\Z))|(?<=\$)(?!\n|\Z)))"
+    rf"([^!&-;=?-Z_a-z~\n](?:(?<![%$])|{_ESCAPES}|(?<=%)(?![*\n]|\Z)|(?<=\$)(?!\n|\Z)))"
 )
 """All but a wildcard, an end mark, and a lone percent sign before a wildcard or at the end of a line."""
 
 
+_MAX_KEPT: Final = 4_096
+_MAX_KEPT_LENGTH: Final = 100
+_UNIT_OF_BYTE: Final = "".join(
+    chr(byte) if chr(byte) in _SAME_ESCAPED else chr(0x100 + byte) for byte in range(0x100)
+)
+
+
 class _Units(dict[str, str]):
-    """The units of each escape, and of each character that is not plain. Those of escapes are kept."""
+    """The units of each run of escapes, and of each character that is not plain; many short ones are kept."""
 
     def __missing__(self, text: str) -> str:
         if len(text) == 1:
-            return "".join(chr(0x100 + byte) for byte in text.encode("utf-8", "surrogatepass"))
-        character = chr(int(text[1:], 16))
-        self[text] = units = character if character in _SAME_ESCAPED else chr(0x100 + ord(character))
+            units = "".join(chr(0x100 + byte) for byte in text.encode("utf-8", "surrogatepass"))
+        else:
+            units = bytes.fromhex(text.replace("%", "")).decode("latin-1").translate(_UNIT_OF_BYTE)
+        if len(self) >= _MAX_KEPT:
+            self.clear()
+        if len(text) <= _MAX_KEPT_LENGTH:
+            self[text] = units
         return units
 
 
@@ -57,7 +70,10 @@ def target_units(target: str) -> str:
 
     A fragment is dropped; an empty path is ``/``.
     """
-    return target if is_plain(target) else _respelt(_TO_SPELL, _rooted(target))
+    if is_plain(target):
+        return target
+    path = target.partition("#")[0]
+    return _respelt(_TO_SPELL, path if path.startswith("/") else f"/{path}")
 
 
 def as_sent(target: str) -> str:
@@ -66,10 +82,11 @@ def as_sent(target: str) -> str:
     Raises:
         InvalidURLError: it neither begins with ``/`` nor is ``*``.
     """
-    if not is_plain(target):
-        if not target.startswith("/") and target != "*":
+    if not target.startswith("/"):
+        if target != "*":
             raise InvalidURLError(target, "a path begins with a slash")
-        target = _respelt(_TO_SPELL, _rooted(target))
+        target = "/*"
+    target = _respelt(_TO_SPELL, target.partition("#")[0] if "#" in target else target)
     return without_dot_segments(target) if "/." in target else target
 
 
@@ -112,13 +129,9 @@ def with_query_unescaped(target: str) -> str:
     return path + mark + unescaped(query)
 
 
-def _rooted(target: str) -> str:
-    path = target.partition("#")[0]
-    return path if path.startswith("/") else f"/{path}"
-
-
 def _respelt(expression: re.Pattern[str], text: str) -> str:
     """The text with everything that the expression captures replaced by its units."""
     parts = expression.split(text)
-    parts[1::2] = map(_UNITS.__getitem__, parts[1::2])
+    for index in range(1, len(parts), 2):
+        parts[index] = _UNITS[parts[index]]
     return "".join(parts)

@@ -23,7 +23,7 @@ from robotgate.rules.parser import (
     parse_classic,
     parse_text,
 )
-from robotgate.rules.verdict import Verdict
+from robotgate.rules.verdict import VerdictDraft
 from robotgate.urls import Origin
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from robotgate.rules.grammar import RequestRate
     from robotgate.rules.rules import Rules
+    from robotgate.rules.verdict import Verdict
     from robotgate.usage import Usage
 
 
@@ -39,12 +40,13 @@ _PLAIN_AUTHORITY: Final = re.compile(
     r"https?://(?:[a-z0-9][a-z0-9-]{0,60}+\.){1,3}+[a-z][a-z0-9-]{0,60}+(?=/)"  # Any such authority is valid.
 )
 _AUTHORITY: Final = re.compile(r"[^:/?#]*://[^/?#]*")
+_SLASH_OR_BLANK: Final = re.compile(r"[/\s]")
 _BLANKS: Final = re.compile(r"[ \t]+")
 
 
 def product_token(agent: str) -> str:
     """The crawler's own name: the text of its identification string before the first ``/`` or blank."""
-    return re.split(r"[/\s]", agent.strip(), maxsplit=1)[0]
+    return _SLASH_OR_BLANK.split(agent.strip(), 1)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +146,7 @@ class RobotsTxt:
                 scheme while the file's own URL is unknown.
         """
         rules = self._compiled.get(agent) or self.rules(agent)
-        return rules.allows_units(self._units(url))
+        return rules.allows_units(self.units_of(url))
 
     def verdict(self, url: str, agent: str) -> Verdict:
         """Like `allowed`, with the rule that decides and the group it stands in.
@@ -153,18 +155,7 @@ class RobotsTxt:
             InvalidURLError: see `allowed`.
         """
         rules = self._compiled.get(agent) or self.rules(agent)
-        decision = rules.decide_units(self._units(url))
-        return Verdict(
-            allowed=decision.allowed,
-            reason=decision.reason,
-            url=url,
-            rule=decision.rule,
-            opposing=decision.opposing,
-            group=rules.agents,
-            warnings=rules.warnings,
-            crawl_delay=rules.crawl_delay,
-            robots=(self, agent),
-        )
+        return VerdictDraft(url, rules.decide_units(self.units_of(url)), rules, (self, agent)).frozen()
 
     def usage(self, url: str, agent: str) -> Usage:
         """What the file says about the use of a page: search, AI input, training and others.
@@ -179,14 +170,6 @@ class RobotsTxt:
 
         return usage_of_robots(self, url, agent)
 
-    def units_of(self, url: str) -> str:
-        """The path and query of a URL in units (see `rules.normal`), as patterns are matched with.
-
-        Raises:
-            InvalidURLError: see `allowed`.
-        """
-        return self._units(url)
-
     def crawl_delay(self, agent: str) -> float | None:
         """The largest Crawl-delay asked of an agent: seconds. Not in RFC 9309."""
         return self.rules(agent).crawl_delay
@@ -195,8 +178,12 @@ class RobotsTxt:
         """The slowest Request-rate asked of an agent, regardless of its hours. Not in RFC 9309."""
         return self.rules(agent).request_rate
 
-    def _units(self, url: str) -> str:
-        """The target of a URL in units, with dot segments resolved."""
+    def units_of(self, url: str) -> str:
+        """The path and query of a URL in units (see `rules.normal`), with dot segments resolved.
+
+        Raises:
+            InvalidURLError: see `allowed`.
+        """
         site = self._site
         if site is not None and url.startswith(site):
             target = url[len(site) - 1 :]
@@ -214,7 +201,7 @@ class RobotsTxt:
             # Cut from the text, because yarl unescapes more than the normal form does.
             target = _AUTHORITY.sub("", url, count=1)
             return as_sent(target if target.startswith("/") else f"/{target}")
-        if not url.isprintable() or url.endswith(" "):
+        if not url.isprintable() or url[-1] == " ":
             Origin.of(url)
         return as_sent(target)
 

@@ -6,9 +6,9 @@ Tables for matching are built by the first question: they take about three times
 from __future__ import annotations
 
 import re
-from array import array
 from dataclasses import dataclass, replace
 from itertools import chain, islice
+from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from robotgate.rules.grammar import EVERYBODY, RULES, canonical, text_of
@@ -24,14 +24,15 @@ from robotgate.rules.normal import (
 from robotgate.rules.verdict import Reason, Rule, RuleKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from robotgate.rules.grammar import RequestRate, VisitTime
     from robotgate.urls import Origin
 
 
 _MAX_DECISIONS: Final = 256
-"""How many decisions are kept for further questions."""
+"""How many decisions are kept for further questions. Where there were more, the rules are kept by their patterns: for
+each decision alone, they would be read from the beginning."""
 ROBOTS_TXT: Final = "/robots.txt"
 _EVERYTHING: Final = re.compile(r"/|/?\*+\$?")
 
@@ -61,9 +62,17 @@ class GivenRules:
         """The patterns of the rules of one kind, as written."""
         return [rule.path_pattern.replace("\n", "%0A") for rule in self._rules if rule.kind is kind]
 
+    def rules(self, kind: RuleKind) -> list[Rule]:
+        """The rules of one kind."""
+        return [rule for rule in self._rules if rule.kind is kind]
+
     def rule(self, kind: RuleKind, ordinal: int) -> Rule:
         """One rule, counted from 0 among those of its kind."""
-        return [rule for rule in self._rules if rule.kind is kind][ordinal]
+        return self.rules(kind)[ordinal]
+
+
+_SPAN: Final = Struct("II")
+"""The begin and end of a part of a text."""
 
 
 class WrittenRules:
@@ -79,36 +88,51 @@ class WrittenRules:
             parts: for each part, its begin and end in the canonical form. Each part ends with a line feed.
         """
         self._file = file
-        self._parts = array("I", chain.from_iterable(parts)).tobytes()
+        self._parts = b"".join([_SPAN.pack(begin, end) for begin, end in parts])
 
     def values(self, kind: RuleKind) -> list[str]:
         """The patterns of the rules of one kind, as written."""
         text = self._text()
         text = "".join([text[begin:end] for begin, end in self._spans()])
         values: list[str] = RULES[kind].findall(text)
-        has_comments = "#" in text
-        if has_comments:
-            values = [value.partition("#")[0] for value in values]
-        if not text.isascii():
-            return list(map(text_of, values))
-        has_blanks = has_comments or " \n" in text or "\t\n" in text
-        return [value.rstrip(" \t") for value in values] if has_blanks else values
+        written = "\n".join(values)
+        if "#" in written or " " in written or "\t" in written:
+            values = [value.partition("#")[0].rstrip(" \t") for value in values]
+        return values if written.isascii() else list(map(text_of, values))
 
     def rule(self, kind: RuleKind, ordinal: int) -> Rule:
         """One rule, counted from 0 among those of its kind."""
         text = self._text()
-        found = chain.from_iterable(RULES[kind].finditer(text, begin, end) for begin, end in self._spans())
-        match = next(islice(found, ordinal, None))
-        return Rule(kind, text_of(match[1].partition("#")[0]), text.count("\n", 0, match.start() + 1))
+        match = next(islice(self._matches(text, kind), ordinal, None))
+        return _rule(kind, match, text.count("\n", 0, match.start() + 1))
+
+    def rules(self, kind: RuleKind) -> list[Rule]:
+        """The rules of one kind, all at once: one after the other, each would count the lines above it."""
+        text = self._text()
+        rules: list[Rule] = []
+        number = counted = 0
+        for match in self._matches(text, kind):
+            number += text.count("\n", counted, match.start() + 1)
+            counted = match.start() + 1
+            rules.append(_rule(kind, match, number))
+        return rules
+
+    def _matches(self, text: str, kind: RuleKind) -> Iterator[re.Match[str]]:
+        return chain.from_iterable(RULES[kind].finditer(text, begin, end) for begin, end in self._spans())
 
     def _text(self) -> str:
         return canonical(self._file) if isinstance(self._file, bytes) else self._file
 
-    def _spans(self) -> Iterable[tuple[int, int]]:
-        parts = array("I", self._parts)
-        return zip(parts[::2], parts[1::2], strict=True)
+    def _spans(self) -> Iterator[tuple[int, ...]]:
+        return _SPAN.iter_unpack(self._parts)
 
 
+def _rule(kind: RuleKind, match: re.Match[str], number: int) -> Rule:
+    """The rule of a line."""
+    return Rule(kind, text_of(match[1].partition("#")[0]), number)
+
+
+_NO_DECISIONS: Final[dict[tuple[str, str], Decision]] = {}
 _FOR_EVERYBODY: Final = (EVERYBODY,)
 
 
@@ -117,6 +141,7 @@ class Rules:
 
     __slots__ = (
         "_allow",
+        "_by_pattern",
         "_decisions",
         "_disallow",
         "_origin",
@@ -166,7 +191,8 @@ class Rules:
         self._origin = origin
         self._allow: Patterns | None = None
         self._disallow: Patterns | None = None
-        self._decisions: dict[tuple[str, str], Decision] | None = None
+        self._decisions: dict[tuple[str, str], Decision] = _NO_DECISIONS
+        self._by_pattern: dict[RuleKind, dict[str, Rule]] | None = None
 
     @property
     def request_rate(self) -> RequestRate | None:
@@ -179,24 +205,26 @@ class Rules:
         Raises:
             InvalidURLError: `target` neither begins with ``/`` nor is ``*``.
         """
-        if not is_plain(target) or "/." in target:
-            target = as_sent(target)
-        return self.allows_units(target)
+        if is_plain(target) and "/." not in target:
+            return self.allows_units(target)
+        return self.allows_units(as_sent(target))
 
     def allows_units(self, target: str) -> bool:
         """Like `allows`, for the units of a target's normal form."""
-        return (
-            self.allows_plain(target) if target.isascii() else self.allows_plain(*_loose_and_strict(target))
-        )
-
-    def allows_plain(self, target: str, exact: str | None = None) -> bool:
-        """Like `allows`, for a target that is plain (see `normal`), or has its query unescaped.
-
-        Args:
-            exact: the target with its query as written, if that differs: an Allow is compared with it.
-        """
+        exact = None
+        if not target.isascii():
+            target, exact = _loose_and_strict(target)
         disallow = self._disallow or self._read(RuleKind.DISALLOW)
-        if not disallow.matches(target) or target == ROBOTS_TXT:
+        # Here and not in a method: this is all that most questions need.
+        if not target.startswith(disallow.few):
+            for key in disallow.keys:
+                if key in target:
+                    if disallow.matches_further(target):
+                        break
+                    return True
+            else:
+                return True
+        if target == ROBOTS_TXT:
             return True
         best = (self._allow or self._read(RuleKind.ALLOW)).best(target, exact)
         if not best:
@@ -221,10 +249,17 @@ class Rules:
         disallow = self._disallow or self._read(RuleKind.DISALLOW)
         best = allow.best(target, exact), disallow.best(target)
         decisions = self._decisions
-        if decisions is None or len(decisions) > _MAX_DECISIONS:
-            decisions = self._decisions = {}
         decision = decisions.get(best)
         if decision is None:
+            if not decisions:
+                decisions = self._decisions = {}
+            elif len(decisions) == _MAX_DECISIONS:
+                decisions.clear()
+                self._by_pattern = self._by_pattern or {
+                    # Of equal ones the first.
+                    kind: dict(zip(reversed(table.patterns), reversed(self._source.rules(kind)), strict=True))
+                    for kind, table in ((RuleKind.ALLOW, allow), (RuleKind.DISALLOW, disallow))
+                }
             decision = decisions[best] = self._decide(allow, disallow, *best)
         if decision.allowed or disallow.is_certain(best[1], target):
             return decision
@@ -241,7 +276,11 @@ class Rules:
         return Decision(False, Reason.DISALLOWED_BY_RULE, for_disallow, for_allow)
 
     def _rule(self, patterns: Patterns, kind: RuleKind, pattern: str) -> Rule | None:
-        return self._source.rule(kind, patterns.patterns.index(pattern)) if pattern else None
+        if not pattern:
+            return None
+        if self._by_pattern is not None:
+            return self._by_pattern[kind][pattern]
+        return self._source.rule(kind, patterns.patterns.index(pattern))
 
     @property
     def disallows_nothing(self) -> bool:

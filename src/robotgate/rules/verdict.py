@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 if TYPE_CHECKING:
     from robotgate.rules.grammar import RequestRate
     from robotgate.rules.robotstxt import RobotsTxt
+    from robotgate.rules.rules import Decision, Rules
     from robotgate.usage import Usage
 
 
@@ -150,3 +151,29 @@ class Verdict:
         elif self.cause is not None and not self.allowed:
             detail = f" ({self.cause})"
         return f"{self.url} is {answer}: {self.reason.value}{detail}"
+
+
+class VerdictDraft:
+    """A verdict by a file alone, before it is frozen: setting all attributes of a frozen dataclass takes longer than
+    most answers.
+    """
+
+    __slots__ = Verdict.__slots__
+
+    def __init__(self, url: str, decision: Decision, rules: Rules, robots: tuple[RobotsTxt, str]) -> None:
+        """Take a decision, and the rules that it comes from."""
+        self.allowed, self.reason = decision.allowed, decision.reason
+        self.url = url
+        self.rule, self.opposing = decision.rule, decision.opposing
+        self.group, self.warnings, self.crawl_delay = rules.agents, rules.warnings, rules.crawl_delay
+        self.robots = robots
+        self.access = self.robots_url = self.status = self.cause = None
+        self.fetched_at = self.fresh_until_at = self.retry_after = None
+        self.asked_delay = self.request_rate = self.max_delay = None
+        self.redirects = ()
+        self.stale = False
+
+    def frozen(self) -> Verdict:
+        """The verdict, which this object becomes."""
+        self.__class__ = Verdict  # type: ignore[assignment]
+        return self  # type: ignore[return-value]

@@ -34,9 +34,9 @@ class PurposeRules(Rules):
         self._statements = statements
         self._purposes = purposes
 
-    def allows_plain(self, target: str, exact: str | None = None) -> bool:
-        """Like `Rules.allows_plain`."""
-        if not self._rules.allows_plain(target, exact):
+    def allows_units(self, target: str) -> bool:
+        """Like `Rules.allows_units`."""
+        if not self._rules.allows_units(target):
             return False
         return target == ROBOTS_TXT or self._refusing(self._statements.of(target, is_allowed=True)) is None
 
