@@ -171,7 +171,7 @@ async def test_newer_tables(path: Path) -> None:
     """What a newer robotgate wrote is not touched."""
     change(path, "PRAGMA user_version = 7")
     before = path.read_bytes()
-    await refused(path, r"it was written by a newer robotgate \(version 7 .* known is 2\); upgrade robotgate")
+    await refused(path, r"it was written by a newer robotgate \(version 7 .* known is 3\); upgrade robotgate")
     assert path.read_bytes() == before
 
 
@@ -203,7 +203,7 @@ def look(path: Path) -> dict[str, tuple[int, float, bytes]]:
         ["CREATE TABLE notes (text)"],
         ["PRAGMA application_id = 77", "CREATE TABLE notes (text)"],
         ["PRAGMA journal_mode = WAL", "CREATE TABLE notes (text)"],
-        ["PRAGMA user_version = 2"],
+        ["PRAGMA user_version = 3"],
     ],
 )
 async def test_refused_database_of_another_program_is_left_as_it_is(

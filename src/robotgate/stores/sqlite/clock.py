@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from robotgate.clock import READINGS, SystemClock, uptime
-from robotgate.pace.state import CLOCK_GRAIN, HostState, moved
+from robotgate.pace.state import CLOCK_GRAIN
 from robotgate.stores.sqlite.tables import forget_facts, read_fact, write_fact
 
 if TYPE_CHECKING:
@@ -32,19 +32,11 @@ class Moment:
     """When some work is done."""
 
     now: float
-    """By the file's clock."""
+    """By the store's clock."""
     ahead: float
     """Seconds by which the file's clock is ahead of the store's."""
     uptime: float
     """By the clock of leases, which all processes of the machine share."""
-
-    def to_file(self, state: HostState) -> HostState:
-        """A state by the file's clock."""
-        return moved(state, self.ahead)
-
-    def from_file(self, state: HostState) -> HostState:
-        """A state by the store's clock."""
-        return moved(state, -self.ahead)
 
 
 class FileClock:
@@ -64,7 +56,7 @@ class FileClock:
         """Where a process number means something; empty where that cannot be told: containers may share a file."""
         self._offset = 0.0
 
-    def lease_now(self) -> float:
+    def uptime(self) -> float:
         """The time by which leases are judged."""
         return uptime()
 
@@ -73,12 +65,8 @@ class FileClock:
         system = self._system
         if system is None:
             return Moment(reading, 0.0, uptime())
-        # An interruption between the two readings makes the difference too large: the least is the best.
-        asleep = min(-time.monotonic() + uptime() for _ in range(READINGS))
-        ahead = asleep + self._offset - system.epoch
-        if abs(ahead) <= CLOCK_GRAIN:
-            ahead = 0.0
-        return Moment(system.now() + ahead, ahead, uptime())
+        ahead = _asleep() + self._offset - system.epoch
+        return Moment(system.now(), ahead if abs(ahead) > CLOCK_GRAIN else 0.0, uptime())
 
     def attach(self, connection: sqlite3.Connection, *, is_alone: bool) -> None:
         """Take over the file's offset, or set it."""
@@ -88,10 +76,15 @@ class FileClock:
         name = f"{_OFFSET} {self.boot}"
         offset = read_fact(connection, name)
         if offset is None or (is_alone and not self.boot):
-            offset = system.epoch - min(-time.monotonic() + uptime() for _ in range(READINGS))
+            offset = system.epoch - _asleep()
             forget_facts(connection, f"{_OFFSET} *")
             write_fact(connection, name, offset)
         self._offset = offset
+
+
+def _asleep() -> float:
+    # An interruption between the two readings makes the difference too large: the least is the best.
+    return min(-time.monotonic() + uptime() for _ in range(READINGS))
 
 
 def process_runs(pid: int) -> bool:

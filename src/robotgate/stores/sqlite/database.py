@@ -42,8 +42,8 @@ _EXCLUSIVELY: Final = (
 )
 APPLICATION_ID: Final = 0x52476174
 """``RGat``: by it a file is known to be ours."""
-VERSION: Final = 2
-"""Of the tables. The first was never released."""
+VERSION: Final = 3
+"""Of the tables. Those before were never released."""
 _MAGIC: Final = b"SQLite format 3\0"
 _HEADER_BYTES: Final = 100
 LOOKS: Final = 50

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import uuid
 from collections import Counter
 from functools import partial
@@ -18,12 +19,12 @@ from robotgate.stores.option import file_path
 from robotgate.stores.sqlite import tables
 from robotgate.stores.sqlite.clock import FileClock, Moment
 from robotgate.stores.sqlite.database import Database, WhenLost, fault
-from robotgate.stores.sqlite.grants import FileGrants, SQLiteSession, known_host, save_hosts
+from robotgate.stores.sqlite.grants import FileGrants, SQLiteSession, known_host
 
 if TYPE_CHECKING:
     import os
     import sqlite3
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from robotgate.clock import Clock
     from robotgate.sites.record import RobotsRecord
@@ -34,8 +35,8 @@ T = TypeVar("T")
 MAX_BYTES: Final = 2**30
 LEAST_MAX_BYTES: Final = 2**20
 MAX_AGE: Final = 90 * 24 * 3600.0
-PAGE: Final = 500
-"""Rows read at a time where all are asked for."""
+STEP: Final = 500
+"""Rows that are deleted at a time."""
 PRUNE_INTERVAL: Final = 24 * 3600.0
 """Seconds after which rows are looked for that have grown too old."""
 UPKEEP_INTERVAL: Final = 60.0
@@ -133,9 +134,7 @@ class SQLiteStore(OwnStore):
         """
         if origin in self._records:
             return self._records[origin]
-        return await self._attempt(
-            lambda: self.read(lambda there, at: tables.read_record(there, origin, now=at.now))
-        )
+        return await self._attempt(lambda: self.read(lambda there, at: tables.read_record(there, origin, at)))
 
     async def save_record(self, record: RobotsRecord) -> None:
         """As `Store.save_record`; returns when it is in the file.
@@ -143,9 +142,7 @@ class SQLiteStore(OwnStore):
         Raises:
             StoreError: it cannot be written, and memory is not enough.
         """
-        await self._attempt(
-            lambda: self._do(lambda there, at: tables.write_records(there, (record,), now=at.now))
-        )
+        await self._attempt(lambda: self._do(lambda there, at: tables.write_records(there, (record,), at)))
         if self._lost is not None:
             self._records[record.origin] = record
             while len(self._records) > MAX_LOST_RECORDS:
@@ -171,7 +168,7 @@ class SQLiteStore(OwnStore):
 
         def save(there: sqlite3.Connection, at: Moment) -> None:
             (sessions,) = there.execute("SELECT count(*) FROM sessions").fetchone()
-            save_hosts(there, states, at, replaces=sessions <= 1)
+            tables.save_hosts(there, states, at, replaces=sessions <= 1)
 
         await self._attempt(lambda: self._do(save))
         if self._lost is not None:
@@ -195,50 +192,21 @@ class SQLiteStore(OwnStore):
             self._upkeep = asyncio.get_running_loop().create_task(self._keep_bounds())
         return session
 
-    async def records(self) -> AsyncIterator[RobotsRecord]:
-        """As `Catalogue.records`.
+    async def origins(self, host: str | None = None) -> list[Origin]:
+        """As `OwnStore.origins`.
 
         Raises:
-            StoreError: the file cannot be read.
+            StoreError: the file cannot be read. So with all methods that list.
         """
-        place: tables.Place | None = tables.FIRST_PLACE
-        while place is not None:
-            page, place = await self.read(partial(tables.records_after, after=place, limit=PAGE))
-            for record in page:
-                yield record
+        return await self.read(lambda there, _: tables.origins(there, host))
 
-    async def hosts(self) -> AsyncIterator[tuple[str, HostState]]:
-        """As `Catalogue.hosts`.
-
-        Raises:
-            StoreError: the file cannot be read.
-        """
-        last: str | None = None
-        while page := await self.read(partial(tables.hosts_after, after=last, limit=PAGE)):
-            for pace_key, state in page:
-                yield pace_key, state
-            last = page[-1][0]
-
-    async def origins_of(self, host: str) -> list[Origin]:
-        """As `Catalogue.origins_of`.
-
-        Raises:
-            StoreError: the file cannot be read.
-        """
-        return await self.read(lambda there, _: tables.origins_of(there, host))
+    async def pace_keys(self) -> list[str]:
+        """As `OwnStore.pace_keys`."""
+        return await self.read(lambda there, _: tables.pace_keys(there))
 
     async def host(self, pace_key: str) -> HostState | None:
-        """As `Catalogue.host`.
-
-        Raises:
-            StoreError: the file cannot be read.
-        """
-
-        def look(there: sqlite3.Connection, at: Moment) -> HostState | None:
-            state = tables.read_host(there, pace_key, now=at.now)
-            return None if state is None else at.from_file(state)
-
-        return await self.read(look)
+        """As `Catalogue.host`."""
+        return await self.read(lambda there, at: tables.read_host(there, pace_key, at))
 
     async def forget_record(self, origin: Origin) -> bool:
         """As `Catalogue.forget_record`.
@@ -263,13 +231,12 @@ class SQLiteStore(OwnStore):
             StoreError: the file cannot be written.
         """
         at = now + await self.read(lambda _, at: at.ahead)
-        gone = await self._delete(before=at - self._max_age, now=at)
+        gone = await self._delete(before=at - self._max_age, share=1.0, now=at)
         for _ in range(MOST_ROUNDS):
             used = await self.read(lambda there, _: tables.used_bytes(there))
-            before = await self._bound(used, now=at) if used > self._max_bytes else None
-            if before is None:
+            if used <= self._max_bytes:
                 break
-            gone += await self._delete(before=before, now=at)
+            gone += await self._delete(before=math.inf, share=1.0 - self._max_bytes * ROOM / used, now=at)
         while await self._do(lambda there, _: tables.vacuum(there)):  # noqa: ASYNC110 - it leaves time to others
             await asyncio.sleep(STEP_PAUSE)
         return Pruned(records=gone[tables.PRUNED_RECORDS], hosts=gone[tables.PRUNED_HOSTS])
@@ -478,8 +445,8 @@ class SQLiteStore(OwnStore):
         states: Mapping[str, HostState],
         records: Mapping[Origin, RobotsRecord],
     ) -> None:
-        save_hosts(there, states, at, replaces=False)
-        tables.write_records(there, records.values(), now=at.now)
+        tables.save_hosts(there, states, at, replaces=False)
+        tables.write_records(there, records.values(), at)
 
     def _leave(self, there: sqlite3.Connection, at: Moment) -> None:
         self._write_pending(there, at, self._states, self._records)
@@ -490,40 +457,16 @@ class SQLiteStore(OwnStore):
         if not there.execute("SELECT count(*) FROM sessions").fetchone()[0]:
             tables.forget_facts(there, f"{tables.OPENED} *")
 
-    async def _go_through(
-        self, table: tables.Pruning, query: str, **values: float
-    ) -> AsyncIterator[tuple[list[tuple[int, ...]], int]]:
-        """Run a query on all rows of a table, a few at a time. Yields what it found, and how many it changed."""
-        first: tables.Value = tables.BEFORE_ALL
-        while first is not None:
-            step = partial(table.step, query=query, after=first, values=values)
-            found, changed, first = await self._do(step)
-            yield found, changed
-            await asyncio.sleep(STEP_PAUSE)
-
     async def _delete(self, **bounds: float) -> Counter[tables.Pruning]:
+        """Delete what may go, a few rows at a time."""
         gone: Counter[tables.Pruning] = Counter()
         for table in (tables.PRUNED_RECORDS, tables.PRUNED_HOSTS):
-            async for _, changed in self._go_through(table, table.delete, **bounds):
-                gone[table] += changed
+            keys = await self.read(partial(table.keys, bounds=bounds))
+            for start in range(0, len(keys), STEP):
+                step = partial(table.go, keys=keys[start : start + STEP], bounds=bounds)
+                gone[table] += await self._do(step)
+                await asyncio.sleep(STEP_PAUSE)
         return gone
-
-    async def _bound(self, used: int, *, now: float) -> float | None:
-        """Before when rows have to be written to go, where so many bytes are used; None if nothing can go."""
-        # What can go, by age, and what cannot: the pages' own room is spread over both.
-        ages: Counter[int] = Counter()
-        staying = 0
-        for table in (tables.PRUNED_RECORDS, tables.PRUNED_HOSTS):
-            async for rows, _ in self._go_through(table, table.measure, now=now):
-                for age, may_go, size in rows:
-                    ages[age] += size * may_go
-                    staying += size * (1 - may_go)
-        excess = (ages.total() + staying) * (1 - self._max_bytes * ROOM / used)
-        for age in sorted(+ages):
-            excess -= ages[age]
-            if excess <= 0:
-                return (age + 1) * tables.GRAIN
-        return (max(+ages) + 1) * tables.GRAIN if +ages else None
 
     async def _keep_bounds(self) -> None:
         """Prune the file when it is time."""

@@ -10,10 +10,9 @@ import logging
 import random
 import sqlite3
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from robotgate.pace.state import HostState, restored
+from robotgate.pace.state import HostState, merged, moved, restored
 from robotgate.stores.codec import (
     HOST_FIELDS,
     amount,
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
 
 Value: TypeAlias = int | float | str | bytes | None
 """What SQLite keeps."""
-Place: TypeAlias = tuple[Value, ...]
-"""Host, port and scheme, by which records are in order."""
 
 CACHE_KIBIBYTES: Final = 8192
 """Of pages in memory; the system keeps the rest."""
@@ -95,7 +92,8 @@ _GRANTS: Final = (
 )
 """A session that holds a host has a token and an item in its inbox; one in line for it has neither."""
 _BLOCKS: Final = (
-    "CREATE TABLE blocks (pattern TEXT NOT NULL PRIMARY KEY, until_at REAL NOT NULL, serial INTEGER NOT NULL)"
+    "CREATE TABLE blocks (pattern TEXT NOT NULL PRIMARY KEY, until_at REAL NOT NULL, said_at REAL NOT NULL, "
+    "number INTEGER NOT NULL)"
 )
 LAYOUT: Final = (_HOSTS, _RECORDS, _FACTS, _SESSIONS, *_GRANTS, _BLOCKS)
 
@@ -110,10 +108,6 @@ WAL_TRIES: Final = 100
 """How often a write-ahead log is tried to be used."""
 WAL_PAUSE: Final = 0.02
 """Seconds between two tries."""
-_FIRST: Final = -1
-"""Numbers come before all text."""
-FIRST_PLACE: Final[Place] = (_FIRST, _FIRST, "")
-
 _logger: Final = logging.getLogger("robotgate.stores")
 
 _COLUMNS: Final = ", ".join(HOST_FIELDS)
@@ -122,15 +116,8 @@ _WRITE_HOST: Final = (
     f"REPLACE INTO hosts (pace_key, saved_at, {_COLUMNS}) VALUES (?, ?{', ?' * len(HOST_FIELDS)})"  # noqa: S608
 )
 _READ_HOST: Final = f"SELECT saved_at, {_COLUMNS} FROM hosts WHERE pace_key = ?"  # noqa: S608
-_HOSTS_AFTER: Final = (
-    f"SELECT pace_key, saved_at, {_COLUMNS} FROM hosts WHERE pace_key > ? ORDER BY pace_key LIMIT ?"  # noqa: S608
-)
 _WRITE_RECORD: Final = "REPLACE INTO records (host, port, scheme, saved_at, record) VALUES (?, ?, ?, ?, ?)"
 _READ_RECORD: Final = "SELECT saved_at, record FROM records WHERE host = ? AND port = ? AND scheme = ?"
-_RECORDS_AFTER: Final = (
-    "SELECT host, port, scheme, saved_at, record FROM records WHERE (host, port, scheme) > (?, ?, ?) "
-    "ORDER BY host, port, scheme LIMIT ?"
-)
 
 
 def prepare(connection: sqlite3.Connection, path: Path) -> None:
@@ -184,25 +171,44 @@ def text_of(value: Value) -> str:
     return value.decode(errors="surrogatepass") if isinstance(value, bytes) else str(value)
 
 
-def write_hosts(connection: sqlite3.Connection, states: Mapping[str, HostState], *, now: float) -> None:
+def save_hosts(
+    connection: sqlite3.Connection, states: Mapping[str, HostState], at: Moment, *, replaces: bool
+) -> None:
+    """Write states, or merge them with what is known."""
+    known = {} if replaces else {key: read_host(connection, key, at) for key in states}
+    write_hosts(
+        connection, {key: merged(known.get(key) or state, state) for key, state in states.items()}, at
+    )
+
+
+def write_hosts(connection: sqlite3.Connection, states: Mapping[str, HostState], at: Moment) -> None:
     """Write states in place of those that were there."""
     # In the order of the table, so that pages are written one after the other.
-    rows = ((text(key), now, *host_fields(state).values()) for key, state in sorted(states.items()))
+    rows = (
+        (text(key), at.now + at.ahead, *host_fields(moved(state, at.ahead)).values())
+        for key, state in sorted(states.items())
+    )
     connection.executemany(_WRITE_HOST, rows)
 
 
-def read_host(connection: sqlite3.Connection, pace_key: str, *, now: float) -> HostState | None:
+def read_host(connection: sqlite3.Connection, pace_key: str, at: Moment) -> HostState | None:
     """What is known of a host."""
     row = connection.execute(_READ_HOST, (text(pace_key),)).fetchone()
-    return None if row is None else _host(pace_key, row, now)
+    if row is None:
+        return None
+    saved_at, *values = row
+    try:
+        state = host_of(dict(zip(HOST_FIELDS, values, strict=True)))
+        state = restored(state, saved_at=amount(saved_at), now=at.now + at.ahead)
+    except ValueError as error:
+        _logger.warning("the state of %r cannot be read (%s); it counts as visited now", pace_key, error)
+        return HostState(last_visit_at=at.now)
+    return moved(state, -at.ahead)
 
 
-def hosts_after(
-    connection: sqlite3.Connection, at: Moment, *, after: str | None, limit: int
-) -> list[tuple[str, HostState]]:
-    """The next hosts by pace key, by the store's clock; from the first, after none."""
-    rows = connection.execute(_HOSTS_AFTER, (_FIRST if after is None else text(after), limit)).fetchall()
-    return [(key := text_of(name), at.from_file(_host(key, row, at.now))) for name, *row in rows]
+def pace_keys(connection: sqlite3.Connection) -> list[str]:
+    """All hosts, in order."""
+    return [text_of(key) for (key,) in connection.execute("SELECT pace_key FROM hosts ORDER BY pace_key")]
 
 
 def forget_host(connection: sqlite3.Connection, pace_key: str) -> bool:
@@ -210,34 +216,36 @@ def forget_host(connection: sqlite3.Connection, pace_key: str) -> bool:
     return connection.execute("DELETE FROM hosts WHERE pace_key = ?", (text(pace_key),)).rowcount > 0
 
 
-def write_records(connection: sqlite3.Connection, records: Iterable[RobotsRecord], *, now: float) -> None:
+def write_records(connection: sqlite3.Connection, records: Iterable[RobotsRecord], at: Moment) -> None:
     """Write records in place of those that were there."""
+    saved_at = at.now + at.ahead
     connection.executemany(
-        _WRITE_RECORD, ((*_place(record.origin), now, pack_record(record)) for record in records)
+        _WRITE_RECORD, ((*_place(record.origin), saved_at, pack_record(record)) for record in records)
     )
 
 
-def read_record(connection: sqlite3.Connection, origin: Origin, *, now: float) -> RobotsRecord | None:
-    """What is known of an origin."""
+def read_record(connection: sqlite3.Connection, origin: Origin, at: Moment) -> RobotsRecord | None:
+    """What is known of an origin; None where it cannot be read: it is fetched again."""
     row = connection.execute(_READ_RECORD, _place(origin)).fetchone()
-    return None if row is None else _record(origin, row, now)
+    if row is None:
+        return None
+    saved_at, packed = row
+    try:
+        age = at.now + at.ahead - amount(saved_at)
+        record = unpack_record(origin, packed if isinstance(packed, bytes) else b"")
+    except ValueError as error:
+        _logger.warning("the record of %r cannot be read (%s); it is fetched again", origin.text, error)
+        return None
+    # Of a clock that was set back: the record is no fresher than it was.
+    return moved_record(record, min(age, 0.0))
 
 
-def records_after(
-    connection: sqlite3.Connection, at: Moment, *, after: Place, limit: int
-) -> tuple[list[RobotsRecord], Place | None]:
-    """The next records by origin, and after which place there may be more."""
-    rows = connection.execute(_RECORDS_AFTER, (*after, limit)).fetchall()
-    found = (
-        _record(Origin(str(scheme), text_of(host), port), row, at.now) for host, port, scheme, *row in rows
-    )
-    return [record for record in found if record is not None], tuple(rows[-1][:3]) if rows else None
-
-
-def origins_of(connection: sqlite3.Connection, host: str) -> list[Origin]:
-    """The origins of one host that have a record, by port and scheme."""
-    query = "SELECT port, scheme FROM records WHERE host = ? ORDER BY port, scheme"
-    return [Origin(str(scheme), host, int(port)) for port, scheme in connection.execute(query, (text(host),))]
+def origins(connection: sqlite3.Connection, host: str | None) -> list[Origin]:
+    """The origins that have a record, of all hosts or of one, in order."""
+    of_host = "" if host is None else "WHERE host = ?"
+    query = f"SELECT host, port, scheme FROM records {of_host} ORDER BY host, port, scheme"  # noqa: S608
+    rows = connection.execute(query, () if host is None else (text(host),))
+    return [Origin(str(scheme), text_of(name), int(port)) for name, port, scheme in rows]
 
 
 def forget_record(connection: sqlite3.Connection, origin: Origin) -> bool:
@@ -267,97 +275,44 @@ def renew_number(connection: sqlite3.Connection) -> None:
     write_fact(connection, FILE_NUMBER, float(random.getrandbits(53)))
 
 
-def _place(origin: Origin) -> Place:
+def _place(origin: Origin) -> tuple[Value, ...]:
     return text(origin.host), origin.port, origin.scheme
-
-
-def _host(pace_key: str, row: Sequence[Value], now: float) -> HostState:
-    saved_at, *values = row
-    try:
-        state = host_of(dict(zip(HOST_FIELDS, values, strict=True)))
-        return restored(state, saved_at=amount(saved_at), now=now)
-    except ValueError as error:
-        _logger.warning("the state of %r cannot be read (%s); it counts as visited now", pace_key, error)
-        return HostState(last_visit_at=now)
-
-
-def _record(origin: Origin, row: Sequence[Value], now: float) -> RobotsRecord | None:
-    """The record in a row; None where it cannot be read: it is fetched again."""
-    saved_at, packed = row
-    try:
-        age = now - amount(saved_at)
-        record = unpack_record(origin, packed if isinstance(packed, bytes) else b"")
-    except ValueError as error:
-        _logger.warning("the record of %r cannot be read (%s); it is fetched again", origin.text, error)
-        return None
-    # Of a clock that was set back: the record is no fresher than it was.
-    return moved_record(record, min(age, 0.0))
 
 
 VACUUM_STEP: Final = 256
 """Pages given back to the system at a time."""
-GRAIN: Final = 3600.0
-"""Seconds; ages are told apart by it where the file is too large."""
-_HOST_OVERHEAD: Final = 60
-_RECORD_OVERHEAD: Final = 50
-"""Bytes of a row besides its key and its record."""
-BEFORE_ALL: Final = -(2**62)
-_AFTER_ALL: Final = b"\xff" * 16
-"""Bytes come after numbers and text, and what we write as bytes begins as UTF-8 does."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pruning:
-    """How one table is gone through by its keys, a few rows at a time.
+class Pruning(NamedTuple):
+    """How rows of one table go, the oldest first."""
 
-    No index tells which rows are the oldest: it would take half as much room again as they do.
-    """
-
-    rows: int
-    last: str
-    """The last key of so many rows after `first`."""
-    measure: str
-    """Hours of age, whether what is so old can go by `now`, and how many bytes that is, from `first` to `last`."""
+    find: str
+    """The keys of what was written before `before` and may go by `now`: at most the `share` of the table's rows."""
     delete: str
-    """What was written before `before`, and can go."""
+    """What has a `key`, if it may still go."""
 
-    def step(
-        self, there: sqlite3.Connection, _: Moment, *, query: str, after: Value, values: Mapping[str, Value]
-    ) -> tuple[list[tuple[int, ...]], int, Value]:
-        """Run a query of this table on some rows.
+    def keys(self, there: sqlite3.Connection, _: Moment, *, bounds: Mapping[str, float]) -> list[Value]:
+        """Find what may go."""
+        return [key for (key,) in there.execute(self.find, bounds)]
 
-        Returns:
-            What it found, how many rows it changed, and the last key; none: there are no more rows.
-        """
-        row = there.execute(self.last, (after, self.rows - 1)).fetchone()
-        last = _AFTER_ALL if row is None else row[0]
-        cursor = there.execute(query, {**values, "first": after, "last": last})
-        return cursor.fetchall(), cursor.rowcount, None if row is None else last
+    def go(
+        self, there: sqlite3.Connection, _: Moment, *, keys: Sequence[Value], bounds: Mapping[str, float]
+    ) -> int:
+        """Delete some of it. Returns how many rows have gone."""
+        return there.executemany(self.delete, [{**bounds, "key": key} for key in keys]).rowcount
 
 
 PRUNED_RECORDS: Final = Pruning(
-    rows=200,
-    last="SELECT id FROM records WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?",
-    measure=(
-        f"SELECT CAST(saved_at / {GRAIN} AS INTEGER), 1, "  # noqa: S608
-        f"sum(length(host) + length(record) + {_RECORD_OVERHEAD}) FROM records "
-        "WHERE id > :first AND id <= :last GROUP BY 1"
-    ),
-    delete="DELETE FROM records WHERE id > :first AND id <= :last AND saved_at < :before",
+    "SELECT id FROM records WHERE saved_at < :before "
+    "ORDER BY saved_at, id LIMIT (SELECT CAST(count(*) * :share + 1 AS INTEGER) FROM records)",
+    "DELETE FROM records WHERE id = :key AND saved_at < :before",
 )
-# What must stay: the wait is not over, as `is_served` has it, but for blocks that are not forgiven.
+_MAY_GO: Final = "saved_at < :before AND next_allowed_at <= :now AND blocked_until_at <= :now"
+"""The wait is over, as `is_served` has it, but for blocks that are not forgiven."""
 PRUNED_HOSTS: Final = Pruning(
-    rows=2_000,
-    last="SELECT pace_key FROM hosts WHERE pace_key > ? ORDER BY pace_key LIMIT 1 OFFSET ?",
-    measure=(
-        f"SELECT CAST(saved_at / {GRAIN} AS INTEGER), max(next_allowed_at, blocked_until_at) <= :now, "  # noqa: S608
-        f"sum(length(pace_key) + {_HOST_OVERHEAD}) FROM hosts "
-        "WHERE pace_key > :first AND pace_key <= :last GROUP BY 1, 2"
-    ),
-    delete=(
-        "DELETE FROM hosts WHERE pace_key > :first AND pace_key <= :last AND saved_at < :before "
-        "AND next_allowed_at <= :now AND blocked_until_at <= :now"
-    ),
+    f"SELECT pace_key FROM hosts WHERE {_MAY_GO} "  # noqa: S608
+    "ORDER BY saved_at LIMIT (SELECT CAST(count(*) * :share + 1 AS INTEGER) FROM hosts)",
+    f"DELETE FROM hosts WHERE pace_key = :key AND {_MAY_GO}",  # noqa: S608
 )
 
 
