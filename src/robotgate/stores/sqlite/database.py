@@ -12,11 +12,9 @@ import os
 import sqlite3
 import stat
 import sys
-import threading
 import time
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
@@ -44,18 +42,10 @@ APPLICATION_ID: Final = 0x52476174
 """``RGat``: by it a file is known to be ours."""
 VERSION: Final = 3
 """Of the tables. Those before were never released."""
-_MAGIC: Final = b"SQLite format 3\0"
-_HEADER_BYTES: Final = 100
 LOOKS: Final = 50
 """How often a file is looked into that another process is writing, before it is refused."""
 LOOK_PAUSE: Final = 0.05
 """Seconds between two looks."""
-_guard: Final = threading.Lock()
-"""Held while a file is open here and not by SQLite. Closing it takes the locks of all connections of this process
-(POSIX has locks by process, and drops them all with the first descriptor)."""
-_in_use: Final[Counter[Identity]] = Counter()
-"""Files that connections of this process use: they are not opened here."""
-
 _PRIMARY_CODE: Final = 0xFF
 """The part of an extended result code that names the kind of failure."""
 _SPACE: Final = "free some space"
@@ -119,28 +109,23 @@ def explained(path: Path, error: sqlite3.Error | OSError) -> StoreError:
     return fault(path, f"{cause} ({error})", remedy)
 
 
-def examine(header: bytes, path: Path) -> None:
-    """Make sure that a file with these first bytes is ours, or empty.
-
-    Raises:
-        StoreError: it is another program's, or of another version.
-    """
-    if header:
-        if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
-            raise fault(
-                path, "it is no SQLite database", "name another file, or delete this one if nobody needs it"
-            )
-        check_format(int.from_bytes(header[68:72]), int.from_bytes(header[60:64]), path)
+def _anothers(path: Path) -> StoreError:
+    return fault(path, "it is another program's database", "name another file")
 
 
-def check_format(application: int, version: int, path: Path) -> None:
-    """Make sure that a database is ours, and of this version.
+def is_ours(connection: sqlite3.Connection, path: Path) -> bool:
+    """Make sure that a database is ours, and of this version; False: it is empty.
 
     Raises:
         StoreError: it is not.
     """
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if not (application or version or tables):
+        return False
     if application != APPLICATION_ID:
-        raise fault(path, "it is another program's database", "name another file")
+        raise _anothers(path)
     if version > VERSION:
         raise fault(
             path,
@@ -151,6 +136,7 @@ def check_format(application: int, version: int, path: Path) -> None:
         raise fault(
             path, f"it was written by an older robotgate (version {version} of its tables)", "delete it"
         )
+    return True
 
 
 class Database:
@@ -249,13 +235,9 @@ class Database:
     def _open(self) -> sqlite3.Connection:
         before = self._identity
         identity = self._prepare(makes_directory=before is None)
-        try:
-            connection = sqlite3.connect(
-                self.path, timeout=BUSY_TIMEOUT, isolation_level=None, cached_statements=64
-            )
-        except BaseException:
-            _in_use[identity] -= 1
-            raise
+        connection = sqlite3.connect(
+            self.path, timeout=BUSY_TIMEOUT, isolation_level=None, cached_statements=64
+        )
         # Whatever fails from here on, `_drop` closes it.
         self._connection, self._identity = connection, identity
         connection.execute("PRAGMA synchronous = FULL")
@@ -266,11 +248,10 @@ class Database:
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
-        if connection is not None and self._identity is not None:
+        if connection is not None:
             # It is given up because it fails; closing it undoes what was begun.
             with suppress(sqlite3.Error):
                 connection.close()
-            _in_use[self._identity] -= 1
 
     def _prepare(self, *, makes_directory: bool) -> Identity:
         """Make the file if there is none, and make sure of it if there is.
@@ -287,33 +268,36 @@ class Database:
         for companion in _COMPANIONS:
             with suppress(FileNotFoundError):
                 _check_file(path.with_name(path.name + companion), path)
-        with _guard:
-            with suppress(FileExistsError):
-                os.close(os.open(path, _EXCLUSIVELY, _FILE_MODE))
-            # Nobody else can exchange it in such a directory.
-            found = _check_file(path, path)
-            identity = found.st_dev, found.st_ino
-            if not _in_use[identity]:
-                self._look_into()
-            _in_use[identity] += 1
+        with suppress(FileExistsError):
+            os.close(os.open(path, _EXCLUSIVELY, _FILE_MODE))
+        # Nobody else can exchange it in such a directory.
+        found = _check_file(path, path)
+        self._look_into()
         if sys.platform != "win32" and stat.S_IMODE(found.st_mode) & ~_FILE_MODE:
             path.chmod(_FILE_MODE)
-        return identity
+        return found.st_dev, found.st_ino
 
     def _look_into(self) -> None:
-        """Make sure that the file is ours. Another process may be about to make it that: it is given a moment."""
+        """Make sure that the file is ours. Another process may be about to make it that: it is given a moment.
+
+        SQLite looks into an immutable file without a lock, and without its log: nothing is touched.
+        """
         journal = self.path.with_name(f"{self.path.name}-journal")
         for look in range(LOOKS):
-            with self.path.open("rb") as file:
-                header = file.read(_HEADER_BYTES)
             try:
-                examine(header, self.path)
-            except StoreError:
-                if look == LOOKS - 1 or (look and not journal.exists()):
+                with closing(sqlite3.connect(f"{self.path.as_uri()}?mode=ro&immutable=1", uri=True)) as file:
+                    # What has pages but no tables yet has them in its log.
+                    if file.execute("PRAGMA page_count").fetchone()[0] and not is_ours(file, self.path):
+                        raise _anothers(self.path)
+            except (StoreError, sqlite3.DatabaseError) as error:
+                if look < LOOKS - 1 and (not look or journal.exists()):
+                    time.sleep(LOOK_PAUSE)
+                    continue
+                if getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_NOTADB:
                     raise
-            else:
-                return
-            time.sleep(LOOK_PAUSE)
+                remedy = "name another file, or delete this one if nobody needs it"
+                raise fault(self.path, "it is no SQLite database", remedy) from error
+            return
 
 
 def _identity(path: Path) -> Identity | None:

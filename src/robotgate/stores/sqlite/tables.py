@@ -22,7 +22,7 @@ from robotgate.stores.codec import (
     pack_record,
     unpack_record,
 )
-from robotgate.stores.sqlite.database import APPLICATION_ID, VERSION, check_format
+from robotgate.stores.sqlite.database import APPLICATION_ID, VERSION, is_ours
 from robotgate.urls import Origin
 
 if TYPE_CHECKING:
@@ -130,12 +130,7 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
         # Takes effect only before the first table.
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
     connection.execute("BEGIN IMMEDIATE")
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    if application or version or tables:
-        check_format(application, version, path)
-    else:
+    if not is_ours(connection, path):
         for statement in LAYOUT:
             connection.execute(statement)
         renew_number(connection)
