@@ -39,7 +39,7 @@ class LosingGrants(Grants):
                 self._grant_next(key)
 
     def _claim(self, name: str, key: str) -> None:
-        if self._lost_until_at is not None:
+        if self._lost_until_at is not None and self.host(key).owner is None:
             super()._claim(name, key)
 
     def _grant_next(self, key: str) -> None:

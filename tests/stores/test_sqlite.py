@@ -100,9 +100,11 @@ async def test_many_questions_travel_together(path: Path, monkeypatch: pytest.Mo
         started = []
         perform = store._database._perform
 
-        def counted(work: Callable[[sqlite3.Connection], object], begin: str) -> object:
+        def counted(
+            work: Callable[[sqlite3.Connection], object], begin: str, *, needs_file: bool = False
+        ) -> object:
             started.append(begin)
-            return perform(work, begin)
+            return perform(work, begin, needs_file=needs_file)
 
         monkeypatch.setattr(store._database, "_perform", counted)
         await asyncio.gather(*(store.load_host(f"{number % 1000}.example") for number in range(2000)))

@@ -294,7 +294,7 @@ class Grants:
 
     def _claim(self, name: str, key: str) -> None:
         """A session has a host that it had if nobody else was granted it meanwhile."""
-        if self.host(key).owner is None:
+        if self.host(key).owner in {None, name}:
             self._grant(name, key)
 
     def _say(self, word: Word, now: float) -> None:

@@ -184,7 +184,8 @@ class RedisSession(Inbox):
         """
         # The first seat bears the operator's blocks, too.
         seat = self._seats[0] = self._seat_of(0)
-        await seat.exchange()
+        while seat.member.has_to_send:
+            await seat.exchange()
         seat.start()
 
     async def obtain(self, key: str) -> Grant:

@@ -28,6 +28,8 @@ T = TypeVar("T")
 Identity: TypeAlias = tuple[int, int]
 """Device and number of a file: not its name, which may come to name another."""
 
+RETRY_DELAY: Final = 1.0
+"""Seconds until a file that failed is tried again."""
 BUSY_TIMEOUT: Final = 5.0
 """Seconds to wait for another program's lock."""
 
@@ -98,8 +100,10 @@ def fault(path: Path, cause: str, remedy: str) -> StoreError:
     return StoreError(f"{path}: {cause}; {remedy}")
 
 
-def explained(path: Path, error: sqlite3.Error | OSError) -> StoreError:
+def explained(path: Path, error: sqlite3.Error | OSError | StoreError) -> StoreError:
     """The error for what SQLite or the system said of a file."""
+    if isinstance(error, StoreError):
+        return error
     if isinstance(error, OSError):
         remedy = _REMEDIES.get(error.errno or 0, _LOOK)
         return fault(path, f"it cannot be opened ({error.strerror or error})", remedy)
@@ -147,11 +151,28 @@ class Database:
     Args:
         opening: the first thing done with a connection. What it writes is on the disk when it ends. It is told whether
             this is plainly another file than the one that was open before.
+        make_spare: makes a database in memory, in whose place all is done while the file fails with this error; None:
+            errors are raised.
+        give_back: writes to the file what was done in the other meanwhile.
     """
 
-    def __init__(self, path: Path, *, opening: Callable[[sqlite3.Connection, bool], None]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        opening: Callable[[sqlite3.Connection, bool], None],
+        make_spare: Callable[[StoreError], sqlite3.Connection] | None,
+        give_back: Callable[[sqlite3.Connection, sqlite3.Connection], None],
+    ) -> None:
         self.path = path
+        self.lost: StoreError | None = None
+        """Why the last work failed."""
         self._opening = opening
+        self._make_spare = make_spare
+        self._give_back = give_back
+        self._spare: sqlite3.Connection | None = None
+        self._retry_at = 0.0
+        """By the monotonic clock: when the file is tried again."""
         self._connection: sqlite3.Connection | None = None
         self._identity: Identity | None = None
         self._thread: ThreadPoolExecutor | None = None
@@ -164,17 +185,22 @@ class Database:
         return self._thread is not None
 
     def run(
-        self, work: Callable[[sqlite3.Connection], T], *, begin: str = "BEGIN IMMEDIATE"
+        self,
+        work: Callable[[sqlite3.Connection], T],
+        *,
+        begin: str = "BEGIN IMMEDIATE",
+        needs_file: bool = False,
     ) -> asyncio.Future[T]:
         """Do this on the thread, in one transaction. It is done to its end, whether or not anybody still waits for it.
 
         Args:
             begin: by default, no other process writes meanwhile; ``BEGIN`` will do for work that only reads.
+            needs_file: a database in memory will not do.
 
         Raises:
             StoreError: (also from the future) it could not be done; nothing of it is.
         """
-        return self._submit(lambda: self._perform(work, begin))
+        return self._submit(lambda: self._perform(work, begin, needs_file=needs_file))
 
     def end(self, work: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
         """As `run`, of the last work: the file is closed after it, and the thread ends."""
@@ -210,18 +236,37 @@ class Database:
         done.add_done_callback(lambda done: done.cancelled() or done.exception())
         return asyncio.shield(done)
 
-    def _perform(self, work: Callable[[sqlite3.Connection], T], begin: str) -> T:
-        try:
-            connection = self._connected()
-            connection.execute(begin)
-            result = work(connection)
-            connection.execute("COMMIT")
-        except (sqlite3.Error, OSError) as error:
-            self._drop()
-            raise explained(self.path, error) from error
-        except BaseException:
-            self._drop()
-            raise
+    def _perform(self, work: Callable[[sqlite3.Connection], T], begin: str, *, needs_file: bool = False) -> T:
+        if self._spare is None or time.monotonic() >= self._retry_at:
+            try:
+                return self._perform_in_file(work, begin)
+            except (sqlite3.Error, OSError, StoreError) as error:
+                self._drop()
+                self.lost = explained(self.path, error)
+                if self._spare is None and self._make_spare is not None:
+                    self._spare = self._make_spare(self.lost)
+                self._retry_at = time.monotonic() + RETRY_DELAY
+                if self._spare is None or needs_file:
+                    raise StoreError(*self.lost.args) from error
+            except BaseException:
+                self._drop()
+                raise
+        elif needs_file and self.lost is not None:
+            raise StoreError(*self.lost.args) from self.lost
+        with self._spare:
+            self._spare.execute("BEGIN")
+            return work(self._spare)
+
+    def _perform_in_file(self, work: Callable[[sqlite3.Connection], T], begin: str) -> T:
+        connection = self._connected()
+        connection.execute(begin if self._spare is None else "BEGIN IMMEDIATE")
+        if self._spare is not None:
+            self._give_back(connection, self._spare)
+        result = work(connection)
+        connection.execute("COMMIT")
+        if self._spare is not None:
+            self._spare.close()
+        self._spare, self.lost = None, None
         return result
 
     def _connected(self) -> sqlite3.Connection:

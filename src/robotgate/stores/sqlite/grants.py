@@ -11,15 +11,14 @@ import logging
 import math
 import os
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from robotgate.errors import StoreError
 from robotgate.pace.state import CLOCK_GRAIN, HostState, merged
-from robotgate.stores.base import Grant, Lost, Recovered
+from robotgate.stores.base import Lost, Recovered
 from robotgate.stores.grants import BEAT, EXPIRY, BlockRow, Grants, HostRow, Member, SessionRow
 from robotgate.stores.session import Inbox, Seat
-from robotgate.stores.sqlite import tables
+from robotgate.stores.sqlite import database, tables
 from robotgate.stores.sqlite.clock import process_runs
 from robotgate.stores.sqlite.database import WhenLost
 from robotgate.stores.sqlite.tables import text, text_of
@@ -27,12 +26,11 @@ from robotgate.stores.sqlite.tables import text, text_of
 if TYPE_CHECKING:
     import sqlite3
 
+    from robotgate.stores.base import Grant
     from robotgate.stores.grants import Reply, Request
     from robotgate.stores.sqlite.clock import FileClock, Moment
     from robotgate.stores.sqlite.store import SQLiteStore
 
-RETRY_DELAY: Final = 1.0
-"""Seconds until a file that failed is tried again."""
 FIRST_LOOK: Final = 0.025
 """Seconds until a session looks whether others have changed the file; half as long again each time nothing happens."""
 LAST_LOOK: Final = 0.1
@@ -68,7 +66,7 @@ class FileGrants(Grants):
 
     def keep(self, key: str, state: HostState) -> None:
         """As `Grants.keep`."""
-        tables.write_hosts(self._there, {key: state}, self._at)
+        tables.write_hosts(self._there, self._at, {key: state})
 
     def host(self, key: str) -> HostRow:
         """As `Grants.host`."""
@@ -160,12 +158,8 @@ class SQLiteSession(Inbox, Seat):
         Raises:
             StoreError: the file cannot be used.
         """
-        try:
+        while self.member.has_to_send:
             await self._exchange()
-        except StoreError as error:
-            self._lose(error)
-            if not self._store.is_on_memory:
-                raise
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def uptime(self) -> float:
@@ -177,20 +171,9 @@ class SQLiteSession(Inbox, Seat):
         self._poked.set()
 
     async def obtain(self, key: str) -> Grant:
-        """As `Session.obtain`. While the file is lost and memory is enough, the host is this session's."""
-        while not self._store.is_on_memory:
-            self._store.check()
-            try:
-                return await super().obtain(key)
-            except StoreError:
-                if not self._store.is_on_memory:
-                    raise
-        return Grant(_MemoryLease(self._store), self._store.guess(key))
-
-    def probe(self) -> None:
-        """See at once whether the file can be used."""
-        self._beat_at = -math.inf
-        self.poke()
+        """As `Session.obtain`."""
+        self._store.bind()
+        return await super().obtain(key)
 
     def stop(self) -> None:
         """The store is closed, and ends the session."""
@@ -212,9 +195,6 @@ class SQLiteSession(Inbox, Seat):
             await asyncio.wait({self._task})
         try:
             await self._exchange(is_last=True)
-        except StoreError:
-            if not self._store.is_on_memory:
-                raise
         finally:
             self._store.ended(self)
 
@@ -229,7 +209,7 @@ class SQLiteSession(Inbox, Seat):
                 except StoreError as error:
                     self._lose(error)
                     with suppress(TimeoutError):
-                        async with asyncio.timeout(RETRY_DELAY):
+                        async with asyncio.timeout(database.RETRY_DELAY):
                             await self._closing.wait()
         finally:
             self.fail(self._store.closed())
@@ -272,10 +252,9 @@ class SQLiteSession(Inbox, Seat):
         self.receive(reply)
 
     def _lose(self, error: StoreError) -> None:
-        self._store.lose(error)
-        if self._store.is_on_memory or self._store.when_lost is WhenLost.RAISE:
+        if self._store.when_lost is WhenLost.RAISE:
             self.fail(error)
-        if not self._store.is_on_memory and not self._is_lost:
+        if not self._is_lost:
             self._is_lost = True
             self.tell(Lost(error))
 
@@ -283,14 +262,3 @@ class SQLiteSession(Inbox, Seat):
         if self._is_lost:
             self._is_lost = False
             self.tell(Recovered())
-
-
-@dataclass(frozen=True, slots=True)
-class _MemoryLease:
-    """Valid while the file is lost, and memory is enough."""
-
-    store: SQLiteStore
-
-    def is_valid(self) -> bool:
-        """As `Lease.is_valid`."""
-        return self.store.is_on_memory

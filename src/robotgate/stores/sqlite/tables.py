@@ -167,16 +167,16 @@ def text_of(value: Value) -> str:
 
 
 def save_hosts(
-    connection: sqlite3.Connection, states: Mapping[str, HostState], at: Moment, *, replaces: bool
+    connection: sqlite3.Connection, at: Moment, states: Mapping[str, HostState], *, replaces: bool
 ) -> None:
     """Write states, or merge them with what is known."""
     known = {} if replaces else {key: read_host(connection, key, at) for key in states}
     write_hosts(
-        connection, {key: merged(known.get(key) or state, state) for key, state in states.items()}, at
+        connection, at, {key: merged(known.get(key) or state, state) for key, state in states.items()}
     )
 
 
-def write_hosts(connection: sqlite3.Connection, states: Mapping[str, HostState], at: Moment) -> None:
+def write_hosts(connection: sqlite3.Connection, at: Moment, states: Mapping[str, HostState]) -> None:
     """Write states in place of those that were there."""
     # In the order of the table, so that pages are written one after the other.
     rows = (
@@ -211,7 +211,7 @@ def forget_host(connection: sqlite3.Connection, pace_key: str) -> bool:
     return connection.execute("DELETE FROM hosts WHERE pace_key = ?", (text(pace_key),)).rowcount > 0
 
 
-def write_records(connection: sqlite3.Connection, records: Iterable[RobotsRecord], at: Moment) -> None:
+def write_records(connection: sqlite3.Connection, at: Moment, records: Iterable[RobotsRecord]) -> None:
     """Write records in place of those that were there."""
     saved_at = at.now + at.ahead
     connection.executemany(
@@ -233,6 +233,13 @@ def read_record(connection: sqlite3.Connection, origin: Origin, at: Moment) -> R
         return None
     # Of a clock that was set back: the record is no fresher than it was.
     return moved_record(record, min(age, 0.0))
+
+
+def all_rows(connection: sqlite3.Connection, at: Moment) -> tuple[dict[str, HostState], list[RobotsRecord]]:
+    """All hosts and records, where there are few."""
+    states = ((key, read_host(connection, key, at)) for key in pace_keys(connection))
+    records = (read_record(connection, origin, at) for origin in origins(connection, None))
+    return {key: state for key, state in states if state}, [record for record in records if record]
 
 
 def origins(connection: sqlite3.Connection, host: str | None) -> list[Origin]:
@@ -274,6 +281,10 @@ def _place(origin: Origin) -> tuple[Value, ...]:
     return text(origin.host), origin.port, origin.scheme
 
 
+BOUND_RECORDS: Final = (
+    "CREATE TRIGGER bound AFTER INSERT ON records BEGIN DELETE FROM records WHERE id <= new.id - 256; END"
+)
+"""Of a database in memory: other records are fetched again."""
 VACUUM_STEP: Final = 256
 """Pages given back to the system at a time."""
 
