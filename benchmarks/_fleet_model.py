@@ -16,7 +16,7 @@ from robotgate.pace.state import moved
 from robotgate.stores.codec import pack_host, unpack_host
 from robotgate.stores.grants import EXPIRY, Grants, Leave, Request, Term
 from robotgate.stores.redis.client import client_of
-from robotgate.stores.redis.link import GRANTS, Link
+from robotgate.stores.redis.link import Link
 from robotgate.stores.redis.messages import Keys, encoded, read_name, spelled
 from robotgate.stores.redis.session import RedisSession, Timing
 
@@ -81,14 +81,14 @@ class ModelLink(Link):
 
     def __init__(self, server: Server) -> None:
         client = client_of("redis://model")
-        super().__init__(client, settings=b"", probe=lambda _: (b"", b""), patience=PATIENCE)
+        super().__init__(client, KEYS, settings=b"", patience=PATIENCE)
         self._model = server
         self._batch: Batch = []
         self._sending: asyncio.Task[None] | None = None
 
-    async def call(self, script: bytes, tag: int, key: bytes, encode: Callable[[], bytes]) -> bytes:
+    async def call(self, tag: int, encode: Callable[[], bytes]) -> bytes:
         """Travel with whatever else is called meanwhile."""
-        del script, tag, key
+        del tag
         reply: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._batch.append((encode, reply))
         if self._sending is None:
@@ -135,7 +135,7 @@ class ModelStore:
         """One call, and a look at the inbox, as `RedisStore.save_hosts` makes of hosts that the session holds."""
         if self._session is not None:
             self._session.look()
-        await self._link.call(GRANTS, 0, b"", lambda: encoded(["save", list(states)]))
+        await self._link.call(0, lambda: encoded(["save", list(states)]))
 
     async def load_record(self, origin: Origin) -> RobotsRecord | None:
         """What all know."""

@@ -16,7 +16,7 @@ from tests.stores.redis_parts import fresh_prefix
 from robotgate import HostState
 from robotgate.pace.state import moved
 from robotgate.stores.grants import BEAT, EXPIRY, LEASE, ROBOTS, Member, Reply, not_before
-from robotgate.stores.redis.link import GRANTS
+from robotgate.stores.redis.link import SCRIPT
 from robotgate.stores.redis.messages import encoded_request, read_reply
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ SETTINGS: Final = json.dumps([EXPIRY, 3600.0])
 
 def script() -> str:
     """Return the script, by a clock and a run that the test sets."""
-    source = GRANTS.decode()
+    source = SCRIPT.decode()
     for line, replacement in (
         ("redis.call('TIME')", "cjson.decode(redis.call('GET', 'test:now'))"),
         ("info('server', 'run_id:(%x+)')", "redis.call('GET', 'test:run')"),

@@ -16,7 +16,6 @@ from robotgate.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
-    from types import TracebackType
     from typing import Self
 
     from robotgate.pace.host import Lease
@@ -219,10 +218,5 @@ class OwnStore(Catalogue, SharedStore, Protocol):
             raise
         return self
 
-    async def __aexit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()

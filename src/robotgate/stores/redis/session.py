@@ -14,7 +14,6 @@ from robotgate.clock import uptime
 from robotgate.errors import StoreError
 from robotgate.stores.base import Lost, Recovered
 from robotgate.stores.grants import BEAT, EXPIRY, LEASE, Member
-from robotgate.stores.redis.link import GRANTS
 from robotgate.stores.redis.messages import encoded_request, read_reply
 from robotgate.stores.session import Inbox, Seat
 
@@ -60,12 +59,11 @@ class Timing:
 class RedisSeat(Seat):
     """A session's part for one hash tag, with a sign of life of its own: in a cluster, nodes fail one by one."""
 
-    def __init__(self, link: Link, tag: int, key: bytes, timing: Timing, inbox: Inbox) -> None:
+    def __init__(self, link: Link, tag: int, timing: Timing, inbox: Inbox) -> None:
         super().__init__(Member(token_hex(8), lease=timing.lease * LEASE / EXPIRY), inbox)
         self._timing = timing
         self._link = link
         self._tag = tag
-        self._key = key
         self._unasked: dict[str, None] = {}
         """Hosts that no request has asked for yet."""
         self._asked: tuple[str, ...] = ()
@@ -83,7 +81,7 @@ class RedisSeat(Seat):
         Raises:
             StoreError: there is none.
         """
-        data = await self._link.call(GRANTS, self._tag, self._key, self._request)
+        data = await self._link.call(self._tag, self._request)
         reply, paces = read_reply(data, now=self._timing.now())
         for key, pace in zip(self._asked, paces, strict=False):
             if key in self.waiting:
@@ -120,7 +118,7 @@ class RedisSeat(Seat):
             request = self.member.request(now=self.uptime(), is_last=True)
             return encoded_request(request, now=self._timing.now())
 
-        await self._link.call(GRANTS, self._tag, self._key, encode)
+        await self._link.call(self._tag, encode)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         """Let nobody wait for a task that has ended: by a mistake, or cancelled."""
@@ -246,7 +244,7 @@ class RedisSession(Inbox):
         return self._seats[tag]
 
     def _seat_of(self, tag: int) -> RedisSeat:
-        return RedisSeat(self._link, tag, self._keys.of_tag(tag), self._timing, self)
+        return RedisSeat(self._link, tag, self._timing, self)
 
     def _heard(self, error: StoreError | None) -> None:
         self.tell(Recovered() if error is None else Lost(error))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import struct
 from contextlib import suppress
 from functools import partial
 from operator import attrgetter
@@ -24,7 +23,7 @@ from robotgate.stores.grants import EXPIRY, ROBOTS
 from robotgate.stores.option import PATIENCE
 from robotgate.stores.redis.client import client_of
 from robotgate.stores.redis.faults import explained
-from robotgate.stores.redis.link import GRANTS, RECORDS, Link
+from robotgate.stores.redis.link import Link
 from robotgate.stores.redis.messages import (
     ItemValues,
     Keys,
@@ -37,7 +36,7 @@ from robotgate.stores.redis.session import RedisSession, Timing
 from robotgate.urls import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Mapping
 
     from redis.asyncio import Redis
 
@@ -102,8 +101,8 @@ class RedisStore(OwnStore):
         self._timing = Timing(lease=lease, now=self._now)
         self._link = Link(
             self._client,
+            self._keys,
             settings=encoded([lease, max_age]),
-            probe=lambda tag: (self._keys.of_tag(tag), encoded(["save", []])),
             patience=patience,
         )
         self._max_age = max_age
@@ -138,7 +137,7 @@ class RedisStore(OwnStore):
         Raises:
             StoreError: the server was away for longer than `patience`, or refuses. So with all other methods.
         """
-        reply = await self._call_records(origin, lambda: b"L")
+        reply = await self._call_record("load_record", origin)
         if not reply:
             return None
         try:
@@ -157,9 +156,18 @@ class RedisStore(OwnStore):
         """
         is_large = len(record.body) >= _LARGE
         value = await asyncio.to_thread(pack_record, record) if is_large else pack_record(record)
-        ttl = max(min(useful_for(record), self._max_age) * 1000.0 // 1, 1.0)
-        await self._call_records(
-            record.origin, lambda: struct.pack("<cdd", b"S", self._now() - record.checked_at, ttl) + value
+        ttl = max(min(useful_for(record), self._max_age) * 1000.0, 1.0)
+        await self._link.call(
+            self._keys.tag_of(record.origin.text),
+            lambda: (
+                b"%s\n%s"
+                % (
+                    encoded(
+                        ["save_record", spelled(record.origin.text), self._now() - record.checked_at, ttl]
+                    ),
+                    value,
+                )
+            ),
         )
 
     async def load_host(self, pace_key: str) -> HostState | None:
@@ -186,9 +194,7 @@ class RedisStore(OwnStore):
             by_tag.setdefault(self._keys.tag_of(key), []).append(key)
         await asyncio.gather(
             *(
-                self._link.call(
-                    GRANTS, tag, self._keys.of_tag(tag), partial(encode, hosts[start : start + _SAVED])
-                )
+                self._link.call(tag, partial(encode, hosts[start : start + _SAVED]))
                 for tag, hosts in by_tag.items()
                 for start in range(0, len(hosts), _SAVED)
             )
@@ -215,7 +221,7 @@ class RedisStore(OwnStore):
 
     async def forget_record(self, origin: Origin) -> bool:
         """Remove an origin's record. Returns whether there was one."""
-        return await self._call_records(origin, lambda: b"F") == b"1"
+        return await self._call_record("forget_record", origin) == b"true"
 
     async def forget_host(self, pace_key: str) -> bool:
         """Remove a host's state, even if its wait is not over. Returns whether there was any."""
@@ -237,14 +243,12 @@ class RedisStore(OwnStore):
 
     async def _call(self, tag: int, operation: str, argument: object) -> ItemValues | bool:
         message = encoded([operation, argument])
-        reply: ItemValues | bool = json.loads(
-            await self._link.call(GRANTS, tag, self._keys.of_tag(tag), lambda: message)
-        )
+        reply: ItemValues | bool = json.loads(await self._link.call(tag, lambda: message))
         return reply
 
-    async def _call_records(self, origin: Origin, encode: Callable[[], bytes]) -> bytes:
-        tag = self._keys.tag_of(origin.text)
-        return await self._link.call(RECORDS, tag, self._keys.named("robots", origin.text), encode)
+    async def _call_record(self, operation: str, origin: Origin) -> bytes:
+        message = encoded([operation, spelled(origin.text)])
+        return await self._link.call(self._keys.tag_of(origin.text), lambda: message)
 
     async def _names(self, kind: str, containing: str) -> AsyncIterator[str]:
         """Yield the names in the keys of one kind; the server knows no order, and walks through all its keys."""

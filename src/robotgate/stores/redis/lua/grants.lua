@@ -13,6 +13,9 @@
 --     if nothing is known
 --   load key            -> item, or false for a host that is not known
 --   forget key          -> whether it was known
+--   load_record name              -> seconds since it was checked, as text of 24 characters, and the record
+--   save_record name ago milliseconds, and the record behind a line feed    -> whether none was checked later
+--   forget_record name            -> whether there was one
 -- ARGV begins with a JSON array of settings: seconds after which a silent session ends, seconds to keep hosts.
 -- Numbers over 2^46 travel as text: JSON has 14 digits here. Seconds are relative, so a late call moves instants later.
 --
@@ -24,6 +27,7 @@
 --   inbox:<session>     hash: key -> number of its item; under '' {joined, number}
 --   keys:<session>      set: the hosts that it holds or waits for
 --   host:<key>          {epoch, owner, token, line, state, saved_at, visited_at, not_before_at, written_at}
+--   robots:<origin>     hash: `r`, a record as the fleet packs it, and `c`, when it was checked by this server's clock
 --   blocks              hash: pattern -> {until_at, said_at, number}; under '' the last number
 
 local time = redis.call('TIME')
@@ -31,6 +35,7 @@ local now = time[1] + time[2] / 1e6
 local EXPIRY, KEEP = unpack(cjson.decode(ARGV[1]))
 local MONTH = 31 * 86400 -- seconds to keep what must not expire while it is used
 local DAY = 86400        -- seconds; longer than any wait, and than an older word may be on its way
+local LATE = DAY         -- seconds by which an answer may come late that must not replace a later one
 local SLICE = 500        -- hosts of an ended session that one call frees
 local SETTLED = 8        -- sessions whose hosts one call grants after a loss
 
@@ -399,16 +404,48 @@ function operations.forget(tag, key)
   return was_known
 end
 
+-- What is of another type is not ours, and as good as nothing.
+local function read_record(tag, name)
+  local key = tag.prefix .. 'robots:' .. name
+  local record, checked_at = redis.pcall('HGET', key, 'r'), redis.pcall('HGET', key, 'c')
+  if type(record) == 'string' and type(checked_at) == 'string' then
+    return record, tonumber(checked_at)
+  end
+end
+
+function operations.load_record(tag, name)
+  local record, checked_at = read_record(tag, name)
+  return checked_at and string.format('%24.6f', now - checked_at) .. record or ''
+end
+
+function operations.save_record(tag, name, ago, milliseconds)
+  local key, _, checked_at = tag.prefix .. 'robots:' .. name, read_record(tag, name)
+  -- The same, saved again, may seem a little earlier or later; and a record of long ago is saved on purpose.
+  if checked_at and checked_at > now - ago + 1 and checked_at <= now + 1 and ago < LATE then
+    return false
+  end
+  redis.call('DEL', key)
+  redis.call('HSET', key, 'r', tag.payload, 'c', string.format('%.6f', now - ago))
+  redis.call('PEXPIRE', key, whole(milliseconds))
+  return true
+end
+
+function operations.forget_record(tag, name)
+  return redis.call('DEL', tag.prefix .. 'robots:' .. name) == 1
+end
+
 local tags, replies = {}, {}
 for call, prefix in ipairs(KEYS) do
   tags[prefix] = tags[prefix] or open_tag(prefix)
-  local request = cjson.decode(ARGV[call + 1])
+  local message, payload = string.match(ARGV[call + 1], '^([^\n]*)\n?(.*)$')
+  local request = cjson.decode(message)
+  tags[prefix].payload = payload
   replies[call] = operations[request[1]](tags[prefix], unpack(request, 2))
 end
 for _, tag in pairs(tags) do
   write_hosts(tag)
 end
 for call, reply in ipairs(replies) do
-  replies[call] = cjson.encode(reply)
+  replies[call] = type(reply) == 'string' and reply or cjson.encode(reply)
 end
 return replies
