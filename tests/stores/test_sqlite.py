@@ -20,8 +20,8 @@ from tests.waiting import until
 from robotgate import HostState, OptionError, Origin, SQLiteStore, StoreError
 from robotgate.clock import SystemClock
 from robotgate.stores import Pruned, Wanted
-from robotgate.stores.sqlite import clock as file_clock
 from robotgate.stores.sqlite import store as sqlite_store
+from robotgate.stores.sqlite import tables
 from robotgate.testing import VirtualClock, VirtualTimeLoop
 
 if TYPE_CHECKING:
@@ -445,7 +445,7 @@ async def test_killed_machine_binds_all_hosts(path: Path, monkeypatch: pytest.Mo
     when the file is opened, for all who come after.
     """
     await asyncio.to_thread(crash, path)
-    monkeypatch.setattr(file_clock, "_boot_id", lambda: "another start")
+    monkeypatch.setattr(tables, "_boot_id", lambda: "another start")
     before = time.time()
     async with SQLiteStore(path) as store:
         assumed = await store.load_host("unknown.example")
@@ -470,7 +470,7 @@ async def test_restart_of_the_machine_after_a_clean_stop_binds_nobody(
         session = await store.session()
         await session.obtain(HOST)
         await session.aclose()
-    monkeypatch.setattr(file_clock, "_boot_id", lambda: "another start")
+    monkeypatch.setattr(tables, "_boot_id", lambda: "another start")
     async with SQLiteStore(path) as store:
         assert await store.load_host("unknown.example") is None
 

@@ -454,7 +454,7 @@ class Machine:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.slept = 0.0
-        monkeypatch.setattr("robotgate.stores.sqlite.clock.uptime", lambda: uptime() + self.slept)
+        monkeypatch.setattr("robotgate.stores.sqlite.tables.uptime", lambda: uptime() + self.slept)
 
 
 @pytest.fixture

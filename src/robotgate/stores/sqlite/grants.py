@@ -19,17 +19,16 @@ from robotgate.stores.base import Lost, Recovered
 from robotgate.stores.grants import BEAT, EXPIRY, BlockRow, Grants, HostRow, Member, SessionRow
 from robotgate.stores.session import Inbox, Seat
 from robotgate.stores.sqlite import database, tables
-from robotgate.stores.sqlite.clock import process_runs
 from robotgate.stores.sqlite.database import WhenLost
-from robotgate.stores.sqlite.tables import text, text_of
+from robotgate.stores.sqlite.tables import process_runs, text, text_of
 
 if TYPE_CHECKING:
     import sqlite3
 
     from robotgate.stores.base import Grant
     from robotgate.stores.grants import Reply, Request
-    from robotgate.stores.sqlite.clock import FileClock, Moment
     from robotgate.stores.sqlite.store import SQLiteStore
+    from robotgate.stores.sqlite.tables import FileClock, Moment
 
 FIRST_LOOK: Final = 0.025
 """Seconds until a session looks whether others have changed the file; half as long again each time nothing happens."""

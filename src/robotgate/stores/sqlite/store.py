@@ -17,9 +17,9 @@ from robotgate.options import check_kind, check_seconds, check_whole
 from robotgate.stores.base import OwnStore, Pruned
 from robotgate.stores.option import file_path
 from robotgate.stores.sqlite import tables
-from robotgate.stores.sqlite.clock import FileClock, Moment
 from robotgate.stores.sqlite.database import Database, WhenLost, fault
 from robotgate.stores.sqlite.grants import FileGrants, SQLiteSession, known_host
+from robotgate.stores.sqlite.tables import FileClock, Moment
 
 if TYPE_CHECKING:
     import os
@@ -278,8 +278,7 @@ class SQLiteStore(OwnStore):
         tables.prepare(there, self.path)
         there.execute("BEGIN IMMEDIATE")
         (sessions,) = there.execute("SELECT count(*) FROM sessions").fetchone()
-        self._clock.attach(there, is_alone=not sessions)
-        at = self._clock.moment(self._reading)
+        at = self._clock.moment(there, self._reading, is_alone=not sessions)
         grants = FileGrants(there, at, self._clock)
         grants.expire(at.now)
         grants.write()
@@ -322,12 +321,7 @@ class SQLiteStore(OwnStore):
 
     def _timed(self, work: Callable[[sqlite3.Connection, Moment], T]) -> Callable[[sqlite3.Connection], T]:
         reading = self._reading
-
-        def timed(there: sqlite3.Connection) -> T:
-            self._clock.attach(there, is_alone=False)
-            return work(there, self._clock.moment(reading))
-
-        return timed
+        return lambda there: work(there, self._clock.moment(there, reading))
 
     async def _do(self, work: Callable[[sqlite3.Connection, Moment], T], *, needs_file: bool = False) -> T:
         """Do something in a transaction that writes."""
@@ -364,8 +358,7 @@ class SQLiteStore(OwnStore):
         spare = sqlite3.connect(":memory:", isolation_level=None)
         tables.prepare(spare, self.path)
         spare.execute(tables.BOUND_RECORDS)
-        self._clock.attach(spare, is_alone=True)
-        at = self._clock.moment(self._reading)
+        at = self._clock.moment(spare, self._reading)
         tables.write_fact(spare, tables.ASSUMED_VISIT_AT, at.now + at.ahead)
         return spare
 

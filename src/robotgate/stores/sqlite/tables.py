@@ -1,18 +1,26 @@
-"""The tables of the database by version, their rows, and their bounds.
+"""The tables of the database by version, their rows and their bounds, and the clock by which instants stand in them.
 
-Instants of hosts and records are seconds since the epoch by the file's clock. All functions but `prepare` run within a
-transaction of their caller.
+While the machine runs, a clock that also counts suspension tells how much time has passed, whatever becomes of the wall
+clock. The file has one offset from it to seconds since the epoch, set by the first process after each start of the
+machine. Every process converts between that and its own clock, so that only relative seconds cross between processes.
+
+All functions but `prepare` run within a transaction of their caller.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import random
 import sqlite3
+import sys
 import time
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from robotgate.pace.state import HostState, merged, moved, restored
+from robotgate.clock import READINGS, SystemClock, uptime
+from robotgate.pace.state import CLOCK_GRAIN, HostState, merged, moved, restored
 from robotgate.stores.codec import (
     HOST_FIELDS,
     amount,
@@ -27,10 +35,9 @@ from robotgate.urls import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
 
+    from robotgate.clock import Clock
     from robotgate.sites.record import RobotsRecord
-    from robotgate.stores.sqlite.clock import Moment
 
 Value: TypeAlias = int | float | str | bytes | None
 """What SQLite keeps."""
@@ -101,6 +108,8 @@ SERIAL: Final = "serial"
 FILE_NUMBER: Final = "file_number"
 ASSUMED_VISIT_AT: Final = "assumed_visit_at"
 PRUNED_AT: Final = "pruned_at"
+_OFFSET: Final = "offset"
+"""With the start of the machine behind it: from the clock of leases to the file's."""
 OPENED: Final = "opened"
 """With the start of the machine behind it: somebody uses the file, or did when the machine or the process ended."""
 
@@ -118,6 +127,18 @@ _WRITE_HOST: Final = (
 _READ_HOST: Final = f"SELECT saved_at, {_COLUMNS} FROM hosts WHERE pace_key = ?"  # noqa: S608
 _WRITE_RECORD: Final = "REPLACE INTO records (host, port, scheme, saved_at, record) VALUES (?, ?, ?, ?, ?)"
 _READ_RECORD: Final = "SELECT saved_at, record FROM records WHERE host = ? AND port = ? AND scheme = ?"
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When some work is done."""
+
+    now: float
+    """By the store's clock."""
+    ahead: float
+    """Seconds by which the file's clock is ahead of the store's."""
+    uptime: float
+    """By the clock of leases, which all processes of the machine share."""
 
 
 def prepare(connection: sqlite3.Connection, path: Path) -> None:
@@ -334,3 +355,68 @@ def vacuum(connection: sqlite3.Connection) -> bool:
     """Give some free pages back to the system. Returns whether there are more."""
     connection.execute(f"PRAGMA incremental_vacuum({VACUUM_STEP})").fetchall()
     return bool(connection.execute("PRAGMA freelist_count").fetchone()[0])
+
+
+class FileClock:
+    """The file's clock, as one store knows it.
+
+    Args:
+        clock: the store's. Any but the system's is taken for the file's as well, and is read in the event loop alone:
+            it may count as its loop does, or bear one thread. Leases are judged by the machine's clock all the same.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self._system = clock if isinstance(clock, SystemClock) else None
+        self.boot = _boot_id()
+        """Which start of the machine this is; empty where that cannot be told."""
+        self.place = _process_space(self.boot)
+        """Where a process number means something; empty where that cannot be told: containers may share a file."""
+
+    def uptime(self) -> float:
+        """The time by which leases are judged."""
+        return uptime()
+
+    def moment(self, there: sqlite3.Connection, reading: float, *, is_alone: bool = False) -> Moment:
+        """Now, by the file's offset, which the first process sets. Read in any thread."""
+        system = self._system
+        if system is None:
+            return Moment(reading, 0.0, uptime())
+        # An interruption between the two readings makes the difference too large: the least is the best.
+        asleep = min(-time.monotonic() + uptime() for _ in range(READINGS))
+        name = f"{_OFFSET} {self.boot}"
+        offset = read_fact(there, name)
+        if offset is None or (is_alone and not self.boot):
+            offset = system.epoch - asleep
+            forget_facts(there, f"{_OFFSET} *")
+            write_fact(there, name, offset)
+        ahead = asleep + offset - system.epoch
+        return Moment(system.now(), ahead if abs(ahead) > CLOCK_GRAIN else 0.0, uptime())
+
+
+def process_runs(pid: int) -> bool:
+    """Whether there is such a process, in this place."""
+    try:
+        os.kill(pid, 0)
+    except OSError as error:
+        return not isinstance(error, ProcessLookupError)
+    return True
+
+
+def _boot_id() -> str:
+    try:
+        # Only Linux has such a file.
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def _process_space(boot: str) -> str:
+    if sys.platform == "darwin":
+        return "darwin"
+    if not boot:
+        return ""
+    try:
+        return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
+    except OSError:
+        return ""
