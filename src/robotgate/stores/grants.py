@@ -239,7 +239,8 @@ class Grants:
         return self.states.get(key)
 
     def keep(self, key: str, state: HostState) -> None:
-        """Keep what is known of a host."""
+        """Keep what is known of a host, behind all others."""
+        self.states.pop(key, None)
         self.states[key] = state
 
     def keys_of(self, name: str) -> list[str]:

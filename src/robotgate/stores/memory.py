@@ -52,8 +52,8 @@ class MemoryStore(OwnStore):
         check_whole("max_hosts", max_hosts, least=1)
         self._max_hosts = max_hosts
         self._records: OrderedDict[Origin, RobotsRecord] = OrderedDict()
-        self._hosts: OrderedDict[str, HostState] = OrderedDict()
-        self._grants = MemoryGrants(self)
+        self._grants = Grants("memory")
+        self._hosts = self._grants.states
         self._sessions: dict[str, MemorySession] = {}
         self._names = itertools.count()
         self._now = 0.0
@@ -79,7 +79,8 @@ class MemoryStore(OwnStore):
         is_shared = len(self._sessions) > 1
         for pace_key, state in states.items():
             known = self._hosts.get(pace_key) if is_shared else None
-            self.keep(pace_key, state if known is None else merged(known, state))
+            self._grants.keep(pace_key, state if known is None else merged(known, state))
+            self._keep_bound()
 
     async def session(self) -> MemorySession:
         """As `SharedStore.session`."""
@@ -124,6 +125,13 @@ class MemoryStore(OwnStore):
         """As `Catalogue.prune`. Of records there are never more than `max_hosts`; of hosts, while they must stay."""
         return Pruned(records=0, hosts=self._evict_hosts(now=now, looks=len(self._hosts)))
 
+    def _keep_bound(self) -> None:
+        if len(self._hosts) > self._max_hosts:
+            # These of the last state have been; its other instants are yet to come.
+            state = next(reversed(self._hosts.values()))
+            self._now = max(self._now, state.last_visit_at or 0.0, state.blocked_at)
+            self._evict_hosts(now=self._now, looks=LOOKS)
+
     def _evict_hosts(self, *, now: float, looks: int) -> int:
         """Look at so many, the oldest first, as long as there are too many. Returns how many have gone."""
         gone = 0
@@ -138,7 +146,7 @@ class MemoryStore(OwnStore):
                 del self._hosts[pace_key]
                 gone += 1
             else:
-                self._hosts.move_to_end(pace_key)
+                self._grants.keep(pace_key, state)
         return gone
 
     def exchange(self) -> None:
@@ -147,19 +155,7 @@ class MemoryStore(OwnStore):
         while behind := [session for session in sessions if session.is_behind(self._grants)]:
             for session in behind:
                 session.exchange(self._grants)
-
-    def known(self, key: str) -> HostState | None:
-        """What is kept of a host."""
-        return self._hosts.get(key)
-
-    def keep(self, key: str, state: HostState) -> None:
-        """Keep what is said of a host."""
-        self._hosts[key] = state
-        self._hosts.move_to_end(key)
-        # These have been; the other instants of a state are yet to come.
-        self._now = max(self._now, state.last_visit_at or 0.0, state.blocked_at)
-        if len(self._hosts) > self._max_hosts:
-            self._evict_hosts(now=self._now, looks=LOOKS)
+        self._keep_bound()
 
     def end(self, session: MemorySession) -> None:
         """Take a session out: its hosts are free."""
@@ -169,22 +165,6 @@ class MemoryStore(OwnStore):
 
     def __repr__(self) -> str:
         return f"<MemoryStore records={len(self._records)} hosts={len(self._hosts)}>"
-
-
-class MemoryGrants(Grants):
-    """The grants of a `MemoryStore`, which keeps the states."""
-
-    def __init__(self, store: MemoryStore) -> None:
-        super().__init__("memory")
-        self._store = store
-
-    def known(self, key: str) -> HostState | None:
-        """As `Grants.known`."""
-        return self._store.known(key)
-
-    def keep(self, key: str, state: HostState) -> None:
-        """As `Grants.keep`."""
-        self._store.keep(key, state)
 
 
 class MemorySession(Inbox, Seat):
