@@ -58,19 +58,10 @@ _CAUSES: Final = {
     sqlite3.SQLITE_IOERR: ("reading or writing failed", "look at the disk"),
     sqlite3.SQLITE_READONLY: ("it cannot be written", _WRITABLE),
     sqlite3.SQLITE_PERM: ("access is refused", _WRITABLE),
-    sqlite3.SQLITE_CANTOPEN: (
-        "it cannot be opened",
-        "see that its directory exists and that this user may write there",
-    ),
+    sqlite3.SQLITE_CANTOPEN: ("it cannot be opened", "see that its directory exists and can be written"),
     sqlite3.SQLITE_BUSY: ("another program keeps it locked", "end that program"),
-    sqlite3.SQLITE_PROTOCOL: (
-        "its locks do not work",
-        "put it on a disk of this machine: network file systems cannot share a write-ahead log",
-    ),
-    sqlite3.SQLITE_CORRUPT: (
-        "it is damaged",
-        "delete it, and all will be learnt again, or restore it from a copy",
-    ),
+    sqlite3.SQLITE_PROTOCOL: ("its locks do not work", "put it on a disk of this machine, not of a network"),
+    sqlite3.SQLITE_CORRUPT: ("it is damaged", "delete it, or restore it from a copy"),
 }
 _REMEDIES: Final = {
     errno.ENOENT: "see that its directory exists",

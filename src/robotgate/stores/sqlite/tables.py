@@ -191,10 +191,10 @@ def save_hosts(
     connection: sqlite3.Connection, at: Moment, states: Mapping[str, HostState], *, replaces: bool
 ) -> None:
     """Write states, or merge them with what is known."""
-    known = {} if replaces else {key: read_host(connection, key, at) for key in states}
-    write_hosts(
-        connection, at, {key: merged(known.get(key) or state, state) for key, state in states.items()}
-    )
+    if not replaces:
+        known = {key: read_host(connection, key, at) for key in states}
+        states = {key: merged(known[key] or state, state) for key, state in states.items()}
+    write_hosts(connection, at, states)
 
 
 def write_hosts(connection: sqlite3.Connection, at: Moment, states: Mapping[str, HostState]) -> None:
