@@ -102,11 +102,11 @@ class MemoryStore(OwnStore):
         """There is nothing to release: what is kept serves the next gate."""
 
     async def origins(self, host: str | None = None) -> list[Origin]:
-        """As `OwnStore.origins`."""
+        """Return the origins that have a record, of all hosts or of one, by host, then port, then scheme."""
         return sorted((origin for origin in self._records if host in {None, origin.host}), key=_PLACE)
 
     async def pace_keys(self) -> list[str]:
-        """As `OwnStore.pace_keys`."""
+        """Return the pace keys of all hosts, in order."""
         return sorted(self._hosts)
 
     async def host(self, pace_key: str) -> HostState | None:

@@ -163,7 +163,7 @@ class SQLiteStore(OwnStore):
         return session
 
     async def origins(self, host: str | None = None) -> list[Origin]:
-        """As `OwnStore.origins`.
+        """Return the origins that have a record, of all hosts or of one, by host, then port, then scheme.
 
         Raises:
             StoreError: the file cannot be read. So with all methods that list.
@@ -171,7 +171,7 @@ class SQLiteStore(OwnStore):
         return await self.read(lambda there, _: tables.origins(there, host))
 
     async def pace_keys(self) -> list[str]:
-        """As `OwnStore.pace_keys`."""
+        """Return the pace keys of all hosts, in order."""
         return await self.read(lambda there, _: tables.pace_keys(there))
 
     async def host(self, pace_key: str) -> HostState | None:
