@@ -22,6 +22,7 @@ from benchmarks._fleet_ways import POOL
 from benchmarks._report import Column, Findings, Goal, Row, Table
 from robotgate.stores.redis.client import client_of
 from robotgate.stores.redis.link import Link
+from robotgate.stores.redis.messages import Keys
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -40,8 +41,8 @@ PATIENCE: Final = 30.0
 async def by_link(url: str) -> AsyncIterator[Call]:
     """As the store calls: calls that are made in one turn of the event loop travel together."""
     async with client_of(url) as client:
-        link = Link(client, settings=b"", probe=lambda _: (b"", b""), patience=PATIENCE)
-        yield lambda host: link.call(NOTHING, 0, host.encode(), bytes)
+        link = Link(client, Keys("", 1), settings=b"", patience=PATIENCE, script=NOTHING)
+        yield lambda _: link.call(0, bytes)
         await link.aclose()
 
 

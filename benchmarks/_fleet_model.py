@@ -12,9 +12,11 @@ import json
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from robotgate import MemoryStore
+from robotgate.pace.state import moved
+from robotgate.stores.codec import pack_host, unpack_host
 from robotgate.stores.grants import EXPIRY, Grants, Leave, Request, Term
 from robotgate.stores.redis.client import client_of
-from robotgate.stores.redis.link import GRANTS, Link
+from robotgate.stores.redis.link import Link
 from robotgate.stores.redis.messages import Keys, encoded, read_name, spelled
 from robotgate.stores.redis.session import RedisSession, Timing
 
@@ -64,13 +66,14 @@ class Server:
         """What the script replies."""
         operation, *values = json.loads(message)
         if operation == "exchange":
-            request = read_request(values)
+            request = read_request(values, now=now)
             reply = self.grants.exchange(request, now=now)
             # How long an asker has to wait is known to within a delay, from which the session derives its next look.
             granted = {item.key for item in reply.items}
-            return encoded_reply(reply, [None if key in granted else self._delay for key in request.asks])
-        # Nobody blocks a host, and hosts are only saved for a crash, which is not modelled.
-        return encoded(["model", "0", []] if operation == "blocks" else 1)
+            paces = [None if key in granted else self._delay for key in request.asks]
+            return encoded_reply(reply, paces, now=now)
+        # Hosts are only saved for a crash, which is not modelled.
+        return encoded(1)
 
 
 class ModelLink(Link):
@@ -78,14 +81,14 @@ class ModelLink(Link):
 
     def __init__(self, server: Server) -> None:
         client = client_of("redis://model")
-        super().__init__(client, settings=b"", probe=lambda _: (b"", b""), patience=PATIENCE)
+        super().__init__(client, KEYS, settings=b"", patience=PATIENCE)
         self._model = server
         self._batch: Batch = []
         self._sending: asyncio.Task[None] | None = None
 
-    async def call(self, script: bytes, tag: int, key: bytes, encode: Callable[[], bytes]) -> bytes:
+    async def call(self, tag: int, encode: Callable[[], bytes]) -> bytes:
         """Travel with whatever else is called meanwhile."""
-        del script, tag, key
+        del tag
         reply: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._batch.append((encode, reply))
         if self._sending is None:
@@ -132,7 +135,7 @@ class ModelStore:
         """One call, and a look at the inbox, as `RedisStore.save_hosts` makes of hosts that the session holds."""
         if self._session is not None:
             self._session.look()
-        await self._link.call(GRANTS, 0, b"", lambda: encoded(["save", list(states)]))
+        await self._link.call(0, lambda: encoded(["save", list(states)]))
 
     async def load_record(self, origin: Origin) -> RobotsRecord | None:
         """What all know."""
@@ -147,23 +150,25 @@ class ModelStore:
         await self._link.aclose()
 
 
-def read_request(values: list[object]) -> Request:
+def read_request(values: list[object], *, now: float) -> Request:
     """Read what `encoded_request` wrote, as the script does."""
-    session, epoch, joined, number, after, leaves, withdrawals, asks, claims, is_last = values
+    session, epoch, joined, number, after, leaves, withdrawals, asks, claims, _, is_last = values
     return Request(
         str(session),
         Term(str(epoch), int(str(joined))) if epoch else None,
         int(str(number)),
         int(str(after)),
-        tuple(_read_leave(leave) for leave in _list(leaves)),
+        tuple(_read_leave(leave, now) for leave in _list(leaves)),
         _read_names(withdrawals),
         _read_names(asks),
         _read_names(claims),
+        # Nobody blocks a host.
+        (),
         bool(is_last),
     )
 
 
-def encoded_reply(reply: Reply, paces: Sequence[float | None]) -> bytes:
+def encoded_reply(reply: Reply, paces: Sequence[float | None], *, now: float) -> bytes:
     """Encode a reply, as the script does."""
     items = [
         [
@@ -171,26 +176,20 @@ def encoded_reply(reply: Reply, paces: Sequence[float | None]) -> bytes:
             spelled(item.key),
             str(item.token),
             item.is_wanted,
-            item.state is not None and item.state.decode(),
-            item.state_age,
-            False if item.visited_ago is None else item.visited_ago,
-            item.not_before_in,
+            item.state is not None and pack_host(moved(item.state, -now)).decode(),
+            0.0,
+            False,
+            0.0,
         ]
         for item in reply.items
     ]
-    return encoded([reply.number, reply.term.epoch, str(reply.term.joined), items, paces])
+    return encoded([reply.number, reply.term.epoch, str(reply.term.joined), items, [], paces])
 
 
-def _read_leave(value: object) -> Leave:
-    key, token, age, visited_ago, not_before_in, state = _list(value)
-    return Leave(
-        read_name(str(key)),
-        None if visited_ago is False else float(str(visited_ago)),
-        float(str(not_before_in)),
-        str(state).encode() if state else None,
-        int(str(token)),
-        float(str(age)),
-    )
+def _read_leave(value: object, now: float) -> Leave:
+    key, token, _, _, state = _list(value)
+    told = moved(unpack_host(str(state).encode()), now) if state else None
+    return Leave(read_name(str(key)), told, int(str(token)))
 
 
 def _read_names(value: object) -> tuple[str, ...]:

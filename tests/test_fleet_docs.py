@@ -15,12 +15,12 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from redis.asyncio import Redis
 from tests.redis_server import RedisServer
+from tests.stores.redis_parts import COMMANDS
 from tests.test_readme import ROOT, blocks
 
 from robotgate import Origin, PaceKey, owner
 from robotgate.stores.grants import BEAT, EXPIRY, LEASE
 from robotgate.stores.redis import RedisStore
-from robotgate.stores.redis.client import COMMANDS
 from robotgate.stores.redis.store import TAGS
 
 if TYPE_CHECKING:

@@ -13,8 +13,21 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.grants_model import LosingGrants
 
-from robotgate.stores.grants import BEAT, EXPIRY, LEASE, Grants, Hold, Item, Leave, Member, Reply, Request
+from robotgate import HostState
+from robotgate.stores.grants import (
+    BEAT,
+    EXPIRY,
+    LEASE,
+    Grants,
+    Hold,
+    Item,
+    Member,
+    Reply,
+    Request,
+    not_before,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +69,7 @@ class Fleet(RuleBasedStateMachine):
         super().__init__()
         self.now = 1000.0
         self.epochs = count(1)
-        self.medium = Grants("epoch 0")
+        self.medium = LosingGrants("epoch 0")
         self.dumps = [deepcopy(self.medium)]
         self.serial = count()
         self.crawlers: dict[int, Crawler] = {}
@@ -112,8 +125,8 @@ class Fleet(RuleBasedStateMachine):
     def _visit(self, crawler: Crawler | None, key: str) -> None:
         if crawler is None or not crawler.valid(key, self.now):
             return
-        hold, not_before = crawler.grants[key]
-        if self.now < not_before:
+        hold, due_at = crawler.grants[key]
+        if self.now < due_at:
             return
         since = self.now - self.ended_at[key]
         assert since >= DELAY - GRAIN, f"visited {since} s after the last visit"
@@ -131,8 +144,7 @@ class Fleet(RuleBasedStateMachine):
         known = crawler.grants.pop(key, None)
         crawler.wanted.discard(key)
         if known is not None:
-            left = Leave(key, DELAY - (known[1] - self.now), max(known[1] - self.now, 0.0), b"state")
-            crawler.member.leave(left, now=self.now + crawler.offset)
+            crawler.member.leave(key, HostState(last_visit_at=known[1] - DELAY, next_allowed_at=known[1]))
 
     # What the network does.
 
@@ -200,7 +212,7 @@ class Fleet(RuleBasedStateMachine):
         return reply
 
     def _receive(self, crawler: Crawler, reply: Reply) -> None:
-        for item in crawler.member.receive(reply):
+        for item in crawler.member.receive(reply)[0]:
             if (
                 item.key not in crawler.grants
                 or crawler.grants[item.key][0] is not crawler.member.holds[item.key]
@@ -213,10 +225,11 @@ class Fleet(RuleBasedStateMachine):
                 del crawler.grants[key]
 
     def _granted(self, crawler: Crawler, item: Item) -> None:
-        not_before = self.now + item.not_before_in
-        if item.visited_ago is not None:
-            not_before = max(not_before, self.now - item.visited_ago + DELAY)
-        crawler.grants[item.key] = crawler.member.holds[item.key], not_before
+        state = item.state or HostState()
+        due_at = not_before(state)
+        if state.last_visit_at is not None:
+            due_at = max(due_at, state.last_visit_at + DELAY)
+        crawler.grants[item.key] = crawler.member.holds[item.key], due_at
 
     # What goes wrong besides.
 
@@ -302,12 +315,13 @@ def test_second_leave_changes_nothing() -> None:
         member.receive(grants.exchange(member.request(now=0.0), now=0.0))
         member.want(KEY)
         member.receive(grants.exchange(member.request(now=0.0), now=0.0))
-    one.leave(Leave(KEY, visited_ago=0.0, not_before_in=5.0, state=b"state"), now=1.0)
-    one.leave(Leave(KEY), now=1.0)
+    state = HostState(last_visit_at=1.0, next_allowed_at=6.0, visits=1)
+    one.leave(KEY, state)
+    one.leave(KEY, None)
     one.receive(grants.exchange(one.request(now=2.0), now=2.0))
     reply = grants.exchange(two.request(now=2.0), now=2.0)
     (item,) = reply.items
-    assert (item.state, item.visited_ago, item.not_before_in) == (b"state", 1.0, 4.0)
+    assert item.state == state
 
 
 @pytest.mark.parametrize("block", range(10))

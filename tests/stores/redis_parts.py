@@ -39,6 +39,14 @@ RECORD: Final = RobotsRecord(
     robots_url="https://a.example/robots.txt",
     etag='"1"',
 )
+COMMANDS: Final = (
+    *("evalsha", "eval", "select", "client|setinfo", "ping", "scan"),
+    *("time", "info", "exists", "get", "set", "del", "pexpire", "incr"),
+    *("zadd", "zcard", "zscore", "zrem", "zrangebyscore", "sadd", "srem", "spop", "smembers"),
+    *("hget", "hset", "hdel", "hgetall"),
+)
+"""The commands that a user needs: SELECT for another database than 0, PING for the health check, SCAN for lists. In a
+cluster, CLUSTER and COMMAND come on top. CLIENT SETINFO may be refused."""
 _NUMBERS: Final = count()
 
 

@@ -10,7 +10,6 @@ import pytest
 
 from robotgate import HostState, MemoryStore, Origin, RobotsRecord, SQLiteStore, WhenLost
 from robotgate.stores import Pruned
-from robotgate.stores.grants import Leave
 from robotgate.stores.memory import MemorySession
 from robotgate.testing import check_store, store_checks
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
     from pathlib import Path
 
-    from robotgate.stores import Grant, OperatorBlock, Store
+    from robotgate.stores import Grant, Store
 
 
 @pytest.mark.parametrize("max_hosts", [100_000, 5])
@@ -173,10 +172,10 @@ class Silent(MemoryStore):
 class Forgotten(MemoryStore):
     """Tells those who come later nothing of the blocks that stand."""
 
-    def publish(self, block: OperatorBlock, *, by: MemorySession) -> None:
+    async def session(self) -> MemorySession:
         """From now on."""
-        super().publish(block, by=by)
-        self._blocks.clear()
+        self._grants.blocks.clear()
+        return await super().session()
 
 
 class Overwriting(MemoryStore):
@@ -190,7 +189,7 @@ class Overwriting(MemoryStore):
 class _Eternal(MemorySession):
     async def obtain(self, key: str) -> Grant:
         grant = await super().obtain(key)
-        self.member.leave(Leave(key), now=0.0)
+        self.member.leave(key, None)
         self.member.want(key)
         self.poke()
         return grant

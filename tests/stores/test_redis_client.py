@@ -13,12 +13,12 @@ from redis.asyncio import Redis, RedisCluster
 from redis.asyncio.sentinel import Sentinel
 from tests.redis_proxy import Proxy
 from tests.redis_server import RedisServer
-from tests.stores.redis_parts import KEY, LEASE, RECORD, Worker, admin, becomes, run, worker
+from tests.stores.redis_parts import COMMANDS, KEY, LEASE, RECORD, Worker, admin, becomes, run, worker
 
 from robotgate import OptionError, StoreError
 from robotgate.stores.base import Lost, OperatorBlock, Recovered, Wanted
 from robotgate.stores.redis import RedisStore
-from robotgate.stores.redis.client import COMMANDS, client_of, server_name
+from robotgate.stores.redis.client import client_of, server_name
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

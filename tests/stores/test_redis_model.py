@@ -5,20 +5,24 @@ from __future__ import annotations
 import json
 import math
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import pytest
 import redis
+from tests.grants_model import LosingGrants
 from tests.stores.redis_parts import fresh_prefix
 
-from robotgate.stores.grants import BEAT, EXPIRY, LEASE, Grants, Leave, Member, Reply
-from robotgate.stores.redis.link import GRANTS
+from robotgate import HostState
+from robotgate.pace.state import moved
+from robotgate.stores.grants import BEAT, EXPIRY, LEASE, ROBOTS, Member, Reply, not_before
+from robotgate.stores.redis.link import SCRIPT
 from robotgate.stores.redis.messages import encoded_request, read_reply
 
 if TYPE_CHECKING:
     from tests.redis_server import RedisServer
 
-    from robotgate.stores.grants import Item, Request
+    from robotgate.stores.grants import Item, Request, Word
 
 KEYS: Final = ("a.example", "b.example", "robots|https://ü.example")
 STEPS: Final = 400
@@ -29,7 +33,7 @@ SETTINGS: Final = json.dumps([EXPIRY, 3600.0])
 
 def script() -> str:
     """Return the script, by a clock and a run that the test sets."""
-    source = GRANTS.decode()
+    source = SCRIPT.decode()
     for line, replacement in (
         ("redis.call('TIME')", "cjson.decode(redis.call('GET', 'test:now'))"),
         ("info('server', 'run_id:(%x+)')", "redis.call('GET', 'test:run')"),
@@ -61,9 +65,9 @@ class Medium:
         self._client.set("test:run", f"{self.runs:x}")
         self._say(HEARTBEAT, now)
 
-    def exchange(self, request: Request, *, now: float) -> Reply:
+    def exchange(self, request: Request, *, now: float, sent_at: float) -> Reply:
         """Take in a request, and answer it."""
-        return read_reply(self._call(encoded_request(request), now))[0]
+        return read_reply(self._call(encoded_request(request, now=sent_at), now), now=now)[0]
 
     def _call(self, message: bytes, now: float) -> bytes:
         self._hear_others(now)
@@ -97,19 +101,30 @@ class Both:
         return one
 
 
-def told(items: list[Item], held: list[str]) -> tuple[list[object], list[float]]:
-    """Return what items say, and their seconds.
+def told(
+    items: list[Item], words: list[Word], held: list[str], now: float
+) -> tuple[list[object], list[float]]:
+    """Return what items and words say, and their seconds.
 
     Numbers are left out, which are each medium's own; and of hosts that were held before, all but who wants them.
     """
     items = sorted(items, key=lambda item: item.key)
     said: list[object] = [(item.key, item.is_wanted) for item in items]
-    items = [item for item in items if item.key not in held]
-    said += [(item.key, item.state, item.visited_ago is None) for item in items]
-    seconds = [
-        (item.state_age if item.state else 0.0, item.visited_ago or 0.0, item.not_before_in) for item in items
-    ]
+    said += sorted((word.pattern, bool(word.until_at)) for word in words)
+    states = [(item.key, item.state or HostState()) for item in items if item.key not in held]
+    # What nobody may know to have been visited has no state; of a robots.txt there is none.
+    said += [(key, state.visits, state.last_visit_at is None) for key, state in states]
+    seconds = [(now - (state.last_visit_at or now), max(not_before(state) - now, 0.0)) for _, state in states]
     return said, [number for numbers in seconds for number in numbers]
+
+
+def later(request: Request, seconds: float) -> Request:
+    """Return a request as it is after some time on its way, over which only relative seconds are sent."""
+    leaves = (
+        leave if leave.state is None else replace(leave, state=moved(leave.state, seconds))
+        for leave in request.leaves
+    )
+    return replace(request, leaves=tuple(leaves))
 
 
 class Fleet:
@@ -121,20 +136,21 @@ class Fleet:
         self.random = random.Random(seed)
         self.now = START
         self.names = 0
-        self.media = Grants("0"), Medium(client)
+        self.visits = 0
+        self.media = LosingGrants("0"), Medium(client)
         self.sessions = [self.newcomer() for _ in range(4)]
-        self.late: list[tuple[Both, tuple[Request, Request]]] = []
+        self.late: list[tuple[Both, tuple[Request, Request], float]] = []
 
     def newcomer(self) -> Both:
         """Return a session with a name of its own."""
         self.names += 1
         return Both(f"session{self.names}")
 
-    def step(self) -> None:  # noqa: C901 # A table.
+    def step(self) -> None:  # noqa: C901, PLR0912 # A table.
         """Do anything."""
         place = self.random.randrange(len(self.sessions))
         one, key = self.sessions[place], self.random.choice(KEYS)
-        match self.random.choices(range(8), weights=(30, 8, 25, 30, 30, 2, 2, 2))[0]:
+        match self.random.choices(range(9), weights=(30, 8, 25, 30, 30, 2, 2, 2, 5))[0]:
             case 0 if key not in one.held:
                 for member in one.members:
                     member.want(key)
@@ -163,43 +179,47 @@ class Fleet:
                 if self.random.random() < 0.5:
                     self.talk(one, is_last=True)
                 self.sessions[place] = self.newcomer()
+            case 8:
+                pattern, until_at = self.random.choice(KEYS[:2]), self.random.choice((0.0, math.inf))
+                for member in one.members:
+                    member.say(pattern, until_at, now=self.now)
 
     def leave(self, one: Both) -> None:
         """Hand on something, visited or not."""
         key = self.random.choice(one.held or list(KEYS))
         ago, delay = round(self.random.random(), 3), self.random.choice((0.0, 2.0, 30.0))
-        is_visited = self.random.random() < 0.8
+        self.visits += 1
+        state = HostState(
+            last_visit_at=self.now - ago, next_allowed_at=delay and self.now + delay, visits=self.visits
+        )
+        is_visited = self.random.random() < 0.8 and not key.startswith(ROBOTS)
         for member in one.members:
-            member.leave(
-                Leave(key, visited_ago=ago, not_before_in=delay, state=f"state at {self.now}".encode())
-                if is_visited
-                else Leave(key),
-                now=self.now,
-            )
+            member.leave(key, state if is_visited else None)
 
     def talk(self, one: Both, *, is_last: bool = False) -> None:
         """Say what there is to say; some of it is lost on one way or the other, or comes again later."""
         if self.late and self.random.random() < 0.2:
-            speaker, requests = self.late.pop(self.random.randrange(len(self.late)))
+            speaker, requests, sent_at = self.late.pop(self.random.randrange(len(self.late)))
         else:
             speaker = one
             first, second = (member.request(now=self.now, is_last=is_last) for member in one.members)
-            requests = first, second
+            requests, sent_at = (first, second), self.now
         fate = self.random.random()
         if fate < 0.2:
-            self.late.append((speaker, requests))
+            self.late.append((speaker, requests, sent_at))
         if fate < 0.1:
             return
         model, server = self.media
         replies = (
-            model.exchange(requests[0], now=self.now),
-            server.exchange(requests[1], now=self.now),
+            model.exchange(later(requests[0], self.now - sent_at), now=self.now),
+            server.exchange(requests[1], now=self.now, sent_at=sent_at),
         )
         if fate > 0.9:
             return
         held = speaker.held
         (said, seconds), (also_said, also_seconds) = (
-            told(member.receive(reply), held) for member, reply in zip(speaker.members, replies, strict=True)
+            told(*member.receive(reply), held, self.now)
+            for member, reply in zip(speaker.members, replies, strict=True)
         )
         assert said == also_said
         assert seconds == pytest.approx(also_seconds, abs=1e-4)
@@ -226,28 +246,30 @@ def test_the_servers_clock_is_set(every_server: RedisServer, seconds: float) -> 
         now = START
 
         def talk(member: Member, ahead: float = 0.0) -> list[Item]:
-            return member.receive(server.exchange(member.request(now=now), now=now + ahead))
+            request = member.request(now=now)
+            return member.receive(server.exchange(request, now=now + ahead, sent_at=now + ahead))[0]
 
         owner.want("a.example")
         other.want("b.example")
         for member in (owner, other, owner, other):
             talk(member)
         hold = owner.holds["a.example"]
-        other.leave(Leave("b.example", visited_ago=0.0, not_before_in=60.0), now=now)
+        other.leave("b.example", HostState(last_visit_at=now, next_allowed_at=now + 60.0))
         other.want("a.example")
         talk(other)
         now += BEAT
         server.is_clock_set = True
         other.want("b.example")
-        told: list[Item] = []
+        told: list[tuple[Item, float]] = []
         for _ in range(8):
             talk(owner, seconds)
             assert owner.holds["a.example"] is hold
             assert owner.is_valid(hold, now=now)
-            told += talk(other, seconds)
+            told += [(item, now + seconds) for item in talk(other, seconds)]
             now += BEAT
-        (item,) = told
+        ((item, told_at),) = told
         assert item.key == "b.example"
-        assert item.visited_ago is not None
-        assert item.visited_ago < BEAT
-        assert item.not_before_in <= 60.0
+        assert item.state is not None
+        assert item.state.last_visit_at is not None
+        assert told_at - item.state.last_visit_at < BEAT
+        assert item.state.next_allowed_at <= told_at + 60.0

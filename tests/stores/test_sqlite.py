@@ -20,8 +20,8 @@ from tests.waiting import until
 from robotgate import HostState, OptionError, Origin, SQLiteStore, StoreError
 from robotgate.clock import SystemClock
 from robotgate.stores import Pruned, Wanted
-from robotgate.stores.sqlite import clock as file_clock
 from robotgate.stores.sqlite import store as sqlite_store
+from robotgate.stores.sqlite import tables
 from robotgate.testing import VirtualClock, VirtualTimeLoop
 
 if TYPE_CHECKING:
@@ -100,9 +100,11 @@ async def test_many_questions_travel_together(path: Path, monkeypatch: pytest.Mo
         started = []
         perform = store._database._perform
 
-        def counted(work: Callable[[sqlite3.Connection], object], begin: str) -> object:
+        def counted(
+            work: Callable[[sqlite3.Connection], object], begin: str, *, needs_file: bool = False
+        ) -> object:
             started.append(begin)
-            return perform(work, begin)
+            return perform(work, begin, needs_file=needs_file)
 
         monkeypatch.setattr(store._database, "_perform", counted)
         await asyncio.gather(*(store.load_host(f"{number % 1000}.example") for number in range(2000)))
@@ -443,7 +445,7 @@ async def test_killed_machine_binds_all_hosts(path: Path, monkeypatch: pytest.Mo
     when the file is opened, for all who come after.
     """
     await asyncio.to_thread(crash, path)
-    monkeypatch.setattr(file_clock, "_boot_id", lambda: "another start")
+    monkeypatch.setattr(tables, "_boot_id", lambda: "another start")
     before = time.time()
     async with SQLiteStore(path) as store:
         assumed = await store.load_host("unknown.example")
@@ -468,7 +470,7 @@ async def test_restart_of_the_machine_after_a_clean_stop_binds_nobody(
         session = await store.session()
         await session.obtain(HOST)
         await session.aclose()
-    monkeypatch.setattr(file_clock, "_boot_id", lambda: "another start")
+    monkeypatch.setattr(tables, "_boot_id", lambda: "another start")
     async with SQLiteStore(path) as store:
         assert await store.load_host("unknown.example") is None
 

@@ -39,7 +39,7 @@ posix: Final = pytest.mark.skipif(sys.platform == "win32", reason="modes and own
 def _impatience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Locks are not waited for, and a lost file is tried again soon."""
     monkeypatch.setattr(database, "BUSY_TIMEOUT", 0.01)
-    monkeypatch.setattr(grants, "RETRY_DELAY", 0.01)
+    monkeypatch.setattr(database, "RETRY_DELAY", 0.001)
 
 
 @pytest.fixture
@@ -171,7 +171,7 @@ async def test_newer_tables(path: Path) -> None:
     """What a newer robotgate wrote is not touched."""
     change(path, "PRAGMA user_version = 7")
     before = path.read_bytes()
-    await refused(path, r"it was written by a newer robotgate \(version 7 .* known is 2\); upgrade robotgate")
+    await refused(path, r"it was written by a newer robotgate \(version 7 .* known is 3\); upgrade robotgate")
     assert path.read_bytes() == before
 
 
@@ -203,7 +203,7 @@ def look(path: Path) -> dict[str, tuple[int, float, bytes]]:
         ["CREATE TABLE notes (text)"],
         ["PRAGMA application_id = 77", "CREATE TABLE notes (text)"],
         ["PRAGMA journal_mode = WAL", "CREATE TABLE notes (text)"],
-        ["PRAGMA user_version = 2"],
+        ["PRAGMA user_version = 3"],
     ],
 )
 async def test_refused_database_of_another_program_is_left_as_it_is(
@@ -438,7 +438,7 @@ async def test_one_failed_beat_does_not_end_all_further_ones(
             )
         )
         assert grant.lease.is_valid()
-        await until(lambda: other._lost is None)
+        await until(lambda: other._database.lost is None)
         waiter = asyncio.create_task(neighbour.obtain("long.example"))
         await asyncio.sleep(0.2)
         assert not waiter.done()
@@ -454,7 +454,7 @@ class Machine:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.slept = 0.0
-        monkeypatch.setattr("robotgate.stores.sqlite.clock.uptime", lambda: uptime() + self.slept)
+        monkeypatch.setattr("robotgate.stores.sqlite.tables.uptime", lambda: uptime() + self.slept)
 
 
 @pytest.fixture
@@ -538,9 +538,9 @@ async def test_goes_on_in_memory(path: Path, caplog: pytest.LogCaptureFixture) -
             assert held.lease.is_valid()
             await store.save_hosts({HOST: LATER, "unknown.example": HostState(visits=1)})
             await store.save_record(replace(RECORD, body=b"meanwhile"))
-            assert await store.load_host(HOST) == LATER
+            assert await store.load_host(HOST) == replace(LATER, last_visit_at=NOW)
             session.leave("unknown.example", HostState(visits=2))
-            assert (await session.obtain("unknown.example")).state == HostState(visits=1, last_visit_at=NOW)
+            assert (await session.obtain("unknown.example")).state == HostState(visits=2, last_visit_at=NOW)
             assert [record.levelname for record in caplog.records] == ["WARNING"]
             assert "another program keeps it locked" in caplog.text
             assert "On with memory alone until it can be used again" in caplog.text

@@ -14,7 +14,7 @@ import pytest
 from tests.waiting import until
 
 from robotgate import HostUnavailableError, RobotGate, SQLiteStore, StoreError, WhenLost
-from robotgate.stores.sqlite import database, grants
+from robotgate.stores.sqlite import database
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,7 +85,7 @@ async def test_crawl_goes_on_once_the_file_is_back(
 ) -> None:
     """Hosts that are held go on at their pace. Others are refused, or paced as ever if memory is enough."""
     monkeypatch.setattr(database, "BUSY_TIMEOUT", 0.01)
-    monkeypatch.setattr(grants, "RETRY_DELAY", 0.01)
+    monkeypatch.setattr(database, "RETRY_DELAY", 0.01)
     web.serve("http://b.example/page", b"")
     store = SQLiteStore(tmp_path / "cache.db", when_lost=when_lost)
     gate = await open_gate(store=store, delay=DELAY)
@@ -101,7 +101,7 @@ async def test_crawl_goes_on_once_the_file_is_back(
             await gate.fetch("http://b.example/page")
             await gate.fetch("http://b.example/page")
         other.execute("ROLLBACK")
-    await until(lambda: store._lost is None)
+    await until(lambda: store._database.lost is None)
     await gate.fetch(PAGE)
     assert web.count(ROBOTS) == 1
     assert min(web.gaps("a.example")) >= DELAY

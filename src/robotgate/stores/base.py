@@ -7,21 +7,24 @@ each page. `robotgate.stores.grants` is the protocol of grants without I/O.
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, runtime_checkable
 
 from robotgate.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
-    from types import TracebackType
     from typing import Self
 
     from robotgate.pace.host import Lease
     from robotgate.pace.state import HostState
     from robotgate.sites.record import RobotsRecord
     from robotgate.urls import Origin
+
+PAGE: Final = 200
+"""Records or hosts that are read at a time where all are listed."""
 
 
 @runtime_checkable
@@ -166,7 +169,37 @@ class Catalogue(Store, Protocol):
 
 @runtime_checkable
 class OwnStore(Catalogue, SharedStore, Protocol):
-    """A store that its maker opens and closes. ``async with`` opens it, if that was not done before, and closes it."""
+    """A store of ours: what is listed, and that its maker opens and closes it.
+
+    ``async with`` opens it, if that was not done before, and closes it.
+    """
+
+    async def origins(self, host: str | None = None) -> list[Origin]:
+        """Return the origins that have a record, of all hosts or of one, by host, then port, then scheme."""
+
+    async def pace_keys(self) -> list[str]:
+        """Return the pace keys of all hosts, in order."""
+
+    async def records(self) -> AsyncIterator[RobotsRecord]:
+        """As `Catalogue.records`; those that come or go meanwhile may be among them or not."""
+        origins = await self.origins()
+        for start in range(0, len(origins), PAGE):
+            for record in await asyncio.gather(*map(self.load_record, origins[start : start + PAGE])):
+                if record is not None:
+                    yield record
+
+    async def hosts(self) -> AsyncIterator[tuple[str, HostState]]:
+        """As `Catalogue.hosts`; those that come or go meanwhile may be among them or not."""
+        pace_keys = await self.pace_keys()
+        for start in range(0, len(pace_keys), PAGE):
+            page = pace_keys[start : start + PAGE]
+            for pace_key, state in zip(page, await asyncio.gather(*map(self.host, page)), strict=True):
+                if state is not None:
+                    yield pace_key, state
+
+    async def origins_of(self, host: str) -> list[Origin]:
+        """As `Catalogue.origins_of`."""
+        return await self.origins(host)
 
     async def open(self) -> None:
         """Reach the medium now rather than at the first use.
@@ -185,10 +218,5 @@ class OwnStore(Catalogue, SharedStore, Protocol):
             raise
         return self
 
-    async def __aexit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()

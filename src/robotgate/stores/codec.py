@@ -226,14 +226,8 @@ def moved_record(record: RobotsRecord, seconds: float) -> RobotsRecord:
     """A record as a clock tells it that is so many seconds ahead."""
     if not seconds:
         return record
-    failing_since_at, fetched_at = record.failing_since_at, record.fetched_at
-    return replace(
-        record,
-        checked_at=record.checked_at + seconds,
-        fresh_until_at=record.fresh_until_at + seconds,
-        failing_since_at=None if failing_since_at is None else failing_since_at + seconds,
-        fetched_at=None if fetched_at is None else fetched_at + seconds,
-    )
+    instants = ((name, getattr(record, name)) for name in RECORD if name.endswith("_at"))
+    return replace(record, **{name: at + seconds for name, at in instants if at is not None})
 
 
 def pack_record(record: RobotsRecord) -> bytes:

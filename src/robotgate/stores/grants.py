@@ -4,17 +4,20 @@ A grant is the exclusive right to pace one host. It has two sides. `Grants` is w
 message: a file keeps its rows, and the Lua of Redis does the same. `Member` is one session's side: it knows what the
 session holds and waits for, puts that into messages, and repeats what was not acknowledged.
 
-There is one kind of message. A `Request` is a sign of life and carries asks, withdrawals, hosts that are left, and
-claims; its `Reply` carries the session's inbox: hosts that were granted to it, and hosts it holds that others want.
-Messages may be lost, doubled and late. Only relative seconds are sent, so transit makes instants later, never earlier.
+There is one kind of message. A `Request` is a sign of life and carries asks, withdrawals, hosts that are left, claims,
+and what the operator has said of hosts; its `Reply` carries hosts that were granted to the session, hosts it holds that
+others want, and what was said elsewhere. Messages may be lost, doubled and late. Between machines only relative seconds
+are sent, so transit makes instants later, never earlier.
 
 - A session that was not heard of for `EXPIRY` is ended: its hosts count as visited at that moment. By its own clock its
   grants are valid for `LEASE` after it *sent* the last request that was answered, which always ends sooner.
 - Waiting sessions stand in one line for each host, in the order in which their asks arrived.
 - A token names one grant. What is said of a token that is not the current one moves instants later and frees nothing.
 - A term names one stay of a session in one epoch of the medium. A session that finds another term has lost its grants;
-  if the medium lost its memory (another epoch), it may claim them again while its lease is valid. Until `EXPIRY` after
-  the loss only claimed hosts are granted. All others count as visited then.
+  if the medium lost its memory (another epoch), it may claim them again while its lease is valid, and says again what
+  the operator said. Redis grants only claimed hosts until `EXPIRY` after the loss, and counts all others as visited
+  then.
+- Of what the operator said of a pattern, the last word holds.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from robotgate.pace.state import HostState, merged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,6 +37,14 @@ LEASE: Final = 16.0
 """Seconds for which a session's grants are valid, from when it sent the last request that was answered."""
 EXPIRY: Final = 20.0
 """Seconds after its last request at which a session is ended."""
+ROBOTS: Final = "robots|"
+"""Before the origin in a key that grants the fetch of a robots.txt. Such a host has no state."""
+GRAIN: Final = 1e-5
+"""Seconds; a wait that is longer by less is the same, rounded on its way."""
+SAME_BLOCK: Final = 1.0
+"""Seconds; blocks that end closer together are the same, said by two processes."""
+OLD_BLOCK: Final = 86_400.0
+"""Seconds for which a block that is over is kept, so that every session hears that it was lifted."""
 
 
 class Term(NamedTuple):
@@ -45,19 +58,26 @@ class Term(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """A host that is handed on. All seconds count from when it was left."""
+    """A host that is handed on."""
 
     key: str
-    visited_ago: float | None = None
-    """Seconds from the end of the last visit; None: it was not visited."""
-    not_before_in: float = 0.0
-    """Seconds until the next visit may start."""
-    state: bytes | None = None
-    """What the next owner is told, its instants relative as well."""
+    state: HostState | None = None
+    """What the next owner is told; None: it was not visited."""
     token: int = 0
     """Of the grant; 0 where it was lost before."""
-    age: float = 0.0
-    """Seconds since it was left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """What the operator has said of a pattern."""
+
+    pattern: str
+    until_at: float
+    """Seconds since the epoch; `math.inf`: until lifted; 0: lifted."""
+    age: float
+    """Seconds since it was said."""
+    number: int = 0
+    """In a reply, as `Item.number`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +90,14 @@ class Request:
     number: int
     """Counts the session's requests. One that comes after a later one is not heeded, but for its leaves."""
     after: int = 0
-    """The inbox is acknowledged up to this item."""
+    """Items and words are acknowledged up to this number."""
     leaves: tuple[Leave, ...] = ()
     withdrawals: tuple[str, ...] = ()
     """Hosts that are not waited for any more."""
     asks: tuple[str, ...] = ()
     claims: tuple[str, ...] = ()
     """Hosts that were granted in the epoch before, by grants that are still valid."""
+    words: tuple[Word, ...] = ()
     is_last: bool = False
     """The session ends: it leaves every line, and its hosts are free with the instants that are known."""
 
@@ -90,11 +111,7 @@ class Item:
     token: int
     is_wanted: bool
     """Whether other sessions are in line for it."""
-    state: bytes | None = None
-    state_age: float = 0.0
-    """Seconds since the state was true."""
-    visited_ago: float | None = None
-    not_before_in: float = 0.0
+    state: HostState | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +122,7 @@ class Reply:
     """Of the request."""
     term: Term
     items: tuple[Item, ...] = ()
+    words: tuple[Word, ...] = ()
 
 
 @dataclass(slots=True)
@@ -120,27 +138,40 @@ class SessionRow:
 
 @dataclass(slots=True)
 class HostRow:
-    """What is known of a host, who holds it, and who waits for it."""
+    """Who holds a host, and who waits for it."""
 
     owner: str | None = None
     token: int = 0
     line: tuple[str, ...] = ()
     """The sessions that wait, the first in front."""
-    state: bytes | None = None
-    saved_at: float = 0.0
-    visited_at: float | None = None
-    not_before_at: float = 0.0
 
     def withdraw(self, name: str) -> None:
         """Take a session out of the line."""
-        if name in self.line:
-            self.line = tuple(other for other in self.line if other != name)
+        self.line = tuple(other for other in self.line if other != name)
 
-    def move_later(self, visited_at: float | None, not_before_at: float = 0.0) -> None:
-        """Take in instants, as far as they are later than those that are known."""
-        if visited_at is not None and (self.visited_at is None or self.visited_at < visited_at):
-            self.visited_at = visited_at
-        self.not_before_at = max(self.not_before_at, not_before_at)
+
+@dataclass(frozen=True, slots=True)
+class BlockRow:
+    """The last word on a pattern."""
+
+    until_at: float
+    said_at: float
+    number: int
+
+
+def not_before(state: HostState) -> float:
+    """Before when no request may start."""
+    return max(state.next_allowed_at, state.blocked_until_at)
+
+
+def no_earlier(state: HostState, known: HostState | None) -> HostState:
+    """A state whose instants are moved to those that are known, where these are later."""
+    if known is None:
+        return state
+    visited_at, due_at = known.last_visit_at, not_before(known)
+    if visited_at is not None and (state.last_visit_at is None or state.last_visit_at < visited_at):
+        state = replace(state, last_visit_at=visited_at)
+    return replace(state, next_allowed_at=due_at) if due_at > not_before(state) + GRAIN else state
 
 
 class Grants:
@@ -153,28 +184,11 @@ class Grants:
     def __init__(self, epoch: str) -> None:
         self.epoch = epoch
         self._serial = 0
-        """The last number given to a token, a stay or an item."""
+        """The last number given to a token, a stay, an item or a word."""
         self.sessions: dict[str, SessionRow] = {}
         self.hosts: dict[str, HostRow] = {}
-        self._lost_until_at: float | None = None
-        """Until when only claims are granted."""
-        self._assumed_at: float | None = None
-        """When every host counts as visited, at least."""
-
-    def lose(self, epoch: str, *, now: float, forgets_hosts: bool) -> None:
-        """Go on after memory was lost.
-
-        Args:
-            epoch: another than any before.
-            forgets_hosts: what is known of hosts is lost too; otherwise only who holds and waits for them.
-        """
-        self.epoch = epoch
-        self.sessions.clear()
-        if forgets_hosts:
-            self.hosts.clear()
-        for host in self.hosts.values():
-            host.owner, host.line = None, ()
-        self._lost_until_at = self._assumed_at = now + EXPIRY
+        self.states: dict[str, HostState] = {}
+        self.blocks: dict[str, BlockRow] = {}
 
     def exchange(self, request: Request, *, now: float) -> Reply:
         """Take in a request, and answer it."""
@@ -184,34 +198,21 @@ class Grants:
             session = self.sessions[request.session] = SessionRow(self.next_number(), now)
         term = Term(self.epoch, session.joined)
         for leave in request.leaves:
-            self._leave(request.session, leave, now, is_current=request.term == term)
+            self._leave(request.session, leave, is_current=request.term == term)
         if request.term != term:
             return Reply(request.number, term)
         if request.number > session.number:
             session.number, session.seen_at = request.number, now
-            for key in request.withdrawals:
-                self._withdraw(request.session, key)
-            for key in request.asks:
-                self._ask(request.session, key)
-            for key in request.claims:
-                self._claim(request.session, key)
-            for key in [key for key, number in session.inbox.items() if number <= request.after]:
-                del session.inbox[key]
-            if request.is_last:
-                self.end(request.session, visited_at=None)
-        news = [(key, number) for key, number in session.inbox.items() if number > request.after]
-        return Reply(request.number, term, tuple(self._item(key, number, now) for key, number in news))
+            self._heed(request, session, now)
+        items = [self._item(key, number) for key, number in session.inbox.items() if number > request.after]
+        return Reply(request.number, term, tuple(items), self._words(request.after, now))
 
     def expire(self, now: float) -> None:
-        """End sessions that were not heard of for `EXPIRY`, and the time after a loss in which only claims count."""
+        """End sessions that were not heard of for `EXPIRY`."""
         ended = sorted((session.seen_at + EXPIRY, name) for name, session in self.sessions.items())
         for ended_at, name in ended:
             if ended_at <= now:
                 self.end(name, visited_at=ended_at)
-        if self._lost_until_at is not None and now >= self._lost_until_at:
-            self._lost_until_at = None
-            for key in [key for key, host in self.hosts.items() if host.line and host.owner is None]:
-                self._grant_next(key)
 
     def end(self, name: str, *, visited_at: float | None) -> None:
         """End a session.
@@ -224,35 +225,62 @@ class Grants:
             host = self.host(key)
             host.withdraw(name)
             if host.owner == name:
-                host.move_later(visited_at)
+                self._move_later(key, HostState(last_visit_at=visited_at))
                 self._grant_next(key)
-            self._forget_unknown(key)
+            self._forget_free(key)
         session.inbox.clear()
 
     def host(self, key: str) -> HostRow:
-        """What is known of a host."""
+        """Who has a host."""
         return self.hosts.setdefault(key, HostRow())
+
+    def known(self, key: str) -> HostState | None:
+        """What is known of a host."""
+        return self.states.get(key)
+
+    def keep(self, key: str, state: HostState) -> None:
+        """Keep what is known of a host, behind all others."""
+        self.states.pop(key, None)
+        self.states[key] = state
 
     def keys_of(self, name: str) -> list[str]:
         """All hosts that a session holds or waits for, and maybe others."""
         del name
         return list(self.hosts)
 
-    def _leave(self, name: str, leave: Leave, now: float, *, is_current: bool) -> None:
+    def _heed(self, request: Request, session: SessionRow, now: float) -> None:
+        for key in request.withdrawals:
+            self.host(key).withdraw(request.session)
+            self._forget_free(key)
+        for key in request.asks:
+            self._ask(request.session, key)
+        for key in request.claims:
+            self._claim(request.session, key)
+        for word in request.words:
+            self._say(word, now)
+        for key in [key for key, number in session.inbox.items() if number <= request.after]:
+            del session.inbox[key]
+        if request.is_last:
+            self.end(request.session, visited_at=None)
+
+    def _leave(self, name: str, leave: Leave, *, is_current: bool) -> None:
         host = self.host(leave.key)
-        left_at = now - leave.age
-        visited_at = None if leave.visited_ago is None else left_at - leave.visited_ago
-        host.move_later(visited_at, left_at + leave.not_before_in if leave.not_before_in else 0.0)
-        if is_current and host.owner == name and host.token == leave.token:
-            if leave.state is not None:
-                host.state, host.saved_at = leave.state, left_at
+        is_owner = is_current and host.owner == name and host.token == leave.token
+        if leave.state is not None and is_owner:
+            self.keep(leave.key, no_earlier(leave.state, self.known(leave.key)))
+        elif leave.state is not None:
+            self._move_later(leave.key, leave.state)
+        if is_owner:
             self.sessions[name].inbox.pop(leave.key, None)
             self._grant_next(leave.key)
-        self._forget_unknown(leave.key)
+        self._forget_free(leave.key)
 
-    def _withdraw(self, name: str, key: str) -> None:
-        self.host(key).withdraw(name)
-        self._forget_unknown(key)
+    def _move_later(self, key: str, told: HostState) -> None:
+        """Take in instants, as far as they are later than those that are known."""
+        known = self.known(key)
+        state = merged(known or HostState(), told)
+        if state != (known or HostState()) and not key.startswith(ROBOTS):
+            self.keep(key, state)
 
     def _ask(self, name: str, key: str) -> None:
         host = self.host(key)
@@ -266,24 +294,41 @@ class Grants:
                 self._tell(key)
 
     def _claim(self, name: str, key: str) -> None:
-        host = self.host(key)
-        if self._lost_until_at is not None and host.owner is None:
+        """A session has a host that it had if nobody else was granted it meanwhile."""
+        if self.host(key).owner in {None, name}:
             self._grant(name, key)
-        self._forget_unknown(key)
+
+    def _say(self, word: Word, now: float) -> None:
+        known, row = self.blocks.get(word.pattern), BlockRow(word.until_at, now - word.age, 0)
+        if known is None or not _is_same_block(known.until_at, word.until_at):
+            # One of two has to be told again: whoever said another word may not have heard of the last one.
+            number = self.next_number()
+        else:
+            number = known.number
+        last = row if known is None or known.said_at <= row.said_at else known
+        self.blocks[word.pattern] = replace(last, number=number)
+        for pattern, block in list(self.blocks.items()):
+            if max(block.until_at, block.said_at) + OLD_BLOCK < now:
+                del self.blocks[pattern]
+
+    def _words(self, after: int, now: float) -> tuple[Word, ...]:
+        return tuple(
+            Word(pattern, block.until_at if block.until_at > now else 0.0, now - block.said_at, block.number)
+            for pattern, block in self.blocks.items()
+            if block.number > after
+        )
 
     def _grant_next(self, key: str) -> None:
         """Grant a host that is free, or becomes so, to the first in line."""
-        host = self.hosts[key]
+        host = self.host(key)
         host.owner = None
-        if host.line and self._lost_until_at is None:
+        if host.line:
             name, *line = host.line
             host.line = tuple(line)
-            host.move_later(self._assumed_at)
             self._grant(name, key)
-        self._forget_unknown(key)
 
     def _grant(self, name: str, key: str) -> None:
-        host = self.hosts[key]
+        host = self.host(key)
         host.owner, host.token = name, self.next_number()
         self._tell(key)
 
@@ -295,22 +340,13 @@ class Grants:
             inbox.pop(key, None)
             inbox[key] = self.next_number()
 
-    def _item(self, key: str, number: int, now: float) -> Item:
+    def _item(self, key: str, number: int) -> Item:
         host = self.hosts[key]
-        return Item(
-            number,
-            key,
-            host.token,
-            bool(host.line),
-            host.state,
-            now - host.saved_at,
-            None if host.visited_at is None else now - host.visited_at,
-            max(host.not_before_at - now, 0.0),
-        )
+        return Item(number, key, host.token, bool(host.line), self.known(key))
 
-    def _forget_unknown(self, key: str) -> None:
+    def _forget_free(self, key: str) -> None:
         host = self.hosts.get(key)
-        if host is not None and host == HostRow(token=host.token, saved_at=host.saved_at):
+        if host is not None and host.owner is None and not host.line:
             del self.hosts[key]
 
     def next_number(self) -> int:
@@ -331,7 +367,6 @@ class Hold:
 @dataclass(slots=True)
 class _Left:
     leave: Leave
-    left_at: float
     first: int = 0
 
 
@@ -351,22 +386,29 @@ class Member:
         self.valid_until_at = -math.inf
         self._lease = lease
         self._term: Term | None = None
+        self._is_new = True
+        """Whether no request was heeded in this term."""
         self._number = 0
         self._heard = 0
         """The number of the latest request that was answered."""
         self.after = 0
-        """The last item of the inbox that it knows."""
+        """The last item or word that it knows."""
         self._sent: dict[int, tuple[float, Term | None]] = {}
+        self._words: dict[str, tuple[float, float]] = {}
+        """For each pattern the last word: until when, and when it was said."""
         # What was not acknowledged, each with the number of the first request that said it; 0: none has.
         self._asks: dict[str, int] = {}
         self._withdrawn: dict[str, int] = {}
         self._claims: dict[str, int] = {}
+        self._unsaid: dict[str, int] = {}
         self._left: dict[str, _Left] = {}
 
     @property
     def has_to_send(self) -> bool:
         """Whether there is something that was not acknowledged."""
-        return self._term is None or bool(self._asks or self._withdrawn or self._claims or self._left)
+        return self._is_new or bool(
+            self._asks or self._withdrawn or self._claims or self._unsaid or self._left
+        )
 
     def is_valid(self, hold: Hold, *, now: float) -> bool:
         """Whether a request may start under this grant."""
@@ -386,19 +428,21 @@ class Member:
             if self._asks.pop(key, 1):
                 self._withdrawn[key] = 0
 
-    def leave(self, leave: Leave, *, now: float) -> None:
-        """Hand a host on, or tell later instants of one that was lost. Token and age are filled in here."""
-        key = leave.key
+    def leave(self, key: str, state: HostState | None) -> None:
+        """Hand a host on, or tell later instants of one that was lost."""
         hold, unsaid = self.holds.pop(key, None), self._left.get(key)
         self._claims.pop(key, None)
         if hold is not None:
             hold.is_live = False
-            leave = replace(leave, token=hold.token)
-        elif leave.visited_ago is None and not leave.not_before_in:
+        elif state is None:
             return
-        elif unsaid is not None:
-            leave = replace(leave, token=unsaid.leave.token)
-        self._left[key] = _Left(leave, now)
+        token = hold.token if hold is not None else 0 if unsaid is None else unsaid.leave.token
+        self._left[key] = _Left(Leave(key, state, token))
+
+    def say(self, pattern: str, until_at: float, *, now: float) -> None:
+        """Tell all sessions to leave hosts alone until an instant; 0 lifts."""
+        self._words[pattern] = until_at, now
+        self._unsaid[pattern] = 0
 
     def request(self, *, now: float, is_last: bool = False) -> Request:
         """The next request: all that was not acknowledged. It has to be sent at once."""
@@ -406,46 +450,56 @@ class Member:
             self._drop(self._claims)
         self._number += 1
         self._sent[self._number] = now, self._term
-        for unsaid in (self._asks, self._withdrawn, self._claims):
+        for unsaid in (self._asks, self._withdrawn, self._claims, self._unsaid):
             unsaid.update({key: first or self._number for key, first in unsaid.items()})
         for left in self._left.values():
             left.first = left.first or self._number
+        words = ((pattern, *self._words[pattern]) for pattern in self._unsaid)
         return Request(
             self.session,
             self._term,
             self._number,
             self.after,
-            tuple(replace(left.leave, age=max(now - left.left_at, 0.0)) for left in self._left.values()),
+            tuple(left.leave for left in self._left.values()),
             tuple(self._withdrawn),
             tuple(self._asks),
             tuple(self._claims),
+            tuple(Word(pattern, until_at, max(now - said_at, 0.0)) for pattern, until_at, said_at in words),
             is_last,
         )
 
-    def receive(self, reply: Reply) -> list[Item]:
-        """Take in a reply. Returns the hosts that are granted, and those held before that are wanted by others."""
+    def receive(self, reply: Reply) -> tuple[list[Item], list[Word]]:
+        """Take in a reply.
+
+        Returns:
+            The hosts that are granted, and those held before that are wanted by others; and what was said elsewhere.
+        """
         number = reply.number
         if number <= self._heard:
-            return []
+            return [], []
         sent_at, term = self._sent[number]
         self._heard = number
         self._sent = {sent: what for sent, what in self._sent.items() if sent > number}
         self._left = {key: left for key, left in self._left.items() if not 0 < left.first <= number}
         if reply.term != self._term:
             self._start_anew(reply.term)
-            return []
+            return [], []
         if term != reply.term:
             # It was sent before the present term was known, and was not heeded.
-            return []
+            return [], []
+        self._is_new = False
         self.valid_until_at = max(self.valid_until_at, sent_at + self._lease)
         self._asks = _unsaid_after(number, self._asks)
         self._withdrawn = _unsaid_after(number, self._withdrawn)
+        self._unsaid = _unsaid_after(number, self._unsaid)
         told = [item for item in reply.items if item.number > self.after and self._take(item)]
-        self.after = max([self.after, *(item.number for item in reply.items)])
+        heard = [word for word in reply.words if word.number > self.after and self._hear(word, sent_at)]
+        numbers = [*(item.number for item in reply.items), *(word.number for word in reply.words)]
+        self.after = max([self.after, *numbers])
         unsaid = _unsaid_after(number, self._claims)
         self._drop(self._claims.keys() - unsaid.keys())
         self._claims = unsaid
-        return told
+        return told, heard
 
     def _take(self, item: Item) -> bool:
         """Take in an item. Returns whether it is news."""
@@ -453,27 +507,37 @@ class Member:
         if left is not None:
             # The medium has not heard of the end of the last visit. What it grants is left again, with that.
             if left.leave.token != item.token:
-                self._left[key] = _Left(replace(left.leave, token=item.token), left.left_at)
+                self._left[key] = _Left(replace(left.leave, token=item.token))
             return False
         if hold is not None:
             hold.token = item.token
             self._claims.pop(key, None)
             return item.is_wanted
         if key not in self.wants:
-            self._left[key] = _Left(Leave(key, token=item.token), math.inf)
+            self._left[key] = _Left(Leave(key, token=item.token))
             return False
         self.wants.remove(key)
         self._asks.pop(key, None)
         self.holds[key] = Hold(item.token)
         return True
 
+    def _hear(self, word: Word, now: float) -> bool:
+        """Take in a word. Returns whether it is news."""
+        if word.pattern in self._unsaid:
+            # What is still to be said is said later.
+            return False
+        known_until_at = self._words.get(word.pattern, (0.0, 0.0))[0]
+        self._words[word.pattern] = word.until_at, now - word.age
+        return not _is_same_block(known_until_at, word.until_at)
+
     def _start_anew(self, term: Term) -> None:
-        """Go on in another term: everything is asked for again, and nothing is held but what can be claimed."""
+        """Go on in another term: all is asked for and said again, and nothing is held but what can be claimed."""
         if self._term is not None and self._term.epoch == term.epoch:
             self._drop(self.holds)
-        self._term, self.after = term, 0
+        self._term, self._is_new, self.after = term, True, 0
         self._asks = dict.fromkeys(self.wants, 0)
         self._claims = dict.fromkeys(self.holds, 0)
+        self._unsaid = dict.fromkeys(self._words, 0)
         self._withdrawn.clear()
 
     def _drop(self, keys: Iterable[str]) -> None:
@@ -484,3 +548,7 @@ class Member:
 
 def _unsaid_after(number: int, unsaid: dict[str, int]) -> dict[str, int]:
     return {key: first for key, first in unsaid.items() if not 0 < first <= number}
+
+
+def _is_same_block(until_at: float, other_until_at: float) -> bool:
+    return math.isclose(until_at, other_until_at, rel_tol=0.0, abs_tol=SAME_BLOCK)

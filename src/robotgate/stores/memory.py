@@ -11,27 +11,23 @@ from typing import TYPE_CHECKING, Final
 from robotgate.errors import StoreError
 from robotgate.options import MAX_HOSTS, check_whole
 from robotgate.pace.state import is_served, merged
-from robotgate.stores.base import Grant, OperatorBlock, OwnStore, Pruned
-from robotgate.stores.grants import Grants, Leave, Member
+from robotgate.stores.base import OwnStore, Pruned
+from robotgate.stores.grants import Grants, Member
 from robotgate.stores.session import Inbox, Seat
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import Mapping
 
     from robotgate.pace.state import HostState
     from robotgate.sites.record import RobotsRecord
-    from robotgate.stores.grants import Item
-    from robotgate.stores.session import HeldLease
     from robotgate.urls import Origin
 
 LOOKS: Final = 4
 """Hosts looked at for each that is saved while there are too many: those that must stay are passed over."""
-STRETCH: Final = 1000
-"""Hosts that `MemoryStore.prune` looks at before other tasks may run."""
 LONGEST_DELAY: Final = 600.0
 """Seconds for which a visit may bind beyond what its state says: what a site asks for is learnt by its first visit,
 and counts from that. A gate refuses longer delays than its `max_delay`, a minute unless told otherwise."""
-_PLACE: Final = attrgetter("origin.host", "origin.port", "origin.scheme")
+_PLACE: Final = attrgetter("host", "port", "scheme")
 _TIME: Final = 0.0
 """The time by which sessions of one event loop are judged: nothing expires while the loop lives."""
 
@@ -56,9 +52,8 @@ class MemoryStore(OwnStore):
         check_whole("max_hosts", max_hosts, least=1)
         self._max_hosts = max_hosts
         self._records: OrderedDict[Origin, RobotsRecord] = OrderedDict()
-        self._hosts: OrderedDict[str, HostState] = OrderedDict()
-        self._blocks: dict[str, float] = {}
         self._grants = Grants("memory")
+        self._hosts = self._grants.states
         self._sessions: dict[str, MemorySession] = {}
         self._names = itertools.count()
         self._now = 0.0
@@ -84,7 +79,8 @@ class MemoryStore(OwnStore):
         is_shared = len(self._sessions) > 1
         for pace_key, state in states.items():
             known = self._hosts.get(pace_key) if is_shared else None
-            self.keep(pace_key, state if known is None else merged(known, state))
+            self._grants.keep(pace_key, state if known is None else merged(known, state))
+            self._keep_bound()
 
     async def session(self) -> MemorySession:
         """As `SharedStore.session`."""
@@ -97,7 +93,6 @@ class MemoryStore(OwnStore):
         session = MemorySession(self, str(next(self._names)), loop)
         self._sessions[session.member.session] = session
         self.exchange()
-        session.tell(*(OperatorBlock(pattern, until_at) for pattern, until_at in self._blocks.items()))
         return session
 
     async def open(self) -> None:
@@ -106,20 +101,13 @@ class MemoryStore(OwnStore):
     async def aclose(self) -> None:
         """There is nothing to release: what is kept serves the next gate."""
 
-    async def records(self) -> AsyncIterator[RobotsRecord]:
-        """As `Catalogue.records`; those that come or go meanwhile may be among them or not."""
-        for record in sorted(self._records.values(), key=_PLACE):
-            yield record
+    async def origins(self, host: str | None = None) -> list[Origin]:
+        """Return the origins that have a record, of all hosts or of one, by host, then port, then scheme."""
+        return sorted((origin for origin in self._records if host in {None, origin.host}), key=_PLACE)
 
-    async def hosts(self) -> AsyncIterator[tuple[str, HostState]]:
-        """As `Catalogue.hosts`; those that come or go meanwhile may be among them or not."""
-        for pace_key, state in sorted(self._hosts.items(), key=lambda host: host[0]):
-            yield pace_key, state
-
-    async def origins_of(self, host: str) -> list[Origin]:
-        """As `Catalogue.origins_of`."""
-        found = [origin for origin in self._records if origin.host == host]
-        return sorted(found, key=lambda origin: (origin.port, origin.scheme))
+    async def pace_keys(self) -> list[str]:
+        """Return the pace keys of all hosts, in order."""
+        return sorted(self._hosts)
 
     async def host(self, pace_key: str) -> HostState | None:
         """As `Catalogue.host`."""
@@ -135,12 +123,14 @@ class MemoryStore(OwnStore):
 
     async def prune(self, *, now: float) -> Pruned:
         """As `Catalogue.prune`. Of records there are never more than `max_hosts`; of hosts, while they must stay."""
-        before = len(self._hosts)
-        gone = 0
-        for looked in range(0, before, STRETCH):
-            gone += self._evict_hosts(now=now, looks=min(STRETCH, before - looked))
-            await asyncio.sleep(0)
-        return Pruned(records=0, hosts=gone)
+        return Pruned(records=0, hosts=self._evict_hosts(now=now, looks=len(self._hosts)))
+
+    def _keep_bound(self) -> None:
+        if len(self._hosts) > self._max_hosts:
+            # These of the last state have been; its other instants are yet to come.
+            state = next(reversed(self._hosts.values()))
+            self._now = max(self._now, state.last_visit_at or 0.0, state.blocked_at)
+            self._evict_hosts(now=self._now, looks=LOOKS)
 
     def _evict_hosts(self, *, now: float, looks: int) -> int:
         """Look at so many, the oldest first, as long as there are too many. Returns how many have gone."""
@@ -156,7 +146,7 @@ class MemoryStore(OwnStore):
                 del self._hosts[pace_key]
                 gone += 1
             else:
-                self._hosts.move_to_end(pace_key)
+                self._grants.keep(pace_key, state)
         return gone
 
     def exchange(self) -> None:
@@ -165,29 +155,7 @@ class MemoryStore(OwnStore):
         while behind := [session for session in sessions if session.is_behind(self._grants)]:
             for session in behind:
                 session.exchange(self._grants)
-
-    def state_of(self, key: str) -> HostState | None:
-        """What is kept of a host."""
-        return self._hosts.get(key)
-
-    def keep(self, key: str, state: HostState) -> None:
-        """Keep what the owner of a host says of it."""
-        self._hosts[key] = state
-        self._hosts.move_to_end(key)
-        # These have been; the other instants of a state are yet to come.
-        self._now = max(self._now, state.last_visit_at or 0.0, state.blocked_at)
-        if len(self._hosts) > self._max_hosts:
-            self._evict_hosts(now=self._now, looks=LOOKS)
-
-    def publish(self, block: OperatorBlock, *, by: MemorySession) -> None:
-        """Tell all other sessions of a block."""
-        if block.until_at:
-            self._blocks[block.pattern] = block.until_at
-        else:
-            self._blocks.pop(block.pattern, None)
-        for session in self._sessions.values():
-            if session is not by:
-                session.tell(block)
+        self._keep_bound()
 
     def end(self, session: MemorySession) -> None:
         """Take a session out: its hosts are free."""
@@ -204,7 +172,7 @@ class MemorySession(Inbox, Seat):
 
     def __init__(self, store: MemoryStore, name: str, loop: asyncio.AbstractEventLoop) -> None:
         Inbox.__init__(self)
-        Seat.__init__(self, Member(name), self.tell)
+        Seat.__init__(self, Member(name), self)
         self.loop = loop
         self._store = store
 
@@ -216,21 +184,6 @@ class MemorySession(Inbox, Seat):
         """Exchange at once: it takes no time."""
         self._store.exchange()
 
-    def grant_of(self, item: Item, lease: HeldLease) -> Grant:
-        """As `Seat.grant_of`."""
-        return Grant(lease, self._store.state_of(item.key))
-
-    def leave_with(self, key: str, state: HostState) -> Leave:
-        """As `Seat.leave_with`. The store has the state."""
-        if key in self.member.holds:
-            self._store.keep(key, state)
-        return Leave(key)
-
-    def publish_block(self, pattern: str, until_at: float) -> None:
-        """As `Session.publish_block`."""
-        self.overrule({pattern})
-        self._store.publish(OperatorBlock(pattern, until_at), by=self)
-
     async def aclose(self) -> None:
         """As `Session.aclose`."""
         self._store.end(self)
@@ -238,8 +191,10 @@ class MemorySession(Inbox, Seat):
     def is_behind(self, grants: Grants) -> bool:
         """Whether it has something to say or to hear."""
         session = grants.sessions.get(self.member.session)
-        last = 0 if session is None else next(reversed(session.inbox.values()), 0)
-        return self.member.has_to_send or last > self.member.after
+        numbers = [block.number for block in grants.blocks.values()]
+        if session is not None:
+            numbers += session.inbox.values()
+        return self.member.has_to_send or max(numbers, default=0) > self.member.after
 
     def exchange(self, grants: Grants, *, is_last: bool = False) -> None:
         """Send a request, and take in the reply."""

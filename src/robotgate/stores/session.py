@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from robotgate.errors import StoreError
+from robotgate.errors import OptionError, StoreError
 from robotgate.stores.base import Grant, OperatorBlock, Wanted
-from robotgate.stores.grants import Leave
+from robotgate.stores.grants import not_before
+from robotgate.urls import HostPattern
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Sequence
 
     from robotgate.pace.state import HostState
     from robotgate.stores.base import News
-    from robotgate.stores.grants import Hold, Item, Member, Reply
+    from robotgate.stores.grants import Hold, Member, Reply, Word
+
+_logger: Final = logging.getLogger("robotgate.stores")
 
 
 class Inbox:
@@ -39,10 +43,10 @@ class Inbox:
             self._news += news
             self._told.set()
 
-    def overrule(self, patterns: Collection[str]) -> None:
-        """Drop what was not heard yet of patterns of which this session has said something since."""
+    def overrule(self, pattern: str) -> None:
+        """Drop what was not heard yet of a pattern of which this session has said something since."""
         self._news = [
-            news for news in self._news if not (isinstance(news, OperatorBlock) and news.pattern in patterns)
+            news for news in self._news if not (isinstance(news, OperatorBlock) and news.pattern == pattern)
         ]
 
 
@@ -73,13 +77,13 @@ class Seat(ABC):
     """A `Member`, and the tasks that wait for what it asks for.
 
     Args:
-        tell: is told which hosts others want.
+        inbox: is told which hosts others want, and what was said elsewhere.
     """
 
-    def __init__(self, member: Member, tell: Callable[[News], None]) -> None:
+    def __init__(self, member: Member, inbox: Inbox) -> None:
         self.member = member
         self.waiting: dict[str, Waiter] = {}
-        self._tell = tell
+        self._inbox = inbox
 
     @abstractmethod
     def uptime(self) -> float:
@@ -88,14 +92,6 @@ class Seat(ABC):
     @abstractmethod
     def poke(self) -> None:
         """There is something to send."""
-
-    @abstractmethod
-    def grant_of(self, item: Item, lease: HeldLease) -> Grant:
-        """A grant, with what is known of the host."""
-
-    @abstractmethod
-    def leave_with(self, key: str, state: HostState) -> Leave:
-        """What is said of a host that is left."""
 
     def ask(self, key: str) -> None:
         """Ask for a host."""
@@ -121,14 +117,20 @@ class Seat(ABC):
 
     def leave(self, key: str, state: HostState | None) -> None:
         """As `Session.leave`."""
-        left = Leave(key) if state is None else self.leave_with(key, state)
-        self.member.leave(left, now=self.uptime())
+        self.member.leave(key, state)
+        self.poke()
+
+    def publish_block(self, pattern: str, until_at: float) -> None:
+        """As `Session.publish_block`."""
+        self._inbox.overrule(pattern)
+        self.member.say(pattern, until_at, now=self.uptime())
         self.poke()
 
     def receive(self, reply: Reply) -> None:
-        """Take in a reply: wake those who waited, and tell what is wanted."""
+        """Take in a reply: wake those who waited, and tell what is wanted, and what was said."""
         wanted = set()
-        for item in self.member.receive(reply):
+        items, words = self.member.receive(reply)
+        for item in items:
             waiter = self.waiting.pop(item.key, None)
             if waiter is not None and waiter.granted.done():
                 # It was cancelled a moment ago.
@@ -136,11 +138,13 @@ class Seat(ABC):
                 continue
             if waiter is not None:
                 lease = HeldLease(self, self.member.holds[item.key])
-                waiter.granted.set_result(self.grant_of(item, lease))
+                due_at = 0.0 if item.state is None else not_before(item.state)
+                waiter.granted.set_result(Grant(lease, item.state, due_at))
             if item.is_wanted:
                 wanted.add(item.key)
         if wanted:
-            self._tell(Wanted(frozenset(wanted)))
+            self._inbox.tell(Wanted(frozenset(wanted)))
+        self._inbox.tell(*(OperatorBlock(word.pattern, word.until_at) for word in words if _is_valid(word)))
 
     def fail(self, error: StoreError) -> None:
         """Tell all who wait that the store cannot tell."""
@@ -154,3 +158,12 @@ class Seat(ABC):
         del self.waiting[key]
         self.member.unwant(key)
         self.poke()
+
+
+def _is_valid(word: Word) -> bool:
+    try:
+        HostPattern.parse(word.pattern)
+    except OptionError as error:
+        _logger.warning("an operator block in the store is ignored: %s", error)
+        return False
+    return True

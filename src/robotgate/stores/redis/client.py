@@ -25,15 +25,6 @@ TIMEOUT: Final = 5.0
 """Seconds to connect, and for a reply, for a client made of a URL."""
 HEALTH_CHECK: Final = 30.0
 """Seconds after which an idle connection is tested before it is used."""
-COMMANDS: Final = (
-    *("evalsha", "eval", "select", "client|setinfo", "ping", "scan"),
-    *("time", "info", "exists", "get", "set", "del", "pexpire", "incr"),
-    *("zadd", "zcard", "zscore", "zrem", "zrangebyscore", "sadd", "srem", "spop", "smembers"),
-    *("hget", "hset", "hdel", "hgetall"),
-)
-"""The commands that a user needs: SELECT for another database than 0, PING for the health check, SCAN for lists. In a
-cluster, CLUSTER and COMMAND come on top. CLIENT SETINFO may be refused."""
-
 _SCHEME: Final = re.compile(
     r"(?P<scheme>(?:redis|rediss|valkey|valkeys)(?P<cluster>\+cluster)?|unix)://(?P<rest>.*)",
     re.IGNORECASE | re.DOTALL,

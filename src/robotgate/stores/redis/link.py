@@ -1,4 +1,4 @@
-"""The way to the server: calls of scripts that are made in one turn of the event loop travel together."""
+"""The way to the server: calls of its script that are made in one turn of the event loop travel together."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import logging
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
 from hashlib import sha1
 from importlib.resources import files
 from random import uniform
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
     from robotgate.stores.redis.client import Client
     from robotgate.stores.redis.faults import Fault
+    from robotgate.stores.redis.messages import Keys
 
 TIMEOUT: Final = 5.0
 """Seconds for a reply, whatever the client's own are."""
@@ -35,24 +35,14 @@ MAX_CALLS: Final = 200
 _logger: Final = logging.getLogger("robotgate.stores")
 
 
-def _load(name: str) -> bytes:
-    return (files("robotgate.stores.redis") / "lua" / f"{name}.lua").read_bytes()
-
-
-@cache
-def _sha(script: bytes) -> str:
-    # The name by which EVALSHA finds it; it protects nothing.
-    return sha1(script, usedforsecurity=False).hexdigest()
-
-
-# Lua scripts. Each has one key and one argument for each call, behind an argument of settings for all.
-GRANTS: Final = _load("grants")
-RECORDS: Final = _load("records")
+SCRIPT: Final = (files("robotgate.stores.redis") / "lua" / "grants.lua").read_bytes()
+"""It has one key and one argument for each call, behind an argument of settings for all."""
+_PROBE: Final = b'["save",[]]'
+"""Changes nothing but writes, as calls do."""
 
 
 @dataclass(slots=True, eq=False)
 class _Call:
-    key: bytes
     encode: Callable[[], bytes]
     reply: asyncio.Future[bytes]
 
@@ -69,9 +59,9 @@ class _Loss:
 
 
 class Link:
-    """Has the server run scripts.
+    """Has the server run its script.
 
-    Calls of one script for one place travel together, and gather while others are on their way. The place is the whole
+    Calls for one place travel together, and gather while others are on their way. The place is the whole
     server, or in a cluster the node that has a tag. A place that fails is lost: it is tried again and again, and its
     calls wait for as long as `patience` from then on. A call may be run twice, and its arguments are made anew for each
     attempt.
@@ -79,43 +69,44 @@ class Link:
     It belongs to the event loop that first uses it.
 
     Args:
-        settings: the first argument of each script.
-        probe: a key and an argument for `GRANTS` that changes nothing but writes, as calls do.
+        settings: the first argument of the script.
+        script: run for all calls.
         patience: seconds.
     """
 
     def __init__(
-        self, client: Client, *, settings: bytes, probe: Callable[[int], tuple[bytes, bytes]], patience: float
+        self, client: Client, keys: Keys, *, settings: bytes, patience: float, script: bytes = SCRIPT
     ) -> None:
         self.server = server_name(client)
         self._client = client
         self._settings = settings
-        self._probe = probe
+        self._keys = keys
+        self._script = script
+        # The name by which EVALSHA finds it; it protects nothing.
+        self._sha = sha1(script, usedforsecurity=False).hexdigest()
         self._patience = patience
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._waiting: dict[tuple[bytes, int], list[_Call]] = {}
-        self._senders: dict[tuple[bytes, int], asyncio.Task[None]] = {}
+        self._waiting: dict[int, list[_Call]] = {}
+        self._senders: dict[int, asyncio.Task[None]] = {}
         self._losses: dict[int, _Loss] = {}
         self.listeners: list[Callable[[StoreError | None], object]] = []
         """Each is called with the error when the first place is lost, and with None when all are back."""
         self._is_closed = False
 
-    async def call(self, script: bytes, tag: int, key: bytes, encode: Callable[[], bytes]) -> bytes:
-        """Call a script.
+    async def call(self, tag: int, encode: Callable[[], bytes]) -> bytes:
+        """Call the script for the keys of a tag.
 
         Args:
-            tag: of the key.
             encode: makes the argument, at each attempt.
 
         Raises:
             StoreError: the server was lost for longer than `patience`, or refuses the call; or the link was closed.
         """
         loop = self.check()
-        call = _Call(key, encode, loop.create_future())
-        lane = (script, tag)
-        self._waiting.setdefault(lane, []).append(call)
-        if lane not in self._senders:
-            self._senders[lane] = loop.create_task(self._send(script, tag))
+        call = _Call(encode, loop.create_future())
+        self._waiting.setdefault(tag, []).append(call)
+        if tag not in self._senders:
+            self._senders[tag] = loop.create_task(self._send(tag))
         return await call.reply
 
     def given_up(self, tag: int) -> StoreError | None:
@@ -160,10 +151,9 @@ class Link:
     def _closed(self) -> StoreError:
         return StoreError(f"{self.server}: the store was closed; make another")
 
-    async def _send(self, script: bytes, tag: int) -> None:
+    async def _send(self, tag: int) -> None:
         """Send what waits, one command after the other. While the place is lost, wait until it gives up."""
-        lane = (script, tag)
-        waiting, reason = self._waiting[lane], None
+        waiting, reason = self._waiting[tag], None
         try:
             while waiting:
                 while (loss := self._losses.get(tag)) is not None:
@@ -174,10 +164,10 @@ class Link:
                         reason = loss.error
                         return
                 calls = waiting[:MAX_CALLS]
-                await self._carry(script, tag, calls)
+                await self._carry(tag, calls)
                 waiting[: len(calls)] = [call for call in calls if not call.reply.done()]
         finally:
-            del self._senders[lane], self._waiting[lane]
+            del self._senders[tag], self._waiting[tag]
             for call in waiting:
                 # Without a reason, after a mistake, or when somebody cancelled this task. An error that is raised twice
                 # gathers two traces.
@@ -191,10 +181,9 @@ class Link:
             f"{self.server}: a task of the store has ended; look at the log, and cancel only your own tasks"
         )
 
-    async def _carry(self, script: bytes, tag: int, calls: Sequence[_Call]) -> None:
+    async def _carry(self, tag: int, calls: Sequence[_Call]) -> None:
         """Send calls in one command, and settle them."""
-        arguments = [call.encode() for call in calls]
-        found = await self._try(script, [call.key for call in calls], arguments)
+        found = await self._try(tag, [call.encode() for call in calls])
         if isinstance(found, list):
             for call, reply in zip(calls, found, strict=True):
                 if not call.reply.done():
@@ -207,28 +196,27 @@ class Link:
         else:
             # One call of many, as a rule, and the others should not pay for it.
             for call in calls:
-                await self._carry(script, tag, [call])
+                await self._carry(tag, [call])
 
-    async def _try(
-        self, script: bytes, keys: Sequence[bytes], arguments: Sequence[bytes]
-    ) -> list[bytes] | Fault:
+    async def _try(self, tag: int, arguments: Sequence[bytes]) -> list[bytes] | Fault:
         try:
             async with asyncio.timeout(TIMEOUT):
-                return await self._run(script, keys, arguments)
+                return await self._run(tag, arguments)
         except (RedisError, OSError, TimeoutError) as error:
             found = explained(self.server, error)
             if found.kind is not Kind.CALL:
                 await self._disconnect()
             return found
 
-    async def _run(self, script: bytes, keys: Sequence[bytes], arguments: Sequence[bytes]) -> list[bytes]:
+    async def _run(self, tag: int, arguments: Sequence[bytes]) -> list[bytes]:
+        keys = [self._keys.of_tag(tag)] * len(arguments)
         rest: tuple[int | bytes, ...] = (len(keys), *keys, self._settings, *arguments)
         execute = self._client.execute_command
         try:
             # Whatever the operator's client makes of replies, ours are bytes.
-            replies: list[bytes] = await execute("EVALSHA", _sha(script), *rest, NEVER_DECODE=True)
+            replies: list[bytes] = await execute("EVALSHA", self._sha, *rest, NEVER_DECODE=True)
         except NoScriptError:
-            replies = await execute("EVAL", script, *rest, NEVER_DECODE=True)
+            replies = await execute("EVAL", self._script, *rest, NEVER_DECODE=True)
         return replies
 
     async def _disconnect(self) -> None:
@@ -254,12 +242,11 @@ class Link:
     async def _seek(self, tag: int, loss: _Loss) -> None:
         """Try until the server answers again, and takes writes."""
         pause = FIRST_PAUSE
-        key, argument = self._probe(tag)
         while True:
             # Processes that lost their server together should not come back together.
             await asyncio.sleep(pause * uniform(0.5, 1.0))
             pause = min(2 * pause, LAST_PAUSE)
-            found = await self._try(GRANTS, [key], [argument])
+            found = await self._try(tag, [_PROBE])
             if isinstance(found, list) or found.kind is Kind.CALL:
                 break
             self._lose(tag, found)

@@ -6,26 +6,25 @@ Messages are JSON: only relative seconds, and numbers over 2^46 as text, since R
 from __future__ import annotations
 
 import json
+import math
 import string
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import quote, unquote
 from zlib import crc32
 
 from robotgate.pace.state import HostState, moved
 from robotgate.stores.codec import FieldError, pack_host, unpack_host
-from robotgate.stores.grants import Item, Reply, Term
+from robotgate.stores.grants import ROBOTS, Item, Reply, Term, Word, no_earlier, not_before
 
 if TYPE_CHECKING:
-    from robotgate.stores.grants import Leave, Request
+    from robotgate.stores.grants import Request
 
-ROBOTS: Final = "robots|"
-"""Before the origin in a key that grants the fetch of a robots.txt. Such a host has no state."""
 _PLAIN: Final = string.punctuation.replace("%", "")
 ItemValues: TypeAlias = "tuple[str, str, str, bool, str | bool, float, float | bool, float]"
 """An item, as the script writes it; False is nothing."""
-_GRAIN: Final = 1e-3
-"""Seconds; instants of a host closer than this are the same."""
+FOREVER: Final = 1e15
+"""Seconds that stand for an operator block without an end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +84,8 @@ def encoded(message: object) -> bytes:
     return json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
 
 
-def encoded_request(request: Request) -> bytes:
-    """Encode the request of a session."""
+def encoded_request(request: Request, *, now: float) -> bytes:
+    """Encode the request of a session. `now` is the time by its clock, as everywhere here."""
     term = request.term
     return encoded(
         [
@@ -96,74 +95,61 @@ def encoded_request(request: Request) -> bytes:
             term is not None and str(term.joined),
             request.number,
             request.after,
-            [_leave(leave) for leave in request.leaves],
+            [
+                [spelled(leave.key), str(leave.token), *encoded_state(leave.state, now=now)]
+                for leave in request.leaves
+            ],
             [spelled(key) for key in request.withdrawals],
             [spelled(key) for key in request.asks],
             [spelled(key) for key in request.claims],
+            [[spelled(word.pattern), _until_in(word.until_at, now), word.age] for word in request.words],
             request.is_last,
         ]
     )
 
 
-def read_reply(data: bytes) -> tuple[Reply, list[float | None]]:
+def read_reply(data: bytes, *, now: float) -> tuple[Reply, list[float | None]]:
     """Read a reply, and for each host that was asked for its pace in seconds, as far as that is known."""
-    number, epoch, joined, items, paces = json.loads(data)
-    term = Term(epoch, int(joined))
-    # An empty list is written as an empty object.
-    return Reply(number, term, tuple(read_item(item) for item in items)), [pace or None for pace in paces]
-
-
-def read_item(values: ItemValues) -> Item:
-    """Read an item of a reply."""
-    number, key, token, is_wanted, state, state_age, visited_ago, not_before_in = values
-    return Item(
-        int(number),
-        read_name(key),
-        int(token),
-        is_wanted,
-        state.encode() if isinstance(state, str) else None,
-        state_age,
-        None if visited_ago is False else visited_ago,
-        not_before_in,
+    number, epoch, joined, items, words, paces = json.loads(data)
+    heard = tuple(
+        Word(read_name(pattern), _until_at(until_in, now), said_ago, int(count))
+        for pattern, until_in, said_ago, count in words
     )
+    granted = tuple(read_item(item, now=now) for item in items)
+    # An empty list is written as an empty object.
+    return Reply(number, Term(epoch, int(joined)), granted, heard), [pace or None for pace in paces]
 
 
-def encoded_state(state: HostState, *, now: float) -> tuple[float | bool, float, str]:
-    """Return the seconds since the last visit, and until the next may start; and the state, its instants relative."""
-    visited_ago = state.last_visit_at is not None and now - state.last_visit_at
-    not_before_in = max(state.next_allowed_at - now, state.blocked_until_at - now, 0.0)
-    return visited_ago, not_before_in, pack_host(moved(state, -now)).decode()
-
-
-def state_of(item: Item, *, now: float) -> HostState | None:
-    """Return all that an item tells of a host, by the clock that says `now`."""
-    if item.key.startswith(ROBOTS):
-        return None
+def read_item(values: ItemValues, *, now: float) -> Item:
+    """Read an item of a reply."""
+    number, key, token, is_wanted, text, state_age, visited_ago, not_before_in = values
     state = None
-    if item.state is not None:
+    if isinstance(text, str):
         try:
-            state = moved(unpack_host(item.state), now - item.state_age)
+            state = moved(unpack_host(text.encode()), now - state_age)
         except FieldError:
             # It is damaged: the host counts as visited now.
             state = HostState(last_visit_at=now)
-    if item.visited_ago is not None:
-        known, visited_at = state or HostState(), now - item.visited_ago
-        if known.last_visit_at is None or known.last_visit_at < visited_at:
-            state = replace(known, last_visit_at=visited_at)
-    not_before_at = now + item.not_before_in
-    if item.not_before_in:
-        known = state or HostState()
-        if not_before_at > max(known.next_allowed_at, known.blocked_until_at) + _GRAIN:
-            state = replace(known, next_allowed_at=not_before_at)
-    return state
+    if (visited_ago is not False or not_before_in) and not key.startswith(ROBOTS):
+        visited_at = None if visited_ago is False else now - visited_ago
+        due_at = now + not_before_in if not_before_in else 0.0
+        state = no_earlier(state or HostState(), HostState(last_visit_at=visited_at, next_allowed_at=due_at))
+    return Item(int(number), read_name(key), int(token), is_wanted, state)
 
 
-def _leave(leave: Leave) -> list[object]:
-    return [
-        spelled(leave.key),
-        str(leave.token),
-        leave.age,
-        leave.visited_ago is not None and leave.visited_ago,
-        leave.not_before_in,
-        leave.state is not None and leave.state.decode(),
-    ]
+def encoded_state(state: HostState | None, *, now: float) -> tuple[float | bool, float, str | bool]:
+    """Return the seconds since the last visit, and until the next may start; and the state, its instants relative."""
+    if state is None:
+        return False, 0.0, False
+    visited_ago = state.last_visit_at is not None and now - state.last_visit_at
+    return visited_ago, max(not_before(state) - now, 0.0), pack_host(moved(state, -now)).decode()
+
+
+def _until_in(until_at: float, now: float) -> float | bool:
+    return until_at > 0 and min(until_at - now, FOREVER)
+
+
+def _until_at(until_in: float | bool, now: float) -> float:  # noqa: FBT001 # False lifts.
+    if until_in is False:
+        return 0.0
+    return math.inf if until_in > FOREVER / 2 else now + until_in

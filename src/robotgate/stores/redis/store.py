@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import struct
+from contextlib import suppress
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
@@ -19,26 +19,24 @@ from robotgate.options import check_kind, check_patience, check_seconds
 from robotgate.sites.status import DAY, MAX_STALE_AGE
 from robotgate.stores.base import OwnStore, Pruned
 from robotgate.stores.codec import moved_record, pack_record, unpack_record
-from robotgate.stores.grants import EXPIRY
+from robotgate.stores.grants import EXPIRY, ROBOTS
 from robotgate.stores.option import PATIENCE
 from robotgate.stores.redis.client import client_of
 from robotgate.stores.redis.faults import explained
-from robotgate.stores.redis.link import GRANTS, RECORDS, Link
+from robotgate.stores.redis.link import Link
 from robotgate.stores.redis.messages import (
-    ROBOTS,
     ItemValues,
     Keys,
     encoded,
     encoded_state,
     read_item,
     spelled,
-    state_of,
 )
 from robotgate.stores.redis.session import RedisSession, Timing
 from robotgate.urls import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+    from collections.abc import AsyncIterator, Mapping
 
     from redis.asyncio import Redis
 
@@ -51,8 +49,6 @@ MAX_AGE: Final = 31 * 24 * 3600.0
 LEAST_MAX_AGE: Final = 3600.0
 TAGS: Final = 16
 """Hash tags in a cluster, over whose nodes they spread."""
-_PAGE: Final = 100
-"""Records or hosts that are asked for at once where all are listed."""
 _SAVED: Final = 200
 """Hosts that are saved in one call."""
 _SCANNED: Final = 1000
@@ -105,8 +101,8 @@ class RedisStore(OwnStore):
         self._timing = Timing(lease=lease, now=self._now)
         self._link = Link(
             self._client,
+            self._keys,
             settings=encoded([lease, max_age]),
-            probe=lambda tag: (self._keys.of_tag(tag), encoded(["save", []])),
             patience=patience,
         )
         self._max_age = max_age
@@ -141,7 +137,7 @@ class RedisStore(OwnStore):
         Raises:
             StoreError: the server was away for longer than `patience`, or refuses. So with all other methods.
         """
-        reply = await self._call_records(origin, lambda: b"L")
+        reply = await self._call_record("load_record", origin)
         if not reply:
             return None
         try:
@@ -160,14 +156,24 @@ class RedisStore(OwnStore):
         """
         is_large = len(record.body) >= _LARGE
         value = await asyncio.to_thread(pack_record, record) if is_large else pack_record(record)
-        ttl = max(min(useful_for(record), self._max_age) * 1000.0 // 1, 1.0)
-        await self._call_records(
-            record.origin, lambda: struct.pack("<cdd", b"S", self._now() - record.checked_at, ttl) + value
+        ttl = max(min(useful_for(record), self._max_age) * 1000.0, 1.0)
+        await self._link.call(
+            self._keys.tag_of(record.origin.text),
+            lambda: (
+                b"%s\n%s"
+                % (
+                    encoded(
+                        ["save_record", spelled(record.origin.text), self._now() - record.checked_at, ttl]
+                    ),
+                    value,
+                )
+            ),
         )
 
     async def load_host(self, pace_key: str) -> HostState | None:
         """Return what the server knows of a host."""
-        return (await self._load([pace_key]))[0]
+        found = await self._call(self._keys.tag_of(pace_key), "load", spelled(pace_key))
+        return None if isinstance(found, bool) else read_item(found, now=self._now()).state
 
     async def save_hosts(self, states: Mapping[str, HostState]) -> None:
         """Keep the states of hosts. Where another session may know a host better, instants only move later."""
@@ -188,35 +194,26 @@ class RedisStore(OwnStore):
             by_tag.setdefault(self._keys.tag_of(key), []).append(key)
         await asyncio.gather(
             *(
-                self._link.call(
-                    GRANTS, tag, self._keys.of_tag(tag), partial(encode, hosts[start : start + _SAVED])
-                )
+                self._link.call(tag, partial(encode, hosts[start : start + _SAVED]))
                 for tag, hosts in by_tag.items()
                 for start in range(0, len(hosts), _SAVED)
             )
         )
 
-    async def records(self) -> AsyncIterator[RobotsRecord]:
-        """Iterate over all records, by host, then port, then scheme."""
-        origins = await self._origins("")
-        for start in range(0, len(origins), _PAGE):
-            for record in await asyncio.gather(*map(self.load_record, origins[start : start + _PAGE])):
-                if record is not None:
-                    yield record
+    async def origins(self, host: str | None = None) -> list[Origin]:
+        """Return the origins that have a record, of all hosts or of one, by host, then port, then scheme."""
+        found = set()
+        async for name in self._names("robots", host or ""):
+            with suppress(InvalidURLError):
+                found.add(Origin.of(name))
+        return sorted(
+            (origin for origin in found if host in {None, origin.host}),
+            key=attrgetter("host", "port", "scheme"),
+        )
 
-    async def hosts(self) -> AsyncIterator[tuple[str, HostState]]:
-        """Iterate over all hosts with their states, by pace key."""
-        names = [name async for name in self._names("host", "")]
-        pace_keys = sorted(name for name in names if not name.startswith(ROBOTS))
-        for start in range(0, len(pace_keys), _PAGE):
-            page = pace_keys[start : start + _PAGE]
-            for pace_key, state in zip(page, await self._load(page), strict=True):
-                if state is not None:
-                    yield pace_key, state
-
-    async def origins_of(self, host: str) -> list[Origin]:
-        """Return the origins of one host that have a record, by port and scheme."""
-        return [origin for origin in await self._origins(host) if origin.host == host]
+    async def pace_keys(self) -> list[str]:
+        """Return the pace keys of all hosts, in order."""
+        return sorted([name async for name in self._names("host", "") if not name.startswith(ROBOTS)])
 
     async def host(self, pace_key: str) -> HostState | None:
         """Return what the server knows of a host."""
@@ -224,7 +221,7 @@ class RedisStore(OwnStore):
 
     async def forget_record(self, origin: Origin) -> bool:
         """Remove an origin's record. Returns whether there was one."""
-        return await self._call_records(origin, lambda: b"F") == b"1"
+        return await self._call_record("forget_record", origin) == b"true"
 
     async def forget_host(self, pace_key: str) -> bool:
         """Remove a host's state, even if its wait is not over. Returns whether there was any."""
@@ -244,32 +241,14 @@ class RedisStore(OwnStore):
         if self._owns_client:
             await self._client.aclose()
 
-    async def _load(self, pace_keys: Iterable[str]) -> list[HostState | None]:
-        async def load(pace_key: str) -> HostState | None:
-            found = await self._call(self._keys.tag_of(pace_key), "load", spelled(pace_key))
-            return None if isinstance(found, bool) else state_of(read_item(found), now=self._now())
-
-        return await asyncio.gather(*map(load, pace_keys))
-
     async def _call(self, tag: int, operation: str, argument: object) -> ItemValues | bool:
         message = encoded([operation, argument])
-        reply: ItemValues | bool = json.loads(
-            await self._link.call(GRANTS, tag, self._keys.of_tag(tag), lambda: message)
-        )
+        reply: ItemValues | bool = json.loads(await self._link.call(tag, lambda: message))
         return reply
 
-    async def _call_records(self, origin: Origin, encode: Callable[[], bytes]) -> bytes:
-        tag = self._keys.tag_of(origin.text)
-        return await self._link.call(RECORDS, tag, self._keys.named("robots", origin.text), encode)
-
-    async def _origins(self, containing: str) -> list[Origin]:
-        found = set()
-        async for name in self._names("robots", containing):
-            try:
-                found.add(Origin.of(name))
-            except InvalidURLError:
-                continue
-        return sorted(found, key=attrgetter("host", "port", "scheme"))
+    async def _call_record(self, operation: str, origin: Origin) -> bytes:
+        message = encoded([operation, spelled(origin.text)])
+        return await self._link.call(self._keys.tag_of(origin.text), lambda: message)
 
     async def _names(self, kind: str, containing: str) -> AsyncIterator[str]:
         """Yield the names in the keys of one kind; the server knows no order, and walks through all its keys."""

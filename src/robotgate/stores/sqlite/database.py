@@ -12,11 +12,9 @@ import os
 import sqlite3
 import stat
 import sys
-import threading
 import time
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
@@ -30,6 +28,8 @@ T = TypeVar("T")
 Identity: TypeAlias = tuple[int, int]
 """Device and number of a file: not its name, which may come to name another."""
 
+RETRY_DELAY: Final = 1.0
+"""Seconds until a file that failed is tried again."""
 BUSY_TIMEOUT: Final = 5.0
 """Seconds to wait for another program's lock."""
 
@@ -42,20 +42,12 @@ _EXCLUSIVELY: Final = (
 )
 APPLICATION_ID: Final = 0x52476174
 """``RGat``: by it a file is known to be ours."""
-VERSION: Final = 2
-"""Of the tables. The first was never released."""
-_MAGIC: Final = b"SQLite format 3\0"
-_HEADER_BYTES: Final = 100
+VERSION: Final = 3
+"""Of the tables. Those before were never released."""
 LOOKS: Final = 50
 """How often a file is looked into that another process is writing, before it is refused."""
 LOOK_PAUSE: Final = 0.05
 """Seconds between two looks."""
-_guard: Final = threading.Lock()
-"""Held while a file is open here and not by SQLite. Closing it takes the locks of all connections of this process
-(POSIX has locks by process, and drops them all with the first descriptor)."""
-_in_use: Final[Counter[Identity]] = Counter()
-"""Files that connections of this process use: they are not opened here."""
-
 _PRIMARY_CODE: Final = 0xFF
 """The part of an extended result code that names the kind of failure."""
 _SPACE: Final = "free some space"
@@ -66,19 +58,10 @@ _CAUSES: Final = {
     sqlite3.SQLITE_IOERR: ("reading or writing failed", "look at the disk"),
     sqlite3.SQLITE_READONLY: ("it cannot be written", _WRITABLE),
     sqlite3.SQLITE_PERM: ("access is refused", _WRITABLE),
-    sqlite3.SQLITE_CANTOPEN: (
-        "it cannot be opened",
-        "see that its directory exists and that this user may write there",
-    ),
+    sqlite3.SQLITE_CANTOPEN: ("it cannot be opened", "see that its directory exists and can be written"),
     sqlite3.SQLITE_BUSY: ("another program keeps it locked", "end that program"),
-    sqlite3.SQLITE_PROTOCOL: (
-        "its locks do not work",
-        "put it on a disk of this machine: network file systems cannot share a write-ahead log",
-    ),
-    sqlite3.SQLITE_CORRUPT: (
-        "it is damaged",
-        "delete it, and all will be learnt again, or restore it from a copy",
-    ),
+    sqlite3.SQLITE_PROTOCOL: ("its locks do not work", "put it on a disk of this machine, not of a network"),
+    sqlite3.SQLITE_CORRUPT: ("it is damaged", "delete it, or restore it from a copy"),
 }
 _REMEDIES: Final = {
     errno.ENOENT: "see that its directory exists",
@@ -108,8 +91,10 @@ def fault(path: Path, cause: str, remedy: str) -> StoreError:
     return StoreError(f"{path}: {cause}; {remedy}")
 
 
-def explained(path: Path, error: sqlite3.Error | OSError) -> StoreError:
+def explained(path: Path, error: sqlite3.Error | OSError | StoreError) -> StoreError:
     """The error for what SQLite or the system said of a file."""
+    if isinstance(error, StoreError):
+        return error
     if isinstance(error, OSError):
         remedy = _REMEDIES.get(error.errno or 0, _LOOK)
         return fault(path, f"it cannot be opened ({error.strerror or error})", remedy)
@@ -119,28 +104,23 @@ def explained(path: Path, error: sqlite3.Error | OSError) -> StoreError:
     return fault(path, f"{cause} ({error})", remedy)
 
 
-def examine(header: bytes, path: Path) -> None:
-    """Make sure that a file with these first bytes is ours, or empty.
-
-    Raises:
-        StoreError: it is another program's, or of another version.
-    """
-    if header:
-        if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
-            raise fault(
-                path, "it is no SQLite database", "name another file, or delete this one if nobody needs it"
-            )
-        check_format(int.from_bytes(header[68:72]), int.from_bytes(header[60:64]), path)
+def _anothers(path: Path) -> StoreError:
+    return fault(path, "it is another program's database", "name another file")
 
 
-def check_format(application: int, version: int, path: Path) -> None:
-    """Make sure that a database is ours, and of this version.
+def is_ours(connection: sqlite3.Connection, path: Path) -> bool:
+    """Make sure that a database is ours, and of this version; False: it is empty.
 
     Raises:
         StoreError: it is not.
     """
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if not (application or version or tables):
+        return False
     if application != APPLICATION_ID:
-        raise fault(path, "it is another program's database", "name another file")
+        raise _anothers(path)
     if version > VERSION:
         raise fault(
             path,
@@ -151,6 +131,7 @@ def check_format(application: int, version: int, path: Path) -> None:
         raise fault(
             path, f"it was written by an older robotgate (version {version} of its tables)", "delete it"
         )
+    return True
 
 
 class Database:
@@ -161,11 +142,28 @@ class Database:
     Args:
         opening: the first thing done with a connection. What it writes is on the disk when it ends. It is told whether
             this is plainly another file than the one that was open before.
+        make_spare: makes a database in memory, in whose place all is done while the file fails with this error; None:
+            errors are raised.
+        give_back: writes to the file what was done in the other meanwhile.
     """
 
-    def __init__(self, path: Path, *, opening: Callable[[sqlite3.Connection, bool], None]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        opening: Callable[[sqlite3.Connection, bool], None],
+        make_spare: Callable[[StoreError], sqlite3.Connection] | None,
+        give_back: Callable[[sqlite3.Connection, sqlite3.Connection], None],
+    ) -> None:
         self.path = path
+        self.lost: StoreError | None = None
+        """Why the last work failed."""
         self._opening = opening
+        self._make_spare = make_spare
+        self._give_back = give_back
+        self._spare: sqlite3.Connection | None = None
+        self._retry_at = 0.0
+        """By the monotonic clock: when the file is tried again."""
         self._connection: sqlite3.Connection | None = None
         self._identity: Identity | None = None
         self._thread: ThreadPoolExecutor | None = None
@@ -178,17 +176,22 @@ class Database:
         return self._thread is not None
 
     def run(
-        self, work: Callable[[sqlite3.Connection], T], *, begin: str = "BEGIN IMMEDIATE"
+        self,
+        work: Callable[[sqlite3.Connection], T],
+        *,
+        begin: str = "BEGIN IMMEDIATE",
+        needs_file: bool = False,
     ) -> asyncio.Future[T]:
         """Do this on the thread, in one transaction. It is done to its end, whether or not anybody still waits for it.
 
         Args:
             begin: by default, no other process writes meanwhile; ``BEGIN`` will do for work that only reads.
+            needs_file: a database in memory will not do.
 
         Raises:
             StoreError: (also from the future) it could not be done; nothing of it is.
         """
-        return self._submit(lambda: self._perform(work, begin))
+        return self._submit(lambda: self._perform(work, begin, needs_file=needs_file))
 
     def end(self, work: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
         """As `run`, of the last work: the file is closed after it, and the thread ends."""
@@ -224,18 +227,37 @@ class Database:
         done.add_done_callback(lambda done: done.cancelled() or done.exception())
         return asyncio.shield(done)
 
-    def _perform(self, work: Callable[[sqlite3.Connection], T], begin: str) -> T:
-        try:
-            connection = self._connected()
-            connection.execute(begin)
-            result = work(connection)
-            connection.execute("COMMIT")
-        except (sqlite3.Error, OSError) as error:
-            self._drop()
-            raise explained(self.path, error) from error
-        except BaseException:
-            self._drop()
-            raise
+    def _perform(self, work: Callable[[sqlite3.Connection], T], begin: str, *, needs_file: bool = False) -> T:
+        if self._spare is None or time.monotonic() >= self._retry_at:
+            try:
+                return self._perform_in_file(work, begin)
+            except (sqlite3.Error, OSError, StoreError) as error:
+                self._drop()
+                self.lost = explained(self.path, error)
+                if self._spare is None and self._make_spare is not None:
+                    self._spare = self._make_spare(self.lost)
+                self._retry_at = time.monotonic() + RETRY_DELAY
+                if self._spare is None or needs_file:
+                    raise StoreError(*self.lost.args) from error
+            except BaseException:
+                self._drop()
+                raise
+        elif needs_file and self.lost is not None:
+            raise StoreError(*self.lost.args) from self.lost
+        with self._spare:
+            self._spare.execute("BEGIN")
+            return work(self._spare)
+
+    def _perform_in_file(self, work: Callable[[sqlite3.Connection], T], begin: str) -> T:
+        connection = self._connected()
+        connection.execute(begin if self._spare is None else "BEGIN IMMEDIATE")
+        if self._spare is not None:
+            self._give_back(connection, self._spare)
+        result = work(connection)
+        connection.execute("COMMIT")
+        if self._spare is not None:
+            self._spare.close()
+        self._spare, self.lost = None, None
         return result
 
     def _connected(self) -> sqlite3.Connection:
@@ -249,13 +271,9 @@ class Database:
     def _open(self) -> sqlite3.Connection:
         before = self._identity
         identity = self._prepare(makes_directory=before is None)
-        try:
-            connection = sqlite3.connect(
-                self.path, timeout=BUSY_TIMEOUT, isolation_level=None, cached_statements=64
-            )
-        except BaseException:
-            _in_use[identity] -= 1
-            raise
+        connection = sqlite3.connect(
+            self.path, timeout=BUSY_TIMEOUT, isolation_level=None, cached_statements=64
+        )
         # Whatever fails from here on, `_drop` closes it.
         self._connection, self._identity = connection, identity
         connection.execute("PRAGMA synchronous = FULL")
@@ -266,11 +284,10 @@ class Database:
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
-        if connection is not None and self._identity is not None:
+        if connection is not None:
             # It is given up because it fails; closing it undoes what was begun.
             with suppress(sqlite3.Error):
                 connection.close()
-            _in_use[self._identity] -= 1
 
     def _prepare(self, *, makes_directory: bool) -> Identity:
         """Make the file if there is none, and make sure of it if there is.
@@ -287,33 +304,36 @@ class Database:
         for companion in _COMPANIONS:
             with suppress(FileNotFoundError):
                 _check_file(path.with_name(path.name + companion), path)
-        with _guard:
-            with suppress(FileExistsError):
-                os.close(os.open(path, _EXCLUSIVELY, _FILE_MODE))
-            # Nobody else can exchange it in such a directory.
-            found = _check_file(path, path)
-            identity = found.st_dev, found.st_ino
-            if not _in_use[identity]:
-                self._look_into()
-            _in_use[identity] += 1
+        with suppress(FileExistsError):
+            os.close(os.open(path, _EXCLUSIVELY, _FILE_MODE))
+        # Nobody else can exchange it in such a directory.
+        found = _check_file(path, path)
+        self._look_into()
         if sys.platform != "win32" and stat.S_IMODE(found.st_mode) & ~_FILE_MODE:
             path.chmod(_FILE_MODE)
-        return identity
+        return found.st_dev, found.st_ino
 
     def _look_into(self) -> None:
-        """Make sure that the file is ours. Another process may be about to make it that: it is given a moment."""
+        """Make sure that the file is ours. Another process may be about to make it that: it is given a moment.
+
+        SQLite looks into an immutable file without a lock, and without its log: nothing is touched.
+        """
         journal = self.path.with_name(f"{self.path.name}-journal")
         for look in range(LOOKS):
-            with self.path.open("rb") as file:
-                header = file.read(_HEADER_BYTES)
             try:
-                examine(header, self.path)
-            except StoreError:
-                if look == LOOKS - 1 or (look and not journal.exists()):
+                with closing(sqlite3.connect(f"{self.path.as_uri()}?mode=ro&immutable=1", uri=True)) as file:
+                    # What has pages but no tables yet has them in its log.
+                    if file.execute("PRAGMA page_count").fetchone()[0] and not is_ours(file, self.path):
+                        raise _anothers(self.path)
+            except (StoreError, sqlite3.DatabaseError) as error:
+                if look < LOOKS - 1 and (not look or journal.exists()):
+                    time.sleep(LOOK_PAUSE)
+                    continue
+                if getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_NOTADB:
                     raise
-            else:
-                return
-            time.sleep(LOOK_PAUSE)
+                remedy = "name another file, or delete this one if nobody needs it"
+                raise fault(self.path, "it is no SQLite database", remedy) from error
+            return
 
 
 def _identity(path: Path) -> Identity | None:

@@ -11,37 +11,30 @@ import logging
 import math
 import os
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from robotgate.errors import StoreError
 from robotgate.pace.state import CLOCK_GRAIN, HostState, merged
-from robotgate.stores.base import Grant, Lost, OperatorBlock, Recovered
-from robotgate.stores.grants import BEAT, EXPIRY, Grants, HostRow, Leave, Member, SessionRow
+from robotgate.stores.base import Lost, Recovered
+from robotgate.stores.grants import BEAT, EXPIRY, BlockRow, Grants, HostRow, Member, SessionRow
 from robotgate.stores.session import Inbox, Seat
-from robotgate.stores.sqlite import tables
-from robotgate.stores.sqlite.clock import process_runs
+from robotgate.stores.sqlite import database, tables
 from robotgate.stores.sqlite.database import WhenLost
-from robotgate.stores.sqlite.tables import text, text_of
+from robotgate.stores.sqlite.tables import process_runs, text, text_of
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Iterable, Mapping
 
-    from robotgate.stores.grants import Item, Reply, Request
-    from robotgate.stores.session import HeldLease
-    from robotgate.stores.sqlite.clock import FileClock, Moment
+    from robotgate.stores.base import Grant
+    from robotgate.stores.grants import Reply, Request
     from robotgate.stores.sqlite.store import SQLiteStore
+    from robotgate.stores.sqlite.tables import FileClock, Moment
 
-RETRY_DELAY: Final = 1.0
-"""Seconds until a file that failed is tried again."""
 FIRST_LOOK: Final = 0.025
 """Seconds until a session looks whether others have changed the file; half as long again each time nothing happens."""
 LAST_LOOK: Final = 0.1
 IDLE_LOOK: Final = 0.5
 """Seconds between two looks of a session that is the only one."""
-OLD_BLOCK: Final = 3600.0
-"""Seconds for which a block that is over is kept, so that every session hears that it was lifted."""
 
 _logger: Final = logging.getLogger("robotgate.stores")
 
@@ -49,34 +42,30 @@ _logger: Final = logging.getLogger("robotgate.stores")
 class FileGrants(Grants):
     """The grants of a file within one transaction: rows are read when they are asked for, and `write` writes them back.
 
-    What is known of a host is not among them, but for visits that are assumed: `hosts` has its own table.
-
-    Args:
-        left: the states of hosts that are left.
+    What is known of hosts has its own table, which is read and written at once.
     """
 
-    def __init__(
-        self,
-        there: sqlite3.Connection,
-        at: Moment,
-        clock: FileClock,
-        left: Mapping[str, HostState] | None = None,
-    ) -> None:
+    def __init__(self, there: sqlite3.Connection, at: Moment, clock: FileClock) -> None:
         super().__init__(str(tables.read_fact(there, tables.FILE_NUMBER)))
         self._there = there
         self._at = at
         self._clock = clock
-        self._left = left or {}
-        self._told: dict[str, HostState] = {}
-        """The states of hosts that were left by their owners."""
-        self._told_late: dict[str, HostState] = {}
-        """Those of hosts that had been lost before."""
         self._serial = int(tables.read_fact(there, tables.SERIAL) or 0)
         for name, joined, seen_at, boot, place, pid in there.execute("SELECT * FROM sessions").fetchall():
             is_gone = boot != clock.boot or (place and place == clock.place and not process_runs(pid))
             age = EXPIRY + CLOCK_GRAIN if is_gone or seen_at > at.uptime else at.uptime - seen_at
             self.sessions[name] = SessionRow(joined, at.now - age)
         self._names = set(self.sessions)
+        for pattern, until_at, said_at, number in there.execute("SELECT * FROM blocks").fetchall():
+            self.blocks[pattern] = BlockRow(until_at and until_at - at.ahead, said_at - at.ahead, number)
+
+    def known(self, key: str) -> HostState | None:
+        """As `Grants.known`."""
+        return known_host(self._there, key, self._at)
+
+    def keep(self, key: str, state: HostState) -> None:
+        """As `Grants.keep`."""
+        tables.write_hosts(self._there, self._at, {key: state})
 
     def host(self, key: str) -> HostRow:
         """As `Grants.host`."""
@@ -98,27 +87,28 @@ class FileGrants(Grants):
         return [*{*self.hosts, *(text_of(key) for (key,) in rows)}]
 
     def take_in(self, request: Request) -> Reply:
-        """As `Grants.exchange`."""
-        run, name = self._there.execute, request.session
+        """As `Grants.exchange`, and write back what it changes."""
+        run, name, clock, ahead = self._there.execute, request.session, self._clock, self._at.ahead
         query = "SELECT key FROM grants WHERE session = ? AND item > ?"
         for (key,) in run(query, (name, request.after)).fetchall():
             self.host(text_of(key))
         reply = self.exchange(request, now=self._at.now)
         if name in self.sessions:
-            values = (
-                name,
-                reply.term.joined,
-                self._at.uptime,
-                self._clock.boot,
-                self._clock.place,
-                os.getpid(),
-            )
+            values = name, reply.term.joined, self._at.uptime, clock.boot, clock.place, os.getpid()
             run("REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?)", values)
+        if request.words:
+            run("DELETE FROM blocks")
+            rows = (
+                (pattern, block.until_at and block.until_at + ahead, block.said_at + ahead, block.number)
+                for pattern, block in self.blocks.items()
+            )
+            self._there.executemany("INSERT INTO blocks VALUES (?, ?, ?, ?)", rows)
+        self.write()
         return reply
 
     def write(self) -> None:
-        """Write back what may have changed."""
-        there, visits = self._there, {}
+        """Write back who has which host, and which sessions have ended."""
+        there = self._there
         there.executemany(
             "DELETE FROM sessions WHERE id = ?", ((name,) for name in self._names - self.sessions.keys())
         )
@@ -130,79 +120,20 @@ class FileGrants(Grants):
                 there.execute(insert, (text(key), host.owner, 0, host.token, item))
             line = enumerate(host.line, 1)
             there.executemany(insert, ((text(key), name, place, None, None) for place, name in line))
-            if host.visited_at is not None and not key.startswith("robots|"):
-                visits[key] = self._at.from_file(HostState(last_visit_at=host.visited_at))
-        save_hosts(there, self._told, self._at, replaces=True)
-        save_hosts(there, self._told_late, self._at, replaces=False)
-        save_hosts(there, visits, self._at, replaces=False)
         tables.write_fact(there, tables.SERIAL, float(self._serial))
 
-    def _leave(self, name: str, leave: Leave, now: float, *, is_current: bool) -> None:
-        host = self.host(leave.key)
-        is_owner = is_current and host.owner == name and host.token == leave.token
-        if leave.key in self._left:
-            (self._told if is_owner else self._told_late)[leave.key] = self._left[leave.key]
-        super()._leave(name, replace(leave, visited_ago=None), now, is_current=is_current)
-
-    def _claim(self, name: str, key: str) -> None:
-        # The file was exchanged for another: its owner has a host if nobody else was granted it meanwhile.
-        if self.host(key).owner is None:
-            self._grant(name, key)
-
-    def _forget_unknown(self, key: str) -> None:
+    def _forget_free(self, key: str) -> None:
         """Keep it: `write` deletes its rows."""
 
 
-def exchange_blocks(
-    there: sqlite3.Connection,
-    at: Moment,
-    said: Iterable[OperatorBlock],
-    *,
-    after: int,
-    number: Callable[[], int],
-) -> tuple[list[OperatorBlock], int]:
-    """Hear the blocks of others, then tell our own: nobody hears what it said itself.
-
-    Args:
-        after: up to which number the blocks are known.
-        number: the next for each of our own.
-
-    Returns:
-        What is heard, and up to which number that is.
-    """
-    run, now, ahead = there.execute, at.now, at.ahead
-    query = "SELECT pattern, until_at FROM blocks WHERE serial > ? ORDER BY serial"
-    rows = run(query, (after,)).fetchall()
-    for block in said:
-        run("DELETE FROM blocks WHERE until_at < ?", (now - OLD_BLOCK,))
-        until_at = block.until_at + ahead if block.until_at else now
-        run("REPLACE INTO blocks VALUES (?, ?, ?)", (block.pattern, until_at, number()))
-    (last,) = run("SELECT coalesce(max(serial), 0) FROM blocks").fetchone()
-    heard = [
-        OperatorBlock(pattern, until_at - ahead if until_at > now else 0.0) for pattern, until_at in rows
-    ]
-    return heard, max(int(last), after)
-
-
 def known_host(there: sqlite3.Connection, key: str, at: Moment) -> HostState | None:
-    """What is known of a host by the store's clock, with what is assumed of all hosts after a crash."""
-    state = tables.read_host(there, key, now=at.now)
+    """What is known of a host, with what is assumed of all hosts after a crash."""
+    state = tables.read_host(there, key, at)
     assumed_at = tables.read_fact(there, tables.ASSUMED_VISIT_AT)
     if assumed_at is not None:
-        assumed = HostState(last_visit_at=min(assumed_at, at.now))
+        assumed = HostState(last_visit_at=min(assumed_at - at.ahead, at.now))
         state = assumed if state is None else merged(state, assumed)
-    return None if state is None else at.from_file(state)
-
-
-def save_hosts(
-    there: sqlite3.Connection, states: Mapping[str, HostState], at: Moment, *, replaces: bool
-) -> None:
-    """Write states, which are by the store's clock, or merge them with what is known."""
-    ours = {key: at.to_file(state) for key, state in states.items()}
-    if not replaces:
-        known = {key: tables.read_host(there, key, now=at.now) for key in ours}
-        ours = {key: merged(known[key] or state, state) for key, state in ours.items()}
-    tables.write_hosts(there, ours, now=at.now)
+    return state
 
 
 class SQLiteSession(Inbox, Seat):
@@ -210,14 +141,9 @@ class SQLiteSession(Inbox, Seat):
 
     def __init__(self, store: SQLiteStore, name: str, clock: FileClock) -> None:
         Inbox.__init__(self)
-        Seat.__init__(self, Member(name), self.tell)
-        self._blocks_after = 0
+        Seat.__init__(self, Member(name), self)
         self._store = store
         self._clock = clock
-        self._states: dict[str, HostState | None] = {}
-        """Of the hosts that were granted by the last exchange."""
-        self._left: dict[str, HostState] = {}
-        self._blocks: list[OperatorBlock] = []
         self._poked = asyncio.Event()
         self._beat_at = -math.inf
         self._look = FIRST_LOOK
@@ -231,52 +157,22 @@ class SQLiteSession(Inbox, Seat):
         Raises:
             StoreError: the file cannot be used.
         """
-        try:
+        while self.member.has_to_send:
             await self._exchange()
-        except StoreError as error:
-            self._lose(error)
-            if not self._store.is_on_memory:
-                raise
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def uptime(self) -> float:
         """As `Seat.uptime`."""
-        return self._clock.lease_now()
+        return self._clock.uptime()
 
     def poke(self) -> None:
         """Have it sent: together with all else that is said in this turn of the event loop."""
         self._poked.set()
 
     async def obtain(self, key: str) -> Grant:
-        """As `Session.obtain`. While the file is lost and memory is enough, the host is this session's."""
-        while not self._store.is_on_memory:
-            self._store.check()
-            try:
-                return await super().obtain(key)
-            except StoreError:
-                if not self._store.is_on_memory:
-                    raise
-        return Grant(_MemoryLease(self._store), self._store.guess(key))
-
-    def probe(self) -> None:
-        """See at once whether the file can be used."""
-        self._beat_at = -math.inf
-        self.poke()
-
-    def grant_of(self, item: Item, lease: HeldLease) -> Grant:
-        """As `Seat.grant_of`."""
-        return Grant(lease, self._states.get(item.key))
-
-    def leave_with(self, key: str, state: HostState) -> Leave:
-        """As `Seat.leave_with`. The file takes the instants from the state."""
-        self._left[key] = state
-        return Leave(key, 0.0)
-
-    def publish_block(self, pattern: str, until_at: float) -> None:
-        """As `Session.publish_block`."""
-        self.overrule({pattern})
-        self._blocks.append(OperatorBlock(pattern, until_at))
-        self.poke()
+        """As `Session.obtain`."""
+        self._store.bind()
+        return await super().obtain(key)
 
     def stop(self) -> None:
         """The store is closed, and ends the session."""
@@ -298,9 +194,6 @@ class SQLiteSession(Inbox, Seat):
             await asyncio.wait({self._task})
         try:
             await self._exchange(is_last=True)
-        except StoreError:
-            if not self._store.is_on_memory:
-                raise
         finally:
             self._store.ended(self)
 
@@ -315,7 +208,7 @@ class SQLiteSession(Inbox, Seat):
                 except StoreError as error:
                     self._lose(error)
                     with suppress(TimeoutError):
-                        async with asyncio.timeout(RETRY_DELAY):
+                        async with asyncio.timeout(database.RETRY_DELAY):
                             await self._closing.wait()
         finally:
             self.fail(self._store.closed())
@@ -336,50 +229,31 @@ class SQLiteSession(Inbox, Seat):
         """Whether there is something in the inbox, or the session's row is gone."""
         query = (
             "SELECT EXISTS (SELECT 1 FROM grants WHERE session = :name AND item > :after) "
-            "OR EXISTS (SELECT 1 FROM blocks WHERE serial > :blocks_after) "
+            "OR EXISTS (SELECT 1 FROM blocks WHERE number > :after) "
             "OR NOT EXISTS (SELECT 1 FROM sessions WHERE id = :name)"
         )
-        member = self.member
-        values = {"name": member.session, "after": member.after, "blocks_after": self._blocks_after}
+        values = {"name": self.member.session, "after": self.member.after}
         return bool(there.execute(query, values).fetchone()[0])
 
     def _has_to_send(self) -> bool:
-        return self.member.has_to_send or bool(self._blocks) or self.uptime() >= self._beat_at
+        return self.member.has_to_send or self.uptime() >= self._beat_at
 
     async def _exchange(self, *, is_last: bool = False) -> None:
         now = self.uptime()
         request = self.member.request(now=now, is_last=is_last)
-        left = {leave.key: self._left[leave.key] for leave in request.leaves if leave.key in self._left}
-        blocks = tuple(self._blocks)
-
-        def work(
-            there: sqlite3.Connection, at: Moment
-        ) -> tuple[Reply, dict[str, HostState | None], list[OperatorBlock], int]:
-            grants = FileGrants(there, at, self._clock, left)
-            reply = grants.take_in(request)
-            heard, last = exchange_blocks(
-                there, at, blocks, after=self._blocks_after, number=grants.next_number
-            )
-            grants.write()
-            return reply, {item.key: known_host(there, item.key, at) for item in reply.items}, heard, last
-
-        reply, self._states, heard, self._blocks_after = await self._store.exchange(work)
+        reply = await self._store.exchange(
+            lambda there, at: FileGrants(there, at, self._clock).take_in(request)
+        )
         # A session that waits hears of owners that are gone by asking: they change nothing in the file.
         self._beat_at = now + (IDLE_LOOK if self.member.wants else BEAT)
-        self._left = {key: state for key, state in self._left.items() if left.get(key) is not state}
-        del self._blocks[: len(blocks)]
-        if reply.items or left or request.asks:
+        if reply.items or request.leaves or request.asks:
             self._look = FIRST_LOOK
         self.receive(reply)
-        self.tell(*heard)
-        # What was heard is older than what was said in the same exchange, or is yet to be said.
-        self.overrule({block.pattern for block in (*blocks, *self._blocks)})
 
     def _lose(self, error: StoreError) -> None:
-        self._store.lose(error)
-        if self._store.is_on_memory or self._store.when_lost is WhenLost.RAISE:
+        if self._store.when_lost is WhenLost.RAISE:
             self.fail(error)
-        if not self._store.is_on_memory and not self._is_lost:
+        if not self._is_lost:
             self._is_lost = True
             self.tell(Lost(error))
 
@@ -387,14 +261,3 @@ class SQLiteSession(Inbox, Seat):
         if self._is_lost:
             self._is_lost = False
             self.tell(Recovered())
-
-
-@dataclass(frozen=True, slots=True)
-class _MemoryLease:
-    """Valid while the file is lost, and memory is enough."""
-
-    store: SQLiteStore
-
-    def is_valid(self) -> bool:
-        """As `Lease.is_valid`."""
-        return self.store.is_on_memory

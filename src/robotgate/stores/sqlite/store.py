@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import sqlite3
 import uuid
 from collections import Counter
 from functools import partial
@@ -12,20 +14,19 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from robotgate.clock import SystemClock
 from robotgate.errors import StoreError
 from robotgate.options import check_kind, check_seconds, check_whole
-from robotgate.pace.state import HostState, merged
 from robotgate.stores.base import OwnStore, Pruned
 from robotgate.stores.option import file_path
 from robotgate.stores.sqlite import tables
-from robotgate.stores.sqlite.clock import FileClock, Moment
 from robotgate.stores.sqlite.database import Database, WhenLost, fault
-from robotgate.stores.sqlite.grants import FileGrants, SQLiteSession, known_host, save_hosts
+from robotgate.stores.sqlite.grants import FileGrants, SQLiteSession, known_host
+from robotgate.stores.sqlite.tables import FileClock, Moment
 
 if TYPE_CHECKING:
     import os
-    import sqlite3
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from collections.abc import Callable, Mapping
 
     from robotgate.clock import Clock
+    from robotgate.pace.state import HostState
     from robotgate.sites.record import RobotsRecord
     from robotgate.urls import Origin
 
@@ -34,8 +35,8 @@ T = TypeVar("T")
 MAX_BYTES: Final = 2**30
 LEAST_MAX_BYTES: Final = 2**20
 MAX_AGE: Final = 90 * 24 * 3600.0
-PAGE: Final = 500
-"""Rows read at a time where all are asked for."""
+STEP: Final = 500
+"""Rows that are deleted at a time."""
 PRUNE_INTERVAL: Final = 24 * 3600.0
 """Seconds after which rows are looked for that have grown too old."""
 UPKEEP_INTERVAL: Final = 60.0
@@ -46,8 +47,6 @@ ROOM: Final = 0.9
 """The share of `max_bytes` that is left, so that not every next batch prunes again."""
 MOST_ROUNDS: Final = 4
 """Estimates may have to be made again; entries that must stay are not tried for ever."""
-MAX_LOST_RECORDS: Final = 256
-"""Kept in memory while there is no file to take them; others are fetched again."""
 WARNING_INTERVAL: Final = 600.0
 """Seconds until the same fault is worth another warning."""
 
@@ -97,20 +96,19 @@ class SQLiteStore(OwnStore):
         self._max_age = max_age
         self.when_lost = when_lost
         self._clock = FileClock(SystemClock() if clock is None else clock)
-        self._database = Database(self.path, opening=self._opening)
+        self._database = Database(
+            self.path,
+            opening=self._opening,
+            make_spare=self._make_spare if when_lost is WhenLost.MEMORY else None,
+            give_back=self._give_back,
+        )
         self._reading = 0.0
         self._file_number: float | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._sessions: dict[str, SQLiteSession] = {}
         self._others = 0
         """Sessions of other stores, when the file last told."""
-        self._lost: StoreError | None = None
-        self._lost_at = 0.0
         self._warned_at = -WARNING_INTERVAL
-        self._states: dict[str, HostState] = {}
-        """Saved while the file was lost."""
-        self._records: dict[Origin, RobotsRecord] = {}
-        """As `_states`."""
         self._questions: list[Callable[[sqlite3.Connection, Moment], None]] = []
         self._asking: asyncio.Task[None] | None = None
         self._upkeep: asyncio.Task[None] | None = None
@@ -121,61 +119,30 @@ class SQLiteStore(OwnStore):
         """Open the file now rather than at the first use.
 
         Raises:
-            StoreError: it cannot be opened, and memory is not enough.
+            StoreError: it cannot be opened, and memory is not enough. So with all other methods.
         """
-        await self._attempt(lambda: self._do(lambda *_: None))
+        await self._do(lambda *_: None)
 
     async def load_record(self, origin: Origin) -> RobotsRecord | None:
-        """As `Store.load_record`.
-
-        Raises:
-            StoreError: the file cannot be read, and memory is not enough.
-        """
-        if origin in self._records:
-            return self._records[origin]
-        return await self._attempt(
-            lambda: self.read(lambda there, at: tables.read_record(there, origin, now=at.now))
-        )
+        """As `Store.load_record`."""
+        return await self.read(lambda there, at: tables.read_record(there, origin, at))
 
     async def save_record(self, record: RobotsRecord) -> None:
-        """As `Store.save_record`; returns when it is in the file.
-
-        Raises:
-            StoreError: it cannot be written, and memory is not enough.
-        """
-        await self._attempt(
-            lambda: self._do(lambda there, at: tables.write_records(there, (record,), now=at.now))
-        )
-        if self._lost is not None:
-            self._records[record.origin] = record
-            while len(self._records) > MAX_LOST_RECORDS:
-                del self._records[next(iter(self._records))]
+        """As `Store.save_record`; returns when it is in the file."""
+        await self._do(lambda there, at: tables.write_records(there, at, (record,)))
 
     async def load_host(self, pace_key: str) -> HostState | None:
-        """As `Store.load_host`, with what is assumed after a crash.
-
-        Raises:
-            StoreError: the file cannot be read, and memory is not enough.
-        """
-        if pace_key in self._states:
-            return self._states[pace_key]
-        found = await self._attempt(lambda: self.read(lambda there, at: known_host(there, pace_key, at)))
-        return found if self._lost is None else self.guess(pace_key)
+        """As `Store.load_host`, with what is assumed after a crash."""
+        return await self.read(lambda there, at: known_host(there, pace_key, at))
 
     async def save_hosts(self, states: Mapping[str, HostState]) -> None:
-        """As `Store.save_hosts`; among several sessions the later instants count.
-
-        Raises:
-            StoreError: they cannot be written, and memory is not enough.
-        """
+        """As `Store.save_hosts`; among several sessions the later instants count."""
 
         def save(there: sqlite3.Connection, at: Moment) -> None:
             (sessions,) = there.execute("SELECT count(*) FROM sessions").fetchone()
-            save_hosts(there, states, at, replaces=sessions <= 1)
+            tables.save_hosts(there, at, states, replaces=sessions <= 1)
 
-        await self._attempt(lambda: self._do(save))
-        if self._lost is not None:
-            self._states |= states
+        await self._do(save)
 
     async def session(self) -> SQLiteSession:
         """As `SharedStore.session`.
@@ -183,7 +150,7 @@ class SQLiteStore(OwnStore):
         Raises:
             StoreError: the file cannot be used, and memory is not enough.
         """
-        self._bind()
+        self.bind()
         session = SQLiteSession(self, uuid.uuid4().hex, self._clock)
         self._sessions[session.member.session] = session
         try:
@@ -195,50 +162,21 @@ class SQLiteStore(OwnStore):
             self._upkeep = asyncio.get_running_loop().create_task(self._keep_bounds())
         return session
 
-    async def records(self) -> AsyncIterator[RobotsRecord]:
-        """As `Catalogue.records`.
+    async def origins(self, host: str | None = None) -> list[Origin]:
+        """Return the origins that have a record, of all hosts or of one, by host, then port, then scheme.
 
         Raises:
-            StoreError: the file cannot be read.
+            StoreError: the file cannot be read. So with all methods that list.
         """
-        place: tables.Place | None = tables.FIRST_PLACE
-        while place is not None:
-            page, place = await self.read(partial(tables.records_after, after=place, limit=PAGE))
-            for record in page:
-                yield record
+        return await self.read(lambda there, _: tables.origins(there, host))
 
-    async def hosts(self) -> AsyncIterator[tuple[str, HostState]]:
-        """As `Catalogue.hosts`.
-
-        Raises:
-            StoreError: the file cannot be read.
-        """
-        last: str | None = None
-        while page := await self.read(partial(tables.hosts_after, after=last, limit=PAGE)):
-            for pace_key, state in page:
-                yield pace_key, state
-            last = page[-1][0]
-
-    async def origins_of(self, host: str) -> list[Origin]:
-        """As `Catalogue.origins_of`.
-
-        Raises:
-            StoreError: the file cannot be read.
-        """
-        return await self.read(lambda there, _: tables.origins_of(there, host))
+    async def pace_keys(self) -> list[str]:
+        """Return the pace keys of all hosts, in order."""
+        return await self.read(lambda there, _: tables.pace_keys(there))
 
     async def host(self, pace_key: str) -> HostState | None:
-        """As `Catalogue.host`.
-
-        Raises:
-            StoreError: the file cannot be read.
-        """
-
-        def look(there: sqlite3.Connection, at: Moment) -> HostState | None:
-            state = tables.read_host(there, pace_key, now=at.now)
-            return None if state is None else at.from_file(state)
-
-        return await self.read(look)
+        """As `Catalogue.host`."""
+        return await self.read(lambda there, at: tables.read_host(there, pace_key, at))
 
     async def forget_record(self, origin: Origin) -> bool:
         """As `Catalogue.forget_record`.
@@ -263,13 +201,12 @@ class SQLiteStore(OwnStore):
             StoreError: the file cannot be written.
         """
         at = now + await self.read(lambda _, at: at.ahead)
-        gone = await self._delete(before=at - self._max_age, now=at)
+        gone = await self._delete(before=at - self._max_age, share=1.0, now=at)
         for _ in range(MOST_ROUNDS):
             used = await self.read(lambda there, _: tables.used_bytes(there))
-            before = await self._bound(used, now=at) if used > self._max_bytes else None
-            if before is None:
+            if used <= self._max_bytes:
                 break
-            gone += await self._delete(before=before, now=at)
+            gone += await self._delete(before=math.inf, share=1.0 - self._max_bytes * ROOM / used, now=at)
         while await self._do(lambda there, _: tables.vacuum(there)):  # noqa: ASYNC110 - it leaves time to others
             await asyncio.sleep(STEP_PAUSE)
         return Pruned(records=gone[tables.PRUNED_RECORDS], hosts=gone[tables.PRUNED_HOSTS])
@@ -284,87 +221,46 @@ class SQLiteStore(OwnStore):
             if self._closing is not None and not self._closing.done():
                 await asyncio.wait({self._closing})
             return
-        self._bind()
+        self.bind()
         self._is_closed = True
         for session in self._sessions.values():
             session.stop()
         if self._upkeep is not None:
             self._upkeep.cancel()
-        is_pending = bool(self._states or self._records or self._sessions)
-        if not (self._database.is_started or is_pending):
+        has_sessions = bool(self._sessions)
+        if not (self._database.is_started or has_sessions):
             return
         self._closing = self._database.end(self._timed(self._leave))
         # A cancellation ends only the wait for it.
         await asyncio.wait({self._closing})
         error = self._closing.exception()
-        if error is None or (isinstance(error, StoreError) and not is_pending):
-            return
-        if not isinstance(error, StoreError) or self.when_lost is WhenLost.RAISE:
+        if error is not None and (has_sessions or not isinstance(error, StoreError)):
             raise error
-        _logger.warning("%s. What was learnt since is lost", error)
+        if error is None and self._database.lost is not None:
+            _logger.warning("%s. What was learnt since is lost", self._database.lost)
 
     # What the sessions use.
-
-    @property
-    def is_on_memory(self) -> bool:
-        """Whether the file is lost, memory is enough, and no other session may hold a host."""
-        return self._lost is not None and self.when_lost is WhenLost.MEMORY and not self.is_shared
 
     @property
     def is_shared(self) -> bool:
         """Whether there are several sessions, as far as is known."""
         return self._others > 0 or len(self._sessions) > 1
 
-    def check(self) -> None:
-        """See that there is somewhere to keep things.
-
-        Raises:
-            StoreError: the file is lost, and memory is not enough; or the store was closed.
-        """
-        self._bind()
-        if self._lost is not None and self.when_lost is WhenLost.RAISE:
-            raise StoreError(*self._lost.args) from self._lost
-
     def closed(self) -> StoreError:
         """The error for use after the end."""
         return self._database.closed()
 
-    def guess(self, pace_key: str) -> HostState:
-        """What is assumed of a host while the file is lost."""
-        visited = HostState(last_visit_at=self._lost_at)
-        return merged(self._states.get(pace_key, visited), visited)
-
-    def lose(self, error: StoreError) -> None:
-        """The file failed. The sessions try it again."""
-        if self._is_closed:
-            return
-        if self._lost is None:
-            self._lost_at = self._clock.clock.now()
-            if self.when_lost is WhenLost.MEMORY:
-                self._warn(error)
-        self._lost = error
-        for session in self._sessions.values():
-            session.probe()
-
     async def exchange(self, work: Callable[[sqlite3.Connection, Moment], T]) -> T:
-        """Let a session say and hear what there is, after all that was saved while the file was lost.
+        """Let a session say and hear what there is; in memory, if no other process can hold a host.
 
         Raises:
             StoreError: the file cannot be written.
         """
-        states, records = dict(self._states), dict(self._records)
 
         def whole(there: sqlite3.Connection, at: Moment) -> tuple[T, set[str]]:
-            self._write_pending(there, at, states, records)
-            result = work(there, at)
-            return result, {name for (name,) in there.execute("SELECT id FROM sessions")}
+            return work(there, at), {name for (name,) in there.execute("SELECT id FROM sessions")}
 
-        result, names = await self._do(whole)
-        # More may have been saved meanwhile.
-        self._states = {key: state for key, state in self._states.items() if states.get(key) is not state}
-        self._records = {
-            key: record for key, record in self._records.items() if records.get(key) is not record
-        }
+        result, names = await self._do(whole, needs_file=self._others > 0)
         self._others = len(names - self._sessions.keys())
         return result
 
@@ -382,8 +278,7 @@ class SQLiteStore(OwnStore):
         tables.prepare(there, self.path)
         there.execute("BEGIN IMMEDIATE")
         (sessions,) = there.execute("SELECT count(*) FROM sessions").fetchone()
-        self._clock.attach(there, is_alone=not sessions)
-        at = self._clock.moment(self._reading)
+        at = self._clock.moment(there, self._reading, is_alone=not sessions)
         grants = FileGrants(there, at, self._clock)
         grants.expire(at.now)
         grants.write()
@@ -406,8 +301,12 @@ class SQLiteStore(OwnStore):
         tables.write_fact(there, mark, at.now)
         there.execute("COMMIT")
 
-    def _bind(self) -> None:
-        """See that the store can be used here."""
+    def bind(self) -> None:
+        """See that the store can be used here.
+
+        Raises:
+            StoreError: it was closed, or belongs to another event loop.
+        """
         if self._is_closed:
             raise self._database.closed()
         loop = asyncio.get_running_loop()
@@ -422,20 +321,16 @@ class SQLiteStore(OwnStore):
 
     def _timed(self, work: Callable[[sqlite3.Connection, Moment], T]) -> Callable[[sqlite3.Connection], T]:
         reading = self._reading
-        return lambda there: work(there, self._clock.moment(reading))
+        return lambda there: work(there, self._clock.moment(there, reading))
 
-    async def _do(self, work: Callable[[sqlite3.Connection, Moment], T]) -> T:
-        """Do something in a transaction that writes; that it can shows that the file is not lost."""
-        self._bind()
-        result = await self._database.run(self._timed(work))
-        if self._lost is not None:
-            self._lost = None
-            _logger.info("%s: the file can be used again", self.path)
-        return result
+    async def _do(self, work: Callable[[sqlite3.Connection, Moment], T], *, needs_file: bool = False) -> T:
+        """Do something in a transaction that writes."""
+        self.bind()
+        return await self._database.run(self._timed(work), needs_file=needs_file)
 
     async def read(self, work: Callable[[sqlite3.Connection, Moment], T]) -> T:
         """Look something up, together with all else that is asked for in this turn of the event loop."""
-        self._bind()
+        self.bind()
         found: list[T] = []
         self._questions.append(lambda there, at: found.append(work(there, at)))
         if self._asking is None:
@@ -453,36 +348,28 @@ class SQLiteStore(OwnStore):
 
         await self._database.run(self._timed(work), begin="BEGIN")
 
-    async def _attempt(self, work: Callable[[], Awaitable[T]]) -> T | None:
-        """Do something; None where the file is lost, now or before, and memory is enough."""
-        if self._lost is not None and self._sessions:
-            # The sessions try it: nobody else waits for that.
-            self.check()
-            return None
-        try:
-            return await work()
-        except StoreError as error:
-            if self._is_closed:
-                raise
-            self.lose(error)
-            if self.when_lost is WhenLost.MEMORY:
-                return None
-            if not self._sessions:
-                self._lost = None
-            raise
+    def _make_spare(self, error: StoreError) -> sqlite3.Connection:
+        """The file failed: go on in memory, as if it had been exchanged for an empty one."""
+        is_news = self._reading - self._warned_at >= WARNING_INTERVAL
+        self._warned_at = self._reading if is_news else self._warned_at
+        what = "Hosts that others may hold wait" if self._others else "On with memory alone"
+        level = logging.WARNING if is_news else logging.DEBUG
+        _logger.log(level, "%s. %s until it can be used again", error, what)
+        spare = sqlite3.connect(":memory:", isolation_level=None)
+        tables.prepare(spare, self.path)
+        spare.execute(tables.BOUND_RECORDS)
+        at = self._clock.moment(spare, self._reading)
+        tables.write_fact(spare, tables.ASSUMED_VISIT_AT, at.now + at.ahead)
+        return spare
 
-    def _write_pending(
-        self,
-        there: sqlite3.Connection,
-        at: Moment,
-        states: Mapping[str, HostState],
-        records: Mapping[Origin, RobotsRecord],
-    ) -> None:
-        save_hosts(there, states, at, replaces=False)
-        tables.write_records(there, records.values(), now=at.now)
+    def _give_back(self, there: sqlite3.Connection, spare: sqlite3.Connection) -> None:
+        """The file can be used again: write what was kept in memory meanwhile."""
+        states, records = self._timed(tables.all_rows)(spare)
+        self._timed(partial(tables.save_hosts, states=states, replaces=False))(there)
+        self._timed(partial(tables.write_records, records=records))(there)
+        _logger.info("%s: the file can be used again", self.path)
 
     def _leave(self, there: sqlite3.Connection, at: Moment) -> None:
-        self._write_pending(there, at, self._states, self._records)
         grants = FileGrants(there, at, self._clock)
         for name in self._sessions.keys() & grants.sessions.keys():
             grants.end(name, visited_at=at.now)
@@ -490,40 +377,16 @@ class SQLiteStore(OwnStore):
         if not there.execute("SELECT count(*) FROM sessions").fetchone()[0]:
             tables.forget_facts(there, f"{tables.OPENED} *")
 
-    async def _go_through(
-        self, table: tables.Pruning, query: str, **values: float
-    ) -> AsyncIterator[tuple[list[tuple[int, ...]], int]]:
-        """Run a query on all rows of a table, a few at a time. Yields what it found, and how many it changed."""
-        first: tables.Value = tables.BEFORE_ALL
-        while first is not None:
-            step = partial(table.step, query=query, after=first, values=values)
-            found, changed, first = await self._do(step)
-            yield found, changed
-            await asyncio.sleep(STEP_PAUSE)
-
     async def _delete(self, **bounds: float) -> Counter[tables.Pruning]:
+        """Delete what may go, a few rows at a time."""
         gone: Counter[tables.Pruning] = Counter()
         for table in (tables.PRUNED_RECORDS, tables.PRUNED_HOSTS):
-            async for _, changed in self._go_through(table, table.delete, **bounds):
-                gone[table] += changed
+            keys = await self.read(partial(table.keys, bounds=bounds))
+            for start in range(0, len(keys), STEP):
+                step = partial(table.go, keys=keys[start : start + STEP], bounds=bounds)
+                gone[table] += await self._do(step)
+                await asyncio.sleep(STEP_PAUSE)
         return gone
-
-    async def _bound(self, used: int, *, now: float) -> float | None:
-        """Before when rows have to be written to go, where so many bytes are used; None if nothing can go."""
-        # What can go, by age, and what cannot: the pages' own room is spread over both.
-        ages: Counter[int] = Counter()
-        staying = 0
-        for table in (tables.PRUNED_RECORDS, tables.PRUNED_HOSTS):
-            async for rows, _ in self._go_through(table, table.measure, now=now):
-                for age, may_go, size in rows:
-                    ages[age] += size * may_go
-                    staying += size * (1 - may_go)
-        excess = (ages.total() + staying) * (1 - self._max_bytes * ROOM / used)
-        for age in sorted(+ages):
-            excess -= ages[age]
-            if excess <= 0:
-                return (age + 1) * tables.GRAIN
-        return (max(+ages) + 1) * tables.GRAIN if +ages else None
 
     async def _keep_bounds(self) -> None:
         """Prune the file when it is time."""
@@ -542,14 +405,6 @@ class SQLiteStore(OwnStore):
         # Of a clock that was set back, the last time lies in the future.
         is_due = pruned_at is None or not 0 <= at.now - pruned_at < PRUNE_INTERVAL
         return is_due or tables.used_bytes(there) > self._max_bytes
-
-    def _warn(self, error: StoreError) -> None:
-        """Say it, but not every other second: a file that fails in one place only is back, and lost again."""
-        is_news = self._lost_at - self._warned_at >= WARNING_INTERVAL
-        self._warned_at = self._lost_at if is_news else self._warned_at
-        what = "Hosts that others may hold wait" if self.is_shared else "On with memory alone"
-        level = logging.WARNING if is_news else logging.DEBUG
-        _logger.log(level, "%s. %s until it can be used again", error, what)
 
     def __repr__(self) -> str:
         return f"<SQLiteStore {str(self.path)!r}>"

@@ -1,19 +1,26 @@
-"""The tables of the database by version, their rows, and their bounds.
+"""The tables of the database by version, their rows and their bounds, and the clock by which instants stand in them.
 
-Instants of hosts and records are seconds since the epoch by the file's clock. All functions but `prepare` run within a
-transaction of their caller.
+While the machine runs, a clock that also counts suspension tells how much time has passed, whatever becomes of the wall
+clock. The file has one offset from it to seconds since the epoch, set by the first process after each start of the
+machine. Every process converts between that and its own clock, so that only relative seconds cross between processes.
+
+All functions but `prepare` run within a transaction of their caller.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import random
 import sqlite3
+import sys
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from robotgate.pace.state import HostState, restored
+from robotgate.clock import READINGS, SystemClock, uptime
+from robotgate.pace.state import CLOCK_GRAIN, HostState, merged, moved, restored
 from robotgate.stores.codec import (
     HOST_FIELDS,
     amount,
@@ -23,20 +30,17 @@ from robotgate.stores.codec import (
     pack_record,
     unpack_record,
 )
-from robotgate.stores.sqlite.database import APPLICATION_ID, VERSION, check_format
+from robotgate.stores.sqlite.database import APPLICATION_ID, VERSION, is_ours
 from robotgate.urls import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
 
+    from robotgate.clock import Clock
     from robotgate.sites.record import RobotsRecord
-    from robotgate.stores.sqlite.clock import Moment
 
 Value: TypeAlias = int | float | str | bytes | None
 """What SQLite keeps."""
-Place: TypeAlias = tuple[Value, ...]
-"""Host, port and scheme, by which records are in order."""
 
 CACHE_KIBIBYTES: Final = 8192
 """Of pages in memory; the system keeps the rest."""
@@ -95,7 +99,8 @@ _GRANTS: Final = (
 )
 """A session that holds a host has a token and an item in its inbox; one in line for it has neither."""
 _BLOCKS: Final = (
-    "CREATE TABLE blocks (pattern TEXT NOT NULL PRIMARY KEY, until_at REAL NOT NULL, serial INTEGER NOT NULL)"
+    "CREATE TABLE blocks (pattern TEXT NOT NULL PRIMARY KEY, until_at REAL NOT NULL, said_at REAL NOT NULL, "
+    "number INTEGER NOT NULL)"
 )
 LAYOUT: Final = (_HOSTS, _RECORDS, _FACTS, _SESSIONS, *_GRANTS, _BLOCKS)
 
@@ -103,6 +108,8 @@ SERIAL: Final = "serial"
 FILE_NUMBER: Final = "file_number"
 ASSUMED_VISIT_AT: Final = "assumed_visit_at"
 PRUNED_AT: Final = "pruned_at"
+_OFFSET: Final = "offset"
+"""With the start of the machine behind it: from the clock of leases to the file's."""
 OPENED: Final = "opened"
 """With the start of the machine behind it: somebody uses the file, or did when the machine or the process ended."""
 
@@ -110,10 +117,6 @@ WAL_TRIES: Final = 100
 """How often a write-ahead log is tried to be used."""
 WAL_PAUSE: Final = 0.02
 """Seconds between two tries."""
-_FIRST: Final = -1
-"""Numbers come before all text."""
-FIRST_PLACE: Final[Place] = (_FIRST, _FIRST, "")
-
 _logger: Final = logging.getLogger("robotgate.stores")
 
 _COLUMNS: Final = ", ".join(HOST_FIELDS)
@@ -122,15 +125,20 @@ _WRITE_HOST: Final = (
     f"REPLACE INTO hosts (pace_key, saved_at, {_COLUMNS}) VALUES (?, ?{', ?' * len(HOST_FIELDS)})"  # noqa: S608
 )
 _READ_HOST: Final = f"SELECT saved_at, {_COLUMNS} FROM hosts WHERE pace_key = ?"  # noqa: S608
-_HOSTS_AFTER: Final = (
-    f"SELECT pace_key, saved_at, {_COLUMNS} FROM hosts WHERE pace_key > ? ORDER BY pace_key LIMIT ?"  # noqa: S608
-)
 _WRITE_RECORD: Final = "REPLACE INTO records (host, port, scheme, saved_at, record) VALUES (?, ?, ?, ?, ?)"
 _READ_RECORD: Final = "SELECT saved_at, record FROM records WHERE host = ? AND port = ? AND scheme = ?"
-_RECORDS_AFTER: Final = (
-    "SELECT host, port, scheme, saved_at, record FROM records WHERE (host, port, scheme) > (?, ?, ?) "
-    "ORDER BY host, port, scheme LIMIT ?"
-)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When some work is done."""
+
+    now: float
+    """By the store's clock."""
+    ahead: float
+    """Seconds by which the file's clock is ahead of the store's."""
+    uptime: float
+    """By the clock of leases, which all processes of the machine share."""
 
 
 def prepare(connection: sqlite3.Connection, path: Path) -> None:
@@ -143,12 +151,7 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
         # Takes effect only before the first table.
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
     connection.execute("BEGIN IMMEDIATE")
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    if application or version or tables:
-        check_format(application, version, path)
-    else:
+    if not is_ours(connection, path):
         for statement in LAYOUT:
             connection.execute(statement)
         renew_number(connection)
@@ -184,25 +187,44 @@ def text_of(value: Value) -> str:
     return value.decode(errors="surrogatepass") if isinstance(value, bytes) else str(value)
 
 
-def write_hosts(connection: sqlite3.Connection, states: Mapping[str, HostState], *, now: float) -> None:
+def save_hosts(
+    connection: sqlite3.Connection, at: Moment, states: Mapping[str, HostState], *, replaces: bool
+) -> None:
+    """Write states, or merge them with what is known."""
+    if not replaces:
+        known = {key: read_host(connection, key, at) for key in states}
+        states = {key: merged(known[key] or state, state) for key, state in states.items()}
+    write_hosts(connection, at, states)
+
+
+def write_hosts(connection: sqlite3.Connection, at: Moment, states: Mapping[str, HostState]) -> None:
     """Write states in place of those that were there."""
     # In the order of the table, so that pages are written one after the other.
-    rows = ((text(key), now, *host_fields(state).values()) for key, state in sorted(states.items()))
+    rows = (
+        (text(key), at.now + at.ahead, *host_fields(moved(state, at.ahead)).values())
+        for key, state in sorted(states.items())
+    )
     connection.executemany(_WRITE_HOST, rows)
 
 
-def read_host(connection: sqlite3.Connection, pace_key: str, *, now: float) -> HostState | None:
+def read_host(connection: sqlite3.Connection, pace_key: str, at: Moment) -> HostState | None:
     """What is known of a host."""
     row = connection.execute(_READ_HOST, (text(pace_key),)).fetchone()
-    return None if row is None else _host(pace_key, row, now)
+    if row is None:
+        return None
+    saved_at, *values = row
+    try:
+        state = host_of(dict(zip(HOST_FIELDS, values, strict=True)))
+        state = restored(state, saved_at=amount(saved_at), now=at.now + at.ahead)
+    except ValueError as error:
+        _logger.warning("the state of %r cannot be read (%s); it counts as visited now", pace_key, error)
+        return HostState(last_visit_at=at.now)
+    return moved(state, -at.ahead)
 
 
-def hosts_after(
-    connection: sqlite3.Connection, at: Moment, *, after: str | None, limit: int
-) -> list[tuple[str, HostState]]:
-    """The next hosts by pace key, by the store's clock; from the first, after none."""
-    rows = connection.execute(_HOSTS_AFTER, (_FIRST if after is None else text(after), limit)).fetchall()
-    return [(key := text_of(name), at.from_file(_host(key, row, at.now))) for name, *row in rows]
+def pace_keys(connection: sqlite3.Connection) -> list[str]:
+    """All hosts, in order."""
+    return [text_of(key) for (key,) in connection.execute("SELECT pace_key FROM hosts ORDER BY pace_key")]
 
 
 def forget_host(connection: sqlite3.Connection, pace_key: str) -> bool:
@@ -210,34 +232,43 @@ def forget_host(connection: sqlite3.Connection, pace_key: str) -> bool:
     return connection.execute("DELETE FROM hosts WHERE pace_key = ?", (text(pace_key),)).rowcount > 0
 
 
-def write_records(connection: sqlite3.Connection, records: Iterable[RobotsRecord], *, now: float) -> None:
+def write_records(connection: sqlite3.Connection, at: Moment, records: Iterable[RobotsRecord]) -> None:
     """Write records in place of those that were there."""
+    saved_at = at.now + at.ahead
     connection.executemany(
-        _WRITE_RECORD, ((*_place(record.origin), now, pack_record(record)) for record in records)
+        _WRITE_RECORD, ((*_place(record.origin), saved_at, pack_record(record)) for record in records)
     )
 
 
-def read_record(connection: sqlite3.Connection, origin: Origin, *, now: float) -> RobotsRecord | None:
-    """What is known of an origin."""
+def read_record(connection: sqlite3.Connection, origin: Origin, at: Moment) -> RobotsRecord | None:
+    """What is known of an origin; None where it cannot be read: it is fetched again."""
     row = connection.execute(_READ_RECORD, _place(origin)).fetchone()
-    return None if row is None else _record(origin, row, now)
+    if row is None:
+        return None
+    saved_at, packed = row
+    try:
+        age = at.now + at.ahead - amount(saved_at)
+        record = unpack_record(origin, packed if isinstance(packed, bytes) else b"")
+    except ValueError as error:
+        _logger.warning("the record of %r cannot be read (%s); it is fetched again", origin.text, error)
+        return None
+    # Of a clock that was set back: the record is no fresher than it was.
+    return moved_record(record, min(age, 0.0))
 
 
-def records_after(
-    connection: sqlite3.Connection, at: Moment, *, after: Place, limit: int
-) -> tuple[list[RobotsRecord], Place | None]:
-    """The next records by origin, and after which place there may be more."""
-    rows = connection.execute(_RECORDS_AFTER, (*after, limit)).fetchall()
-    found = (
-        _record(Origin(str(scheme), text_of(host), port), row, at.now) for host, port, scheme, *row in rows
-    )
-    return [record for record in found if record is not None], tuple(rows[-1][:3]) if rows else None
+def all_rows(connection: sqlite3.Connection, at: Moment) -> tuple[dict[str, HostState], list[RobotsRecord]]:
+    """All hosts and records, where there are few."""
+    states = ((key, read_host(connection, key, at)) for key in pace_keys(connection))
+    records = (read_record(connection, origin, at) for origin in origins(connection, None))
+    return {key: state for key, state in states if state}, [record for record in records if record]
 
 
-def origins_of(connection: sqlite3.Connection, host: str) -> list[Origin]:
-    """The origins of one host that have a record, by port and scheme."""
-    query = "SELECT port, scheme FROM records WHERE host = ? ORDER BY port, scheme"
-    return [Origin(str(scheme), host, int(port)) for port, scheme in connection.execute(query, (text(host),))]
+def origins(connection: sqlite3.Connection, host: str | None) -> list[Origin]:
+    """The origins that have a record, of all hosts or of one, in order."""
+    of_host = "" if host is None else "WHERE host = ?"
+    query = f"SELECT host, port, scheme FROM records {of_host} ORDER BY host, port, scheme"  # noqa: S608
+    rows = connection.execute(query, () if host is None else (text(host),))
+    return [Origin(str(scheme), text_of(name), int(port)) for name, port, scheme in rows]
 
 
 def forget_record(connection: sqlite3.Connection, origin: Origin) -> bool:
@@ -267,97 +298,48 @@ def renew_number(connection: sqlite3.Connection) -> None:
     write_fact(connection, FILE_NUMBER, float(random.getrandbits(53)))
 
 
-def _place(origin: Origin) -> Place:
+def _place(origin: Origin) -> tuple[Value, ...]:
     return text(origin.host), origin.port, origin.scheme
 
 
-def _host(pace_key: str, row: Sequence[Value], now: float) -> HostState:
-    saved_at, *values = row
-    try:
-        state = host_of(dict(zip(HOST_FIELDS, values, strict=True)))
-        return restored(state, saved_at=amount(saved_at), now=now)
-    except ValueError as error:
-        _logger.warning("the state of %r cannot be read (%s); it counts as visited now", pace_key, error)
-        return HostState(last_visit_at=now)
-
-
-def _record(origin: Origin, row: Sequence[Value], now: float) -> RobotsRecord | None:
-    """The record in a row; None where it cannot be read: it is fetched again."""
-    saved_at, packed = row
-    try:
-        age = now - amount(saved_at)
-        record = unpack_record(origin, packed if isinstance(packed, bytes) else b"")
-    except ValueError as error:
-        _logger.warning("the record of %r cannot be read (%s); it is fetched again", origin.text, error)
-        return None
-    # Of a clock that was set back: the record is no fresher than it was.
-    return moved_record(record, min(age, 0.0))
-
-
+BOUND_RECORDS: Final = (
+    "CREATE TRIGGER bound AFTER INSERT ON records BEGIN DELETE FROM records WHERE id <= new.id - 256; END"
+)
+"""Of a database in memory: other records are fetched again."""
 VACUUM_STEP: Final = 256
 """Pages given back to the system at a time."""
-GRAIN: Final = 3600.0
-"""Seconds; ages are told apart by it where the file is too large."""
-_HOST_OVERHEAD: Final = 60
-_RECORD_OVERHEAD: Final = 50
-"""Bytes of a row besides its key and its record."""
-BEFORE_ALL: Final = -(2**62)
-_AFTER_ALL: Final = b"\xff" * 16
-"""Bytes come after numbers and text, and what we write as bytes begins as UTF-8 does."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pruning:
-    """How one table is gone through by its keys, a few rows at a time.
+class Pruning(NamedTuple):
+    """How rows of one table go, the oldest first."""
 
-    No index tells which rows are the oldest: it would take half as much room again as they do.
-    """
-
-    rows: int
-    last: str
-    """The last key of so many rows after `first`."""
-    measure: str
-    """Hours of age, whether what is so old can go by `now`, and how many bytes that is, from `first` to `last`."""
+    find: str
+    """The keys of what was written before `before` and may go by `now`: at most the `share` of the table's rows."""
     delete: str
-    """What was written before `before`, and can go."""
+    """What has a `key`, if it may still go."""
 
-    def step(
-        self, there: sqlite3.Connection, _: Moment, *, query: str, after: Value, values: Mapping[str, Value]
-    ) -> tuple[list[tuple[int, ...]], int, Value]:
-        """Run a query of this table on some rows.
+    def keys(self, there: sqlite3.Connection, _: Moment, *, bounds: Mapping[str, float]) -> list[Value]:
+        """Find what may go."""
+        return [key for (key,) in there.execute(self.find, bounds)]
 
-        Returns:
-            What it found, how many rows it changed, and the last key; none: there are no more rows.
-        """
-        row = there.execute(self.last, (after, self.rows - 1)).fetchone()
-        last = _AFTER_ALL if row is None else row[0]
-        cursor = there.execute(query, {**values, "first": after, "last": last})
-        return cursor.fetchall(), cursor.rowcount, None if row is None else last
+    def go(
+        self, there: sqlite3.Connection, _: Moment, *, keys: Sequence[Value], bounds: Mapping[str, float]
+    ) -> int:
+        """Delete some of it. Returns how many rows have gone."""
+        return there.executemany(self.delete, [{**bounds, "key": key} for key in keys]).rowcount
 
 
 PRUNED_RECORDS: Final = Pruning(
-    rows=200,
-    last="SELECT id FROM records WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?",
-    measure=(
-        f"SELECT CAST(saved_at / {GRAIN} AS INTEGER), 1, "  # noqa: S608
-        f"sum(length(host) + length(record) + {_RECORD_OVERHEAD}) FROM records "
-        "WHERE id > :first AND id <= :last GROUP BY 1"
-    ),
-    delete="DELETE FROM records WHERE id > :first AND id <= :last AND saved_at < :before",
+    "SELECT id FROM records WHERE saved_at < :before "
+    "ORDER BY saved_at, id LIMIT (SELECT CAST(count(*) * :share + 1 AS INTEGER) FROM records)",
+    "DELETE FROM records WHERE id = :key AND saved_at < :before",
 )
-# What must stay: the wait is not over, as `is_served` has it, but for blocks that are not forgiven.
+_MAY_GO: Final = "saved_at < :before AND next_allowed_at <= :now AND blocked_until_at <= :now"
+"""The wait is over, as `is_served` has it, but for blocks that are not forgiven."""
 PRUNED_HOSTS: Final = Pruning(
-    rows=2_000,
-    last="SELECT pace_key FROM hosts WHERE pace_key > ? ORDER BY pace_key LIMIT 1 OFFSET ?",
-    measure=(
-        f"SELECT CAST(saved_at / {GRAIN} AS INTEGER), max(next_allowed_at, blocked_until_at) <= :now, "  # noqa: S608
-        f"sum(length(pace_key) + {_HOST_OVERHEAD}) FROM hosts "
-        "WHERE pace_key > :first AND pace_key <= :last GROUP BY 1, 2"
-    ),
-    delete=(
-        "DELETE FROM hosts WHERE pace_key > :first AND pace_key <= :last AND saved_at < :before "
-        "AND next_allowed_at <= :now AND blocked_until_at <= :now"
-    ),
+    f"SELECT pace_key FROM hosts WHERE {_MAY_GO} "  # noqa: S608
+    "ORDER BY saved_at LIMIT (SELECT CAST(count(*) * :share + 1 AS INTEGER) FROM hosts)",
+    f"DELETE FROM hosts WHERE pace_key = :key AND {_MAY_GO}",  # noqa: S608
 )
 
 
@@ -373,3 +355,68 @@ def vacuum(connection: sqlite3.Connection) -> bool:
     """Give some free pages back to the system. Returns whether there are more."""
     connection.execute(f"PRAGMA incremental_vacuum({VACUUM_STEP})").fetchall()
     return bool(connection.execute("PRAGMA freelist_count").fetchone()[0])
+
+
+class FileClock:
+    """The file's clock, as one store knows it.
+
+    Args:
+        clock: the store's. Any but the system's is taken for the file's as well, and is read in the event loop alone:
+            it may count as its loop does, or bear one thread. Leases are judged by the machine's clock all the same.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self._system = clock if isinstance(clock, SystemClock) else None
+        self.boot = _boot_id()
+        """Which start of the machine this is; empty where that cannot be told."""
+        self.place = _process_space(self.boot)
+        """Where a process number means something; empty where that cannot be told: containers may share a file."""
+
+    def uptime(self) -> float:
+        """The time by which leases are judged."""
+        return uptime()
+
+    def moment(self, there: sqlite3.Connection, reading: float, *, is_alone: bool = False) -> Moment:
+        """Now, by the file's offset, which the first process sets. Read in any thread."""
+        system = self._system
+        if system is None:
+            return Moment(reading, 0.0, uptime())
+        # An interruption between the two readings makes the difference too large: the least is the best.
+        asleep = min(-time.monotonic() + uptime() for _ in range(READINGS))
+        name = f"{_OFFSET} {self.boot}"
+        offset = read_fact(there, name)
+        if offset is None or (is_alone and not self.boot):
+            offset = system.epoch - asleep
+            forget_facts(there, f"{_OFFSET} *")
+            write_fact(there, name, offset)
+        ahead = asleep + offset - system.epoch
+        return Moment(system.now(), ahead if abs(ahead) > CLOCK_GRAIN else 0.0, uptime())
+
+
+def process_runs(pid: int) -> bool:
+    """Whether there is such a process, in this place."""
+    try:
+        os.kill(pid, 0)
+    except OSError as error:
+        return not isinstance(error, ProcessLookupError)
+    return True
+
+
+def _boot_id() -> str:
+    try:
+        # Only Linux has such a file.
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def _process_space(boot: str) -> str:
+    if sys.platform == "darwin":
+        return "darwin"
+    if not boot:
+        return ""
+    try:
+        return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
+    except OSError:
+        return ""

@@ -1,36 +1,41 @@
 -- Grants of hosts, what is known of hosts, and operator blocks. `robotgate.stores.grants.Grants` is the model of it.
 --
 -- A call is one key and one argument: the prefix of a hash tag's keys, and a JSON array that begins with the operation:
---   exchange session epoch joined number after leaves withdrawals asks claims is_last
---     leave: key token age visited_ago not_before_in state      (absent values are false)
---     -> number epoch joined items paces
+--   exchange session epoch joined number after leaves withdrawals asks claims words is_last
+--     leave: key token visited_ago not_before_in state      (absent values are false)
+--     word: pattern until_in said_ago      (until_in is false where a block is lifted)
+--     -> number epoch joined items words paces
 --     item: number key token is_wanted state state_age visited_ago not_before_in
+--     word: pattern until_in said_ago number
 --     paces: for each ask that has to wait, the seconds between two visits, as far as they are known
 --   save {{key session token visited_ago not_before_in state}...}   -> 1
 --     the state replaces what is known if the session holds the host; or, with false, if no session does; or, with true,
 --     if nothing is known
 --   load key            -> item, or false for a host that is not known
 --   forget key          -> whether it was known
---   blocks version {{pattern said_ago until_in}...}
---     -> epoch version {{pattern said_ago until_in}...} of all later versions
+--   load_record name              -> seconds since it was checked, as text of 24 characters, and the record
+--   save_record name ago milliseconds, and the record behind a line feed    -> whether none was checked later
+--   forget_record name            -> whether there was one
 -- ARGV begins with a JSON array of settings: seconds after which a silent session ends, seconds to keep hosts.
 -- Numbers over 2^46 travel as text: JSON has 14 digits here. Seconds are relative, so a late call moves instants later.
 --
 -- Keys of a tag:
 --   epoch               {run, number, lost_until, seen_at}: which memory this is; see `open_tag`
---   serial              the last number given to a grant, a stay or an item
+--   serial              the last number given to a grant, a stay, an item or a word
 --   sessions            sorted set: session -> when it ends
 --   unsettled           set: the sessions that joined soon after a loss; see `settle`
 --   inbox:<session>     hash: key -> number of its item; under '' {joined, number}
 --   keys:<session>      set: the hosts that it holds or waits for
 --   host:<key>          {epoch, owner, token, line, state, saved_at, visited_at, not_before_at, written_at}
---   blocks              hash: pattern -> {until_at, said_at, version}; under '' the last version
+--   robots:<origin>     hash: `r`, a record as the fleet packs it, and `c`, when it was checked by this server's clock
+--   blocks              hash: pattern -> {until_at, said_at, number}; under '' the last number
 
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1e6
 local EXPIRY, KEEP = unpack(cjson.decode(ARGV[1]))
 local MONTH = 31 * 86400 -- seconds to keep what must not expire while it is used
 local DAY = 86400        -- seconds; longer than any wait, and than an older word may be on its way
+local LATE = DAY         -- seconds by which an answer may come late that must not replace a later one
 local SLICE = 500        -- hosts of an ended session that one call frees
 local SETTLED = 8        -- sessions whose hosts one call grants after a loss
 
@@ -44,12 +49,15 @@ local function whole(number)
   return string.format('%.0f', number)
 end
 
-local function read(...)
-  local text = redis.pcall(...)
+local function decoded(text)
   if type(text) == 'string' then
     local is_ours, value = pcall(cmsgpack.unpack, text)
     return is_ours and type(value) == 'table' and value or nil
   end
+end
+
+local function read(...)
+  return decoded(redis.pcall(...))
 end
 
 local function write(key, value, seconds)
@@ -75,7 +83,8 @@ end
 -- A tag's keys, and which memory they are. A new epoch begins where the last one is missing or of another run; and
 -- where its open sessions have been silent for so long that the clock must have been set, or all have died.
 local function open_tag(prefix)
-  local tag = {prefix = prefix, hosts = {}, sessions = prefix .. 'sessions', unsettled = prefix .. 'unsettled'}
+  local tag = {prefix = prefix, hosts = {}, blocks = prefix .. 'blocks'}
+  tag.sessions, tag.unsettled = prefix .. 'sessions', prefix .. 'unsettled'
   local epoch, serial = read('GET', prefix .. 'epoch'), prefix .. 'serial'
   local is_silent = epoch and math.abs(now - epoch[4]) >= EXPIRY and redis.call('ZCARD', tag.sessions) > 0
   if not epoch or epoch[1] ~= run or is_silent then
@@ -214,12 +223,12 @@ local function settle(tag)
 end
 
 local function leave(tag, session, is_current, message)
-  local key, token, age, visited_ago, not_before_in, state = unpack(message)
-  local host, left_at = change_host(tag, key), now - age
-  later(host, visited_ago and left_at - visited_ago, not_before_in > 0 and left_at + not_before_in)
+  local key, token, visited_ago, not_before_in, state = unpack(message)
+  local host = change_host(tag, key)
+  later(host, visited_ago and now - visited_ago, not_before_in > 0 and now + not_before_in)
   if is_current and host.owner == session and host.token == token then
     if state then
-      host.state, host.saved_at = state, left_at
+      host.state, host.saved_at = state, now
     end
     redis.call('SREM', tag.prefix .. 'keys:' .. session, key)
     redis.call('HDEL', tag.prefix .. 'inbox:' .. session, key)
@@ -283,9 +292,38 @@ local function read_inbox(tag, inbox, after)
   return items
 end
 
+-- The last word on a pattern holds. Of two that differ, one has to be told again.
+local function say(tag, word)
+  local pattern, until_in, said_ago = unpack(word)
+  local known, row = read('HGET', tag.blocks, pattern), {until_in and now + until_in or 0, now - said_ago}
+  local is_same = known and math.abs(known[1] - row[1]) <= 1
+  row = known and known[2] > row[2] and known or row
+  row[3] = is_same and known[3] or next_number(tag)
+  redis.call('HSET', tag.blocks, pattern, cmsgpack.pack(row))
+  if not is_same then
+    redis.call('HSET', tag.blocks, '', row[3])
+  end
+end
+
+local function words_after(tag, after)
+  local words = {}
+  local last = tonumber(redis.call('HGET', tag.blocks, '') or 0)
+  local all = last > after and redis.call('HGETALL', tag.blocks) or {}
+  for i = 1, #all, 2 do
+    local until_at, said_at, number = unpack(decoded(all[i + 1]) or {})
+    if number and math.max(until_at, said_at) + DAY < now then
+      redis.call('HDEL', tag.blocks, all[i])
+    elseif number and tonumber(number) > after then
+      words[#words + 1] = {all[i], until_at > now and until_at - now, now - said_at, number}
+    end
+  end
+  return words
+end
+
 local operations = {}
 
-function operations.exchange(tag, session, epoch, joined, number, after, leaves, withdrawals, asks, claims, is_last)
+function operations.exchange(
+  tag, session, epoch, joined, number, after, leaves, withdrawals, asks, claims, words, is_last)
   local inbox, keys = tag.prefix .. 'inbox:' .. session, tag.prefix .. 'keys:' .. session
   end_silent_sessions(tag)
   settle(tag)
@@ -307,7 +345,7 @@ function operations.exchange(tag, session, epoch, joined, number, after, leaves,
   for _, message in ipairs(leaves) do
     leave(tag, session, is_current, message)
   end
-  local items, paces = {}, {}
+  local items, heard, paces = {}, {}, {}
   if is_current then
     if number > me[2] then
       redis.call('ZADD', tag.sessions, now + EXPIRY, session)
@@ -321,10 +359,13 @@ function operations.exchange(tag, session, epoch, joined, number, after, leaves,
       for _, key in ipairs(claims) do
         claim(tag, session, key)
       end
+      for _, word in ipairs(words) do
+        say(tag, word)
+      end
     end
-    items = read_inbox(tag, inbox, after)
+    items, heard = read_inbox(tag, inbox, after), words_after(tag, after)
   end
-  keep(MONTH, tag.sessions, tag.unsettled, inbox, keys)
+  keep(MONTH, tag.sessions, tag.unsettled, tag.blocks, inbox, keys)
   if is_current and is_last then
     items = {}
     if not free_hosts(tag, session) then
@@ -332,7 +373,7 @@ function operations.exchange(tag, session, epoch, joined, number, after, leaves,
       redis.call('ZADD', tag.sessions, now, session)
     end
   end
-  return {number, tag.epoch, me[1], items, paces}
+  return {number, tag.epoch, me[1], items, heard, paces}
 end
 
 function operations.save(tag, messages)
@@ -363,46 +404,48 @@ function operations.forget(tag, key)
   return was_known
 end
 
-function operations.blocks(tag, after, words)
-  local key, news = tag.prefix .. 'blocks', {}
-  local version = tonumber(redis.call('HGET', key, '') or 0)
-  for _, word in ipairs(words) do
-    local pattern, said_ago, until_in = unpack(word)
-    local known = read('HGET', key, pattern)
-    if not known or now - said_ago > known[2] then
-      local until_at = until_in and now + until_in or 0
-      local is_news = not known or math.abs(until_at - known[1]) > 1
-      version = is_news and math.max(version + 1, now * 1e6) or version
-      local told = {until_at, now - said_ago, is_news and version or known[3]}
-      redis.call('HSET', key, pattern, cmsgpack.pack(told), '', whole(version))
-    end
+-- What is of another type is not ours, and as good as nothing.
+local function read_record(tag, name)
+  local key = tag.prefix .. 'robots:' .. name
+  local record, checked_at = redis.pcall('HGET', key, 'r'), redis.pcall('HGET', key, 'c')
+  if type(record) == 'string' and type(checked_at) == 'string' then
+    return record, tonumber(checked_at)
   end
-  after = tonumber(after)
-  -- A session that is ahead has heard words that were lost.
-  after = after > version and 0 or after
-  local all = version > after and redis.call('HGETALL', key) or {}
-  for i = 1, #all, 2 do
-    local until_at, said_at, changed = unpack(all[i] ~= '' and read('HGET', key, all[i]) or {})
-    if changed and math.max(until_at, said_at) + DAY < now then
-      redis.call('HDEL', key, all[i])
-    elseif changed and changed > after then
-      news[#news + 1] = {all[i], now - said_at, until_at > 0 and until_at - now}
-    end
+end
+
+function operations.load_record(tag, name)
+  local record, checked_at = read_record(tag, name)
+  return checked_at and string.format('%24.6f', now - checked_at) .. record or ''
+end
+
+function operations.save_record(tag, name, ago, milliseconds)
+  local key, _, checked_at = tag.prefix .. 'robots:' .. name, read_record(tag, name)
+  -- The same, saved again, may seem a little earlier or later; and a record of long ago is saved on purpose.
+  if checked_at and checked_at > now - ago + 1 and checked_at <= now + 1 and ago < LATE then
+    return false
   end
-  keep(KEEP, key)
-  return {tag.epoch, whole(version), news}
+  redis.call('DEL', key)
+  redis.call('HSET', key, 'r', tag.payload, 'c', string.format('%.6f', now - ago))
+  redis.call('PEXPIRE', key, whole(milliseconds))
+  return true
+end
+
+function operations.forget_record(tag, name)
+  return redis.call('DEL', tag.prefix .. 'robots:' .. name) == 1
 end
 
 local tags, replies = {}, {}
 for call, prefix in ipairs(KEYS) do
   tags[prefix] = tags[prefix] or open_tag(prefix)
-  local request = cjson.decode(ARGV[call + 1])
+  local message, payload = string.match(ARGV[call + 1], '^([^\n]*)\n?(.*)$')
+  local request = cjson.decode(message)
+  tags[prefix].payload = payload
   replies[call] = operations[request[1]](tags[prefix], unpack(request, 2))
 end
 for _, tag in pairs(tags) do
   write_hosts(tag)
 end
 for call, reply in ipairs(replies) do
-  replies[call] = cjson.encode(reply)
+  replies[call] = type(reply) == 'string' and reply or cjson.encode(reply)
 end
 return replies

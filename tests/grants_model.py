@@ -1,0 +1,59 @@
+"""The grants of a medium that may lose its memory, as the script of Redis has them."""
+
+from __future__ import annotations
+
+from robotgate import HostState
+from robotgate.stores.grants import EXPIRY, ROBOTS, Grants, no_earlier, not_before
+
+
+class LosingGrants(Grants):
+    """Until `EXPIRY` after a loss only claims are granted. Of a host that was lost only instants are taken in."""
+
+    def __init__(self, epoch: str) -> None:
+        super().__init__(epoch)
+        self._lost_until_at: float | None = None
+        self._assumed_at: float | None = None
+        """When every host counts as visited, at least."""
+
+    def lose(self, epoch: str, *, now: float, forgets_hosts: bool) -> None:
+        """Go on after memory was lost.
+
+        Args:
+            epoch: another than any before.
+            forgets_hosts: what is known of hosts is lost too; otherwise only who holds and waits for them.
+        """
+        self.epoch = epoch
+        self.sessions.clear()
+        self.hosts.clear()
+        if forgets_hosts:
+            self.states.clear()
+            self.blocks.clear()
+        self._lost_until_at = self._assumed_at = now + EXPIRY
+
+    def expire(self, now: float) -> None:
+        """As `Grants.expire`; and end the time in which only claims count."""
+        super().expire(now)
+        if self._lost_until_at is not None and now >= self._lost_until_at:
+            self._lost_until_at = None
+            for key in [key for key, host in self.hosts.items() if host.line and host.owner is None]:
+                self._grant_next(key)
+
+    def _claim(self, name: str, key: str) -> None:
+        if self._lost_until_at is not None and self.host(key).owner is None:
+            super()._claim(name, key)
+
+    def _grant_next(self, key: str) -> None:
+        host = self.host(key)
+        if self._lost_until_at is not None:
+            host.owner = None
+            return
+        if host.line and self._assumed_at is not None:
+            self._move_later(key, HostState(last_visit_at=self._assumed_at))
+        super()._grant_next(key)
+
+    def _move_later(self, key: str, told: HostState) -> None:
+        later = HostState(last_visit_at=told.last_visit_at, next_allowed_at=not_before(told))
+        known = self.known(key)
+        state = no_earlier(known or HostState(), later)
+        if state != (known or HostState()) and not key.startswith(ROBOTS):
+            self.keep(key, state)
