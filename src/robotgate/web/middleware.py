@@ -16,7 +16,7 @@ from aiohttp.http import SERVER_SOFTWARE
 from robotgate.errors import GateClosedError
 from robotgate.pace.scheduler import Timer
 from robotgate.sites.status import REDIRECT_STATUSES
-from robotgate.web.fetcher import Proxy
+from robotgate.web.robots import Proxy
 
 if TYPE_CHECKING:
     from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
