@@ -29,26 +29,22 @@ class Worker(asyncio.TaskGroup):
         super().__init__()
         self._gate, self._session, self._queue, self._lease = gate, session, queue, lease
         self._waiting: dict[str, asyncio.Task[None]] = {}
-        self.stopping = asyncio.Event()
+        self.stopping = asyncio.Event()  # With Python 3.11, redis-py can swallow the cancellation of a task.
 
     async def work(self) -> None:
         """Work until told to stop; then give back the URLs without a turn."""
-        # An event, not a cancellation: with Python 3.11, redis-py can swallow the cancellation of a task.
-        try:
-            while not self.stopping.is_set():
-                now, until = time.time(), time.time() + self._lease
-                if self._waiting:
-                    await self._queue.zadd(QUEUE, dict.fromkeys(self._waiting, until), xx=True)
-                for url in await self._queue.eval(TAKE, 1, QUEUE, now, 100 - len(self._waiting), until):
-                    self._waiting[url] = self.create_task(self._visit(url))
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(self._lease / 10):
-                        await self.stopping.wait()
-        finally:
-            for visit in self._waiting.values():
-                visit.cancel()
+        while not self.stopping.is_set():
+            until, room = time.time() + self._lease, 100 - len(self._waiting)
             if self._waiting:
-                await self._queue.zadd(QUEUE, dict.fromkeys(self._waiting, 0), xx=True)
+                await self._queue.zadd(QUEUE, dict.fromkeys(self._waiting, until), xx=True)
+            for url in await self._queue.eval(TAKE, 1, QUEUE, time.time(), room, until):
+                self._waiting[url] = self.create_task(self._visit(url))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.stopping.wait(), self._lease / 10)
+        for visit in self._waiting.values():
+            visit.cancel()
+        if self._waiting:
+            await self._queue.zadd(QUEUE, dict.fromkeys(self._waiting, 0), xx=True)
 
     async def _visit(self, url: str) -> None:
         try:

@@ -79,9 +79,9 @@ from robotgate.stores.memory import MemoryStore
 from robotgate.stores.sqlite import SQLiteStore, WhenLost
 from robotgate.urls import Origin, PaceKey, PaceKeyPolicy, owner
 from robotgate.web.connector import PublicConnector
-from robotgate.web.fetcher import Fetcher
 from robotgate.web.ready import ReadyTurns
 from robotgate.web.response import Hop, Response
+from robotgate.web.robots import Fetcher
 from robotgate.web.stats import GateStats
 from robotgate.web.turns import Turn
 

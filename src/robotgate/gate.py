@@ -45,11 +45,11 @@ from robotgate.web.awaited import No, Pending, Yes
 from robotgate.web.cache import SiteCache
 from robotgate.web.connector import BudgetedConnector, ThreadPerNameResolver, idle_limit
 from robotgate.web.fetch import PageFetch, PageFetcher, RequestOptions
-from robotgate.web.fetcher import AiohttpFetcher, Fetcher
 from robotgate.web.middleware import GateMiddleware
 from robotgate.web.persistence import Persistence
 from robotgate.web.ready import DEFAULT_AHEAD, Lines, ReadyTurns
 from robotgate.web.retries import may_be_sent_twice
+from robotgate.web.robots import AiohttpFetcher, Fetcher
 from robotgate.web.stats import Census, GateStats
 from robotgate.web.turns import MAX_PAGE_REDIRECTS, Turn, Turns
 from robotgate.web.uses import Uses

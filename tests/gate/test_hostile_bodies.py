@@ -16,7 +16,7 @@ from aiohttp import web as aioweb
 from tests.gate.servers import cut_off, dripping, endless
 
 from robotgate import AccessResult, Answer, Failure, Reason, ResponseTooLargeError, SystemClock
-from robotgate.web.fetcher import AiohttpFetcher
+from robotgate.web.robots import AiohttpFetcher
 
 if TYPE_CHECKING:
     from tests.conftest import OpenGate

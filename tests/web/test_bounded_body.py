@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from robotgate.web.fetcher import MAX_CODINGS, MAX_MEMBERS, BoundedBody
+from robotgate.web.robots import MAX_CODINGS, MAX_MEMBERS, BoundedBody
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

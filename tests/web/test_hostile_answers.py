@@ -12,7 +12,7 @@ from tests.web.hostile_answers import BODY, HOSTILE, answer, compressed, serving
 
 from robotgate.clock import SystemClock
 from robotgate.sites.record import Answer, Failure
-from robotgate.web.fetcher import AiohttpFetcher
+from robotgate.web.robots import AiohttpFetcher
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

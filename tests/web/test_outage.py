@@ -25,7 +25,7 @@ from robotgate.errors import (
     TooSoonError,
 )
 from robotgate.sites.record import Answer, Failure
-from robotgate.web.fetcher import OWN_ERRNOS, UNREACHABLE_ERRNOS, AiohttpFetcher, outage_of
+from robotgate.web.robots import OWN_ERRNOS, UNREACHABLE_ERRNOS, AiohttpFetcher, outage_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator

@@ -36,7 +36,7 @@ from robotgate.gate import RobotGate
 from robotgate.integrations import check_no_dot_segment, missing_extra
 from robotgate.options import check_kind, check_names
 from robotgate.sites.record import Answer, Failure
-from robotgate.web.fetcher import ASKED_FOR, CONNECT_TIMEOUT, BoundedBody, answer_of, cause_of, outage_of
+from robotgate.web.robots import ASKED_FOR, CONNECT_TIMEOUT, BoundedBody, answer_of, cause_of, outage_of
 
 try:
     import httpx

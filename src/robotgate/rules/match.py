@@ -161,6 +161,7 @@ class Patterns:
         "_are_many",
         "_asked",
         "_heads",
+        "_keys",
         "_max_length",
         "_sorted",
         "_undecided",
@@ -198,22 +199,24 @@ class Patterns:
         self._asked = 0
         self._sorted: tuple[tuple[str, ...], tuple[str, ...], tuple[int, ...]] | None = None
         """The heads of patterns that are not wild, sorted; their patterns; their parents."""
-        self.keys: tuple[str, ...] = ("",) if self._are_many else ()
-        """What a target has to contain that is to be looked at further. Every target contains "", which many patterns
-        have: prefixes and others."""
+        self._keys: tuple[str, ...] = ()
+        """What a target has to contain that a wild pattern matches: one of these."""
         self._wild: tuple[tuple[str, ...], ...] = ()
-        """For each of these keys, needles and wild patterns by turns; empty if no pattern is wild."""
+        """For each of these keys, needles and wild patterns by turns."""
         self._max_length = sys.maxsize
         """For no longer target can all wild patterns be more than `MAX_WORK`."""
         if "*" in lines or "$" in lines or "%" in lines:
             self._index(lines)
+        self.keys = ("",) if self._are_many else self._keys
+        """What a target has to contain that is to be looked at further. Every target contains "": of many patterns, the
+        prefixes are looked at further, too."""
         self.few = () if self._are_many else self._heads
         """What begins a target that a pattern matches that is not wild, unless they are many."""
 
     def _index(self, lines: str) -> None:
         """Find the wild patterns, and what a target has to contain that they match."""
         is_spelt = _is_spelt(lines)
-        groups: dict[str, list[str]] = {"": []} if self._are_many else {}
+        groups: dict[str, list[str]] = {}
         starred: list[str] = []
         # A pattern that comes again is tried once.
         for pattern in dict.fromkeys(
@@ -231,7 +234,7 @@ class Patterns:
             else:
                 groups[key] = [needle, pattern]
         self._heads += tuple(starred)
-        self.keys = tuple(groups)
+        self._keys = tuple(groups)
         self._wild = tuple(map(tuple, groups.values()))
         # One byte for the search of a needle, and two for each byte of a pattern.
         cost = sum(1 + 2 * _cost(pattern) for pattern in self.patterns) if is_spelt else 3 * len(lines)
@@ -247,7 +250,12 @@ class Patterns:
                 return True
             else:
                 self._asked += 1
-        return bool(self._wild and self._matching(target, is_one_enough=True))
+            for key in self._keys:
+                if key in target:
+                    break
+            else:
+                return False
+        return bool(self._matching(target, is_one_enough=True))
 
     def best(self, target: str, exact: str | None = None) -> str:
         """The longest pattern that matches; empty if none does.
@@ -259,7 +267,10 @@ class Patterns:
             exact: for an Allow, the target with its query as written, if that differs.
         """
         prefix = self._longest_prefix(target) if self._are_many or target.startswith(self.few) else ""
-        if not self._wild:
+        for key in self._keys:
+            if key in target:
+                break
+        else:
             return prefix
         found = self._matching(target, exact)
         if prefix:
@@ -301,7 +312,7 @@ class Patterns:
         If all of them could be more work than `MAX_WORK`, only the first are tried; the next one of a Disallow counts
         as a match.
         """
-        keys, wild = self.keys, self._wild
+        keys, wild = self._keys, self._wild
         found: list[str] = []
         if len(target) > self._max_length or exact is not None:
             affordable, found = self._affordable(target, exact)

@@ -21,7 +21,7 @@ from robotgate.sites.record import Answer, FetchResult, Standing, is_fresh, newe
 from robotgate.sites.site import Ruling, Site, recheck_is_due, refresh_at, ruling_of
 from robotgate.sites.status import STATUS_TABLE, Outcome
 from robotgate.urls import split_url
-from robotgate.web.fetcher import Flight, RobotsReader
+from robotgate.web.robots import Flight, RobotsReader
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from robotgate.pace.scheduler import Scheduler
     from robotgate.sites.record import RobotsRecord
     from robotgate.urls import HostPattern, Origin, PaceKeyFunction
-    from robotgate.web.fetcher import Fetcher, Proxy
     from robotgate.web.persistence import Persistence
+    from robotgate.web.robots import Fetcher, Proxy
 
 LOOKS: Final = 4
 """Entries looked at for each that is added to a full cache. A used one is looked at twice before it is evicted."""

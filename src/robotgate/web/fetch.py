@@ -31,9 +31,9 @@ from robotgate.pace.host import OPEN
 from robotgate.pace.scheduler import Timer
 from robotgate.urls import parse_url
 from robotgate.web.awaited import Pending
-from robotgate.web.fetcher import Proxy
 from robotgate.web.response import Hop, Response
 from robotgate.web.retries import pause_before
+from robotgate.web.robots import Proxy
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence

@@ -16,7 +16,7 @@ from aiohttp.http import SERVER_SOFTWARE
 from robotgate.errors import GateClosedError
 from robotgate.pace.scheduler import Timer
 from robotgate.sites.status import REDIRECT_STATUSES
-from robotgate.web.fetcher import Proxy
+from robotgate.web.robots import Proxy
 
 if TYPE_CHECKING:
     from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
@@ -117,13 +117,7 @@ class GateMiddleware:
                 request.headers.update(self._identity.signature(request.method, turn.url))
             response = await handler(request)
         except BaseException as error:
-            try:
-                if isinstance(error, ClientError | OSError):
-                    turn.report(error=error)
-                elif fetch is not None and fetch.has_expired and isinstance(error, asyncio.CancelledError):
-                    turn.report_unreachable("it does not answer in time")
-            finally:
-                turn.end()
+            _fail(turn, fetch, error)
             raise
         finally:
             del self._sending[request]
@@ -216,3 +210,14 @@ class GateMiddleware:
                 self._end(request, unread)
         if self._open:
             self._timer.set(LOOK_DELAY)
+
+
+def _fail(turn: Turn, fetch: PageFetch | None, error: BaseException) -> None:
+    """End the turn of a request that got no answer."""
+    try:
+        if isinstance(error, ClientError | OSError):
+            turn.report(error=error)
+        elif fetch is not None and fetch.has_expired and isinstance(error, asyncio.CancelledError):
+            turn.report_unreachable("it does not answer in time")
+    finally:
+        turn.end()

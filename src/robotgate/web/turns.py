@@ -27,7 +27,7 @@ from robotgate.pace.scheduler import STORE_TIMEOUT
 from robotgate.pace.state import BLOCKING_STATUSES, MIN_RETRY_AFTER, retry_after_of
 from robotgate.rules.normal import as_written, is_plain, target_units
 from robotgate.urls import Origin
-from robotgate.web.fetcher import outage_of
+from robotgate.web.robots import outage_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from robotgate.sites.site import Ruling, Site
     from robotgate.web.cache import SiteCache
     from robotgate.web.fetch import PageFetch, PageFetcher, RequestOptions
-    from robotgate.web.fetcher import Proxy
+    from robotgate.web.robots import Proxy
 
 MAX_PAGE_REDIRECTS: Final = 10
 REFUSALS: Final = (TooSoonError, HostUnavailableError, NonPublicAddressError, NestedTurnError, StoreError)

@@ -21,7 +21,7 @@ from robotgate.clock import SystemClock
 from robotgate.errors import InvalidURLError
 from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.sites.record import Answer, Failure
-from robotgate.web.fetcher import ASKED_FOR, BoundedBody, answer_of, cause_of, outage_of
+from robotgate.web.robots import ASKED_FOR, BoundedBody, answer_of, cause_of, outage_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -242,7 +242,8 @@ class Link:
     async def _seek(self, tag: int, loss: _Loss) -> None:
         """Try until the server answers again, and takes writes."""
         pause = FIRST_PAUSE
-        while True:
+        # With Python 3.11, redis-py can swallow the cancellation of a task.
+        while not self._is_closed:
             # Processes that lost their server together should not come back together.
             await asyncio.sleep(pause * uniform(0.5, 1.0))
             pause = min(2 * pause, LAST_PAUSE)
