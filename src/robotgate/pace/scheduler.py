@@ -306,6 +306,8 @@ class Scheduler:
     def end(self, turn: PacedTurn) -> bool:
         """Record that a turn's response has ended, or that its request is abandoned. Return whether it was open."""
         if turn.state is not OPEN:
+            if turn.state is WAITING:
+                self._refuse(turn, RuntimeError("the turn was ended while a task waited for it"))
             self.give_back(turn)
             turn.state = ENDED
             return False
