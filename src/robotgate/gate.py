@@ -685,7 +685,7 @@ class RobotGate:
         self._cache.override(pattern, override)
 
     def block(self, pattern: str, until: float | datetime = math.inf) -> None:
-        """Visit some hosts no more, not even for robots.txt: for the day a site complains.
+        """Visit some hosts no more, not even for robots.txt: for when a site complains.
 
         A site is often more than one host: ``example.org`` alone does not block ``www.example.org``.
 

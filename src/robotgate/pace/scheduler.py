@@ -612,7 +612,7 @@ class Scheduler:
         host.owned_visits = host.visits
         now = self.now()
         waiting = [turn for turn in host.all_waiting() if turn.deadline_at < math.inf]
-        # In their order: a turn that is refused holds back none behind it.
+        # In their order: a refused turn does not count against later ones.
         for turn in sorted(waiting, key=lambda turn: turn.rank):
             error = self._lateness(turn, now)
             if error is not None:

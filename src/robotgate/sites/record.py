@@ -181,7 +181,7 @@ def settle(
         if previous is not None and previous.failures:
             failures, failing_since_at = previous.failures + 1, previous.failing_since_at
         if previous is not None and row.keeps_copy and is_answered(previous) and is_fresh(previous, now):
-            # What the site said still holds to its end, and the failure says nothing instead.
+            # The copy is used until it expires: the failure replaces nothing.
             return replace(
                 previous,
                 cause=previous.cause or result.cause,

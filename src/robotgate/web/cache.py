@@ -403,7 +403,7 @@ class SiteCache:
         elif was_blocked:
             self._events.emit(HostRecovered(at=now, host=name, cause=cause))
         if store is not None and store.session is not None and not is_heard:
-            # A lift, too, of what is not blocked here: another process may have blocked it.
+            # A lift is published even if nothing is blocked here: another process may hold the block.
             store.session.publish_block(name, until_at)
 
     def hear_block(self, pattern: str, until_at: float) -> None:

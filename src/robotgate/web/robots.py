@@ -346,8 +346,8 @@ def answer_of(status: int, headers: MultiMapping[str], body: bytes, *, now: floa
 class Flight:
     """One task that finds out about an origin, and a future for each caller that waits for it.
 
-    A cancelled caller cancels nothing, a failure is shared instead of repeated, and a caller that would wait for itself
-    is refused alone.
+    A cancelled caller cancels nothing, a failure is shared instead of repeated, and only the
+    caller that would wait for itself gets an error.
     """
 
     __slots__ = ("_waits_for", "callers", "is_asking", "proxy", "task")
@@ -490,7 +490,7 @@ class RobotsReader:
             headers = {**self.identity.headers, **unless}
             if self.identity.signer is not None:
                 headers.update(self.identity.signature("GET", url))
-            # One byte more than counts tells whether there is more.
+            # One byte more shows whether the file is longer.
             answer = await fetcher.fetch(url, headers=headers, max_bytes=MAX_BYTES + 1, timeout=timeout)
             if isinstance(answer, Answer):
                 turn.bytes_read = len(answer.body)

@@ -215,7 +215,7 @@ class Turn(PacedTurn):
             await self.turns.begin(self)
 
     def end(self) -> None:
-        """The response has been read, or will not be. Ending twice is ending once."""
+        """The response has been read, or will not be. A second call does nothing."""
         self.turns.end(self)
 
     def finish(self, response: ClientResponse) -> None:
@@ -344,8 +344,8 @@ class Turns:
             if turn.max_wait is not None:
                 turn.deadline_at = turn.asked_at + turn.max_wait
         try:
-            # A turn renews expired rules once: where the delay is longer than a file is fresh, it would else never be
-            # granted.
+            # A turn renews expired rules once. Where the delay is longer than a file is fresh, it would otherwise never
+            # be granted.
             has_renewed = False
             while True:
                 # It may have been evicted since the turn was made.
