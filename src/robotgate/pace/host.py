@@ -389,16 +389,15 @@ class Host:
         if circuit is not CLOSED and is_open(circuit, now=now):
             return HostUnavailableError(name, circuit.retry_at - now, paced.outage)
         if paced.operator_until_at - now > patience:
-            return HostUnavailableError(
-                name, paced.operator_until_at - now, "the operator blocks it"
-            )
+            return HostUnavailableError(name, paced.operator_until_at - now, "the operator blocks it")
         if self.blocked_until_at - now > patience:
             return HostUnavailableError(name, self.blocked_until_at - now, "it answered 429 or 503")
         if ahead or not paced.asked.visit_times:
             return None
         due_at = self.earliest_start(paced, now, True)
         start_at = _within_hours(paced, due_at, ahead=False)
-        # By the time the next visit is due, the hours may be over. The wait for the delay or a quota does not count as waiting for the hours.
+        # By the time the next visit is due, the hours may be over. The wait for the delay or a quota does not count as
+        # waiting for the hours.
         if start_at == due_at or start_at - now <= patience:
             return None
         return HostUnavailableError(name, start_at - now, "its Visit-time is over for now")

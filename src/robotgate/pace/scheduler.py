@@ -44,8 +44,8 @@ REPORTED_GROWTH: Final = 1.0
 class Timer:
     """One timer of the running loop: it fires at the earliest instant it was set to.
 
-    A loop may fire early, and what is set in answer for less than the loop can tell would fire early again and again. So
-    no timer is shorter than `COARSEST_TIMER`, which also lets one firing serve all hosts that are due by then.
+    A loop may fire early, and what is set in answer for less than the loop can tell would fire early again and again.
+    So no timer is shorter than `COARSEST_TIMER`, which also lets one firing serve all hosts that are due by then.
     """
 
     __slots__ = ("_callback", "_fires_at", "_handle")

@@ -336,7 +336,8 @@ class PageFetcher:
             finally:
                 if response.connection is not None:
                     await release(response)
-                fetch.turn.finish(response)
+                if fetch.turn.state is OPEN:
+                    fetch.turn.finish(response)
         except asyncio.CancelledError as error:
             fetch.raise_expired(error)
         finally:
@@ -508,8 +509,10 @@ class PageFetcher:
             fetch.turn = turn
             if not turns.try_begin(turn):
                 await turns.begin(turn)
+                fetch.waited += turn.waited
+        else:
+            fetch.waited = turn.waited
         fetch.has_turn = True
-        fetch.waited += turn.waited
         fetches, task = self._middleware.fetches, turn.holder
         outer, fetches[task] = fetches.get(task), fetch
         if task is not None and total:

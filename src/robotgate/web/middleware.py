@@ -20,7 +20,6 @@ from robotgate.web.robots import Proxy
 
 if TYPE_CHECKING:
     from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
-    from yarl import URL
 
     from robotgate.identity import Identity
     from robotgate.web.fetch import PageFetch
@@ -97,7 +96,7 @@ class GateMiddleware:
         """Those whose turns are open."""
         self._timer = Timer(self._look_at_responses)
 
-    async def __call__(  # noqa: C901  # The steps of one request, in their order.
+    async def __call__(  # noqa: C901, PLR0912  # The steps of one request, in their order.
         self, request: ClientRequest, handler: ClientHandlerType
     ) -> ClientResponse:
         """Send one request in its turn.
@@ -122,7 +121,10 @@ class GateMiddleware:
         proxy = None
         if request.proxy is not None:
             proxy = Proxy.of(request.proxy, request.proxy_auth, request.proxy_headers)
-        fetch = self._fetch_of(url, turns) if self.fetches else None
+        fetch = self.fetches.get(asyncio.current_task(turns.scheduler.loop)) if self.fetches else None
+        if fetch is not None and fetch.has_turn and url is not fetch.url and str(url) != fetch.turn.url:
+            # A middleware of its session sends a request of its own first.
+            fetch = None
         if fetch is not None:
             turn = await fetch.turn_for(url, proxy)
         else:
@@ -149,14 +151,6 @@ class GateMiddleware:
             # aiohttp's own, which does not name the crawler.
             request.headers[hdrs.USER_AGENT] = self._identity.user_agent
         self._identity.complete(request.headers)
-
-    def _fetch_of(self, url: URL, turns: Turns) -> PageFetch | None:
-        """Return the `gate.fetch` that a request is a hop or an attempt of."""
-        fetch = self.fetches.get(asyncio.current_task(turns.scheduler.loop))
-        if fetch is not None and fetch.has_turn and url is not fetch.url and str(url) != fetch.turn.url:
-            # A middleware of its session sends a request of its own first.
-            return None
-        return fetch
 
     async def _send_within(self, sent: Sent, handler: ClientHandlerType) -> ClientResponse:
         """Send a request in the turn that was taken further out: the middleware stands in its chain twice.
