@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from robotgate import RobotGate, Turn
 
 TARDINESS: Final = 0.001 + GRAIN
-"""Seconds by which the gate may be late: it sets no shorter timer twice in a row, or it would spin on coarse loops."""
+"""Seconds by which the gate may be late: it sets no shorter timer, or it would spin on coarse loops."""
 LEAST_BLOCK: Final = 60.0
 LONGEST_BLOCK: Final = 24 * 3600.0
 

@@ -15,7 +15,7 @@ The way of one request, from the call down and back up::
 Packages import only from those named before them: the modules of the root (errors, urls, links, options and others);
 rules; usage; pace; sites; stores; web; sitemaps; gate; then lint, observe, testing, signing, integrations, demo, status
 and cli. Read `rules.robotstxt`, `sites.status`, `pace.state`, `pace.host`, `pace.scheduler`, `web.turns`,
-`web.middleware`, `gate`, in this order.
+`web.fetch`, `web.middleware`, `web.cache`, `gate`, in this order.
 """
 
 from importlib.metadata import version

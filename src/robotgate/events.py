@@ -332,12 +332,16 @@ class Events:
 
         return unsubscribe
 
-    def is_heard(self, kind: type[Event]) -> bool:
-        """Whether an event of this kind has a subscriber or is logged. If not, it need not be made."""
+    def is_heard(self, kind: type[Event], level: int | None = None) -> bool:
+        """Whether an event of this kind has a subscriber or is logged. If not, it need not be made.
+
+        Args:
+            level: what it would be logged at, if that is lower than the level of its kind.
+        """
         for subscription in self._subscriptions:
             if kind in subscription.kinds:
                 return True
-        return logger.isEnabledFor(LEVELS[kind])
+        return logger.isEnabledFor(level or LEVELS[kind])
 
     def emit(self, event: Event) -> None:
         """Log an event and pass it on, both in a later iteration of the loop, so that no callback fails a request.

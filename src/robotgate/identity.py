@@ -100,7 +100,7 @@ class Identity:
         """The headers that sign one request that is sent now; none without a signer."""
         if self.signer is None:
             return {}
-        # Not by the gate's clock, which stops while the machine is suspended: verifiers compare with their own.
+        # Not by the gate's clock, which stops while the machine is suspended: verifiers compare with the real time.
         return self.signer.headers(method, url, time.time())
 
 

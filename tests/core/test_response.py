@@ -53,7 +53,7 @@ ERRORS: list[RobotGateError] = [
     DisallowedError(VERDICT),
     DisallowedError(VERDICT, ("http://a.example/", "http://b.example/")),
     TooSoonError("site.example", 1.5),
-    HostUnavailableError("site.example", 60.0, "it asked us to stay away"),
+    HostUnavailableError("site.example", 60.0, "it answered 429 or 503"),
     HostUnavailableError("site.example", 60.0, "its robots.txt cannot be read", VERDICT),
     ResponseTooLargeError("http://site.example/", 1000),
 ]

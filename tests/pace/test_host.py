@@ -178,8 +178,8 @@ def test_open_serial_turn_ends_no_sooner_than_now() -> None:
     [
         (0.0, 0.0, 0.0, NOTHING_ASKED, False, None, 0.0),
         (300.0, 300.0, 0.0, NOTHING_ASKED, False, None, 0.0),
-        (301.0, 0.0, 0.0, NOTHING_ASKED, True, "told to leave it alone", 301.0),
-        (0.0, 301.0, 0.0, NOTHING_ASKED, True, "asked us to stay away", 301.0),
+        (301.0, 0.0, 0.0, NOTHING_ASKED, True, "the operator blocks it", 301.0),
+        (0.0, 301.0, 0.0, NOTHING_ASKED, True, "answered 429 or 503", 301.0),
         (999.0, 999.0, 12.0, NOTHING_ASKED, True, "it is gone", 12.0),
         (0.0, 0.0, 0.0, NIGHT, True, None, 0.0),
         (0.0, 0.0, 0.0, NIGHT, False, "Visit-time", HOUR),

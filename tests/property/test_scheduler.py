@@ -44,7 +44,7 @@ Item = TypeVar("Item")
 
 DAY: Final = 24 * 3600.0
 TARDINESS: Final = 0.001 + GRAIN
-"""Seconds by which a start may be late: no shorter timer is set twice in a row."""
+"""Seconds by which a start may be late: no shorter timer is set."""
 SAME: Final = 5e-7
 """Seconds within which two instants surely are the same to the scheduler."""
 PORTS: Final = (80, 8080)

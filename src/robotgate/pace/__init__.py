@@ -1,4 +1,4 @@
-"""How often a host is visited: no I/O.
+"""How often a host is visited. No I/O; the scheduler has one timer, and the futures of waiting turns.
 
 ::
 

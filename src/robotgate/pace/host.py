@@ -182,7 +182,7 @@ class PacedOrigin:
         if len(self.queue) <= MAX_COUNTED:
             return sum(other < rank and _waits(waiter) for other, waiter in self.queue)
         if turn.arrival <= self._newest or len(self._counts) > MAX_COUNTED:
-            # Of a turn that keeps an earlier place, the counts do not tell.
+            # The counts say nothing about a turn that keeps an earlier place.
             return 0
         return sum(count for key, count in self._counts.items() if key <= rank[:2])
 
@@ -207,7 +207,7 @@ def _within_hours(paced: PacedOrigin, at: float, *, ahead: bool) -> float:
 
 
 def _waits(turn: PacedTurn) -> bool:
-    """Return whether a turn still waits. A cancelled task does not know of it yet, but its future does."""
+    """Return whether a turn still waits. When a task is cancelled, its future is done before its code runs."""
     return turn.state is WAITING and turn.granted is not None and not turn.granted.done()
 
 
@@ -389,16 +389,15 @@ class Host:
         if circuit is not CLOSED and is_open(circuit, now=now):
             return HostUnavailableError(name, circuit.retry_at - now, paced.outage)
         if paced.operator_until_at - now > patience:
-            return HostUnavailableError(
-                name, paced.operator_until_at - now, "this gate was told to leave it alone"
-            )
+            return HostUnavailableError(name, paced.operator_until_at - now, "the operator blocks it")
         if self.blocked_until_at - now > patience:
-            return HostUnavailableError(name, self.blocked_until_at - now, "it asked us to stay away")
+            return HostUnavailableError(name, self.blocked_until_at - now, "it answered 429 or 503")
         if ahead or not paced.asked.visit_times:
             return None
         due_at = self.earliest_start(paced, now, True)
         start_at = _within_hours(paced, due_at, ahead=False)
-        # By the time the next visit is due, the hours may be over. A wait for the delay or a quota is none for them.
+        # By the time the next visit is due, the hours may be over. The wait for the delay or a quota does not count as
+        # waiting for the hours.
         if start_at == due_at or start_at - now <= patience:
             return None
         return HostUnavailableError(name, start_at - now, "its Visit-time is over for now")

@@ -44,27 +44,21 @@ REPORTED_GROWTH: Final = 1.0
 class Timer:
     """One timer of the running loop: it fires at the earliest instant it was set to.
 
-    A loop may fire early. What is set in answer to such a call, for less than the loop can tell, would fire early again
-    and again: the second such timer in a row is therefore set to `COARSEST_TIMER`.
+    A loop may fire early, and what is set in answer for less than the loop can tell would fire early again and again.
+    So no timer is shorter than `COARSEST_TIMER`, which also lets one firing serve all hosts that are due by then.
     """
 
-    __slots__ = ("_callback", "_fires_at", "_handle", "_is_firing", "_was_short")
+    __slots__ = ("_callback", "_fires_at", "_handle")
 
     def __init__(self, callback: Callable[[], object]) -> None:
         self._callback = callback
         self._handle: asyncio.Handle | None = None
         self._fires_at = 0.0
-        self._is_firing = False
-        self._was_short = False
 
     def set(self, delay: float) -> None:
         """Fire after so many seconds, or earlier if it was set to do so."""
         loop = asyncio.get_running_loop()
-        if self._is_firing:
-            was_short, self._was_short = self._was_short, delay < COARSEST_TIMER
-            if was_short and self._was_short:
-                delay = COARSEST_TIMER
-        fires_at = loop.time() + min(delay, LONGEST_TIMER)
+        fires_at = loop.time() + min(max(delay, COARSEST_TIMER), LONGEST_TIMER)
         if self._handle is not None:
             if self._fires_at <= fires_at:
                 return
@@ -80,11 +74,7 @@ class Timer:
 
     def _fire(self) -> None:
         self._handle = None
-        self._is_firing = True
-        try:
-            self._callback()
-        finally:
-            self._is_firing = False
+        self._callback()
 
 
 @dataclass(slots=True, eq=False)
@@ -306,6 +296,8 @@ class Scheduler:
     def end(self, turn: PacedTurn) -> bool:
         """Record that a turn's response has ended, or that its request is abandoned. Return whether it was open."""
         if turn.state is not OPEN:
+            if turn.state is WAITING:
+                self._refuse(turn, RuntimeError("the turn was ended while a task waited for it"))
             self.give_back(turn)
             turn.state = ENDED
             return False
@@ -620,7 +612,7 @@ class Scheduler:
         host.owned_visits = host.visits
         now = self.now()
         waiting = [turn for turn in host.all_waiting() if turn.deadline_at < math.inf]
-        # In their order: a turn that is refused holds back none behind it.
+        # In their order: a refused turn does not count against later ones.
         for turn in sorted(waiting, key=lambda turn: turn.rank):
             error = self._lateness(turn, now)
             if error is not None:

@@ -181,7 +181,7 @@ def settle(
         if previous is not None and previous.failures:
             failures, failing_since_at = previous.failures + 1, previous.failing_since_at
         if previous is not None and row.keeps_copy and is_answered(previous) and is_fresh(previous, now):
-            # What the site said still holds to its end, and the failure says nothing instead.
+            # The copy is used until it expires: the failure replaces nothing.
             return replace(
                 previous,
                 cause=previous.cause or result.cause,
@@ -360,7 +360,12 @@ def needs_plain_request(known: RobotsRecord, answer: Answer | Failure) -> bool:
 
 
 def follow(
-    url: str, redirects: tuple[str, ...], answer: Answer | Failure, *, is_conditional: bool = False
+    url: str,
+    redirects: tuple[str, ...],
+    answer: Answer | Failure,
+    *,
+    is_conditional: bool = False,
+    elapsed: float = 0.0,
 ) -> FetchResult | str:
     """What follows an answer: the URL to request next, or the result (RFC 9309 §2.3.1.2).
 
@@ -368,13 +373,15 @@ def follow(
         url: the URL that was requested.
         redirects: the URLs that redirected to it, first to last.
         is_conditional: whether it was requested with `conditions`, so that a 304 has a meaning.
+        elapsed: seconds that all requests took until now.
     """
     if isinstance(answer, Failure):
         outcome = Outcome.NON_PUBLIC_NAME if answer.is_non_public else Outcome.FAILURE
-        return FetchResult(outcome, answer, url, redirects)
+        return FetchResult(outcome, answer, url, redirects, elapsed)
     if answer.status in REDIRECT_STATUSES and answer.location and len(redirects) < MAX_REDIRECTS:
         # The scheme may be any: `split_url` refuses all but http and https.
         with suppress(ValueError):
             target = parse_url(url).join(parse_url(answer.location.strip()))
             return str(target.with_fragment(None).with_user(None) if target.raw_host else target)
-    return FetchResult(outcome_of(answer.status, is_conditional=is_conditional), answer, url, redirects)
+    outcome = outcome_of(answer.status, is_conditional=is_conditional)
+    return FetchResult(outcome, answer, url, redirects, elapsed)

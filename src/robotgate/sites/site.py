@@ -99,7 +99,7 @@ class Ruling:
             fresh_until_at=self.fresh_until_at,
             stale=self.standing is Standing.STALE_RULES,
             crawl_delay=written.crawl_delay,
-            # A Crawl-delay of 0 is told as such.
+            # A Crawl-delay of 0 is reported as 0.
             asked_delay=written.delay or written.crawl_delay,
             request_rate=written.request_rate,
             max_delay=self.max_delay if self.delay_is_refused else None,

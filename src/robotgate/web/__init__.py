@@ -8,7 +8,11 @@
     response     what it returns
     ready        `gate.ready`: many URLs, as their hosts become due
     cache        the sites in memory: robots.txt requested once, renewed, evicted
-    fetcher      one robots.txt over the network
+    robots       one robots.txt over the network
+    uses         `purposes` and `tdmrep`: what a site says about the use of its pages
+    retries      whether a request is sent again, and when
+    awaited      answers that must be awaited
+    stats        what a gate has done and does now
     connector    sockets, and the addresses of names
     persistence  between the gate and its store
 """

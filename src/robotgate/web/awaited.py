@@ -1,4 +1,4 @@
-"""Answers that must be awaited: their truth value raises, so that a forgotten ``await`` is no consent."""
+"""Answers that must be awaited: their truth value raises, so that a forgotten ``await`` does not count as True."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Known(Awaited[bool]):
         """Change nothing: it holds nothing."""
 
 
-# Each is a generator, for the `yield` that is never reached: no iterator is awaited faster.
+# The `yield` that is never reached makes each a generator: nothing is awaited faster.
 
 
 class Yes(Known):

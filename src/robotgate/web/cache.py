@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import random
 from dataclasses import replace
@@ -17,6 +18,7 @@ from robotgate.pace.host import LONG_AGO, NOT_OWNED, Host, PacedTurn
 from robotgate.pace.scheduler import Timer
 from robotgate.pace.spacing import NOTHING_ASKED
 from robotgate.pace.state import CLOCK_GRAIN
+from robotgate.rules.verdict import AccessResult
 from robotgate.sites.record import Answer, FetchResult, Standing, is_fresh, newer, retry_delay, settle
 from robotgate.sites.site import Ruling, Site, recheck_is_due, refresh_at, ruling_of
 from robotgate.sites.status import STATUS_TABLE, Outcome
@@ -336,13 +338,15 @@ class SiteCache:
         retry_after = None if result.response is None else result.response.retry_after
         if record.failures and retry_after is not None and site.ruling is ruling:
             site.refresh_from(min(max(site.refresh_at, now + retry_after), ruling.fresh_until_at))
-        if self._events.is_heard(RobotsFetched):
+        access = STATUS_TABLE[result.outcome].access
+        level = None if access is AccessResult.UNREACHABLE else logging.INFO
+        if self._events.is_heard(RobotsFetched, level):
             self._events.emit(
                 RobotsFetched(
                     at=now,
                     origin=record.origin,
                     robots_url=record.robots_url,
-                    access=STATUS_TABLE[result.outcome].access,
+                    access=access,
                     outcome=result.outcome,
                     status=None if result.response is None else result.response.status,
                     cause=result.cause,
@@ -399,7 +403,7 @@ class SiteCache:
         elif was_blocked:
             self._events.emit(HostRecovered(at=now, host=name, cause=cause))
         if store is not None and store.session is not None and not is_heard:
-            # A lift, too, of what is not blocked here: another process may have blocked it.
+            # A lift is published even if nothing is blocked here: another process may hold the block.
             store.session.publish_block(name, until_at)
 
     def hear_block(self, pattern: str, until_at: float) -> None:

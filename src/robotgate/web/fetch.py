@@ -89,7 +89,7 @@ class PageFetch(Pending[Response]):
     """
 
     turn: Turn
-    """Of the last hop."""
+    """That of the last hop."""
     url: URL
     """What is requested first."""
     has_turn = False
@@ -100,7 +100,7 @@ class PageFetch(Pending[Response]):
     has_expired = False
     """Whether the total timeout has passed."""
     task: asyncio.Task[object] | None = None
-    """Whose total timeout is counted."""
+    """The task that the total timeout cancels."""
     expires_at = math.inf
     """When it has passed, by the loop's clock."""
     _cancelling = 0
@@ -336,7 +336,8 @@ class PageFetcher:
             finally:
                 if response.connection is not None:
                     await release(response)
-                fetch.turn.finish(response)
+                if fetch.turn.state is OPEN:
+                    fetch.turn.finish(response)
         except asyncio.CancelledError as error:
             fetch.raise_expired(error)
         finally:
@@ -476,7 +477,7 @@ class PageFetcher:
                 raise told
             return told
         finally:
-            # An error that its own frame holds is freed by the garbage collector alone.
+            # Break the reference cycle of error, traceback and frame.
             del kept, told, new
 
     async def _sleep(self, seconds: float) -> None:
@@ -508,8 +509,10 @@ class PageFetcher:
             fetch.turn = turn
             if not turns.try_begin(turn):
                 await turns.begin(turn)
+                fetch.waited += turn.waited
+        else:
+            fetch.waited = turn.waited
         fetch.has_turn = True
-        fetch.waited += turn.waited
         fetches, task = self._middleware.fetches, turn.holder
         outer, fetches[task] = fetches.get(task), fetch
         if task is not None and total:

@@ -7,7 +7,7 @@ first turn of a `gate.fetch` has begun before; it is taken over here.
 from __future__ import annotations
 
 import asyncio
-from functools import partial
+import math
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import ClientError, ClientPayloadError, hdrs
@@ -36,20 +36,47 @@ LOOK_DELAY: Final = 5.0
 """Seconds between two looks at the responses whose turns are open."""
 
 
-class OpenResponse:
-    """A response whose body is neither read to its end nor released; its turn is open."""
+class Sent:
+    """One request of a session, from the start of its turn until its response has been read or released."""
 
-    __slots__ = ("idle_at", "is_of_fetch", "read_before", "response", "turn")
+    __slots__ = ("idle_at", "inner", "is_of_fetch", "read_before", "request", "requests", "response", "turn")
 
-    def __init__(self, turn: Turn, response: ClientResponse, *, is_of_fetch: bool, idle_at: float) -> None:
+    def __init__(
+        self, requests: dict[ClientRequest, Sent], request: ClientRequest, turn: Turn, *, is_of_fetch: bool
+    ) -> None:
+        self.requests = requests
+        """Those of the middleware; this one is among them until its end."""
+        self.request = request
         self.turn = turn
-        self.response = response
         self.is_of_fetch = is_of_fetch
-        """Whether `gate.fetch` reads it."""
-        self.idle_at = idle_at
-        """When to look whether bytes still come, by the loop's clock."""
-        self.read_before = 0
+        """Whether `gate.fetch` reads its response."""
+        self.response: ClientResponse | None = None
+        """None until the headers have come."""
+        self.inner: ClientResponse | None = None
+        """The last response that came by further in, where the middleware stands in the request's chain twice."""
+        self.idle_at = math.inf
+        """When its turn ends if no byte has come since the last look, by the loop's clock."""
+        self.read_before = -1
         """The bytes that had come at the last look."""
+        requests[request] = self
+
+    def end(self) -> None:
+        """End the turn: the response has been read or released."""
+        if self.requests.get(self.request) is self:
+            del self.requests[self.request]
+        if self.response is not None:
+            self.turn.finish(self.response)
+
+    def fail(self, error: BaseException, fetch: PageFetch | None) -> None:
+        """End the turn: the request got no response."""
+        del self.requests[self.request]
+        try:
+            if isinstance(error, ClientError | OSError):
+                self.turn.report(error=error)
+            elif fetch is not None and fetch.has_expired and isinstance(error, asyncio.CancelledError):
+                self.turn.report_unreachable("it does not answer in time")
+        finally:
+            self.turn.end()
 
 
 class GateMiddleware:
@@ -65,14 +92,11 @@ class GateMiddleware:
         self._max_wait = max_wait
         self.fetches: dict[asyncio.Task[object] | None, PageFetch] = {}
         """By task, the `gate.fetch` that it is in."""
-        self._sending: dict[ClientRequest, Turn] = {}
-        """The turns of requests that have got no answer yet."""
-        self._inner: dict[ClientRequest, ClientResponse] = {}
-        """The last answers that came by further in, where the middleware stands in a request's chain again."""
-        self._open: dict[ClientRequest, OpenResponse] = {}
-        self._timer = Timer(self._look_at_open)
+        self._requests: dict[ClientRequest, Sent] = {}
+        """Those whose turns are open."""
+        self._timer = Timer(self._look_at_responses)
 
-    async def __call__(  # noqa: C901, PLR0912, PLR0915  # The steps of one request, in their order.
+    async def __call__(  # noqa: C901, PLR0912  # The steps of one request, in their order.
         self, request: ClientRequest, handler: ClientHandlerType
     ) -> ClientResponse:
         """Send one request in its turn.
@@ -80,21 +104,17 @@ class GateMiddleware:
         Raises:
             RobotGateError: as `RobotGate.turn`, before anything is sent.
         """
-        if request in self._sending:
-            return await self._send_within(self._sending[request], request, handler)
         turns = self.turns
         if turns is None:
-            raise GateClosedError("open the gate first: async with RobotGate(...) as gate")
-        unread = self._open.get(request)
-        if unread is not None:
-            # A retry middleware sends the request again, and has not read the first answer.
-            unread.response.close()
-            self._end(request, unread)
+            raise GateClosedError("the gate is not open: send requests within `async with RobotGate(...)`")
+        if (earlier := self._requests.get(request)) is not None:
+            if earlier.response is None:
+                return await self._send_within(earlier, handler)
+            # A retry middleware sends the request again, and has not read the first response.
+            earlier.response.close()
+            earlier.end()
         if not self._identity.is_complete(request.headers):
-            if request.headers.get(hdrs.USER_AGENT) == SERVER_SOFTWARE:
-                # aiohttp's own, which does not name the crawler.
-                request.headers[hdrs.USER_AGENT] = self._identity.user_agent
-            self._identity.complete(request.headers)
+            self._identify(request)
         url = request.url
         if url.scheme in HTTP_SCHEMES:
             url = url.with_scheme(HTTP_SCHEMES[url.scheme])
@@ -105,119 +125,97 @@ class GateMiddleware:
         if fetch is not None and fetch.has_turn and url is not fetch.url and str(url) != fetch.turn.url:
             # A middleware of its session sends a request of its own first.
             fetch = None
-        if fetch is None:
+        if fetch is not None:
+            turn = await fetch.turn_for(url, proxy)
+        else:
             turn = turns.make(url, 0, self._max_wait, (), proxy)
             if not turns.try_begin(turn):
                 await turns.begin(turn)
-        else:
-            turn = await fetch.turn_for(url, proxy)
-        self._sending[request] = turn
+        sent = Sent(self._requests, request, turn, is_of_fetch=fetch is not None)
+        if len(self._requests) == 1:
+            # It runs as long as there are any.
+            self._timer.set(LOOK_DELAY)
         try:
             if self._identity.signer is not None:
                 request.headers.update(self._identity.signature(request.method, turn.url))
             response = await handler(request)
         except BaseException as error:
-            _fail(turn, fetch, error)
+            sent.fail(error, fetch)
             raise
-        finally:
-            del self._sending[request]
-            if self._inner:
-                self._inner.pop(request, None)
-        status = response.status
-        if turn.status is None:
-            turn.report(status, response.headers)
-        connection = response.connection
-        if connection is None or status == SWITCHING_PROTOCOLS:
-            turn.finish(response)
-        else:
-            self._look_after(request, response, turn, is_of_fetch=fetch is not None)
-        if fetch is not None:
-            if self.turns is None:
-                # On a session that was passed in, and stays open, an answer comes after the gate was closed.
-                response.close()
-                raise GateClosedError
-            if status in REDIRECT_STATUSES:
-                fetch.chain = (*fetch.chain, str(request.url))
+        self._answered(sent, response, fetch)
         return response
 
-    async def _send_within(
-        self, turn: Turn, request: ClientRequest, handler: ClientHandlerType
-    ) -> ClientResponse:
-        """Send a request whose turn was taken further out: the middleware stands in its chain twice.
+    def _identify(self, request: ClientRequest) -> None:
+        """Complete the headers that name the crawler."""
+        if request.headers.get(hdrs.USER_AGENT) == SERVER_SOFTWARE:
+            # aiohttp's own, which does not name the crawler.
+            request.headers[hdrs.USER_AGENT] = self._identity.user_agent
+        self._identity.complete(request.headers)
 
-        One attempt takes one turn. Each that a retry middleware between the two makes after it takes another.
+    async def _send_within(self, sent: Sent, handler: ClientHandlerType) -> ClientResponse:
+        """Send a request in the turn that was taken further out: the middleware stands in its chain twice.
+
+        A retry middleware between the two sends further attempts, which take a turn each.
         """
-        before = self._inner.pop(request, None)
+        request, turn, before = sent.request, sent.turn, sent.inner
         if before is not None:
+            sent.inner = None
             before.close()
             turn.bytes_read += before.content.total_bytes
             await turn.again()
         if self._identity.signer is not None:
             request.headers.update(self._identity.signature(request.method, turn.url))
         try:
-            response = self._inner[request] = await handler(request)
+            sent.inner = await handler(request)
         except (ClientError, OSError) as error:
             turn.report(error=error)
             raise
+        turn.report(sent.inner.status, sent.inner.headers)
+        return sent.inner
+
+    def _answered(self, sent: Sent, response: ClientResponse, fetch: PageFetch | None) -> None:
+        """Report a response; the turn ends with it, or once no byte of it has come for long."""
+        turn, connection = sent.turn, response.connection
         if turn.status is None:
             turn.report(response.status, response.headers)
-        return response
+        sent.response = response
+        if connection is None or response.status == SWITCHING_PROTOCOLS:
+            sent.end()
+        else:
+            connection.add_callback(sent.end)
+        if fetch is not None:
+            if self.turns is None:
+                # On a session that was passed in, and stays open, an answer comes after the gate was closed.
+                response.close()
+                raise GateClosedError
+            if response.status in REDIRECT_STATUSES:
+                fetch.chain = (*fetch.chain, str(sent.request.url))
+
+    def _look_at_responses(self) -> None:
+        """End the turns of responses whose connection is lost, or of which no byte has come for long."""
+        now = asyncio.get_running_loop().time()
+        for sent in list(self._requests.values()):
+            if sent.response is None:
+                continue
+            content, connection = sent.response.content, sent.response.connection
+            if connection is not None and connection.transport is None:
+                # aiohttp does not report a broken chunk that comes after the headers: a reader would wait forever.
+                if content.exception() is None:
+                    content.set_exception(ClientPayloadError("the body is not what its headers say"))
+                sent.response.close()
+                sent.end()
+            elif content.total_bytes > sent.read_before:
+                sent.idle_at, sent.read_before = now + MAX_IDLE_READ, content.total_bytes
+            elif now >= sent.idle_at:
+                sent.end()
+        if self._requests:
+            self._timer.set(LOOK_DELAY)
 
     def close(self) -> None:
         """Break off what `gate.fetch` reads: its callers get `GateClosedError`."""
         self.turns = None
         self._timer.cancel()
-        for unread in list(self._open.values()):
-            if unread.is_of_fetch:
-                unread.response.content.set_exception(GateClosedError())
-                unread.response.close()
-
-    # Responses that are neither read nor released.
-
-    def _look_after(
-        self, request: ClientRequest, response: ClientResponse, turn: Turn, *, is_of_fetch: bool
-    ) -> None:
-        """End a turn with its response, or once no byte of that has come for long."""
-        idle_at = asyncio.get_running_loop().time() + MAX_IDLE_READ
-        unread = OpenResponse(turn, response, is_of_fetch=is_of_fetch, idle_at=idle_at)
-        self._open[request] = unread
-        if response.connection is not None:
-            response.connection.add_callback(partial(self._end, request, unread))
-        self._timer.set(LOOK_DELAY)
-
-    def _end(self, request: ClientRequest, unread: OpenResponse) -> None:
-        """A response has come to its end, or was released."""
-        if self._open.get(request) is unread:
-            del self._open[request]
-        unread.turn.finish(unread.response)
-
-    def _look_at_open(self) -> None:
-        """End the turns of responses whose connection is lost, or of which no byte has come for long."""
-        now = asyncio.get_running_loop().time()
-        for request, unread in list(self._open.items()):
-            content, connection = unread.response.content, unread.response.connection
-            if connection is not None and connection.transport is None:
-                # Of a broken chunk that comes after the headers, aiohttp tells its reader nothing: it would wait on.
-                if content.exception() is None:
-                    content.set_exception(ClientPayloadError("the body is not what its headers say"))
-                unread.response.close()
-                self._end(request, unread)
-            elif unread.idle_at > now:
-                continue
-            elif content.total_bytes > unread.read_before:
-                unread.idle_at, unread.read_before = now + MAX_IDLE_READ, content.total_bytes
-            else:
-                self._end(request, unread)
-        if self._open:
-            self._timer.set(LOOK_DELAY)
-
-
-def _fail(turn: Turn, fetch: PageFetch | None, error: BaseException) -> None:
-    """End the turn of a request that got no answer."""
-    try:
-        if isinstance(error, ClientError | OSError):
-            turn.report(error=error)
-        elif fetch is not None and fetch.has_expired and isinstance(error, asyncio.CancelledError):
-            turn.report_unreachable("it does not answer in time")
-    finally:
-        turn.end()
+        for sent in list(self._requests.values()):
+            if sent.is_of_fetch and sent.response is not None:
+                sent.response.content.set_exception(GateClosedError())
+                sent.response.close()

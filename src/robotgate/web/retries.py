@@ -85,5 +85,5 @@ def is_passing(told: Outcome) -> bool:
 
 
 def _status_of(told: Outcome) -> int | None:
-    # The `status` of robotgate's own errors is no server's.
+    # The `status` of robotgate's own errors was sent by no server.
     return told.status if isinstance(told, Response | ClientResponse | ClientResponseError) else None

@@ -129,9 +129,10 @@ class AiohttpFetcher:
         wanted, proxy, has_begun = ASKED_FOR | dict(headers), self.proxy, False
         host: str | None = None
         try:
-            host = URL(url).raw_host
+            target = URL(url)
+            host = target.raw_host
             async with self.session.get(
-                url,
+                target,
                 headers=wanted,
                 allow_redirects=False,
                 raise_for_status=False,
@@ -196,7 +197,7 @@ async def _read(response: ClientResponse, max_bytes: int) -> bytes:
         ValueError: it is not encoded as its headers say.
         aiohttp.ClientError, TimeoutError: it was cut off.
     """
-    headers = response.headers
+    headers, content = response.headers, response.content
     if len(set(headers.getall("Content-Length", ()))) > 1:
         raise ValueError("there are several Content-Lengths")
     for coding in headers.getall("Transfer-Encoding", ()):
@@ -205,13 +206,13 @@ async def _read(response: ClientResponse, max_bytes: int) -> bytes:
             raise ValueError(f"the Transfer-Encoding {coding!r} was not asked for")
     body = BoundedBody(", ".join(headers.getall("Content-Encoding", ())), max_bytes=max_bytes)
     try:
-        async for chunk in response.content.iter_chunked(CHUNK_BYTES):
-            body.feed(chunk)
+        while not content.at_eof():
+            body.feed(await content.read(CHUNK_BYTES))
             if body.is_full:
                 # The rest may be endless, and a connection with unread bytes cannot be used again.
                 response.close()
                 break
-            if not response.content.at_eof():
+            if not content.at_eof():
                 # A body that arrives faster than it is decoded would let no other task run.
                 await asyncio.sleep(0)
     except (RuntimeError, HttpProcessingError) as error:
@@ -235,7 +236,9 @@ class BoundedBody:
     """
 
     def __init__(self, content_encoding: str | None, *, max_bytes: int) -> None:
-        codings = [coding.strip().lower() for coding in (content_encoding or "").split(",")]
+        codings = (
+            [coding.strip().lower() for coding in content_encoding.split(",")] if content_encoding else []
+        )
         codings = [coding for coding in codings if coding not in ("", "identity")]
         if len(codings) > MAX_CODINGS or not CODINGS.issuperset(codings):
             raise ValueError(f"the Content-Encoding {content_encoding!r} was not asked for")
@@ -343,8 +346,8 @@ def answer_of(status: int, headers: MultiMapping[str], body: bytes, *, now: floa
 class Flight:
     """One task that finds out about an origin, and a future for each caller that waits for it.
 
-    A cancelled caller cancels nothing, a failure is shared instead of repeated, and a caller that would wait for itself
-    is refused alone.
+    A cancelled caller cancels nothing, a failure is shared instead of repeated, and only the
+    caller that would wait for itself gets an error.
     """
 
     __slots__ = ("_waits_for", "callers", "is_asking", "proxy", "task")
@@ -452,9 +455,9 @@ class RobotsReader:
             if unless and known is not None and needs_plain_request(known, answer):
                 known = None
                 continue
-            step = follow(url, redirects, answer, is_conditional=bool(unless))
+            step = follow(url, redirects, answer, is_conditional=bool(unless), elapsed=elapsed)
             if isinstance(step, FetchResult):
-                return replace(step, elapsed=elapsed)
+                return step
             redirects, url = (*redirects, url), step
             try:
                 hop, target = self.site_at(url)
@@ -487,7 +490,7 @@ class RobotsReader:
             headers = {**self.identity.headers, **unless}
             if self.identity.signer is not None:
                 headers.update(self.identity.signature("GET", url))
-            # One byte more than counts tells whether there is more.
+            # One byte more shows whether the file is longer.
             answer = await fetcher.fetch(url, headers=headers, max_bytes=MAX_BYTES + 1, timeout=timeout)
             if isinstance(answer, Answer):
                 turn.bytes_read = len(answer.body)

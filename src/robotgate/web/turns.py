@@ -215,7 +215,7 @@ class Turn(PacedTurn):
             await self.turns.begin(self)
 
     def end(self) -> None:
-        """The response has been read, or will not be. Ending twice is ending once."""
+        """The response has been read, or will not be. A second call does nothing."""
         self.turns.end(self)
 
     def finish(self, response: ClientResponse) -> None:
@@ -318,16 +318,22 @@ class Turns:
             TooSoonError: the turn comes later than `max_wait`.
             NonPublicAddressError, NestedTurnError, GateClosedError, StoreError.
         """
-        # One that was granted has been waited for by `ready`.
-        while not (turn.state is GRANTED and self.scheduler.begin_granted(turn)):
-            await self.judge_and_wait(turn)
+        while turn.state is not OPEN:
+            # One that is granted was waited for here, or by `ready`.
+            if turn.state is GRANTED:
+                self.scheduler.begin_granted(turn)
+            else:
+                await self.judge_and_wait(turn, may_begin=True)
         if self._events.is_heard(TurnBegan):
             self._events.emit(
                 TurnBegan(at=self.now(), url=turn.url, waited=turn.waited, host=turn.paced.host.key)
             )
 
-    async def judge_and_wait(self, turn: Turn) -> None:  # noqa: C901  # The steps of one wait, in their order.
+    async def judge_and_wait(self, turn: Turn, *, may_begin: bool = False) -> None:  # noqa: C901  # The steps of one wait, in their order.
         """Judge a turn's URL and wait until it is granted.
+
+        Args:
+            may_begin: begin it at once if its host is due as soon as its rules are known.
 
         Raises:
             as `begin`.
@@ -338,8 +344,8 @@ class Turns:
             if turn.max_wait is not None:
                 turn.deadline_at = turn.asked_at + turn.max_wait
         try:
-            # A turn renews expired rules once: where the delay is longer than a file is fresh, it would else never be
-            # granted.
+            # A turn renews expired rules once. Where the delay is longer than a file is fresh, it would otherwise never
+            # be granted.
             has_renewed = False
             while True:
                 # It may have been evicted since the turn was made.
@@ -353,8 +359,11 @@ class Turns:
                     has_renewed = has_renewed or self.now() >= ruling.fresh_until_at
                     if self.sites.get(site.key) is not site:
                         continue
+                    self._judge(turn, ruling)
+                    if may_begin and self.scheduler.try_begin(turn, self.now()):
+                        return
                 # `try_begin` may have judged it a moment ago.
-                if ruling is not turn.ruling:
+                elif ruling is not turn.ruling:
                     self._judge(turn, ruling)
                 await scheduler.wait(turn)
                 current = cache.fresh(site)

@@ -91,7 +91,7 @@ async def test_who_waits_for_a_place_hears_of_a_block() -> None:
         assert await gate.allowed(SECURE)
         assert now() == 1.0
         gate.block("a.example")
-        with pytest.raises(HostUnavailableError, match="leave it alone"):
+        with pytest.raises(HostUnavailableError, match="the operator blocks it"):
             await page
         assert now() == 1.0
         await download

@@ -119,3 +119,17 @@ async def test_host_forgiven_by_its_first_good_answer() -> None:
         assert gate.host(PAGE).failures == 1
         await visit(gate, status=200)
         assert gate.host(PAGE).failures == 0
+
+
+async def test_turn_that_is_ended_while_a_task_waits_for_it() -> None:
+    """The task gets an error in words, and the next turn goes on: nothing waits forever."""
+    async with make_gate(everywhere(UNASKING), delay=3.0) as gate:
+        await visit(gate)
+        turn = gate.turn(PAGE)
+        waiter = asyncio.create_task(turn.__aenter__())
+        await settle()
+        turn.end()
+        with pytest.raises(RuntimeError, match="ended while"):
+            await waiter
+        assert gate.host(PAGE).waiting == 0
+        assert await visit(gate) == now() == 6.0

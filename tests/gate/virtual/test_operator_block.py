@@ -170,7 +170,7 @@ async def test_open_turns_are_not_broken_off() -> None:
         gate.block(HOST)
         error, _ = await refusal(visit(gate), HostUnavailableError)
         assert isinstance(error, HostUnavailableError)
-        assert (error.retry_after, "told to leave it alone" in error.cause) == (math.inf, True)
+        assert (error.retry_after, "the operator blocks it" in error.cause) == (math.inf, True)
         assert "inf" not in str(error)
         assert await holding == 0.0
         assert now() == 50.0
