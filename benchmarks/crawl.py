@@ -106,8 +106,8 @@ SHAPES: Final = {
         Shape(hosts=100, pages=2, rounds=1, slow_rounds=0, is_warm=False),
     ),
     Effort.FULL: (
-        Shape(hosts=200, pages=50, rounds=5, slow_rounds=2, is_warm=True),
-        Shape(hosts=2_000, pages=5, rounds=3, slow_rounds=1, is_warm=False),
+        Shape(hosts=200, pages=50, rounds=15, slow_rounds=2, is_warm=True),
+        Shape(hosts=2_000, pages=5, rounds=7, slow_rounds=1, is_warm=False),
     ),
 }
 NOTE: Final = (
