@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING, Self
 
 from prometheus_client import REGISTRY
@@ -46,9 +47,9 @@ class PrometheusExporter(Collector):
         if metric.kind is Kind.HISTOGRAM:
             histogram = self._tally.histograms[metric]
             bounds = [*map(str, metric.buckets), "+Inf"]
-            buckets = list(zip(bounds, map(float, histogram.cumulated()), strict=True))
+            buckets = list(zip(bounds, map(float, accumulate(histogram.counts)), strict=True))
             family = HistogramMetricFamily(name, metric.help, unit=metric.unit)
-            family.add_metric([], buckets, histogram.total)
+            family.add_metric([], buckets, sum(histogram.sums))
             return family
         kind = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
         values = kind(name, metric.help, labels=metric.labels, unit=metric.unit)

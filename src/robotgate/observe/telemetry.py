@@ -1,14 +1,15 @@
 """The metrics and spans of a gate for OpenTelemetry.
 
-Counters and gauges are observable instruments that read the tally when they are collected. The API has no observable
-histogram, and the SDK takes some 7 µs for each value: `RECORDED` bounds how many there are. A span is made when what it
-tells of has ended: from the event, with the start that the event tells. Without a tracer provider, no event is made for
-a page.
+All instruments read the tally when they are collected. The API has no observable histogram: a collection passes on the
+values that the tally has counted since the last one. A span is made when what it tells of has ended: from the event,
+with the start that the event tells. Without a tracer provider, no event is made for a page.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
+from itertools import pairwise
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Self
 
@@ -18,15 +19,7 @@ from opentelemetry.trace import SpanKind, Status, StatusCode
 from yarl import URL
 
 from robotgate.events import RobotsFetched, TurnBegan, TurnEnded, TurnRefused, VerdictRefused
-from robotgate.observe.tally import (
-    METRICS,
-    REQUEST,
-    ROBOTS_FETCH,
-    WAIT,
-    Kind,
-    Metric,
-    Tally,
-)
+from robotgate.observe.tally import METRICS, REQUESTS, Kind, Metric, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -37,14 +30,15 @@ if TYPE_CHECKING:
 
     from robotgate.events import Event
     from robotgate.gate import RobotGate
+    from robotgate.observe.tally import Histogram
     from robotgate.web.stats import GateStats
-    from robotgate.web.turns import Turn
 
 
 SCOPE: Final = "robotgate"
 UNITS: Final = {"seconds": "s", "bytes": "By", "": "1"}
-RECORDED: Final = 100
-"""Requests of which the histograms have all values within a second; of more, they have these."""
+MAX_RECORDED: Final = 5000
+"""Values of a histogram that one collection passes on; of more, as many in the same proportions. The SDK takes some
+7 µs for each."""
 ONE_COLLECTION: Final = 0.5
 """Seconds within which the instruments of one collection are read, one after the other."""
 NO_SPANS: Final = (trace.NoOpTracerProvider, trace.ProxyTracerProvider)
@@ -64,74 +58,57 @@ class Telemetry:
     ) -> None:
         self._gate = gate
         self._tally = Tally(gate)
-        self._looked: GateStats | None = None
-        self._looked_at = 0.0
-        self._left = RECORDED
-        self._refill_at = 0.0
+        self._looked = gate.stats()
+        self._looked_at = -math.inf
         provider = tracer_provider or trace.get_tracer_provider()
         self._tracer = provider.get_tracer(SCOPE)
         self._parents: dict[str, deque[Context]] = {}
         """By URL: the contexts of the turns that are open, first to last."""
         self._request_spans = request_spans
         self._is_closed = False
+        self._recorders: list[_Recorder] = []
         meter = metrics.get_meter(SCOPE, meter_provider=meter_provider)
         for metric in METRICS:
             name, unit = f"robotgate.{metric.name}", UNITS[metric.unit]
-            if metric.kind is Kind.COUNTER:
-                meter.create_observable_counter(name, [self._observer(metric)], unit, metric.help)
-            elif metric.kind is Kind.GAUGE:
-                meter.create_observable_gauge(name, [self._observer(metric)], unit, metric.help)
-        self._wait, self._request, self._robots = (
-            meter.create_histogram(
-                f"robotgate.{metric.name}.duration",
-                UNITS[metric.unit],
-                metric.help,
-                explicit_bucket_boundaries_advisory=metric.buckets,
-            )
-            for metric in (WAIT, REQUEST, ROBOTS_FETCH)
-        )
+            if metric.kind is Kind.HISTOGRAM:
+                instrument = meter.create_histogram(
+                    f"{name}.duration", unit, metric.help, explicit_bucket_boundaries_advisory=metric.buckets
+                )
+                self._recorders.append(_Recorder(self._tally.histograms[metric], instrument))
+            elif metric.kind is Kind.COUNTER:
+                meter.create_observable_counter(name, self._observers(metric), unit, metric.help)
+            else:
+                meter.create_observable_gauge(name, self._observers(metric), unit, metric.help)
         self._tally.start()
-        self._ends = [gate.meter(self._ended), gate.subscribe(self._fetched, RobotsFetched, at_once=True)]
+        self._ends: list[Callable[[], None]] = []
         if not isinstance(provider, NO_SPANS):
             kinds = (TurnBegan, RobotsFetched, VerdictRefused, TurnRefused)
             turns = (TurnEnded,) if request_spans else ()
             self._ends.append(gate.subscribe(self._trace, *kinds, *turns, at_once=True))
 
-    def _observer(self, metric: Metric) -> Callable[[CallbackOptions], Iterable[Observation]]:
+    def _observers(self, metric: Metric) -> list[Callable[[CallbackOptions], Iterable[Observation]]]:
         def observe(_: CallbackOptions) -> Iterable[Observation]:
-            # An instrument cannot be removed.
-            samples = {} if self._is_closed else self._tally.values(metric, self._stats())
+            # An instrument cannot be removed. Counters keep their last values, for the last export of a program.
+            if self._is_closed and metric.kind is Kind.GAUGE:
+                return []
             return [
                 metrics.Observation(amount, dict(zip(metric.labels, values, strict=True)))
-                for values, amount in samples.items()
+                for values, amount in self._tally.values(metric, self._stats()).items()
             ]
 
-        return observe
+        # One instrument of each collection feeds the histograms.
+        return [observe, self._record] if metric is REQUESTS else [observe]
+
+    def _record(self, _: CallbackOptions) -> Iterable[Observation]:
+        for recorder in self._recorders:
+            recorder.record()
+        return ()
 
     def _stats(self) -> GateStats:
         """Return the gate's totals and states; one look at its hosts serves all instruments of a collection."""
-        if self._looked is None or monotonic() - self._looked_at > ONE_COLLECTION:
+        if not self._is_closed and monotonic() - self._looked_at > ONE_COLLECTION:
             self._looked, self._looked_at = self._gate.stats(), monotonic()
         return self._looked
-
-    def _ended(self, turn: Turn, elapsed: float) -> None:
-        # Each page of a fast crawl comes here: one look at the clock, and no further call.
-        if not self._left and monotonic() < self._refill_at:
-            return
-        self._count_recorded()
-        self._request.record(elapsed)
-        if turn.asked_at is not None:
-            self._wait.record(turn.waited)
-
-    def _fetched(self, event: Event) -> None:
-        if isinstance(event, RobotsFetched) and (self._left or monotonic() >= self._refill_at):
-            self._count_recorded()
-            self._robots.record(event.elapsed)
-
-    def _count_recorded(self) -> None:
-        if not self._left:
-            self._left, self._refill_at = RECORDED, monotonic() + 1.0
-        self._left -= 1
 
     def _trace(self, event: Event) -> None:
         match event:
@@ -204,7 +181,9 @@ class Telemetry:
         return span
 
     def close(self) -> None:
-        """Listen to the gate no more; its metrics have no values from now on. A second call does nothing."""
+        """Listen to the gate no more: counters stay as they are, gauges have no values. A second call does nothing."""
+        if not self._is_closed:
+            self._looked = self._gate.stats()
         self._is_closed = True
         self._tally.close()
         for end in self._ends:
@@ -216,6 +195,38 @@ class Telemetry:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+class _Recorder:
+    """Passes on what a histogram of the tally has counted, to an instrument that takes one value at a time.
+
+    The values of a bucket are passed on as their mean: counts and sum are right, as long as no view has other buckets.
+    """
+
+    def __init__(self, counted: Histogram, instrument: metrics.Histogram) -> None:
+        self._counted = counted
+        self._instrument = instrument
+        self._counts = counted.counts.copy()
+        self._sums = counted.sums.copy()
+        self._owed = [0.0] * len(self._counts)
+        """Values of each bucket that are yet to be passed on: a part of one, after a collection."""
+
+    def record(self) -> None:
+        """Pass on what was counted since the last call."""
+        counts, sums = self._counted.counts.copy(), self._counted.sums.copy()
+        new = [count - before for count, before in zip(counts, self._counts, strict=True)]
+        share = min(1.0, MAX_RECORDED / max(sum(new), 1))
+        for bucket, (low, high) in enumerate(pairwise((-math.inf, *self._counted.bounds, math.inf))):
+            self._owed[bucket] += new[bucket] * share
+            times = int(self._owed[bucket])
+            self._owed[bucket] -= times
+            if times:
+                mean = (sums[bucket] - self._sums[bucket]) / new[bucket]
+                # Rounded, it may be on the wrong side of a bound.
+                value = min(max(mean, math.nextafter(low, math.inf)), high)
+                for _ in range(times):
+                    self._instrument.record(value)
+        self._counts, self._sums = counts, sums
 
 
 def _nanoseconds(at: float) -> int:
