@@ -271,10 +271,10 @@ class StatusPage:
         if turns is None:
             raise web.HTTPConflict(text="The gate is not open.")
         try:
-            asked = await request.json()
+            asked = json.loads(await request.read())
             origin, seconds = Origin.of(str(asked["host"])), asked.get("seconds")
             until_at = math.inf if seconds is None else turns.scheduler.now() + float(seconds)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
             raise web.HTTPBadRequest(text="Name the host by its origin, and seconds by a number.") from error
         host = f"[{origin.host}]" if ":" in origin.host else origin.host
         try:
