@@ -59,7 +59,8 @@ class GateHttpClient(HttpClient):
         on_skipped_request: called with the URL and ``"robots_txt"`` for each request that the rules refuse, as
             Crawlee's own callback of this name. Each URL is judged when it is to be fetched. With Crawlee's
             ``respect_robots_txt_file=True``, URLs are judged one after another before they are enqueued, and only
-            redirects are refused here; the gate answers for robots.txt then, too.
+            redirects are refused here; the gate answers for robots.txt then, too. It requests these by its own
+            session, as Crawlee names no proxy for them: leave that option out where requests go through proxies.
 
     Raises:
         OptionError: an argument makes no sense.
