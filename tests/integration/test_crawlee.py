@@ -49,7 +49,7 @@ class Crawl:
         self.crawler = HttpCrawler(
             http_client=GateHttpClient(gate, on_skipped_request=self.skip),
             respect_robots_txt_file=respect,
-            proxy_configuration=proxies,
+            proxy_configuration=proxies,  # type: ignore[arg-type]  # Its annotation leaves None out.
             navigation_timeout=timedelta(hours=1),  # type: ignore[call-arg]  # Not in its annotations.
             max_request_retries=1,
             concurrency_settings=ConcurrencySettings(min_concurrency=8, desired_concurrency=8),

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Final
 import aiohttp
 from yarl import URL
 
-from robotgate.errors import DisallowedError
+from robotgate.errors import DisallowedError, missing_extra
 from robotgate.gate import RobotGate
-from robotgate.integrations import missing_extra
 from robotgate.options import check_kind
 from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.sites.site import HostAccess
@@ -25,7 +24,7 @@ try:
     from crawlee.errors import ContextPipelineInterruptedError, ProxyError
     from crawlee.http_clients import HttpClient, HttpCrawlingResult, HttpResponse
 except ModuleNotFoundError as error:
-    raise missing_extra("crawlee", error) from error
+    raise missing_extra(__name__, "crawlee", error) from error
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping

@@ -31,9 +31,10 @@ from robotgate.errors import (
     RobotGateError,
     StoreError,
     TooSoonError,
+    missing_extra,
 )
 from robotgate.gate import RobotGate
-from robotgate.integrations import check_no_dot_segment, missing_extra
+from robotgate.integrations import check_no_dot_segment
 from robotgate.options import check_kind, check_names
 from robotgate.sites.record import Answer, Failure
 from robotgate.web.robots import ASKED_FOR, CONNECT_TIMEOUT, BoundedBody, answer_of, cause_of, outage_of
@@ -41,7 +42,7 @@ from robotgate.web.robots import ASKED_FOR, CONNECT_TIMEOUT, BoundedBody, answer
 try:
     import httpx
 except ModuleNotFoundError as error:
-    raise missing_extra("httpx", error) from error
+    raise missing_extra(__name__, "httpx", error) from error
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from contextlib import AbstractContextManager
 from itertools import pairwise
 from time import monotonic
-from typing import TYPE_CHECKING, Final, Self
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
 from opentelemetry import metrics, trace
 from opentelemetry.context import get_current
@@ -19,19 +21,18 @@ from opentelemetry.trace import SpanKind, Status, StatusCode
 from yarl import URL
 
 from robotgate.events import RobotsFetched, TurnBegan, TurnEnded, TurnRefused, VerdictRefused
-from robotgate.observe.tally import METRICS, REQUESTS, Kind, Metric, Tally
+from robotgate.observe.tally import REQUESTS, Metric, Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from opentelemetry.context import Context
     from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
-    from opentelemetry.trace import Span, TracerProvider
+    from opentelemetry.trace import TracerProvider
 
     from robotgate.events import Event
     from robotgate.gate import RobotGate
     from robotgate.observe.tally import Histogram
-    from robotgate.web.stats import GateStats
 
 
 SCOPE: Final = "robotgate"
@@ -45,7 +46,7 @@ NO_SPANS: Final = (trace.NoOpTracerProvider, trace.ProxyTracerProvider)
 """What there is while no tracer provider is configured."""
 
 
-class Telemetry:
+class Telemetry(AbstractContextManager["Telemetry"]):
     """Reports one gate until `close`."""
 
     def __init__(
@@ -58,7 +59,7 @@ class Telemetry:
     ) -> None:
         self._gate = gate
         self._tally = Tally(gate)
-        self._looked = gate.stats()
+        self._values = self._tally.values(gate.stats())
         self._looked_at = -math.inf
         provider = tracer_provider or trace.get_tracer_provider()
         self._tracer = provider.get_tracer(SCOPE)
@@ -66,19 +67,22 @@ class Telemetry:
         """By URL: the contexts of the turns that are open, first to last."""
         self._request_spans = request_spans
         self._is_closed = False
-        self._recorders: list[_Recorder] = []
         meter = metrics.get_meter(SCOPE, meter_provider=meter_provider)
-        for metric in METRICS:
-            name, unit = f"robotgate.{metric.name}", UNITS[metric.unit]
-            if metric.kind is Kind.HISTOGRAM:
-                instrument = meter.create_histogram(
-                    f"{name}.duration", unit, metric.help, explicit_bucket_boundaries_advisory=metric.buckets
-                )
-                self._recorders.append(_Recorder(self._tally.histograms[metric], instrument))
-            elif metric.kind is Kind.COUNTER:
-                meter.create_observable_counter(name, self._observers(metric), unit, metric.help)
-            else:
-                meter.create_observable_gauge(name, self._observers(metric), unit, metric.help)
+        for metric in self._values:
+            make = meter.create_observable_counter if metric.is_counter else meter.create_observable_gauge
+            make(f"robotgate.{metric.name}", self._observers(metric), UNITS[metric.unit], metric.help)
+        self._recorders = [
+            _Recorder(
+                histogram,
+                meter.create_histogram(
+                    f"robotgate.{metric.name}.duration",
+                    UNITS[metric.unit],
+                    metric.help,
+                    explicit_bucket_boundaries_advisory=metric.buckets,
+                ),
+            )
+            for metric, histogram in self._tally.histograms.items()
+        ]
         self._tally.start()
         self._ends: list[Callable[[], None]] = []
         if not isinstance(provider, NO_SPANS):
@@ -88,110 +92,87 @@ class Telemetry:
 
     def _observers(self, metric: Metric) -> list[Callable[[CallbackOptions], Iterable[Observation]]]:
         def observe(_: CallbackOptions) -> Iterable[Observation]:
+            if not self._is_closed and monotonic() - self._looked_at > ONE_COLLECTION:
+                self._look()
             # An instrument cannot be removed. Counters keep their last values, for the last export of a program.
-            if self._is_closed and metric.kind is Kind.GAUGE:
-                return []
+            values = self._values[metric] if metric.is_counter or not self._is_closed else {}
             return [
-                metrics.Observation(amount, dict(zip(metric.labels, values, strict=True)))
-                for values, amount in self._tally.values(metric, self._stats()).items()
+                metrics.Observation(amount, dict(zip(metric.labels, labels, strict=True)))
+                for labels, amount in values.items()
             ]
 
         # One instrument of each collection feeds the histograms.
         return [observe, self._record] if metric is REQUESTS else [observe]
+
+    def _look(self) -> None:
+        """Take the values of now; one look at the gate's hosts serves all instruments of a collection."""
+        self._values, self._looked_at = self._tally.values(self._gate.stats()), monotonic()
 
     def _record(self, _: CallbackOptions) -> Iterable[Observation]:
         for recorder in self._recorders:
             recorder.record()
         return ()
 
-    def _stats(self) -> GateStats:
-        """Return the gate's totals and states; one look at its hosts serves all instruments of a collection."""
-        if not self._is_closed and monotonic() - self._looked_at > ONE_COLLECTION:
-            self._looked, self._looked_at = self._gate.stats(), monotonic()
-        return self._looked
-
     def _trace(self, event: Event) -> None:
         match event:
             case TurnBegan():
                 if event.waited > 0:
-                    self._begin("robotgate.wait", event.url, event.at - event.waited).end(
-                        _nanoseconds(event.at)
-                    )
+                    self._span("wait", event.url, event, event.waited)
                 if self._request_spans:
                     self._parents.setdefault(event.url, deque()).append(get_current())
             case TurnEnded():
-                self._request_span(event)
+                parents = self._parents.get(event.url)
+                # None: the turn began before this listened.
+                parent = parents.popleft() if parents else None
+                if not parents:
+                    self._parents.pop(event.url, None)
+                self._span("request", event.url, event, event.elapsed, _answer(event), parent=parent)
             case RobotsFetched():
-                self._robots_span(event)
+                access = {"http.request.method": "GET", "robotgate.robots.access": event.access.name.lower()}
+                fault = None if event.cause is None else str(event)
+                self._span("robots", event.robots_url, event, event.elapsed, access | _answer(event), fault)
             case VerdictRefused():
-                self._refusal(event.verdict.url, event.verdict.reason.name.lower(), event)
+                reason = event.verdict.reason.name.lower()
+                self._span("refusal", event.verdict.url, event, 0.0, {"error.type": reason}, str(event))
             case TurnRefused():
-                self._refusal(event.url, type(event.error).__name__, event)
+                reason = type(event.error).__name__
+                self._span("refusal", event.url, event, 0.0, {"error.type": reason}, str(event))
             case _:
                 pass
 
-    def _request_span(self, event: TurnEnded) -> None:
-        parents = self._parents.get(event.url)
-        # None: the turn began before this listened.
-        parent = parents.popleft() if parents else None
-        if not parents:
-            self._parents.pop(event.url, None)
-        start_at = event.at - event.elapsed
-        span = self._begin("robotgate.request", event.url, start_at, SpanKind.CLIENT, parent)
-        if span.is_recording():
-            span.set_attribute("http.response.body.size", event.bytes_read)
-            _set_answer(span, event.status)
-        span.end(_nanoseconds(event.at))
-
-    def _robots_span(self, event: RobotsFetched) -> None:
-        start_at = event.at - event.elapsed
-        span = self._begin("robotgate.robots", event.robots_url, start_at, SpanKind.CLIENT)
-        if span.is_recording():
-            span.set_attribute("http.request.method", "GET")
-            span.set_attribute("robotgate.robots.access", event.access.name.lower())
-            span.set_attribute("http.response.body.size", event.bytes_read)
-            _set_answer(span, event.status)
-            if event.cause is not None:
-                span.set_status(Status(StatusCode.ERROR, str(event)))
-        span.end(_nanoseconds(event.at))
-
-    def _refusal(self, url: str, reason: str, event: Event) -> None:
-        span = self._begin("robotgate.refusal", url, event.at)
-        if span.is_recording():
-            span.set_attribute("error.type", reason)
-            span.set_status(Status(StatusCode.ERROR, str(event)))
-        span.end(_nanoseconds(event.at))
-
-    def _begin(
+    def _span(  # noqa: PLR0917  # One call for each case above.
         self,
         name: str,
         url: str,
-        start_at: float,
-        kind: SpanKind = SpanKind.INTERNAL,
+        event: Event,
+        elapsed: float,
+        attributes: Mapping[str, str | int] = MappingProxyType({}),
+        fault: str | None = None,
         parent: Context | None = None,
-    ) -> Span:
-        """Start a span; without a parent, in the context of the event."""
-        start = _nanoseconds(start_at)
-        span = self._tracer.start_span(name, parent, kind, {"url.full": url}, start_time=start)
+    ) -> None:
+        """Make a span that ends with its event; without a parent, in the context of the event."""
+        kind = SpanKind.CLIENT if name in {"request", "robots"} else SpanKind.INTERNAL
+        start = round((event.at - elapsed) * 1e9)
+        span = self._tracer.start_span(f"robotgate.{name}", parent, kind, {"url.full": url}, start_time=start)
         if span.is_recording():
             place = URL(url)
             span.set_attribute("server.address", place.host or "")
             if place.port is not None:
                 span.set_attribute("server.port", place.port)
-        return span
+            span.set_attributes(attributes)
+            if fault is not None or "error.type" in attributes:
+                span.set_status(Status(StatusCode.ERROR, fault))
+        span.end(round(event.at * 1e9))
 
     def close(self) -> None:
         """Listen to the gate no more: counters stay as they are, gauges have no values. A second call does nothing."""
         if not self._is_closed:
-            self._looked = self._gate.stats()
+            self._look()
         self._is_closed = True
         self._tally.close()
         for end in self._ends:
             end()
         self._parents.clear()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
@@ -229,14 +210,11 @@ class _Recorder:
         self._counts, self._sums = counts, sums
 
 
-def _nanoseconds(at: float) -> int:
-    return round(at * 1e9)
-
-
-def _set_answer(span: Span, status: int | None) -> None:
-    """Tell of an answer by the semantic conventions for HTTP, which leave the text of an error to its attribute."""
-    if status is not None:
-        span.set_attribute("http.response.status_code", status)
-    if status is None or status >= 400:
-        span.set_attribute("error.type", "_OTHER" if status is None else str(status))
-        span.set_status(Status(StatusCode.ERROR))
+def _answer(event: TurnEnded | RobotsFetched) -> dict[str, str | int]:
+    """An answer by the semantic conventions for HTTP, which leave the text of an error to its attribute."""
+    found: dict[str, str | int] = {"http.response.body.size": event.bytes_read}
+    if event.status is not None:
+        found["http.response.status_code"] = event.status
+    if event.status is None or event.status >= 400:
+        found["error.type"] = "_OTHER" if event.status is None else str(event.status)
+    return found

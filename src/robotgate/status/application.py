@@ -173,17 +173,15 @@ class StatusPage:
     async def _messages(self, turns: Turns, streams: list[_Stream]) -> dict[_Stream, dict[str, Json]]:
         queries = {stream.query for stream in streams if stream.query is not None}
         stats, pages = await self._surveyor.survey(turns, queries)
-        tally = self._notes.tally
+        values = self._notes.tally.values(stats)
         common: dict[str, Json] = {
             "now": turns.scheduler.now(),
             "agent": self._gate.headers["User-Agent"],
             "controls": self._controls,
             "stats": asdict(stats),
-            "answers": {" ".join(labels): number for labels, number in tally.values(REQUESTS, stats).items()},
-            "refusals": {
-                " ".join(labels): number for labels, number in tally.values(REFUSALS, stats).items()
-            },
-            "store_up": bool(tally.values(STORE_UP, stats)[()]),
+            "answers": {" ".join(labels): number for labels, number in values[REQUESTS].items()},
+            "refusals": {reason: number for (reason,), number in values[REFUSALS].items()},
+            "store_up": bool(values[STORE_UP][()]),
             "history": {name: list(samples) for name, samples in self._notes.history.items()},
         }
         messages = {}
