@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from aiohttp import web
 
 from robotgate.errors import GateClosedError, RobotGateError
-from robotgate.events import one_line
+from robotgate.events import RobotsFetched, one_line
 from robotgate.observe.tally import REFUSALS, REQUESTS, STORE_UP
 from robotgate.rules.grammar import readable
 from robotgate.status.guard import Guard, add_headers
-from robotgate.status.notes import HEARD, Notes
+from robotgate.status.notes import HEARD, Notes, bounded
 from robotgate.status.survey import MAX_PAGES, ORDERS, PAGE, Query, Surveyor, failures
 from robotgate.urls import Origin
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
+    from robotgate.events import TurnEnded
     from robotgate.gate import RobotGate
     from robotgate.sites.record import RobotsRecord
     from robotgate.sites.site import HostView, Site
@@ -208,13 +209,10 @@ class StatusPage:
         if record is not None:
             robots = {
                 "url": record.robots_url,
-                "outcome": record.outcome.name.lower(),
                 "status": record.status,
                 "cause": record.cause,
                 "checked_at": record.checked_at,
-                "fetched_at": record.fetched_at,
                 "bytes": len(record.body),
-                "failures": record.failures,
             }
         return {
             **_row(site, self._surveyor.view(turns, site)),
@@ -225,7 +223,7 @@ class StatusPage:
                 for (line, text), count in notes.rules.most_common(5)
             ],
             "turned_away": notes.turned_away,
-            "answers": [asdict(answer) for answer in notes.answers],
+            "answers": [_answer(event) for event in notes.answers],
         }
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
@@ -331,6 +329,18 @@ def _row(site: Site, view: HostView) -> dict[str, Json]:
     row["failing"] = failures(site)
     row["outage"] = site.outage if site.circuit.outages else None
     return row
+
+
+def _answer(event: TurnEnded | RobotsFetched) -> Json:
+    url, cause = (event.robots_url, event.cause) if isinstance(event, RobotsFetched) else (event.url, None)
+    return {
+        "at": event.at,
+        "url": bounded(url),
+        "status": event.status,
+        "bytes_read": event.bytes_read,
+        "elapsed": event.elapsed,
+        "cause": None if cause is None else bounded(cause),
+    }
 
 
 def _event(message: dict[str, Json]) -> bytes:

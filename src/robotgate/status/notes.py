@@ -30,7 +30,7 @@ MAX_ANSWERS: Final = 12
 MAX_RULES: Final = 32
 """Rules of an origin whose refusals are counted."""
 MAX_TEXT: Final = 300
-"""Characters of a URL or a reason that are kept."""
+"""Characters of a URL or a reason that are shown."""
 HISTORY: Final = 120
 """Samples that are kept of a rate, one a second."""
 HEARD: Final = (TurnEnded, RobotsFetched, VerdictRefused, TurnRefused)
@@ -39,24 +39,11 @@ RATES: Final = ("visits", "bytes_read", "refused", "waiting", "open_turns")
 """The lines that are drawn: the first three by second, the others as they were."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerNote:
-    """One answer of a site."""
-
-    at: float
-    url: str
-    status: int | None
-    bytes_read: int
-    elapsed: float
-    cause: str | None = None
-    """What went wrong with a request for robots.txt, in words."""
-
-
 @dataclass(slots=True)
 class HostNotes:
     """What is kept of one origin."""
 
-    answers: deque[AnswerNote] = field(default_factory=lambda: deque(maxlen=MAX_ANSWERS))
+    answers: deque[TurnEnded | RobotsFetched] = field(default_factory=lambda: deque(maxlen=MAX_ANSWERS))
     rules: Counter[tuple[int | None, str]] = field(default_factory=Counter)
     """Refusals by the line and the text of the rule; by the reason where no rule decided."""
     turned_away: str | None = None
@@ -83,30 +70,15 @@ class Notes:
         """Take in an event."""
         match event:
             case TurnEnded():
-                answer = AnswerNote(
-                    at=event.at,
-                    url=event.url[:MAX_TEXT],
-                    status=event.status,
-                    bytes_read=event.bytes_read,
-                    elapsed=event.elapsed,
-                )
-                self._of(event.url).answers.appendleft(answer)
+                self._of(event.url).answers.appendleft(event)
             case RobotsFetched():
-                answer = AnswerNote(
-                    at=event.at,
-                    url=_bounded(event.robots_url),
-                    status=event.status,
-                    bytes_read=event.bytes_read,
-                    elapsed=event.elapsed,
-                    cause=None if event.cause is None else _bounded(event.cause),
-                )
-                self.of_origin(event.origin.text).answers.appendleft(answer)
+                self.of_origin(event.origin.text).answers.appendleft(event)
             case VerdictRefused(verdict=verdict):
                 rule = verdict.rule
                 line, text = (None, verdict.reason.value) if rule is None else (rule.line, str(rule))
-                self._of(verdict.url).refuse(line, _bounded(text))
+                self._of(verdict.url).refuse(line, bounded(text))
             case TurnRefused():
-                self._of(event.url).turned_away = _bounded(str(event.error))
+                self._of(event.url).turned_away = bounded(str(event.error))
             case _:
                 pass
 
@@ -142,6 +114,7 @@ class Notes:
         self._sampled_at, self._before = now, counts
 
 
-def _bounded(text: str) -> str:
+def bounded(text: str) -> str:
+    """A text as it is shown."""
     text = one_line(text)
     return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
