@@ -196,11 +196,11 @@ class GateTransport(httpx.AsyncBaseTransport):
         self._gate.identify(request.headers)
         try:
             return await self._send_in_turn(request, options)
-        except (DisallowedError, TooSoonError, HostUnavailableError) as error:
-            if self._refusals_as_responses:
-                return _as_response(error)
-            _raise_as_httpx(error, request)
         except RobotGateError as error:
+            if self._refusals_as_responses and isinstance(
+                error, DisallowedError | TooSoonError | HostUnavailableError
+            ):
+                return _as_response(error)
             _raise_as_httpx(error, request)
 
     async def aclose(self) -> None:
@@ -316,16 +316,7 @@ class HostUnavailableRequestError(HostUnavailableError, RefusedRequestError):
     """The host is down, or blocks us."""
 
 
-_AS_HTTPX: Final[dict[type[RobotGateError], type[RefusedRequestError]]] = {
-    GateClosedError: ClosedRequestError,
-    NestedTurnError: NestedRequestError,
-    StoreError: StoreRequestError,
-    InvalidURLError: InvalidURLRequestError,
-    NonPublicAddressError: NonPublicAddressRequestError,
-    DisallowedError: DisallowedRequestError,
-    TooSoonError: TooSoonRequestError,
-    HostUnavailableError: HostUnavailableRequestError,
-}
+_AS_HTTPX: Final = {kind.__bases__[0]: kind for kind in RefusedRequestError.__subclasses__()}
 
 
 def _raise_as_httpx(error: RobotGateError, request: httpx.Request) -> NoReturn:
