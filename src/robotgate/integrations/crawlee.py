@@ -226,7 +226,7 @@ async def _read(fetch: PageFetch) -> _Response:
 
 @contextmanager
 def _errors_of_proxies() -> Iterator[None]:
-    """Raise what a proxy is to blame for as Crawlee's own error, which makes it use another proxy."""
+    """Raise errors of a proxy as Crawlee's own error, which makes Crawlee use another proxy."""
     try:
         yield
     except (aiohttp.ClientProxyConnectionError, aiohttp.ClientHttpProxyError) as error:

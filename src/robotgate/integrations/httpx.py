@@ -434,7 +434,7 @@ def _failed_connection(error: httpx.ConnectError) -> str | None:
 
 
 def _causes(error: BaseException | None) -> list[BaseException]:
-    """An error and its explicit causes. A group stands for the errors in it: one for each address that was tried."""
+    """An error and its explicit causes. A group is replaced by its errors: one for each address that was tried."""
     if isinstance(error, BaseExceptionGroup):
         return [cause for inner in error.exceptions for cause in _causes(inner)]
     return [] if error is None else [error, *_causes(error.__cause__)]

@@ -49,7 +49,7 @@ WAITS: Final = (0.005, 0.05, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 
 TIMES: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 REQUESTS: Final = Metric(
-    "requests", "Requests that have ended, by what came of them.", ("kind", "outcome"), is_counter=True
+    "requests", "Requests that have ended, by kind and class of status.", ("kind", "outcome"), is_counter=True
 )
 REFUSALS: Final = Metric("refusals", "Turns that were refused, by reason.", ("reason",), is_counter=True)
 BLOCKS: Final = Metric(
@@ -82,7 +82,7 @@ HEARD: Final = (RobotsFetched, VerdictRefused, TurnRefused, HostBlocked, StoreLo
 
 
 class Histogram:
-    """How many values were at most so large, and the sum of those between two bounds."""
+    """The number and the sum of the values between each two bounds; a value belongs to the next bound above it."""
 
     __slots__ = ("bounds", "counts", "sums")
 

@@ -1,8 +1,8 @@
 """The metrics and spans of a gate for OpenTelemetry.
 
 All instruments read the tally when they are collected. The API has no observable histogram: a collection passes on the
-values that the tally has counted since the last one. A span is made when what it tells of has ended: from the event,
-with the start that the event tells. Without a tracer provider, no event is made for a page.
+values that the tally has counted since the last one. A span is made at its end, from the event, which has the start
+too. Without a tracer provider, no event is made for a page.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ MIN_PAUSE: Final = 0.1
 """Seconds between two updates where a reader has come meanwhile."""
 MAX_STREAMS: Final = 16
 WRITE_TIMEOUT: Final = 30.0
-"""Seconds after which a reader that takes nothing is left alone."""
+"""Seconds without progress of a write after which the connection of a reader is closed."""
 MAX_REFRESHES: Final = 20
 """Requests for robots.txt by the page that may wait at once."""
 REFRESH_PATIENCE: Final = 2.0
@@ -47,7 +47,7 @@ MAX_LINES: Final = 5000
 """Lines of a robots.txt that are shown."""
 MAX_SEARCH: Final = 253
 NEVER: Final = 1e11
-"""Stands for an instant that never comes: JSON has no infinity."""
+"""The instant `math.inf` in JSON, which has no infinity."""
 FILES: Final = {
     "": ("index.html", "text/html"),
     "page.js": ("page.js", "text/javascript"),
@@ -309,7 +309,7 @@ class StatusPage:
 
 
 def _retrieve(task: asyncio.Task[RobotsRecord]) -> None:
-    """Take note of an error of which no reader hears any more: the host's page shows what came of it."""
+    """Retrieve the error of a request whose reader has its answer: the host's page shows the result."""
     if not task.cancelled():
         task.exception()
 

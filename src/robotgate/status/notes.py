@@ -1,4 +1,4 @@
-"""What a status page tells of the past, bounded: rates, the last answers of hosts, and the rules that refused.
+"""The history that a status page shows, bounded: rates, the last answers of hosts, and the rules that refused.
 
 It is collected from the gate's events, from when the application starts.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from robotgate.web.turns import Turns
 
 MAX_NOTED: Final = 2000
-"""Origins of which answers and refusals are kept: those that were heard of last."""
+"""Origins whose answers and refusals are kept: those with the latest events."""
 MAX_ANSWERS: Final = 12
 """Answers that are kept of an origin."""
 MAX_RULES: Final = 32
@@ -87,7 +87,7 @@ class Notes:
         return self.of_origin(url if end < 0 else url[:end])
 
     def of_origin(self, origin: str) -> HostNotes:
-        """Return what is kept of an origin, which counts as heard of now."""
+        """Return what is kept of an origin, and move it to the end of the line for removal."""
         notes = self._hosts.get(origin)
         if notes is None:
             notes = self._hosts[origin] = HostNotes()

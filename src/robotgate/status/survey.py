@@ -30,7 +30,7 @@ MAX_PAGES: Final = 20
 SLICE: Final = 400
 """Hosts that are looked at in one go: a fraction of a millisecond."""
 MAX_READ: Final = 500
-"""Origins of which is kept what their unused rules mean."""
+"""Origins for which the view that was read from unused rules is kept."""
 MAX_SHARE: Final = 0.01
 """The share of the event loop's time that looking at all hosts takes. With more hosts, it is done less often."""
 READ_AGE: Final = 60.0
@@ -86,7 +86,7 @@ class Ranking:
         if search:
             sites = [site for site in sites if search in site.key]
         self.matches += len(sites)
-        # Of equal ones, the earlier stay.
+        # Among equal values, the hosts that came earlier stay.
         floor = best[-1][0] if len(best) == self._limit else -1.0
         found = [(at, site) for site in sites if (at := value(site, now)) > floor]
         if found:

@@ -174,8 +174,7 @@ async def send_in_turn(
 def _url_of_turn(request: Request) -> str:
     if not request.meta.get("dont_obey_robotstxt"):
         return judged_url(request)
-    # A turn of the host without a verdict: the rules never forbid robots.txt itself. A `pace_key` that depends on the
-    # path sees that path; docs/scrapy.md says so.
+    # A turn of the host without a verdict: the rules never forbid robots.txt itself.
     return Origin.of(request.url).robots_url
 
 
