@@ -232,6 +232,17 @@ async def test_closed_telemetry_reports_no_more(gate: RobotGate, sdk: Sdk) -> No
     assert sdk.points() == {("robotgate.read",): 0}
 
 
+async def test_each_collection_has_the_values_of_now(gate: RobotGate, sdk: Sdk) -> None:
+    """However soon it comes after another; all of its instruments show the same instant."""
+    with opentelemetry(gate, meter_provider=sdk.meters):
+        for number in range(1, 4):
+            await gate.fetch(f"{SITE}/")
+            found = sdk.points()
+            assert found["robotgate.requests", "page", "2xx"] == number
+            assert found["robotgate.request.duration",] == number
+            assert found["robotgate.hosts", "free"] == 1
+
+
 async def test_crawl_that_ends_before_the_first_collection_is_reported(gate: RobotGate, sdk: Sdk) -> None:
     """By the last one, which an SDK makes at the end of a program: what it counted, and no gauges."""
     with opentelemetry(gate, meter_provider=sdk.meters):

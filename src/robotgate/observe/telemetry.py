@@ -11,7 +11,6 @@ import math
 from collections import deque
 from contextlib import AbstractContextManager
 from itertools import pairwise
-from time import monotonic
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -40,8 +39,6 @@ UNITS: Final = {"seconds": "s", "bytes": "By", "": "1"}
 MAX_RECORDED: Final = 5000
 """Values of a histogram that one collection passes on; of more, as many in the same proportions. The SDK takes some
 7 µs for each."""
-ONE_COLLECTION: Final = 0.5
-"""Seconds within which the instruments of one collection are read, one after the other."""
 NO_SPANS: Final = (trace.NoOpTracerProvider, trace.ProxyTracerProvider)
 """What there is while no tracer provider is configured."""
 
@@ -60,7 +57,6 @@ class Telemetry(AbstractContextManager["Telemetry"]):
         self._gate = gate
         self._tally = Tally(gate)
         self._values = self._tally.values(gate.stats())
-        self._looked_at = -math.inf
         provider = tracer_provider or trace.get_tracer_provider()
         self._tracer = provider.get_tracer(SCOPE)
         self._parents: dict[str, deque[Context]] = {}
@@ -68,9 +64,6 @@ class Telemetry(AbstractContextManager["Telemetry"]):
         self._request_spans = request_spans
         self._is_closed = False
         meter = metrics.get_meter(SCOPE, meter_provider=meter_provider)
-        for metric in self._values:
-            make = meter.create_observable_counter if metric.is_counter else meter.create_observable_gauge
-            make(f"robotgate.{metric.name}", self._observers(metric), UNITS[metric.unit], metric.help)
         self._recorders = [
             _Recorder(
                 histogram,
@@ -83,6 +76,10 @@ class Telemetry(AbstractContextManager["Telemetry"]):
             )
             for metric, histogram in self._tally.histograms.items()
         ]
+        # A collection may begin as soon as there is an instrument that it reads.
+        for metric in self._values:
+            make = meter.create_observable_counter if metric.is_counter else meter.create_observable_gauge
+            make(f"robotgate.{metric.name}", self._observers(metric), UNITS[metric.unit], metric.help)
         self._tally.start()
         self._ends: list[Callable[[], None]] = []
         if not isinstance(provider, NO_SPANS):
@@ -92,8 +89,6 @@ class Telemetry(AbstractContextManager["Telemetry"]):
 
     def _observers(self, metric: Metric) -> list[Callable[[CallbackOptions], Iterable[Observation]]]:
         def observe(_: CallbackOptions) -> Iterable[Observation]:
-            if not self._is_closed and monotonic() - self._looked_at > ONE_COLLECTION:
-                self._look()
             # An instrument cannot be removed. Counters keep their last values, for the last export of a program.
             values = self._values[metric] if metric.is_counter or not self._is_closed else {}
             return [
@@ -101,14 +96,13 @@ class Telemetry(AbstractContextManager["Telemetry"]):
                 for labels, amount in values.items()
             ]
 
-        # One instrument of each collection feeds the histograms.
-        return [observe, self._record] if metric is REQUESTS else [observe]
+        # The first instrument that is made is the first that each collection reads.
+        return [self._collect, observe] if metric is REQUESTS else [observe]
 
-    def _look(self) -> None:
-        """Take the values of now; one look at the gate's hosts serves all instruments of a collection."""
-        self._values, self._looked_at = self._tally.values(self._gate.stats()), monotonic()
-
-    def _record(self, _: CallbackOptions) -> Iterable[Observation]:
+    def _collect(self, _: CallbackOptions) -> Iterable[Observation]:
+        """Take the values of now for all instruments."""
+        if not self._is_closed:
+            self._values = self._tally.values(self._gate.stats())
         for recorder in self._recorders:
             recorder.record()
         return ()
@@ -167,7 +161,7 @@ class Telemetry(AbstractContextManager["Telemetry"]):
     def close(self) -> None:
         """Listen to the gate no more: counters stay as they are, gauges have no values. A second call does nothing."""
         if not self._is_closed:
-            self._look()
+            self._values = self._tally.values(self._gate.stats())
         self._is_closed = True
         self._tally.close()
         for end in self._ends:
