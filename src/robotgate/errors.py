@@ -155,3 +155,11 @@ class ResponseTooLargeError(RobotGateError, ClientError):
         super().__init__(f"the body of {url} is over max_bytes={max_bytes}")
         self.url = url
         self.max_bytes = max_bytes
+
+
+def missing_extra(module: str, extra: str, error: ModuleNotFoundError) -> ModuleNotFoundError:
+    """The error to raise where a module's library is not installed: it says what to install."""
+    library = (error.name or extra).partition(".")[0]
+    return ModuleNotFoundError(
+        f"{module} needs {library}: pip install 'robotgate[{extra}]'", name=error.name, path=error.path
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -10,8 +11,9 @@ import pytest
 from crawlee import ConcurrencySettings, service_locator
 from crawlee.crawlers import BasicCrawlingContext, HttpCrawler, HttpCrawlingContext
 from crawlee.errors import ProxyError
-from crawlee.proxy_configuration import ProxyInfo
+from crawlee.proxy_configuration import ProxyConfiguration, ProxyInfo
 from crawlee.storage_clients import MemoryStorageClient
+from tests.gate.test_proxies import Proxy
 
 from robotgate import OptionError
 from robotgate.integrations.crawlee import GateHttpClient
@@ -38,13 +40,16 @@ def _new_queue() -> None:
 class Crawl:
     """One crawler, and what its callbacks were told."""
 
-    def __init__(self, gate: RobotGate, *, respect: bool = False) -> None:
+    def __init__(
+        self, gate: RobotGate, *, respect: bool = False, proxies: ProxyConfiguration | None = None
+    ) -> None:
         self.pages: dict[str, bytes] = {}
         self.skipped: list[str] = []
         self.failed: dict[str, str] = {}
         self.crawler = HttpCrawler(
             http_client=GateHttpClient(gate, on_skipped_request=self.skip),
             respect_robots_txt_file=respect,
+            proxy_configuration=proxies,  # type: ignore[arg-type]  # Its annotation leaves None out.
             navigation_timeout=timedelta(hours=1),  # type: ignore[call-arg]  # Not in its annotations.
             max_request_retries=1,
             concurrency_settings=ConcurrencySettings(min_concurrency=8, desired_concurrency=8),
@@ -164,6 +169,18 @@ async def test_handlers_requests_go_through_the_gate(gate: RobotGate, web: Web) 
         chunks = [chunk async for chunk in response.read_stream()]
     assert b"".join(chunks) == b"x" * 300_000
     assert web.count(f"{SITE}/robots.txt") == 1
+
+
+async def test_robots_txt_takes_the_proxy_of_its_page(gate: RobotGate, web: Web) -> None:
+    """That of Crawlee's configuration: the site sees no address of ours."""
+    proxy = Proxy(web)
+    async with await asyncio.start_server(proxy.serve, "127.0.0.1", 0) as server:
+        proxy.port = server.sockets[0].getsockname()[1]
+        crawl = Crawl(gate, proxies=ProxyConfiguration(proxy_urls=[proxy.url]))
+        await crawl.run(f"{SITE}/page")
+    assert list(crawl.pages) == [f"{SITE}/page"]
+    assert proxy.asked == [f"{SITE}/robots.txt", f"{SITE}/page"]
+    assert web.urls == proxy.asked
 
 
 async def test_proxy_that_is_down_is_crawlees_error(gate: RobotGate, web: Web) -> None:

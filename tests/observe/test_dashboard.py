@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from robotgate import RobotGate
 from robotgate.observe import prometheus
-from robotgate.observe.tally import METRICS
+from robotgate.observe.tally import Tally
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
 DASHBOARD: Final = DOCS / "grafana.json"
@@ -26,12 +26,14 @@ SUFFIXES: Final = ("_bucket", "_count", "_sum")
 
 def exposed() -> dict[str, tuple[str, ...]]:
     """The labels of each metric, by the name that a query uses; a gate that is not open shows most of them."""
-    registry = CollectorRegistry()
-    with prometheus(RobotGate("ExampleBot/1.0", contact="bot@example.org"), registry):
+    registry, gate = CollectorRegistry(), RobotGate("ExampleBot/1.0", contact="bot@example.org")
+    with prometheus(gate, registry):
         families = [
             f"{each.name}_total" if each.type == "counter" else each.name for each in registry.collect()
         ]
-    return {name: metric.labels for name, metric in zip(families, METRICS, strict=True)}
+    tally = Tally(gate)
+    metrics = [*tally.values(gate.stats()), *tally.histograms]
+    return {name: metric.labels for name, metric in zip(families, metrics, strict=True)}
 
 
 def queries(part: object) -> Iterator[str]:

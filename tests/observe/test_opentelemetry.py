@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import itertools
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -14,11 +14,14 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
+from prometheus_client import CollectorRegistry
+from tests.clocks import LaterClock
 from tests.waiting import settle
 
 from robotgate import DisallowedError
-from robotgate.observe import opentelemetry
-from robotgate.observe.telemetry import RECORDED
+from robotgate.observe import opentelemetry, prometheus
+from robotgate.observe.tally import TIMES
+from robotgate.observe.telemetry import MAX_RECORDED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,6 +63,21 @@ class Sdk:
                         elif isinstance(point, HistogramDataPoint):
                             found[key] = point.count
         return found
+
+    def histogram(self, name: str) -> HistogramDataPoint:
+        """The only point of a histogram."""
+        data = self.reader.get_metrics_data()
+        assert data is not None
+        (point,) = (
+            point
+            for resource in data.resource_metrics
+            for scope in resource.scope_metrics
+            for metric in scope.metrics
+            for point in metric.data.data_points
+            if metric.name == name
+        )
+        assert isinstance(point, HistogramDataPoint)
+        return point
 
 
 @pytest.fixture
@@ -170,14 +188,37 @@ async def test_histograms_of_a_fast_crawl_have_a_part_of_it(open_gate: OpenGate,
     """The SDK would take as long for each value as a tenth of a page; the counter has all."""
     gate = await open_gate()
     gate.learn(SITE, b"")
-    began = time.monotonic()
+    pages = MAX_RECORDED + 1000
     with opentelemetry(gate, meter_provider=sdk.meters):
-        for _ in range(1000):
+        for _ in range(pages):
             async with gate.turn(f"{SITE}/") as turn:
                 turn.report(200)
         found = sdk.points()
-    assert found["robotgate.requests", "page", "2xx"] == 1000
-    assert RECORDED <= found["robotgate.request.duration",] <= RECORDED * (2 + time.monotonic() - began)
+        assert found["robotgate.requests", "page", "2xx"] == pages
+        assert 0 <= MAX_RECORDED - found["robotgate.request.duration",] < len(TIMES)
+        # No more of them come later.
+        assert sdk.points()["robotgate.request.duration",] == found["robotgate.request.duration",]
+
+
+async def test_histograms_have_the_buckets_and_the_sum_of_what_was_counted(
+    open_gate: OpenGate, sdk: Sdk
+) -> None:
+    """As Prometheus is told them."""
+    clock = LaterClock()
+    gate, registry = await open_gate(clock=clock), CollectorRegistry()
+    gate.learn(SITE, b"")
+    with opentelemetry(gate, meter_provider=sdk.meters), prometheus(gate, registry):
+        for elapsed in (0.001, 0.02, 0.021, 0.25, 0.25, 3.0, 90.0):
+            async with gate.turn(f"{SITE}/") as turn:
+                turn.report(200)
+                clock.offset += elapsed
+        point = sdk.histogram("robotgate.request.duration")
+        assert list(point.explicit_bounds) == list(TIMES)
+        cumulated = itertools.accumulate(point.bucket_counts)
+        for bound, count in zip((*TIMES, "+Inf"), cumulated, strict=True):
+            labels = {"le": str(bound)}
+            assert registry.get_sample_value("robotgate_request_seconds_bucket", labels) == count
+        assert registry.get_sample_value("robotgate_request_seconds_sum") == pytest.approx(point.sum)
 
 
 async def test_closed_telemetry_reports_no_more(gate: RobotGate, sdk: Sdk) -> None:
@@ -188,4 +229,25 @@ async def test_closed_telemetry_reports_no_more(gate: RobotGate, sdk: Sdk) -> No
     await gate.fetch(f"{SITE}/")
     await settle()
     assert sdk.exporter.get_finished_spans() == ()
-    assert sdk.points() == {}
+    assert sdk.points() == {("robotgate.read",): 0}
+
+
+async def test_each_collection_has_the_values_of_now(gate: RobotGate, sdk: Sdk) -> None:
+    """However soon it comes after another; all of its instruments show the same instant."""
+    with opentelemetry(gate, meter_provider=sdk.meters):
+        for number in range(1, 4):
+            await gate.fetch(f"{SITE}/")
+            found = sdk.points()
+            assert found["robotgate.requests", "page", "2xx"] == number
+            assert found["robotgate.request.duration",] == number
+            assert found["robotgate.hosts", "free"] == 1
+
+
+async def test_crawl_that_ends_before_the_first_collection_is_reported(gate: RobotGate, sdk: Sdk) -> None:
+    """By the last one, which an SDK makes at the end of a program: what it counted, and no gauges."""
+    with opentelemetry(gate, meter_provider=sdk.meters):
+        await gate.fetch(f"{SITE}/")
+        await settle()
+    found = sdk.points()
+    assert found["robotgate.requests", "page", "2xx"] == found["robotgate.request.duration",] == 1
+    assert ("robotgate.waiting",) not in found

@@ -161,6 +161,41 @@ async def test_keys_are_enough(gate: RobotGate, web: Web, tab: Tab) -> None:
     assert tab.told == []
 
 
+async def test_focus_is_not_lost(gate: RobotGate, web: Web, tab: Tab) -> None:
+    """Not where a button has done what it is for, the last page is reached, or the host in focus leaves the page."""
+    await crawl(gate, web)
+    async with status.serve(gate, port=0, controls=True) as url:
+        await tab.open(f"{url}#host=http%3A%2F%2Fblocked.example")
+        await tab.until("document.querySelector('#unblock').checkVisibility()")
+        await tab.run("document.querySelector('#unblock').focus()")
+        await tab.press("Enter")
+        await tab.until("document.querySelector('#unblock').disabled")
+        assert await tab.run("document.activeElement.id") == "block"
+        for number in range(60):
+            gate.learn(f"http://host-{number}.example/", b"")
+        await tab.open(f"{url}#order=waiting&search=host-")
+        await tab.until(f"{ROWS}.length === 50")
+        await tab.run("document.querySelector('#next').focus()")
+        await tab.press("Enter")
+        await tab.until(f"{ROWS}.length === 10")
+        assert await tab.run("document.activeElement.id") == "previous"
+        await tab.press("Enter")
+        await tab.until(f"{ROWS}.length === 50")
+        assert await tab.run("document.activeElement.id") == "next"
+        await tab.run("document.querySelector('[data-order=visits]').click()")
+        await tab.until("document.querySelector('[data-order=visits]').ariaPressed === 'true'")
+        await tab.until(f"{ROWS}[49]")
+        left = await tab.run(
+            f"(() => {{ {ROWS}[49].querySelector('a').focus(); return {ROWS}[49].innerText }})()"
+        )
+        await visit(gate, "http://host-59.example/", "http://host-58.example/")
+        await tab.until(
+            f"{ROWS}[0].dataset.origin.startsWith('http://host-5') && {ROWS}[49].innerText !== `{left}`"
+        )
+        assert await tab.run(f"document.activeElement === {ROWS}[49].querySelector('a')")
+    assert tab.told == []
+
+
 async def test_a_screen_reader_finds_its_way(gate: RobotGate, web: Web, tab: Tab) -> None:
     """Every control has a name; the table has heads, on a phone as well; the sorted column says so."""
     await crawl(gate, web)

@@ -192,12 +192,25 @@ async def test_every_answer_has_a_strict_policy(gate: RobotGate) -> None:
 
 @pytest.mark.parametrize(
     "body",
-    ["", "[]", "{}", '{"host": 1}', '{"host": "nonsense"}', '{"host": "http://a.example", "seconds": "x"}'],
+    [
+        "",
+        "[]",
+        "{}",
+        '{"host": 1}',
+        '{"host": "nonsense"}',
+        '{"host": "http://a.example", "seconds": "x"}',
+        '{"host": "http://a.example", "seconds": ' + 400 * "9" + "}",
+        '{"host": ' + 4000 * "[" + 4000 * "]" + "}",
+    ],
+    ids=range(8),
 )
 async def test_nonsense_is_refused(gate: RobotGate, body: str) -> None:
     """With an answer that says what to send."""
     async with status.serve(gate, port=0, controls=True) as url, aiohttp.ClientSession() as session:
         headers = {"Origin": url.rstrip("/"), "Content-Type": "application/json"}
+        async with session.post(f"{url}block", data=body, headers=headers) as response:
+            assert response.status == 400
+        headers["Content-Type"] += "; charset=nonsense"
         async with session.post(f"{url}block", data=body, headers=headers) as response:
             assert response.status == 400
         for query in ("order=name", "page=-1", "page=1000", "page=²"):

@@ -15,16 +15,6 @@ __all__: tuple[str, ...] = ()
 _DOT_SEGMENT: Final = re.compile(r"/(?:\.|%2e){1,2}(?=/|\Z)", re.IGNORECASE)
 
 
-def missing_extra(extra: str, error: ModuleNotFoundError) -> ModuleNotFoundError:
-    """The error to raise where an integration's library is not installed: it says what to install."""
-    library = (error.name or extra).partition(".")[0]
-    return ModuleNotFoundError(
-        f"robotgate.integrations.{extra} needs {library}: pip install 'robotgate[{extra}]'",
-        name=error.name,
-        path=error.path,
-    )
-
-
 def check_no_dot_segment(path: str, url: str) -> None:
     """Refuse a path with a segment ``.`` or ``..``, escaped or not.
 

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Final
 import aiohttp
 from yarl import URL
 
-from robotgate.errors import DisallowedError
+from robotgate.errors import DisallowedError, missing_extra
 from robotgate.gate import RobotGate
-from robotgate.integrations import missing_extra
 from robotgate.options import check_kind
 from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.sites.site import HostAccess
@@ -25,7 +24,7 @@ try:
     from crawlee.errors import ContextPipelineInterruptedError, ProxyError
     from crawlee.http_clients import HttpClient, HttpCrawlingResult, HttpResponse
 except ModuleNotFoundError as error:
-    raise missing_extra("crawlee", error) from error
+    raise missing_extra(__name__, "crawlee", error) from error
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
@@ -59,7 +58,8 @@ class GateHttpClient(HttpClient):
         on_skipped_request: called with the URL and ``"robots_txt"`` for each request that the rules refuse, as
             Crawlee's own callback of this name. Each URL is judged when it is to be fetched. With Crawlee's
             ``respect_robots_txt_file=True``, URLs are judged one after another before they are enqueued, and only
-            redirects are refused here; the gate answers for robots.txt then, too.
+            redirects are refused here; the gate answers for robots.txt then, too. It requests these by its own
+            session, as Crawlee names no proxy for them: leave that option out where requests go through proxies.
 
     Raises:
         OptionError: an argument makes no sense.
@@ -118,7 +118,7 @@ class GateHttpClient(HttpClient):
             ProxyError, aiohttp.ClientError, TimeoutError: as `crawl`.
         """
         if method == "GET" and URL(url).path == _ROBOTS_PATH:
-            return _Answer(url, 200, {"Content-Type": "text/plain"}, await self._rules_for_everybody(url))
+            return _Response(url, 200, {"Content-Type": "text/plain"}, await self._rules_for_everybody(url))
         return await _read(self._fetch(url, method, headers, payload, proxy_info, timeout))
 
     @asynccontextmanager
@@ -140,7 +140,7 @@ class GateHttpClient(HttpClient):
         """
         with _errors_of_proxies():
             async with self._fetch(url, method, headers, payload, proxy_info, timeout) as response:
-                yield _Stream(response)
+                yield _Response(str(response.url), response.status, response.headers, response.content)
 
     async def cleanup(self) -> None:
         """Do nothing: the gate is yours to close."""
@@ -182,10 +182,12 @@ class GateHttpClient(HttpClient):
         return "\n".join(lines).encode()
 
 
-class _Answer(HttpResponse):
-    """A response that has been read."""
+class _Response(HttpResponse):
+    """A response: its body has been read, or has yet to be read in parts."""
 
-    def __init__(self, url: str, status: int, headers: Mapping[str, str], body: bytes) -> None:
+    def __init__(
+        self, url: str, status: int, headers: Mapping[str, str], body: bytes | aiohttp.StreamReader
+    ) -> None:
         self.url = url
         self._status = status
         self._headers = headers
@@ -204,47 +206,27 @@ class _Answer(HttpResponse):
         return HttpHeaders(dict(self._headers))
 
     async def read(self) -> bytes:
+        if not isinstance(self._body, bytes):
+            raise RuntimeError("read the body of a response that is streamed by read_stream")  # noqa: TRY004  # As Crawlee.
         return self._body
 
     async def read_stream(self) -> AsyncIterator[bytes]:
-        yield self._body
+        if isinstance(self._body, bytes):
+            yield self._body
+        else:
+            async for chunk in self._body.iter_chunked(_STREAM_CHUNK):
+                yield chunk
 
 
-class _Stream(HttpResponse):
-    """A response whose body has yet to be read."""
-
-    def __init__(self, response: aiohttp.ClientResponse) -> None:
-        self._response = response
-
-    @property
-    def http_version(self) -> str:
-        return "HTTP/1.1"
-
-    @property
-    def status_code(self) -> int:
-        return self._response.status
-
-    @property
-    def headers(self) -> HttpHeaders:
-        return HttpHeaders(dict(self._response.headers))
-
-    async def read(self) -> bytes:
-        raise RuntimeError("read the body of a response that is streamed by read_stream")
-
-    async def read_stream(self) -> AsyncIterator[bytes]:
-        async for chunk in self._response.content.iter_chunked(_STREAM_CHUNK):
-            yield chunk
-
-
-async def _read(fetch: PageFetch) -> _Answer:
+async def _read(fetch: PageFetch) -> _Response:
     with _errors_of_proxies():
         response = await fetch
-    return _Answer(response.url, response.status, response.headers, response.body)
+    return _Response(response.url, response.status, response.headers, response.body)
 
 
 @contextmanager
 def _errors_of_proxies() -> Iterator[None]:
-    """Raise what a proxy is to blame for as Crawlee's own error, which makes it use another proxy."""
+    """Raise errors of a proxy as Crawlee's own error, which makes Crawlee use another proxy."""
     try:
         yield
     except (aiohttp.ClientProxyConnectionError, aiohttp.ClientHttpProxyError) as error:

@@ -31,9 +31,10 @@ from robotgate.errors import (
     RobotGateError,
     StoreError,
     TooSoonError,
+    missing_extra,
 )
 from robotgate.gate import RobotGate
-from robotgate.integrations import check_no_dot_segment, missing_extra
+from robotgate.integrations import check_no_dot_segment
 from robotgate.options import check_kind, check_names
 from robotgate.sites.record import Answer, Failure
 from robotgate.web.robots import ASKED_FOR, CONNECT_TIMEOUT, BoundedBody, answer_of, cause_of, outage_of
@@ -41,7 +42,7 @@ from robotgate.web.robots import ASKED_FOR, CONNECT_TIMEOUT, BoundedBody, answer
 try:
     import httpx
 except ModuleNotFoundError as error:
-    raise missing_extra("httpx", error) from error
+    raise missing_extra(__name__, "httpx", error) from error
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -195,11 +196,11 @@ class GateTransport(httpx.AsyncBaseTransport):
         self._gate.identify(request.headers)
         try:
             return await self._send_in_turn(request, options)
-        except (DisallowedError, TooSoonError, HostUnavailableError) as error:
-            if self._refusals_as_responses:
-                return _as_response(error)
-            _raise_as_httpx(error, request)
         except RobotGateError as error:
+            if self._refusals_as_responses and isinstance(
+                error, DisallowedError | TooSoonError | HostUnavailableError
+            ):
+                return _as_response(error)
             _raise_as_httpx(error, request)
 
     async def aclose(self) -> None:
@@ -315,16 +316,7 @@ class HostUnavailableRequestError(HostUnavailableError, RefusedRequestError):
     """The host is down, or blocks us."""
 
 
-_AS_HTTPX: Final[dict[type[RobotGateError], type[RefusedRequestError]]] = {
-    GateClosedError: ClosedRequestError,
-    NestedTurnError: NestedRequestError,
-    StoreError: StoreRequestError,
-    InvalidURLError: InvalidURLRequestError,
-    NonPublicAddressError: NonPublicAddressRequestError,
-    DisallowedError: DisallowedRequestError,
-    TooSoonError: TooSoonRequestError,
-    HostUnavailableError: HostUnavailableRequestError,
-}
+_AS_HTTPX: Final = {kind.__bases__[0]: kind for kind in RefusedRequestError.__subclasses__()}
 
 
 def _raise_as_httpx(error: RobotGateError, request: httpx.Request) -> NoReturn:
@@ -442,7 +434,7 @@ def _failed_connection(error: httpx.ConnectError) -> str | None:
 
 
 def _causes(error: BaseException | None) -> list[BaseException]:
-    """An error and its explicit causes. A group stands for the errors in it: one for each address that was tried."""
+    """An error and its explicit causes. A group is replaced by its errors: one for each address that was tried."""
     if isinstance(error, BaseExceptionGroup):
         return [cause for inner in error.exceptions for cause in _causes(inner)]
     return [] if error is None else [error, *_causes(error.__cause__)]

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from robotgate.errors import missing_extra
+
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
@@ -40,7 +42,7 @@ def prometheus(gate: RobotGate, registry: CollectorRegistry | None = None) -> Pr
     try:
         from robotgate.observe.exporter import PrometheusExporter  # noqa: PLC0415  # Needs the extra.
     except ModuleNotFoundError as error:
-        raise _missing_extra("prometheus", error) from error
+        raise missing_extra(__name__, "prometheus", error) from error
     return PrometheusExporter(gate, registry)
 
 
@@ -72,15 +74,7 @@ def opentelemetry(
     try:
         from robotgate.observe.telemetry import Telemetry  # noqa: PLC0415  # Needs the extra.
     except ModuleNotFoundError as error:
-        raise _missing_extra("otel", error) from error
+        raise missing_extra(__name__, "otel", error) from error
     return Telemetry(
         gate, tracer_provider=tracer_provider, meter_provider=meter_provider, request_spans=request_spans
-    )
-
-
-def _missing_extra(extra: str, error: ModuleNotFoundError) -> ModuleNotFoundError:
-    return ModuleNotFoundError(
-        f"robotgate.observe needs {error.name}: pip install 'robotgate[{extra}]'",
-        name=error.name,
-        path=error.path,
     )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from contextlib import AbstractContextManager, ExitStack
+from itertools import accumulate
+from typing import TYPE_CHECKING
 
 from prometheus_client import REGISTRY
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
-from robotgate.observe.tally import METRICS, Kind, Metric, Tally
+from robotgate.observe.tally import Metric, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,19 +19,20 @@ if TYPE_CHECKING:
     from prometheus_client import Metric as Family
 
     from robotgate.gate import RobotGate
-    from robotgate.web.stats import GateStats
 
 
-class PrometheusExporter(Collector):
+class PrometheusExporter(Collector, AbstractContextManager["PrometheusExporter"]):
     """A collector of one gate's metrics, registered until `close`."""
 
     def __init__(self, gate: RobotGate, registry: CollectorRegistry | None = None) -> None:
         self._gate = gate
         self._tally = Tally(gate)
-        self._registry = REGISTRY if registry is None else registry
-        self._registry.register(self)
+        registry = REGISTRY if registry is None else registry
+        self._ends = ExitStack()
+        registry.register(self)
+        self._ends.callback(registry.unregister, self)
         self._tally.start()
-        self._is_closed = False
+        self._ends.callback(self._tally.close)
 
     def describe(self) -> Iterator[Family]:
         """As `collect`: a registry learns the names from it."""
@@ -37,34 +40,26 @@ class PrometheusExporter(Collector):
 
     def collect(self) -> Iterator[Family]:
         """Yield every metric; prometheus-client calls this at each scrape, in a thread of its own."""
-        stats = self._gate.stats()
-        for metric in METRICS:
-            yield self._family(metric, stats)
-
-    def _family(self, metric: Metric, stats: GateStats) -> Family:
-        name = f"robotgate_{metric.name}"
-        if metric.kind is Kind.HISTOGRAM:
-            histogram = self._tally.histograms[metric]
+        for metric, values in self._tally.values(self._gate.stats()).items():
+            kind = CounterMetricFamily if metric.is_counter else GaugeMetricFamily
+            family = kind(_name(metric), metric.help, labels=metric.labels, unit=metric.unit)
+            for labels, amount in values.items():
+                family.add_metric(labels, amount)
+            yield family
+        for metric, histogram in self._tally.histograms.items():
             bounds = [*map(str, metric.buckets), "+Inf"]
-            buckets = list(zip(bounds, map(float, histogram.cumulated()), strict=True))
-            family = HistogramMetricFamily(name, metric.help, unit=metric.unit)
-            family.add_metric([], buckets, histogram.total)
-            return family
-        kind = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
-        values = kind(name, metric.help, labels=metric.labels, unit=metric.unit)
-        for labels, amount in self._tally.values(metric, stats).items():
-            values.add_metric(labels, amount)
-        return values
+            buckets = list(zip(bounds, map(float, accumulate(histogram.counts)), strict=True))
+            measured = HistogramMetricFamily(_name(metric), metric.help, unit=metric.unit)
+            measured.add_metric([], buckets, sum(histogram.sums))
+            yield measured
 
     def close(self) -> None:
         """Unregister the metrics, and listen to the gate no more. A second call does nothing."""
-        if not self._is_closed:
-            self._is_closed = True
-            self._tally.close()
-            self._registry.unregister(self)
-
-    def __enter__(self) -> Self:
-        return self
+        self._ends.close()
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def _name(metric: Metric) -> str:
+    return f"robotgate_{metric.name}"

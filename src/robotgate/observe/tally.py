@@ -7,10 +7,8 @@ The gate has totals and states (`RobotGate.stats`). Counted here is what it does
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
+from collections import defaultdict
 from dataclasses import dataclass
-from enum import Enum
-from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from robotgate.events import (
@@ -31,25 +29,18 @@ if TYPE_CHECKING:
     from robotgate.web.turns import Turn
 
 
-class Kind(Enum):
-    """How a metric changes."""
-
-    COUNTER = "only grows"
-    GAUGE = "goes up and down"
-    HISTOGRAM = "counts values by size"
-
-
 @dataclass(frozen=True, slots=True)
 class Metric:
     """One metric, without the prefix ``robotgate`` and the suffixes of a format."""
 
-    kind: Kind
     name: str
     """Words with underscores."""
     help: str
     labels: tuple[str, ...] = ()
     unit: str = ""
     """``seconds``, ``bytes`` or nothing."""
+    is_counter: bool = False
+    """Whether it only grows."""
     buckets: tuple[float, ...] = ()
     """Upper bounds of a histogram."""
 
@@ -58,56 +49,28 @@ WAITS: Final = (0.005, 0.05, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 
 TIMES: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 REQUESTS: Final = Metric(
-    Kind.COUNTER, "requests", "Requests that have ended, by what came of them.", ("kind", "outcome")
+    "requests", "Requests that have ended, by kind and class of status.", ("kind", "outcome"), is_counter=True
 )
-REFUSALS: Final = Metric(Kind.COUNTER, "refusals", "Turns that were refused, by reason.", ("reason",))
+REFUSALS: Final = Metric("refusals", "Turns that were refused, by reason.", ("reason",), is_counter=True)
 BLOCKS: Final = Metric(
-    Kind.COUNTER, "blocks", "Blocks of hosts, and their prolongations, by cause.", ("cause",)
+    "blocks", "Blocks of hosts, and their prolongations, by cause.", ("cause",), is_counter=True
 )
 READ: Final = Metric(
-    Kind.COUNTER, "read", "Bytes of bodies that were read, robots.txt included.", (), "bytes"
-)
-WAIT: Final = Metric(
-    Kind.HISTOGRAM,
-    "wait",
-    "From asking for a turn to having it, of turns that had to wait.",
-    (),
-    "seconds",
-    WAITS,
-)
-REQUEST: Final = Metric(
-    Kind.HISTOGRAM, "request", "From the begin of a turn to its end.", (), "seconds", TIMES
-)
-ROBOTS_FETCH: Final = Metric(
-    Kind.HISTOGRAM,
-    "robots_fetch",
-    "What requests for a robots.txt take, redirects included.",
-    (),
-    "seconds",
-    TIMES,
+    "read", "Bytes of bodies that were read, robots.txt included.", unit="bytes", is_counter=True
 )
 HOSTS: Final = Metric(
-    Kind.GAUGE, "hosts", "Hosts in memory, by whether they asked for a pause that is not over.", ("state",)
+    "hosts", "Hosts in memory, by whether they asked for a pause that is not over.", ("state",)
 )
-SHUT: Final = Metric(
-    Kind.GAUGE, "origins_shut", "Origins in memory that no request is sent to, by cause.", ("cause",)
+SHUT: Final = Metric("origins_shut", "Origins in memory that no request is sent to, by cause.", ("cause",))
+WAITING: Final = Metric("waiting", "Turns that wait.")
+OPEN: Final = Metric("open_requests", "Requests that have not ended.", ("kind",))
+STORE_UP: Final = Metric("store_up", "1 while the store works, or none is used; else 0.")
+WAIT: Final = Metric(
+    "wait", "From asking for a turn to having it, of turns that had to wait.", unit="seconds", buckets=WAITS
 )
-WAITING: Final = Metric(Kind.GAUGE, "waiting", "Turns that wait.")
-OPEN: Final = Metric(Kind.GAUGE, "open_requests", "Requests that have not ended.", ("kind",))
-STORE_UP: Final = Metric(Kind.GAUGE, "store_up", "1 while the store works, or none is used; else 0.")
-METRICS: Final = (
-    REQUESTS,
-    REFUSALS,
-    BLOCKS,
-    READ,
-    WAIT,
-    REQUEST,
-    ROBOTS_FETCH,
-    HOSTS,
-    SHUT,
-    WAITING,
-    OPEN,
-    STORE_UP,
+REQUEST: Final = Metric("request", "From the begin of a turn to its end.", unit="seconds", buckets=TIMES)
+ROBOTS_FETCH: Final = Metric(
+    "robots_fetch", "What requests for a robots.txt take, redirects included.", unit="seconds", buckets=TIMES
 )
 
 NO_STATUS: Final = "none"
@@ -119,23 +82,20 @@ HEARD: Final = (RobotsFetched, VerdictRefused, TurnRefused, HostBlocked, StoreLo
 
 
 class Histogram:
-    """How many values were at most so large."""
+    """The number and the sum of the values between each two bounds; a value belongs to the next bound above it."""
 
-    __slots__ = ("_bounds", "_counts", "total")
+    __slots__ = ("bounds", "counts", "sums")
 
     def __init__(self, bounds: Sequence[float]) -> None:
-        self._bounds = bounds
-        self._counts = [0] * (len(bounds) + 1)
-        self.total = 0.0
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.sums = [0.0] * (len(bounds) + 1)
 
     def add(self, value: float) -> None:
         """Count a value."""
-        self._counts[bisect_left(self._bounds, value)] += 1
-        self.total += value
-
-    def cumulated(self) -> list[int]:
-        """Return how many values were at most each bound, and last how many there were."""
-        return list(accumulate(self._counts))
+        bucket = bisect_left(self.bounds, value)
+        self.counts[bucket] += 1
+        self.sums[bucket] += value
 
 
 class Tally:
@@ -143,16 +103,17 @@ class Tally:
 
     def __init__(self, gate: RobotGate) -> None:
         self._gate = gate
-        self._statuses: Counter[int | None] = Counter()
+        # No Counter: its assignment to a key takes five times as long.
+        self._statuses: defaultdict[int | None, int] = defaultdict(int)
         """Of pages."""
-        self._robots: Counter[int | None] = Counter()
-        self._refusals: Counter[str] = Counter()
-        self._blocks: Counter[str] = Counter()
+        self._robots: defaultdict[int | None, int] = defaultdict(int)
+        self._refusals: defaultdict[str, int] = defaultdict(int)
+        self._blocks: defaultdict[str, int] = defaultdict(int)
         self._store_up = True
-        self.histograms: Final = {metric: Histogram(metric.buckets) for metric in METRICS if metric.buckets}
-        self._wait, self._request, self._robots_fetch = (
-            self.histograms[metric] for metric in (WAIT, REQUEST, ROBOTS_FETCH)
-        )
+        self.histograms: Final = {
+            metric: Histogram(metric.buckets) for metric in (WAIT, REQUEST, ROBOTS_FETCH)
+        }
+        self._wait, self._request, self._robots_fetch = self.histograms.values()
         self._ends: list[Callable[[], None]] = []
 
     def start(self) -> None:
@@ -187,34 +148,29 @@ class Tally:
             case StoreLost() | StoreRecovered():
                 self._store_up = isinstance(event, StoreRecovered)
 
-    def values(self, metric: Metric, stats: GateStats) -> Mapping[tuple[str, ...], float]:
-        """Return the values of a counter or a gauge by its labels. May be called in any thread.
+    def values(self, stats: GateStats) -> Mapping[Metric, Mapping[tuple[str, ...], float]]:
+        """Return the values of all counters and gauges by their labels. May be called in any thread.
 
         Args:
             stats: those of the gate.
         """
+        requests: defaultdict[tuple[str, ...], int] = defaultdict(int)
         # Copies: the event loop's thread may go on counting.
-        if metric is REQUESTS:
-            kinds = {"page": self._statuses.copy(), "robots": self._robots.copy()}
-            found: Counter[tuple[str, ...]] = Counter()
-            for kind, statuses in kinds.items():
-                for status, count in statuses.items():
-                    found[kind, outcome(status)] += count
-            return found
-        if metric is REFUSALS or metric is BLOCKS:
-            counts = self._refusals if metric is REFUSALS else self._blocks
-            return {(cause,): count for cause, count in counts.copy().items()}
-        if metric is STORE_UP:
-            return {(): float(self._store_up)}
-        if metric is READ:
-            return {(): stats.bytes_read}
-        if metric is WAITING:
-            return {(): stats.waiting}
-        if metric is OPEN:
-            return {("page",): stats.open_turns - stats.open_robots, ("robots",): stats.open_robots}
-        if metric is SHUT:
-            return {("unreachable",): stats.origins_unreachable, ("operator",): stats.origins_blocked}
-        return {("blocked",): stats.hosts_blocked, ("free",): stats.hosts - stats.hosts_blocked}
+        for kind, statuses in (("page", self._statuses), ("robots", self._robots)):
+            for status, count in statuses.copy().items():
+                requests[kind, NO_STATUS if status is None else f"{status // 100}xx"] += count
+        robots = stats.open_robots
+        return {
+            REQUESTS: requests,
+            REFUSALS: {(reason,): count for reason, count in self._refusals.copy().items()},
+            BLOCKS: {(cause,): count for cause, count in self._blocks.copy().items()},
+            READ: {(): stats.bytes_read},
+            HOSTS: {("blocked",): stats.hosts_blocked, ("free",): stats.hosts - stats.hosts_blocked},
+            SHUT: {("unreachable",): stats.origins_unreachable, ("operator",): stats.origins_blocked},
+            WAITING: {(): stats.waiting},
+            OPEN: {("page",): stats.open_turns - robots, ("robots",): robots},
+            STORE_UP: {(): float(self._store_up)},
+        }
 
 
 REASONS: Final = {
@@ -225,8 +181,3 @@ REASONS: Final = {
     "StoreError": "store",
 }
 """The reason of a refusal, by the name of its error; `DisallowedError` has those of its verdict."""
-
-
-def outcome(status: int | None) -> str:
-    """Return the class of a status, as ``2xx``."""
-    return NO_STATUS if status is None else f"{status // 100}xx"

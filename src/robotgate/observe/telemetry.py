@@ -1,16 +1,18 @@
 """The metrics and spans of a gate for OpenTelemetry.
 
-Counters and gauges are observable instruments that read the tally when they are collected. The API has no observable
-histogram, and the SDK takes some 7 µs for each value: `RECORDED` bounds how many there are. A span is made when what it
-tells of has ended: from the event, with the start that the event tells. Without a tracer provider, no event is made for
-a page.
+All instruments read the tally when they are collected. The API has no observable histogram: a collection passes on the
+values that the tally has counted since the last one. A span is made at its end, from the event, which has the start
+too. Without a tracer provider, no event is made for a page.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from time import monotonic
-from typing import TYPE_CHECKING, Final, Self
+from contextlib import AbstractContextManager
+from itertools import pairwise
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
 from opentelemetry import metrics, trace
 from opentelemetry.context import get_current
@@ -18,40 +20,30 @@ from opentelemetry.trace import SpanKind, Status, StatusCode
 from yarl import URL
 
 from robotgate.events import RobotsFetched, TurnBegan, TurnEnded, TurnRefused, VerdictRefused
-from robotgate.observe.tally import (
-    METRICS,
-    REQUEST,
-    ROBOTS_FETCH,
-    WAIT,
-    Kind,
-    Metric,
-    Tally,
-)
+from robotgate.observe.tally import REQUESTS, Metric, Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from opentelemetry.context import Context
     from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
-    from opentelemetry.trace import Span, TracerProvider
+    from opentelemetry.trace import TracerProvider
 
     from robotgate.events import Event
     from robotgate.gate import RobotGate
-    from robotgate.web.stats import GateStats
-    from robotgate.web.turns import Turn
+    from robotgate.observe.tally import Histogram
 
 
 SCOPE: Final = "robotgate"
 UNITS: Final = {"seconds": "s", "bytes": "By", "": "1"}
-RECORDED: Final = 100
-"""Requests of which the histograms have all values within a second; of more, they have these."""
-ONE_COLLECTION: Final = 0.5
-"""Seconds within which the instruments of one collection are read, one after the other."""
+MAX_RECORDED: Final = 5000
+"""Values of a histogram that one collection passes on; of more, as many in the same proportions. The SDK takes some
+7 µs for each."""
 NO_SPANS: Final = (trace.NoOpTracerProvider, trace.ProxyTracerProvider)
 """What there is while no tracer provider is configured."""
 
 
-class Telemetry:
+class Telemetry(AbstractContextManager["Telemetry"]):
     """Reports one gate until `close`."""
 
     def __init__(
@@ -64,10 +56,7 @@ class Telemetry:
     ) -> None:
         self._gate = gate
         self._tally = Tally(gate)
-        self._looked: GateStats | None = None
-        self._looked_at = 0.0
-        self._left = RECORDED
-        self._refill_at = 0.0
+        self._values = self._tally.values(gate.stats())
         provider = tracer_provider or trace.get_tracer_provider()
         self._tracer = provider.get_tracer(SCOPE)
         self._parents: dict[str, deque[Context]] = {}
@@ -75,157 +64,151 @@ class Telemetry:
         self._request_spans = request_spans
         self._is_closed = False
         meter = metrics.get_meter(SCOPE, meter_provider=meter_provider)
-        for metric in METRICS:
-            name, unit = f"robotgate.{metric.name}", UNITS[metric.unit]
-            if metric.kind is Kind.COUNTER:
-                meter.create_observable_counter(name, [self._observer(metric)], unit, metric.help)
-            elif metric.kind is Kind.GAUGE:
-                meter.create_observable_gauge(name, [self._observer(metric)], unit, metric.help)
-        self._wait, self._request, self._robots = (
-            meter.create_histogram(
-                f"robotgate.{metric.name}.duration",
-                UNITS[metric.unit],
-                metric.help,
-                explicit_bucket_boundaries_advisory=metric.buckets,
+        self._recorders = [
+            _Recorder(
+                histogram,
+                meter.create_histogram(
+                    f"robotgate.{metric.name}.duration",
+                    UNITS[metric.unit],
+                    metric.help,
+                    explicit_bucket_boundaries_advisory=metric.buckets,
+                ),
             )
-            for metric in (WAIT, REQUEST, ROBOTS_FETCH)
-        )
+            for metric, histogram in self._tally.histograms.items()
+        ]
+        # A collection may begin as soon as there is an instrument that it reads.
+        for metric in self._values:
+            make = meter.create_observable_counter if metric.is_counter else meter.create_observable_gauge
+            make(f"robotgate.{metric.name}", self._observers(metric), UNITS[metric.unit], metric.help)
         self._tally.start()
-        self._ends = [gate.meter(self._ended), gate.subscribe(self._fetched, RobotsFetched, at_once=True)]
+        self._ends: list[Callable[[], None]] = []
         if not isinstance(provider, NO_SPANS):
             kinds = (TurnBegan, RobotsFetched, VerdictRefused, TurnRefused)
             turns = (TurnEnded,) if request_spans else ()
             self._ends.append(gate.subscribe(self._trace, *kinds, *turns, at_once=True))
 
-    def _observer(self, metric: Metric) -> Callable[[CallbackOptions], Iterable[Observation]]:
+    def _observers(self, metric: Metric) -> list[Callable[[CallbackOptions], Iterable[Observation]]]:
         def observe(_: CallbackOptions) -> Iterable[Observation]:
-            # An instrument cannot be removed.
-            samples = {} if self._is_closed else self._tally.values(metric, self._stats())
+            # An instrument cannot be removed. Counters keep their last values, for the last export of a program.
+            values = self._values[metric] if metric.is_counter or not self._is_closed else {}
             return [
-                metrics.Observation(amount, dict(zip(metric.labels, values, strict=True)))
-                for values, amount in samples.items()
+                metrics.Observation(amount, dict(zip(metric.labels, labels, strict=True)))
+                for labels, amount in values.items()
             ]
 
-        return observe
+        # The first instrument that is made is the first that each collection reads.
+        return [self._collect, observe] if metric is REQUESTS else [observe]
 
-    def _stats(self) -> GateStats:
-        """Return the gate's totals and states; one look at its hosts serves all instruments of a collection."""
-        if self._looked is None or monotonic() - self._looked_at > ONE_COLLECTION:
-            self._looked, self._looked_at = self._gate.stats(), monotonic()
-        return self._looked
-
-    def _ended(self, turn: Turn, elapsed: float) -> None:
-        # Each page of a fast crawl comes here: one look at the clock, and no further call.
-        if not self._left and monotonic() < self._refill_at:
-            return
-        self._count_recorded()
-        self._request.record(elapsed)
-        if turn.asked_at is not None:
-            self._wait.record(turn.waited)
-
-    def _fetched(self, event: Event) -> None:
-        if isinstance(event, RobotsFetched) and (self._left or monotonic() >= self._refill_at):
-            self._count_recorded()
-            self._robots.record(event.elapsed)
-
-    def _count_recorded(self) -> None:
-        if not self._left:
-            self._left, self._refill_at = RECORDED, monotonic() + 1.0
-        self._left -= 1
+    def _collect(self, _: CallbackOptions) -> Iterable[Observation]:
+        """Take the values of now for all instruments."""
+        if not self._is_closed:
+            self._values = self._tally.values(self._gate.stats())
+        for recorder in self._recorders:
+            recorder.record()
+        return ()
 
     def _trace(self, event: Event) -> None:
         match event:
             case TurnBegan():
                 if event.waited > 0:
-                    self._begin("robotgate.wait", event.url, event.at - event.waited).end(
-                        _nanoseconds(event.at)
-                    )
+                    self._span("wait", event.url, event, event.waited)
                 if self._request_spans:
                     self._parents.setdefault(event.url, deque()).append(get_current())
             case TurnEnded():
-                self._request_span(event)
+                parents = self._parents.get(event.url)
+                # None: the turn began before this listened.
+                parent = parents.popleft() if parents else None
+                if not parents:
+                    self._parents.pop(event.url, None)
+                self._span("request", event.url, event, event.elapsed, _answer(event), parent=parent)
             case RobotsFetched():
-                self._robots_span(event)
+                access = {"http.request.method": "GET", "robotgate.robots.access": event.access.name.lower()}
+                fault = None if event.cause is None else str(event)
+                self._span("robots", event.robots_url, event, event.elapsed, access | _answer(event), fault)
             case VerdictRefused():
-                self._refusal(event.verdict.url, event.verdict.reason.name.lower(), event)
+                reason = event.verdict.reason.name.lower()
+                self._span("refusal", event.verdict.url, event, 0.0, {"error.type": reason}, str(event))
             case TurnRefused():
-                self._refusal(event.url, type(event.error).__name__, event)
+                reason = type(event.error).__name__
+                self._span("refusal", event.url, event, 0.0, {"error.type": reason}, str(event))
             case _:
                 pass
 
-    def _request_span(self, event: TurnEnded) -> None:
-        parents = self._parents.get(event.url)
-        # None: the turn began before this listened.
-        parent = parents.popleft() if parents else None
-        if not parents:
-            self._parents.pop(event.url, None)
-        start_at = event.at - event.elapsed
-        span = self._begin("robotgate.request", event.url, start_at, SpanKind.CLIENT, parent)
-        if span.is_recording():
-            span.set_attribute("http.response.body.size", event.bytes_read)
-            _set_answer(span, event.status)
-        span.end(_nanoseconds(event.at))
-
-    def _robots_span(self, event: RobotsFetched) -> None:
-        start_at = event.at - event.elapsed
-        span = self._begin("robotgate.robots", event.robots_url, start_at, SpanKind.CLIENT)
-        if span.is_recording():
-            span.set_attribute("http.request.method", "GET")
-            span.set_attribute("robotgate.robots.access", event.access.name.lower())
-            span.set_attribute("http.response.body.size", event.bytes_read)
-            _set_answer(span, event.status)
-            if event.cause is not None:
-                span.set_status(Status(StatusCode.ERROR, str(event)))
-        span.end(_nanoseconds(event.at))
-
-    def _refusal(self, url: str, reason: str, event: Event) -> None:
-        span = self._begin("robotgate.refusal", url, event.at)
-        if span.is_recording():
-            span.set_attribute("error.type", reason)
-            span.set_status(Status(StatusCode.ERROR, str(event)))
-        span.end(_nanoseconds(event.at))
-
-    def _begin(
+    def _span(  # noqa: PLR0917  # One call for each case above.
         self,
         name: str,
         url: str,
-        start_at: float,
-        kind: SpanKind = SpanKind.INTERNAL,
+        event: Event,
+        elapsed: float,
+        attributes: Mapping[str, str | int] = MappingProxyType({}),
+        fault: str | None = None,
         parent: Context | None = None,
-    ) -> Span:
-        """Start a span; without a parent, in the context of the event."""
-        start = _nanoseconds(start_at)
-        span = self._tracer.start_span(name, parent, kind, {"url.full": url}, start_time=start)
+    ) -> None:
+        """Make a span that ends with its event; without a parent, in the context of the event."""
+        kind = SpanKind.CLIENT if name in {"request", "robots"} else SpanKind.INTERNAL
+        start = round((event.at - elapsed) * 1e9)
+        span = self._tracer.start_span(f"robotgate.{name}", parent, kind, {"url.full": url}, start_time=start)
         if span.is_recording():
             place = URL(url)
             span.set_attribute("server.address", place.host or "")
             if place.port is not None:
                 span.set_attribute("server.port", place.port)
-        return span
+            span.set_attributes(attributes)
+            if fault is not None or "error.type" in attributes:
+                span.set_status(Status(StatusCode.ERROR, fault))
+        span.end(round(event.at * 1e9))
 
     def close(self) -> None:
-        """Listen to the gate no more; its metrics have no values from now on. A second call does nothing."""
+        """Listen to the gate no more: counters stay as they are, gauges have no values. A second call does nothing."""
+        if not self._is_closed:
+            self._values = self._tally.values(self._gate.stats())
         self._is_closed = True
         self._tally.close()
         for end in self._ends:
             end()
         self._parents.clear()
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *error: object) -> None:
         self.close()
 
 
-def _nanoseconds(at: float) -> int:
-    return round(at * 1e9)
+class _Recorder:
+    """Passes on what a histogram of the tally has counted, to an instrument that takes one value at a time.
+
+    The values of a bucket are passed on as their mean: counts and sum are right, as long as no view has other buckets.
+    """
+
+    def __init__(self, counted: Histogram, instrument: metrics.Histogram) -> None:
+        self._counted = counted
+        self._instrument = instrument
+        self._counts = counted.counts.copy()
+        self._sums = counted.sums.copy()
+        self._owed = [0.0] * len(self._counts)
+        """Values of each bucket that are yet to be passed on: a part of one, after a collection."""
+
+    def record(self) -> None:
+        """Pass on what was counted since the last call."""
+        counts, sums = self._counted.counts.copy(), self._counted.sums.copy()
+        new = [count - before for count, before in zip(counts, self._counts, strict=True)]
+        share = min(1.0, MAX_RECORDED / max(sum(new), 1))
+        for bucket, (low, high) in enumerate(pairwise((-math.inf, *self._counted.bounds, math.inf))):
+            self._owed[bucket] += new[bucket] * share
+            times = int(self._owed[bucket])
+            self._owed[bucket] -= times
+            if times:
+                mean = (sums[bucket] - self._sums[bucket]) / new[bucket]
+                # Rounded, it may be on the wrong side of a bound.
+                value = min(max(mean, math.nextafter(low, math.inf)), high)
+                for _ in range(times):
+                    self._instrument.record(value)
+        self._counts, self._sums = counts, sums
 
 
-def _set_answer(span: Span, status: int | None) -> None:
-    """Tell of an answer by the semantic conventions for HTTP, which leave the text of an error to its attribute."""
-    if status is not None:
-        span.set_attribute("http.response.status_code", status)
-    if status is None or status >= 400:
-        span.set_attribute("error.type", "_OTHER" if status is None else str(status))
-        span.set_status(Status(StatusCode.ERROR))
+def _answer(event: TurnEnded | RobotsFetched) -> dict[str, str | int]:
+    """An answer by the semantic conventions for HTTP, which leave the text of an error to its attribute."""
+    found: dict[str, str | int] = {"http.response.body.size": event.bytes_read}
+    if event.status is not None:
+        found["http.response.status_code"] = event.status
+    if event.status is None or event.status >= 400:
+        found["error.type"] = "_OTHER" if event.status is None else str(event.status)
+    return found

@@ -122,7 +122,7 @@ class SitemapFile:
         """Take the next bytes. It is a generator, so that other work may be done after each piece.
 
         Raises:
-            BrokenSitemapError: the file is no sitemap, or too long. `entries` has what stands before the fault.
+            BrokenSitemapError: the file is no sitemap, or too long. `entries` has the entries before the fault.
         """
         for piece in self._unpacker.feed(chunk):
             self._parse(piece)
@@ -322,7 +322,7 @@ def _encoding(head: bytes) -> str:
 
 
 def _is_usable(loc: str) -> bool:
-    # U+FFFD stands for bytes that the encoding does not have: which URL was meant, is not known.
+    # U+FFFD replaces bytes that are invalid in the encoding: the URL that was meant is not known.
     if len(loc) > MAX_LOC or "\ufffd" in loc:
         return False
     try:

@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from aiohttp import web
 
 from robotgate.errors import GateClosedError, RobotGateError
-from robotgate.events import one_line
+from robotgate.events import RobotsFetched, one_line
 from robotgate.observe.tally import REFUSALS, REQUESTS, STORE_UP
 from robotgate.rules.grammar import readable
 from robotgate.status.guard import Guard, add_headers
-from robotgate.status.notes import HEARD, Notes
+from robotgate.status.notes import HEARD, Notes, bounded
 from robotgate.status.survey import MAX_PAGES, ORDERS, PAGE, Query, Surveyor, failures
 from robotgate.urls import Origin
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
+    from robotgate.events import TurnEnded
     from robotgate.gate import RobotGate
     from robotgate.sites.record import RobotsRecord
     from robotgate.sites.site import HostView, Site
@@ -37,7 +38,7 @@ MIN_PAUSE: Final = 0.1
 """Seconds between two updates where a reader has come meanwhile."""
 MAX_STREAMS: Final = 16
 WRITE_TIMEOUT: Final = 30.0
-"""Seconds after which a reader that takes nothing is left alone."""
+"""Seconds without progress of a write after which the connection of a reader is closed."""
 MAX_REFRESHES: Final = 20
 """Requests for robots.txt by the page that may wait at once."""
 REFRESH_PATIENCE: Final = 2.0
@@ -46,7 +47,7 @@ MAX_LINES: Final = 5000
 """Lines of a robots.txt that are shown."""
 MAX_SEARCH: Final = 253
 NEVER: Final = 1e11
-"""Stands for an instant that never comes: JSON has no infinity."""
+"""The instant `math.inf` in JSON, which has no infinity."""
 FILES: Final = {
     "": ("index.html", "text/html"),
     "page.js": ("page.js", "text/javascript"),
@@ -173,17 +174,15 @@ class StatusPage:
     async def _messages(self, turns: Turns, streams: list[_Stream]) -> dict[_Stream, dict[str, Json]]:
         queries = {stream.query for stream in streams if stream.query is not None}
         stats, pages = await self._surveyor.survey(turns, queries)
-        tally = self._notes.tally
+        values = self._notes.tally.values(stats)
         common: dict[str, Json] = {
             "now": turns.scheduler.now(),
             "agent": self._gate.headers["User-Agent"],
             "controls": self._controls,
             "stats": asdict(stats),
-            "answers": {" ".join(labels): number for labels, number in tally.values(REQUESTS, stats).items()},
-            "refusals": {
-                " ".join(labels): number for labels, number in tally.values(REFUSALS, stats).items()
-            },
-            "store_up": bool(tally.values(STORE_UP, stats)[()]),
+            "answers": {" ".join(labels): number for labels, number in values[REQUESTS].items()},
+            "refusals": {reason: number for (reason,), number in values[REFUSALS].items()},
+            "store_up": bool(values[STORE_UP][()]),
             "history": {name: list(samples) for name, samples in self._notes.history.items()},
         }
         messages = {}
@@ -210,13 +209,10 @@ class StatusPage:
         if record is not None:
             robots = {
                 "url": record.robots_url,
-                "outcome": record.outcome.name.lower(),
                 "status": record.status,
                 "cause": record.cause,
                 "checked_at": record.checked_at,
-                "fetched_at": record.fetched_at,
                 "bytes": len(record.body),
-                "failures": record.failures,
             }
         return {
             **_row(site, self._surveyor.view(turns, site)),
@@ -227,7 +223,7 @@ class StatusPage:
                 for (line, text), count in notes.rules.most_common(5)
             ],
             "turned_away": notes.turned_away,
-            "answers": [asdict(answer) for answer in notes.answers],
+            "answers": [_answer(event) for event in notes.answers],
         }
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
@@ -271,10 +267,10 @@ class StatusPage:
         if turns is None:
             raise web.HTTPConflict(text="The gate is not open.")
         try:
-            asked = await request.json()
+            asked = json.loads(await request.read())
             origin, seconds = Origin.of(str(asked["host"])), asked.get("seconds")
             until_at = math.inf if seconds is None else turns.scheduler.now() + float(seconds)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
             raise web.HTTPBadRequest(text="Name the host by its origin, and seconds by a number.") from error
         host = f"[{origin.host}]" if ":" in origin.host else origin.host
         try:
@@ -313,7 +309,7 @@ class StatusPage:
 
 
 def _retrieve(task: asyncio.Task[RobotsRecord]) -> None:
-    """Take note of an error of which no reader hears any more: the host's page shows what came of it."""
+    """Retrieve the error of a request whose reader has its answer: the host's page shows the result."""
     if not task.cancelled():
         task.exception()
 
@@ -333,6 +329,18 @@ def _row(site: Site, view: HostView) -> dict[str, Json]:
     row["failing"] = failures(site)
     row["outage"] = site.outage if site.circuit.outages else None
     return row
+
+
+def _answer(event: TurnEnded | RobotsFetched) -> Json:
+    url, cause = (event.robots_url, event.cause) if isinstance(event, RobotsFetched) else (event.url, None)
+    return {
+        "at": event.at,
+        "url": bounded(url),
+        "status": event.status,
+        "bytes_read": event.bytes_read,
+        "elapsed": event.elapsed,
+        "cause": None if cause is None else bounded(cause),
+    }
 
 
 def _event(message: dict[str, Json]) -> bytes:

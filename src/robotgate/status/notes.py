@@ -1,4 +1,4 @@
-"""What a status page tells of the past, bounded: rates, the last answers of hosts, and the rules that refused.
+"""The history that a status page shows, bounded: rates, the last answers of hosts, and the rules that refused.
 
 It is collected from the gate's events, from when the application starts.
 """
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from robotgate.web.turns import Turns
 
 MAX_NOTED: Final = 2000
-"""Origins of which answers and refusals are kept: those that were heard of last."""
+"""Origins whose answers and refusals are kept: those with the latest events."""
 MAX_ANSWERS: Final = 12
 """Answers that are kept of an origin."""
 MAX_RULES: Final = 32
 """Rules of an origin whose refusals are counted."""
 MAX_TEXT: Final = 300
-"""Characters of a URL or a reason that are kept."""
+"""Characters of a URL or a reason that are shown."""
 HISTORY: Final = 120
 """Samples that are kept of a rate, one a second."""
 HEARD: Final = (TurnEnded, RobotsFetched, VerdictRefused, TurnRefused)
@@ -39,24 +39,11 @@ RATES: Final = ("visits", "bytes_read", "refused", "waiting", "open_turns")
 """The lines that are drawn: the first three by second, the others as they were."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerNote:
-    """One answer of a site."""
-
-    at: float
-    url: str
-    status: int | None
-    bytes_read: int
-    elapsed: float
-    cause: str | None = None
-    """What went wrong with a request for robots.txt, in words."""
-
-
 @dataclass(slots=True)
 class HostNotes:
     """What is kept of one origin."""
 
-    answers: deque[AnswerNote] = field(default_factory=lambda: deque(maxlen=MAX_ANSWERS))
+    answers: deque[TurnEnded | RobotsFetched] = field(default_factory=lambda: deque(maxlen=MAX_ANSWERS))
     rules: Counter[tuple[int | None, str]] = field(default_factory=Counter)
     """Refusals by the line and the text of the rule; by the reason where no rule decided."""
     turned_away: str | None = None
@@ -83,30 +70,15 @@ class Notes:
         """Take in an event."""
         match event:
             case TurnEnded():
-                answer = AnswerNote(
-                    at=event.at,
-                    url=event.url[:MAX_TEXT],
-                    status=event.status,
-                    bytes_read=event.bytes_read,
-                    elapsed=event.elapsed,
-                )
-                self._of(event.url).answers.appendleft(answer)
+                self._of(event.url).answers.appendleft(event)
             case RobotsFetched():
-                answer = AnswerNote(
-                    at=event.at,
-                    url=_bounded(event.robots_url),
-                    status=event.status,
-                    bytes_read=event.bytes_read,
-                    elapsed=event.elapsed,
-                    cause=None if event.cause is None else _bounded(event.cause),
-                )
-                self.of_origin(event.origin.text).answers.appendleft(answer)
+                self.of_origin(event.origin.text).answers.appendleft(event)
             case VerdictRefused(verdict=verdict):
                 rule = verdict.rule
                 line, text = (None, verdict.reason.value) if rule is None else (rule.line, str(rule))
-                self._of(verdict.url).refuse(line, _bounded(text))
+                self._of(verdict.url).refuse(line, bounded(text))
             case TurnRefused():
-                self._of(event.url).turned_away = _bounded(str(event.error))
+                self._of(event.url).turned_away = bounded(str(event.error))
             case _:
                 pass
 
@@ -115,7 +87,7 @@ class Notes:
         return self.of_origin(url if end < 0 else url[:end])
 
     def of_origin(self, origin: str) -> HostNotes:
-        """Return what is kept of an origin, which counts as heard of now."""
+        """Return what is kept of an origin, and move it to the end of the line for removal."""
         notes = self._hosts.get(origin)
         if notes is None:
             notes = self._hosts[origin] = HostNotes()
@@ -142,6 +114,7 @@ class Notes:
         self._sampled_at, self._before = now, counts
 
 
-def _bounded(text: str) -> str:
+def bounded(text: str) -> str:
+    """A text as it is shown."""
     text = one_line(text)
     return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"

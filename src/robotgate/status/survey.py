@@ -30,16 +30,11 @@ MAX_PAGES: Final = 20
 SLICE: Final = 400
 """Hosts that are looked at in one go: a fraction of a millisecond."""
 MAX_READ: Final = 500
-"""Origins of which is kept what their unused rules mean."""
+"""Origins for which the view that was read from unused rules is kept."""
 MAX_SHARE: Final = 0.01
 """The share of the event loop's time that looking at all hosts takes. With more hosts, it is done less often."""
 READ_AGE: Final = 60.0
 """Seconds after which these rules are read again: a stale copy may have ended."""
-
-
-def _waiting(site: Site, _: float) -> float:
-    host = site.host
-    return host.waiting if host.waiters else 0
 
 
 def _blocked(site: Site, now: float) -> float:
@@ -47,37 +42,21 @@ def _blocked(site: Site, now: float) -> float:
     return until_at if until_at > now else 0
 
 
-def _slow(site: Site, _: float) -> float:
-    return site.host.latency or 0
-
-
-def _failing(site: Site, _: float) -> float:
-    return failures(site)
-
-
-def _visits(site: Site, _: float) -> float:
-    return site.host.visits
-
-
-def _refused(site: Site, _: float) -> float:
-    return site.refused
-
-
-ORDERS: Final[Mapping[str, Callable[[Site, float], float]]] = {
-    "waiting": _waiting,
-    "blocked": _blocked,
-    "slow": _slow,
-    "failing": _failing,
-    "visits": _visits,
-    "refused": _refused,
-}
-"""By what hosts may be sorted, the largest first; the value at an instant."""
-
-
 def failures(site: Site) -> int:
     """Return how often in a row the host blocked us, was not reached, or gave no robots.txt."""
     record = site.record
     return site.host.failures + site.circuit.outages + (0 if record is None else record.failures)
+
+
+ORDERS: Final[Mapping[str, Callable[[Site, float], float]]] = {
+    "waiting": lambda site, _: site.host.waiting if site.host.waiters else 0,
+    "blocked": _blocked,
+    "slow": lambda site, _: site.host.latency or 0,
+    "failing": lambda site, _: failures(site),
+    "visits": lambda site, _: site.host.visits,
+    "refused": lambda site, _: site.refused,
+}
+"""By what hosts may be sorted, the largest first; the value at an instant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +70,13 @@ class Query:
     page: int = 0
 
 
-class _Ranking:
+class Ranking:
     """The first hosts of one query, of those that were looked at."""
 
     def __init__(self, query: Query) -> None:
         self.query = query
         self.matches = 0
+        """Hosts that the search finds, on all pages."""
         self._limit = (query.page + 1) * PAGE
         self._best: list[tuple[float, Site]] = []
 
@@ -106,25 +86,16 @@ class _Ranking:
         if search:
             sites = [site for site in sites if search in site.key]
         self.matches += len(sites)
-        # Of equal ones, the earlier stay.
+        # Among equal values, the hosts that came earlier stay.
         floor = best[-1][0] if len(best) == self._limit else -1.0
         found = [(at, site) for site in sites if (at := value(site, now)) > floor]
         if found:
             self._best = nlargest(self._limit, best + found, key=itemgetter(0))
 
     @property
-    def page(self) -> list[Site]:
+    def sites(self) -> list[Site]:
         """The hosts of the page."""
         return [site for _, site in self._best[self.query.page * PAGE :]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostsPage:
-    """The answer to a query."""
-
-    matches: int
-    """Hosts that the search finds, on all pages."""
-    sites: list[Site]
 
 
 class Surveyor:
@@ -134,14 +105,14 @@ class Surveyor:
         self._gate = gate
         self._read: OrderedDict[str, tuple[RobotsRecord, float, HostView]] = OrderedDict()
         self._census = Census(0.0)
-        self._pages: dict[Query, HostsPage] = {}
+        self._pages: dict[Query, Ranking] = {}
         self._due_at = 0.0
         self.busy = 0.0
         """Seconds of processor time that the last look at all hosts took."""
 
     async def survey(
         self, turns: Turns, queries: Collection[Query]
-    ) -> tuple[GateStats, Mapping[Query, HostsPage]]:
+    ) -> tuple[GateStats, Mapping[Query, Ranking]]:
         """Count the hosts, and find those of some queries.
 
         The last look at all hosts is used again until another is due, or a query is new.
@@ -154,17 +125,16 @@ class Surveyor:
 
     async def _look(self, turns: Turns, queries: Collection[Query]) -> None:
         now, self.busy = turns.scheduler.now(), 0.0
-        census, rankings = Census(now), [_Ranking(query) for query in queries]
+        census, rankings = Census(now), {query: Ranking(query) for query in queries}
         # Copies: hosts come and go between two slices. One after the other, as each takes a millisecond or two.
         async for hosts in self._sliced(turns.scheduler.hosts):
             census.count_hosts(hosts)
         async for sites in self._sliced(turns.sites):
             census.count_sites(sites)
             known = [site for site in sites if is_known(site)]
-            for ranking in rankings:
+            for ranking in rankings.values():
                 ranking.add(known, now)
-        self._census = census
-        self._pages = {each.query: HostsPage(matches=each.matches, sites=each.page) for each in rankings}
+        self._census, self._pages = census, rankings
 
     async def _sliced(self, table: Mapping[str, T]) -> AsyncIterator[list[T]]:
         """Yield what is in a table now, a part at a time; the event loop goes on in between."""

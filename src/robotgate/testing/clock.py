@@ -24,8 +24,8 @@ PATIENCE: Final = 1.0
 SELDOM: Final = 50
 """Turns of the loop for which sockets and threads may be left waiting while tasks can run."""
 STALL: Final = 10_000
-"""Turns of the loop without time passing, after which it creeps: a timer may be set to the present for ever by
-rounding."""
+"""Turns of the loop without time passing, after which time advances by `RESOLUTION`: rounding may set a timer to the
+present again and again."""
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):

@@ -180,7 +180,7 @@ async def _check_closed(store: Store) -> None:
     await in_time(store.aclose(), "aclose: it does not end")
     with suppress(StoreError):
         record = await store.load_record(ORIGIN)
-        expect(record in (RECORD, None), "load_record: once closed, it makes things up")
+        expect(record in (RECORD, None), "load_record: once closed, it returns a record that was not saved")
     for use in (store.save_record(BARE_RECORD), store.load_host(KEY), store.save_hosts({KEY: STATE})):
         with suppress(StoreError):
             await use
@@ -244,9 +244,9 @@ async def _check_prunes(store: Catalogue) -> None:
     pruned = await store.prune(now=time.time())
     records, hosts = await _origins(store), await _states(store)
     gone = 1 + len(OTHER_ORIGINS) - len(records)
-    expect(pruned.records == gone, f"prune: it tells of {pruned.records} records, and {gone} are gone")
+    expect(pruned.records == gone, f"prune: it reports {pruned.records} records, and {gone} are gone")
     gone = len(states) - len(hosts)
-    expect(pruned.hosts == gone, f"prune: it tells of {pruned.hosts} hosts, and {gone} are gone")
+    expect(pruned.hosts == gone, f"prune: it reports {pruned.hosts} hosts, and {gone} are gone")
     for pace_key, state in states.items():
         is_bound = max(state.next_allowed_at, state.blocked_until_at) > time.time() + _WAIT / 2
         kept = any(key == pace_key and is_alike(left, state) for key, left in hosts)

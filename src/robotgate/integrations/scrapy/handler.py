@@ -8,9 +8,8 @@ import math
 from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 from scrapy.exceptions import StopDownload
-from scrapy.utils.defer import maybe_deferred_to_future
+from scrapy.utils.defer import ensure_awaitable
 from scrapy.utils.misc import build_from_crawler, load_object
-from twisted.internet.defer import Deferred
 from twisted.web.client import HTTPConnectionPool
 
 from robotgate.errors import DisallowedError, HostUnavailableError, RobotGateError, TooSoonError
@@ -91,9 +90,7 @@ class PacedHandler:
 
     async def close(self) -> None:
         """Close the wrapped handler."""
-        closing = getattr(self._handler, "close", lambda: None)()
-        if closing is not None:
-            await (maybe_deferred_to_future(closing) if isinstance(closing, Deferred) else closing)
+        await ensure_awaitable(getattr(self._handler, "close", lambda: None)())
 
     async def _send_and_report(self, turn: Turn, request: Request) -> Response:
         self._addon.count_turn(turn)
@@ -118,7 +115,7 @@ class PacedHandler:
             response: Response = await self._handler.download_request(request)
             return response
         # A handler written for Scrapy before 2.14.
-        return await maybe_deferred_to_future(self._handler.download_request(request, self._crawler.spider))
+        return await ensure_awaitable(self._handler.download_request(request, self._crawler.spider))
 
     def _identify(self, request: Request) -> None:
         gate = self._addon.gate
@@ -177,8 +174,7 @@ async def send_in_turn(
 def _url_of_turn(request: Request) -> str:
     if not request.meta.get("dont_obey_robotstxt"):
         return judged_url(request)
-    # A turn of the host without a verdict: the rules never forbid robots.txt itself. A `pace_key` that depends on the
-    # path sees that path; docs/scrapy.md says so.
+    # A turn of the host without a verdict: the rules never forbid robots.txt itself.
     return Origin.of(request.url).robots_url
 
 

@@ -95,6 +95,15 @@ function make(name, text = "", attributes = {}) {
   return element;
 }
 
+// A button that is disabled would lose the focus: another takes it.
+function enable(button, isEnabled, other) {
+  if (!isEnabled && document.activeElement === button) {
+    other.disabled = false;
+    other.focus();
+  }
+  button.disabled = !isEnabled;
+}
+
 function line(svg, samples) {
   const most = Math.max(...samples, 1e-9);
   const first = 120 - samples.length;
@@ -160,7 +169,7 @@ function place() {
   const order = given.get("order");
   return {
     host: given.get("host") ?? "",
-    order: order in ORDERS ? order : "waiting",
+    order: Object.hasOwn(ORDERS, order) ? order : "waiting",
     search: given.get("search") ?? "",
     page: Math.max(parseInt(given.get("page") ?? "0", 10) || 0, 0),
   };
@@ -274,8 +283,13 @@ function showHosts({ matches, page, pages, rows }) {
     return element;
   });
   if (wanted.length !== body.children.length || wanted.some((row, at) => row !== body.children[at])) {
+    const at = focused && [...body.children].indexOf(focused.closest("tr"));
     body.replaceChildren(...wanted);
-    if (focused && body.contains(focused)) focused.focus({ preventScroll: true });
+    if (focused) {
+      // The focus stays at its host, or at its place if the host has left the page.
+      const next = body.contains(focused) ? focused : wanted[Math.min(at, wanted.length - 1)]?.querySelector("a");
+      (next ?? $("main")).focus({ preventScroll: true });
+    }
   }
   const { search } = place();
   $("hosts").removeAttribute("aria-busy");
@@ -284,8 +298,8 @@ function showHosts({ matches, page, pages, rows }) {
   put($("empty"), search ? `No host has “${search}” in its name.` : "No robots.txt is known yet.");
   const first = page * 50;
   put($("place"), rows.length ? `${count(first + 1)} to ${count(first + rows.length)} of ${count(matches)}` : "");
-  $("previous").disabled = page === 0;
-  $("next").disabled = page + 1 >= pages;
+  enable($("previous"), page > 0, $("next"));
+  enable($("next"), page + 1 < pages, $("previous"));
   $("previous").parentElement.hidden = pages === 1 && page === 0;
 }
 
@@ -315,7 +329,7 @@ function showHost(host, hasControls) {
   const [kind, , text] = stateOf(host);
   $("host-state").className = `state ${kind}`;
   put($("host-state"), text);
-  $("unblock").disabled = host.blocked_by_operator_until_at === null;
+  enable($("unblock"), host.blocked_by_operator_until_at !== null, $("block"));
   const facts = [
     ["Next due", coming(host.next_allowed_at)], ["Waiting", count(host.waiting)], ["Under way", count(host.open_turns)],
     ["Delay", span(host.delay)], ["Response", host.latency === null ? "not known" : span(host.latency)],
