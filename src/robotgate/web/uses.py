@@ -1,14 +1,17 @@
 """What a gate does about the use of pages: refuses responses by its declared purposes, and requests tdmrep.json.
 
-A file is requested once for each origin, in a turn of its host, by the first task that needs it; the others wait for
-that. What fails is requested again after some minutes, and until then is no reservation.
+A file is requested like robots.txt: once for each origin however many tasks and processes need it, in a turn of its
+host. Its record is in the store too, is fresh for as long, and on a failure the last good copy holds. It is requested
+like a page, by the rules of robots.txt and as the page is that needs it.
 """
 
 from __future__ import annotations
 
-import asyncio
+import random
 from collections.abc import Collection
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
@@ -18,24 +21,27 @@ from robotgate.errors import (
     GateClosedError,
     NestedTurnError,
     ResponseTooLargeError,
+    RobotGateError,
     UsageError,
 )
-from robotgate.options import check_kind
+from robotgate.options import StatusPolicy, check_kind
+from robotgate.sites.record import Failure, FetchResult, Standing, is_fresh, newer, settle, standing
+from robotgate.sites.status import Outcome, outcome_of
 from robotgate.urls import Origin
 from robotgate.web.fetch import PageFetch
 from robotgate.web.response import Response
+from robotgate.web.robots import answer_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from robotgate.sites.record import RobotsRecord
     from robotgate.usage import TdmRep
     from robotgate.web.fetch import PageFetcher, RequestOptions
+    from robotgate.web.persistence import Persistence
+    from robotgate.web.robots import Flight, Flights
     from robotgate.web.turns import Turns
 
-TDMREP_LIFETIME: Final = 86_400.0
-"""Seconds for which a file is used, or known to be absent."""
-RETRY_DELAY: Final = 300.0
-"""Seconds until a file that could not be had is requested again."""
 _MAX_WAIT: Final = 300.0
 """Seconds that its turn may wait."""
 _PRIORITY: Final = 1_000_000
@@ -46,10 +52,11 @@ _PASSED_ON: Final = ("proxy", "proxy_auth", "proxy_headers", "ssl", "timeout")
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A file, and until when it is used."""
+    """A file in memory."""
 
+    record: RobotsRecord
     file: TdmRep
-    until_at: float
+    """What the record says."""
 
 
 class Uses:
@@ -65,6 +72,11 @@ class Uses:
         ModuleNotFoundError: the extra ``usage`` is not installed.
     """
 
+    _fetcher: PageFetcher
+    _turns: Turns
+    _flights: Flights
+    _persistence: Persistence | None
+
     def __init__(self, purposes: object, *, tdmrep: bool, max_origins: int) -> None:
         from robotgate.usage.statement import purposes_of  # noqa: PLC0415  # Few gates look at the use of pages.
         from robotgate.usage.values import structured_fields  # noqa: PLC0415  # As above.
@@ -74,10 +86,14 @@ class Uses:
         self._tdmrep = tdmrep
         self._max_origins = max_origins
         self._kept: dict[str, _Kept] = {}
-        self._under_way: dict[str, asyncio.Future[None]] = {}
-        """For each origin whose file is requested, a future that ends with that."""
-        self._fetcher: PageFetcher | None = None
-        self._turns: Turns | None = None
+        """By the key of the file."""
+
+    def open(
+        self, fetcher: PageFetcher, turns: Turns, flights: Flights, persistence: Persistence | None
+    ) -> None:
+        """Begin to work."""
+        self._fetcher, self._turns = fetcher, turns
+        self._flights, self._persistence = flights, persistence
 
     @classmethod
     def of(cls, purposes: object, *, tdmrep: bool, max_origins: int) -> Uses | None:
@@ -90,10 +106,6 @@ class Uses:
         if not tdmrep and isinstance(purposes, Collection) and not purposes:
             return None
         return cls(purposes, tdmrep=tdmrep, max_origins=max_origins)
-
-    def open(self, fetcher: PageFetcher, turns: Turns) -> None:
-        """Begin to work."""
-        self._fetcher, self._turns = fetcher, turns
 
     async def fetched(self, read: Callable[[PageFetch], Awaitable[Response]], fetch: PageFetch) -> Response:
         """Return a page, with the file of its origin, if its response disallows none of the purposes.
@@ -144,47 +156,66 @@ class Uses:
             InvalidURLError: not an absolute http or https URL.
             NestedTurnError: the request needs a turn that this task holds.
             GateClosedError: the gate was closed.
+            StoreError: the store failed.
         """
-        from robotgate.usage.tdmrep import TDMREP_PATH  # noqa: PLC0415  # As above.
-
-        fetcher, turns = self._fetcher, self._turns
-        if fetcher is None or turns is None:
-            raise GateClosedError
-        origin = Origin.of(url).text
-        file_url = f"{origin}{TDMREP_PATH}"
+        origin = Origin.of(url)
+        key = origin.tdmrep.text
         while True:
-            kept = self._kept.get(origin)
-            if kept is not None and turns.now() < kept.until_at:
+            kept = self._kept.get(key)
+            if kept is not None and is_fresh(kept.record, self._turns.now()):
                 return kept.file
-            nested = turns.scheduler.nested(turns.make(file_url), asyncio.current_task())
-            if nested is not None:
-                raise nested
-            under_way = self._under_way.get(origin)
-            if under_way is not None:
-                # If the task that requests it is cancelled, one of those that wait goes on.
-                await asyncio.shield(under_way)
-                continue
-            done = self._under_way[origin] = asyncio.get_running_loop().create_future()
-            try:
-                file, lifetime = await self._requested(fetcher, file_url, options)
-                self._keep(origin, _Kept(file, turns.now() + lifetime))
-                return file
-            finally:
-                del self._under_way[origin]
-                done.set_result(None)
+            flight = self._flights.get(key)
+            if flight is None:
+                work = partial(self._find_out, origin, options)
+                flight = self._flights.begin(key, key, work)
+            await flight.join()
 
-    def _keep(self, origin: str, kept: _Kept) -> None:
-        self._kept.pop(origin, None)
-        self._kept[origin] = kept
+    async def _find_out(self, origin: Origin, options: RequestOptions, flight: Flight) -> None:
+        """Load the record of a file, or request the file, in the way of `SiteCache`."""
+        from robotgate.usage.tdmrep import MAX_TDMREP_BYTES, TDMREP_PATH  # noqa: PLC0415  # As above.
+
+        key, turns, store = origin.tdmrep, self._turns, self._persistence
+        url = f"{origin}{TDMREP_PATH}"
+        kept = self._kept.get(key.text)
+        record = None if kept is None else kept.record
+        is_common = True
+        async with AsyncExitStack() as stack:
+            if store is not None:
+                record = newer(await store.load_record(key), record)
+            if record is None or not is_fresh(record, turns.now()):
+                stack.enter_context(flight.waiting_for(turns.make(url), turns.scheduler))
+                if store is not None:
+                    await stack.enter_async_context(store.alone(key))
+                    # Another process may have requested it while this one waited.
+                    record = newer(await store.load_record(key), record)
+            if record is None or not is_fresh(record, turns.now()):
+                result, is_common = await self._requested(url, options)
+                record = settle(
+                    key,
+                    result,
+                    previous=record,
+                    now=turns.now(),
+                    jitter=random.random(),
+                    max_bytes=MAX_TDMREP_BYTES,
+                )
+                self._keep(record)
+                if store is not None and is_common:
+                    await store.save_record(record)
+                return
+        self._keep(record)
+
+    def _keep(self, record: RobotsRecord) -> None:
+        key = record.origin.text
+        self._kept.pop(key, None)
+        self._kept[key] = _Kept(record, _file_in(record, self._turns.now()))
         if len(self._kept) > self._max_origins:
             del self._kept[next(iter(self._kept))]
 
-    async def _requested(
-        self, fetcher: PageFetcher, url: str, options: RequestOptions
-    ) -> tuple[TdmRep, float]:
-        """Request a file. Return it, and for how many seconds it is used."""
-        from robotgate.usage.tdmrep import MAX_TDMREP_BYTES, TdmRep  # noqa: PLC0415  # As above.
+    async def _requested(self, url: str, options: RequestOptions) -> tuple[FetchResult, bool]:
+        """Request a file. Return the result, and whether other crawlers that share the store would have it too."""
+        from robotgate.usage.tdmrep import MAX_TDMREP_BYTES  # noqa: PLC0415  # As above.
 
+        fetcher = self._fetcher
         fetch = PageFetch(
             fetcher, url, "GET", options, _PRIORITY, _MAX_WAIT, MAX_TDMREP_BYTES, _MAX_REDIRECTS + 1
         )
@@ -192,18 +223,28 @@ class Uses:
         fetch.close()
         try:
             response = await fetcher.read_page(fetch)
-        except DisallowedError:
-            return TdmRep(problem="robots.txt disallows the file"), TDMREP_LIFETIME
-        except ResponseTooLargeError:
-            return TdmRep(
-                problem=f"longer than {MAX_TDMREP_BYTES:,} bytes, so it is not read"
-            ), TDMREP_LIFETIME
         except (GateClosedError, NestedTurnError):
             raise
+        except DisallowedError:
+            return FetchResult(Outcome.LOST, Failure("robots.txt disallows the file"), url), False
+        except ResponseTooLargeError:
+            cause = f"longer than {MAX_TDMREP_BYTES:,} bytes, so it is not read"
+            return FetchResult(Outcome.LOST, Failure(cause), url), True
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            return TdmRep(problem=f"it could not be had: {type(error).__name__}"), RETRY_DELAY
-        if response.status == 200:
-            return TdmRep.parse(response.body), TDMREP_LIFETIME
-        if 400 <= response.status < 500 and response.status != 429:
-            return TdmRep(), TDMREP_LIFETIME
-        return TdmRep(problem=f"it was answered with status {response.status}"), RETRY_DELAY
+            failure = Failure(f"it could not be had: {type(error).__name__}")
+            return FetchResult(Outcome.FAILURE, failure, url), not isinstance(error, RobotGateError)
+        answer = answer_of(response.status, response.headers, response.body, now=self._turns.now())
+        redirects = tuple(hop.url for hop in response.history)
+        return FetchResult(outcome_of(response.status), answer, response.url, redirects), True
+
+
+def _file_in(record: RobotsRecord, now: float) -> TdmRep:
+    """What the record of a file says: the last good copy, nothing where there is no file, or why that is not known."""
+    from robotgate.usage.tdmrep import TdmRep  # noqa: PLC0415  # As above.
+
+    position, _ = standing(record, StatusPolicy.RFC9309, now)
+    if position in (Standing.RULES, Standing.STALE_RULES):
+        return TdmRep.parse(record.body)
+    if position is Standing.CLOSED or record.outcome is Outcome.LOST:
+        return TdmRep(problem=record.cause)
+    return TdmRep()
