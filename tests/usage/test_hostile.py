@@ -164,6 +164,9 @@ def test_long_values_take_linear_time(name: str, value: str) -> None:
         "&#",
         "&a",
         "<script>",
+        "<script type=application/rsl+xml>",
+        "<script type=application/rsl+xml></script>",
+        '<script type=application/rsl+xml><rsl xmlns="https://rslstandard.org/rsl"><terms>',
         "<title>",
         "<![CDATA[",
         "<!DOCTYPE [",
@@ -241,3 +244,31 @@ def test_lint_of_many_statements_takes_linear_time(line: bytes) -> None:
     begin = time.process_time()
     assert lint(b"User-agent: *\n" + line * (500_000 // len(line)))
     assert time.process_time() - begin < 10.0
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        *(
+            "<content server='a'/>",
+            "<terms>a</terms>",
+            "<a>",
+            "<a b='",
+            "&amp;",
+            "<!--",
+            "]]>",
+            "<?a ?>",
+            "<![CDATA[",
+        ),
+        *("<terms>", "<x:a xmlns:x='b'>", " a", "\0", "é", "&#65;"),
+    ],
+)
+def test_hostile_rsl_documents_take_bounded_time(piece: str) -> None:
+    """The processor time for a document of 64 KiB is bounded, whatever they are."""
+    start = '<rsl xmlns="https://rslstandard.org/rsl">'
+    for document in (start + piece * (65_000 // len(piece)), start[:-1] + piece * (65_000 // len(piece))):
+        begin = time.process_time()
+        usage = readable(parse_usage(html=f'<script type="application/rsl+xml">{document}</script>'))
+        assert usage.statements
+        assert len(usage.statements) <= 1_000
+        assert time.process_time() - begin < 5.0

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import Final
 
+from robotgate.usage.rsl import RSL_TYPE
+
 MAX_HEAD: Final = 65_536
 """Characters of a page that are read."""
 
@@ -19,14 +21,15 @@ class PageElements:
     """Name and content of each meta element."""
     links: list[tuple[str, str]] = field(default_factory=list)
     """URL and type of each link to a licence."""
-    scripts: list[str] = field(default_factory=list)
-    """The types of script elements that have one."""
+    rsl: list[str] = field(default_factory=list)
+    """The text of each script element that is an RSL document."""
 
 
 class _Reader(HTMLParser):
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.found = PageElements()
+        self._is_rsl = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag not in ("meta", "link", "script"):
@@ -39,8 +42,16 @@ class _Reader(HTMLParser):
             self.found.metas.append((values.get("name", "").strip(), values.get("content", "")))
         elif tag == "link" and "license" in values.get("rel", "").lower().split():
             self.found.links.append((values.get("href", "").strip(), _media_type(values)))
-        elif tag == "script" and (kind := _media_type(values)):
-            self.found.scripts.append(kind)
+        elif tag == "script" and _media_type(values) == RSL_TYPE:
+            self._is_rsl = True
+            self.found.rsl.append("")
+
+    def handle_data(self, data: str) -> None:
+        if self._is_rsl:
+            self.found.rsl[-1] += data
+
+    def handle_endtag(self, tag: str) -> None:
+        self._is_rsl = self._is_rsl and tag != "script"
 
 
 def _media_type(values: dict[str, str]) -> str:

@@ -11,10 +11,10 @@ from robotgate.rules.grammar import names
 from robotgate.rules.robotstxt import RobotsTxt, product_token
 from robotgate.usage.page import MAX_HEAD, read_page
 from robotgate.usage.robots import FIELDS, RobotsStatements
+from robotgate.usage.rsl import RSL_TYPE, read_rsl
 from robotgate.usage.statement import Preference, Purpose, Source, Standard, Statement, Usage, shown
 from robotgate.usage.tdmrep import TdmRep
 from robotgate.usage.values import (
-    RSL_TYPE,
     Reading,
     licence_links,
     read_content_signal,
@@ -244,10 +244,11 @@ def _of_page(html: str, token: str | None, now: float) -> list[Statement]:
     for url, kind in page.links:
         standard = Standard.RSL if kind == RSL_TYPE else Standard.LICENSE_LINK
         found.append(_reference(standard, Source.META, "link", url, url))
-    # The document itself stands in such a script.
-    found += [
-        _reference(Standard.RSL, Source.META, "script", kind, "") for kind in page.scripts if kind == RSL_TYPE
-    ]
+    for document in map(read_rsl, page.rsl):
+        found += [_reference(Standard.RSL, Source.META, name, url, url) for name, url in document.references]
+        if document.problem or not document.references:
+            reading = Reading(problem=document.problem)
+            found += _statement(Standard.RSL, Source.META, "script", RSL_TYPE, reading)
     return found
 
 

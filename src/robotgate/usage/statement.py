@@ -92,7 +92,7 @@ class Statement:
     says: tuple[tuple[Purpose, Preference], ...] = ()
     """What counts of it in the answer."""
     reference: str | None = None
-    """The URL of a licence or policy that it names. robotgate does not read these."""
+    """The URL of a licence, a licence server or a policy that it names. robotgate does not read these."""
     note: str | None = None
     """How it was read, where sources disagree or a stronger statement replaces it."""
     problem: str | None = None

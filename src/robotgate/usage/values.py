@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from robotgate.links import read_links
 from robotgate.rules.grammar import EVERYBODY, names
+from robotgate.usage.rsl import RSL_TYPE
 from robotgate.usage.statement import Preference, Purpose, combine, shown
 
 if TYPE_CHECKING:
@@ -268,9 +269,6 @@ def read_robots_tag(text: str, token: str | None) -> Reading | None:
             else:
                 odd.append(f"{rule[:_MAX_SHOWN]} is no rule of it")
     return Reading(combine(says), _listed(odd)) if is_read else None
-
-
-RSL_TYPE: Final = "application/rsl+xml"
 
 
 def licence_links(text: str) -> Iterator[tuple[str, bool]]:
