@@ -13,7 +13,7 @@ from base64 import urlsafe_b64encode
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.exceptions import InternalError, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -120,7 +120,8 @@ def _private_key(path: str | os.PathLike[str]) -> Ed25519PrivateKey | str:
         private = serialization.load_pem_private_key(text, password=None)
     except TypeError:
         return "it is encrypted; give a key without a password"
-    except (ValueError, UnsupportedAlgorithm):
+    except (ValueError, UnsupportedAlgorithm, InternalError):
+        # The last is raised for some keys of a wrong length.
         return "it holds no private key in PEM"
     if isinstance(private, Ed25519PrivateKey):
         return private
