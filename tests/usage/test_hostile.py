@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Final
 
@@ -116,6 +117,28 @@ def test_files_that_are_none(body: bytes) -> None:
     usage = parse_usage(tdmrep=body, url=f"{SITE}/a")
     assert usage.tdm is Preference.UNKNOWN
     assert usage.problems
+
+
+CONTROLS: Final = "https://p.example/\x1b[2J\x9b\r\nERROR robotgate: another\u2028line\x7f"
+
+
+def test_what_a_site_writes_cannot_forge_a_line_of_a_log() -> None:
+    """Control characters of headers, pages and files are escaped wherever a statement is shown."""
+    file = json.dumps([{"location": f"/*/{CONTROLS[:20]}*", "tdm-reservation": 1, "tdm-policy": CONTROLS}])
+    rsl = f'<rsl xmlns="https://rslstandard.org/rsl"><terms>{CONTROLS[17:]}</terms></rsl>'.replace("\x1b", "")
+    html = f"""<meta name=robots content="{CONTROLS}"><meta name=tdm-policy content="{CONTROLS}">
+    <link rel=license href="{CONTROLS}"><script type="application/rsl+xml">{rsl}</script>"""
+    headers = [(name, CONTROLS) for name in NAMES] + [
+        ("Link", f"<{CONTROLS}>; rel=license"),
+        ("tdm-reservation", "1"),
+    ]
+    for usage in (
+        parse_usage(headers, html, agent="MyBot"),
+        parse_usage(tdmrep=file.encode(), url=f"{SITE}/a/https://p.example/%1B%5B2J"),
+    ):
+        texts = [*map(str, usage.statements), *usage.licenses, *usage.policies]
+        assert "ERROR" in "".join(texts)
+        assert all(letter.isprintable() for text in texts for letter in text), texts
 
 
 LONG: Final = 65_000

@@ -491,6 +491,19 @@ def test_robots_tag(value: str, agent: str | None, expected: dict[str, str]) -> 
     assert said(parse_usage({"Robots-Tag": value}, agent=agent)) == expected
 
 
+def test_the_content_of_an_element_may_stand_on_several_lines() -> None:
+    """As HTML that is wrapped by an editor or a template has it."""
+    html = """<meta name="robots
+    " content="
+        noindex,
+        noai
+    "><meta name=tdm-reservation content="1
+    ">"""
+    usage = parse_usage(html=html)
+    assert said(usage) == {"ai_input": "no", "ai_train": "no", "tdm": "no", "index": "no"}
+    assert usage.problems == ()
+
+
 def test_comments_and_scripts_of_a_page_say_nothing() -> None:
     """Only elements count."""
     html = """<!-- <meta name=robots content=noindex> --><script>'<meta name=robots content=none>'</script>

@@ -36,12 +36,12 @@ class _Reader(HTMLParser):
             return
         values: dict[str, str] = {}
         for name, value in attrs:
-            # Of repeated attributes the first counts, in HTML.
-            values.setdefault(name, value or "")
+            # Of repeated attributes the first counts, in HTML. A value may be written on several lines.
+            values.setdefault(name, " ".join((value or "").split()))
         if tag == "meta":
-            self.found.metas.append((values.get("name", "").strip(), values.get("content", "")))
+            self.found.metas.append((values.get("name", ""), values.get("content", "")))
         elif tag == "link" and "license" in values.get("rel", "").lower().split():
-            self.found.links.append((values.get("href", "").strip(), _media_type(values)))
+            self.found.links.append((values.get("href", ""), _media_type(values)))
         elif tag == "script" and _media_type(values) == RSL_TYPE:
             self._is_rsl = True
             self.found.rsl.append("")

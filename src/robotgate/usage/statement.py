@@ -86,7 +86,7 @@ class Statement:
     field: str
     """The name of the robots.txt field, header or meta element, as written."""
     words: str
-    """Its value as written, cut to 500 characters."""
+    """Its value as written, cut to 500 characters, unprintable ones as escapes."""
     line: int | None = None
     """The line in robots.txt, from 1."""
     says: tuple[tuple[Purpose, Preference], ...] = ()
@@ -198,5 +198,10 @@ def purposes_of(given: object) -> frozenset[Purpose]:
 
 
 def shown(words: str) -> str:
-    """Words as they are kept: bounded, and encodable as UTF-8."""
-    return words[:MAX_WORDS].encode("utf-8", "backslashreplace").decode()
+    """Words as they are kept: bounded, on one line, with escapes of characters that control a terminal or are none."""
+    kept = words[:MAX_WORDS]
+    if kept.isprintable():
+        return kept
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in kept
+    )
