@@ -86,7 +86,7 @@ class Uses:
         self._tdmrep = tdmrep
         self._max_origins = max_origins
         self._kept: dict[str, _Kept] = {}
-        """By the key of the file."""
+        """By origin as text."""
 
     def open(
         self, fetcher: PageFetcher, turns: Turns, flights: Flights, persistence: Persistence | None
@@ -159,55 +159,48 @@ class Uses:
             StoreError: the store failed.
         """
         origin = Origin.of(url)
-        key = origin.tdmrep.text
         while True:
-            kept = self._kept.get(key)
+            kept = self._kept.get(origin.text)
             if kept is not None and is_fresh(kept.record, self._turns.now()):
                 return kept.file
+            key = origin.tdmrep.text
             flight = self._flights.get(key)
             if flight is None:
                 work = partial(self._find_out, origin, options)
-                flight = self._flights.begin(key, key, work)
+                flight = self._flights.begin(key, f"tdmrep.json of {origin}", work)
             await flight.join()
 
     async def _find_out(self, origin: Origin, options: RequestOptions, flight: Flight) -> None:
-        """Load the record of a file, or request the file, in the way of `SiteCache`."""
+        """Load the record of a file, or request the file, as `SiteCache` does with robots.txt."""
         from robotgate.usage.tdmrep import MAX_TDMREP_BYTES, TDMREP_PATH  # noqa: PLC0415  # As above.
 
         key, turns, store = origin.tdmrep, self._turns, self._persistence
         url = f"{origin}{TDMREP_PATH}"
-        kept = self._kept.get(key.text)
-        record = None if kept is None else kept.record
-        is_common = True
+        kept = self._kept.get(origin.text)
+        record, is_for_all = None if kept is None else kept.record, False
         async with AsyncExitStack() as stack:
             if store is not None:
                 record = newer(await store.load_record(key), record)
             if record is None or not is_fresh(record, turns.now()):
+                # Callers that hold the host's turn would wait for themselves.
                 stack.enter_context(flight.waiting_for(turns.make(url), turns.scheduler))
                 if store is not None:
                     await stack.enter_async_context(store.alone(key))
                     # Another process may have requested it while this one waited.
                     record = newer(await store.load_record(key), record)
             if record is None or not is_fresh(record, turns.now()):
-                result, is_common = await self._requested(url, options)
+                result, is_for_all = await self._requested(url, options)
+                now, jitter = turns.now(), random.random()
                 record = settle(
-                    key,
-                    result,
-                    previous=record,
-                    now=turns.now(),
-                    jitter=random.random(),
-                    max_bytes=MAX_TDMREP_BYTES,
+                    key, result, previous=record, now=now, jitter=jitter, max_bytes=MAX_TDMREP_BYTES
                 )
-                self._keep(record)
-                if store is not None and is_common:
-                    await store.save_record(record)
-                return
-        self._keep(record)
+            self._keep(origin, record)
+            if store is not None and is_for_all:
+                await store.save_record(record)
 
-    def _keep(self, record: RobotsRecord) -> None:
-        key = record.origin.text
-        self._kept.pop(key, None)
-        self._kept[key] = _Kept(record, _file_in(record, self._turns.now()))
+    def _keep(self, origin: Origin, record: RobotsRecord) -> None:
+        self._kept.pop(origin.text, None)
+        self._kept[origin.text] = _Kept(record, _file_in(record, self._turns.now()))
         if len(self._kept) > self._max_origins:
             del self._kept[next(iter(self._kept))]
 
