@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from robotgate.rules.grammar import names
 from robotgate.rules.robotstxt import RobotsTxt, product_token
 from robotgate.usage.page import MAX_HEAD, read_page
 from robotgate.usage.robots import FIELDS, RobotsStatements
 from robotgate.usage.rsl import RSL_TYPE, read_rsl
-from robotgate.usage.statement import Preference, Purpose, Source, Standard, Statement, Usage, shown
+from robotgate.usage.statement import Preference, Purpose, Source, Standard, Statement, Usage
 from robotgate.usage.tdmrep import TdmRep
 from robotgate.usage.values import (
     Reading,
@@ -26,7 +26,6 @@ from robotgate.usage.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
 
     from robotgate.rules.verdict import Verdict
     from robotgate.web.response import Response
@@ -35,15 +34,22 @@ Headers = Mapping[str, str] | Iterable[tuple[str, str]]
 
 MAX_HEADER: Final = 65_536
 """Characters of all header fields that are read."""
-_HEADERS: Final = {
-    "content-usage": Standard.CONTENT_USAGE,
-    "content-signal": Standard.CONTENT_SIGNAL,
-    "link": Standard.LICENSE_LINK,
-    "tdm-reservation": Standard.TDMREP,
-    "tdm-policy": Standard.TDMREP,
-    "x-robots-tag": Standard.ROBOTS_RULES,
-    "robots-tag": Standard.ROBOTS_TAG,
+_Reader: TypeAlias = "Callable[[str, str | None, float], Reading | None]"
+"""From a value, our product token in lower case and the time to what the value says; None if it is for others."""
+_READERS: Final[Mapping[str, tuple[Standard, _Reader]]] = {
+    "content-usage": (Standard.CONTENT_USAGE, lambda value, *_: read_content_usage(value)),
+    "content-signal": (Standard.CONTENT_SIGNAL, lambda value, *_: read_content_signal(value)),
+    "tdm-reservation": (Standard.TDMREP, lambda value, *_: read_reservation(value)),
+    "tdm-policy": (Standard.TDMREP, lambda value, *_: Reading(reference=value)),
+    "x-robots-tag": (
+        Standard.ROBOTS_RULES,
+        lambda value, token, now: read_robots_rules(value, token, now=now),
+    ),
+    "robots-tag": (Standard.ROBOTS_TAG, lambda value, token, _: read_robots_tag(value, token)),
 }
+"""Header fields of one statement a line. A line of Link has one for each licence."""
+_LINK: Final = Standard.LICENSE_LINK
+_STANDARDS: Final = {name: standard for name, (standard, _) in _READERS.items()} | {"link": _LINK}
 _PAGE_TYPES: Final = ("text/html", "application/xhtml+xml")
 
 
@@ -149,22 +155,6 @@ def usage_of_response(response: Response, *, has_robots: bool = True) -> Usage:
     )
 
 
-def _statement(
-    standard: Standard, source: Source, field: str, words: str, reading: Reading | None
-) -> Iterator[Statement]:
-    """One statement; none if it is for others."""
-    if reading is not None:
-        yield Statement(
-            standard=standard,
-            source=source,
-            field=shown(field),
-            words=shown(words),
-            says=reading.says,
-            problem=reading.problem,
-            note=reading.note,
-        )
-
-
 def _of_headers(headers: Headers, token: str | None, now: float) -> list[Statement]:
     """The statements of the header fields of a response."""
     found: list[Statement] = []
@@ -174,15 +164,14 @@ def _of_headers(headers: Headers, token: str | None, now: float) -> list[Stateme
         if not isinstance(name, str) or not isinstance(value, str):
             raise TypeError(f"headers: give text, not {type(name).__name__} and {type(value).__name__}")
         key = name.lower()
-        if key not in _HEADERS:
+        if key not in _STANDARDS:
             continue
         left -= len(value)
         if left < 0:
-            standard = _HEADERS[key]
-            problem = Reading(
+            beyond = Reading(
                 problem=f"beyond the first {MAX_HEADER:,} characters of headers, so it is not read"
             )
-            found += _statement(standard, Source.HEADER, name, value, problem)
+            found.append(beyond.statement(_STANDARDS[key], Source.HEADER, name, value))
             break
         values.setdefault(key, []).append((name, value))
     for key, lines in values.items():
@@ -195,37 +184,20 @@ def _of_headers(headers: Headers, token: str | None, now: float) -> list[Stateme
     return found
 
 
-def _of_line(key: str, name: str, value: str, token: str | None, now: float) -> Iterator[Statement]:
+def _of_line(key: str, name: str, value: str, token: str | None, now: float) -> list[Statement]:
     """The statements of one field line."""
-    standard = _HEADERS[key]
+    read: list[tuple[Standard, Reading | None]]
     if key == "link":
-        for url, is_rsl in licence_links(value):
-            kind = Standard.RSL if is_rsl else Standard.LICENSE_LINK
-            yield _reference(kind, Source.HEADER, name, value, url)
-    elif key == "tdm-policy":
-        yield _reference(standard, Source.HEADER, name, value, value)
-    elif key == "content-usage":
-        yield from _statement(standard, Source.HEADER, name, value, read_content_usage(value))
-    elif key == "robots-tag":
-        yield from _statement(standard, Source.HEADER, name, value, read_robots_tag(value, token))
-    elif key == "content-signal":
-        yield from _statement(standard, Source.HEADER, name, value, read_content_signal(value))
-    elif key == "tdm-reservation":
-        yield from _statement(standard, Source.HEADER, name, value, read_reservation(value))
-    elif key == "x-robots-tag":
-        reading = read_robots_rules(value, token, now=now)
-        yield from _statement(standard, Source.HEADER, name, value, reading)
-
-
-def _reference(standard: Standard, source: Source, field: str, words: str, url: str) -> Statement:
-    """A statement that names a licence or policy."""
-    return Statement(
-        standard=standard,
-        source=source,
-        field=shown(field),
-        words=shown(words),
-        reference=shown(url.strip()) or None,
-    )
+        links = licence_links(value)
+        read = [(Standard.RSL if is_rsl else _LINK, Reading(reference=url)) for url, is_rsl in links]
+    else:
+        standard, reader = _READERS[key]
+        read = [(standard, reader(value, token, now))]
+    return [
+        reading.statement(standard, Source.HEADER, name, value)
+        for standard, reading in read
+        if reading is not None
+    ]
 
 
 def _of_page(html: str, token: str | None, now: float) -> list[Statement]:
@@ -234,21 +206,27 @@ def _of_page(html: str, token: str | None, now: float) -> list[Statement]:
     page = read_page(html)
     for name, content in page.metas:
         key = name.lower()
-        if key == "tdm-reservation":
-            found += _statement(Standard.TDMREP, Source.META, name, content, read_reservation(content))
-        elif key == "tdm-policy":
-            found.append(_reference(Standard.TDMREP, Source.META, name, content, content))
+        if key in ("tdm-reservation", "tdm-policy"):
+            standard, reader = _READERS[key]
+            reading = reader(content, token, now)
         elif key == "robots" or (token is not None and key and names(key, token)):
+            standard = Standard.ROBOTS_RULES
             reading = read_robots_rules(content, token, now=now, has_agents=False)
-            found += _statement(Standard.ROBOTS_RULES, Source.META, name, content, reading)
+        else:
+            continue
+        if reading is not None:
+            found.append(reading.statement(standard, Source.META, name, content))
     for url, kind in page.links:
-        standard = Standard.RSL if kind == RSL_TYPE else Standard.LICENSE_LINK
-        found.append(_reference(standard, Source.META, "link", url, url))
+        standard = Standard.RSL if kind == RSL_TYPE else _LINK
+        found.append(Reading(reference=url).statement(standard, Source.META, "link", url))
     for document in map(read_rsl, page.rsl):
-        found += [_reference(Standard.RSL, Source.META, name, url, url) for name, url in document.references]
+        found += [
+            Reading(reference=url).statement(Standard.RSL, Source.META, name, url)
+            for name, url in document.references
+        ]
         if document.problem or not document.references:
             reading = Reading(problem=document.problem)
-            found += _statement(Standard.RSL, Source.META, "script", RSL_TYPE, reading)
+            found.append(reading.statement(Standard.RSL, Source.META, "script", RSL_TYPE))
     return found
 
 

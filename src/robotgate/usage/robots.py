@@ -23,7 +23,7 @@ from robotgate.rules.grammar import EVERYBODY, names
 from robotgate.rules.match import Patterns, matches
 from robotgate.rules.normal import normal_length, with_query_unescaped
 from robotgate.rules.robotstxt import product_token
-from robotgate.usage.statement import Preference, Source, Standard, Statement, shown
+from robotgate.usage.statement import Preference, Source, Standard, Statement
 from robotgate.usage.values import Reading, read_content_signal, read_content_usage
 
 if TYPE_CHECKING:
@@ -166,16 +166,7 @@ def _path_statement(record: Record) -> _PathStatement:
 
 
 def _statement(standard: Standard, record: Record, reading: Reading) -> Statement:
-    return Statement(
-        standard=standard,
-        source=Source.ROBOTS_TXT,
-        field=shown(record.field),
-        words=shown(record.value),
-        line=record.line,
-        says=reading.says,
-        problem=reading.problem,
-        note=reading.note,
-    )
+    return reading.statement(standard, Source.ROBOTS_TXT, record.field, record.value, record.line)
 
 
 def _signals(robots: RobotsTxt, binding: str) -> list[Statement]:
@@ -201,10 +192,9 @@ def _licenses(robots: RobotsTxt, binding: str) -> list[Statement]:
         if record.field.lower() != "license":
             continue
         is_url = is_absolute_url(record.value)
-        reading = Reading(problem=None if is_url else "not an absolute URL")
+        reading = Reading(reference=record.value) if is_url else Reading(problem="not an absolute URL")
         note = None
         if not is_ours:
             note = _LICENSE_OUTSIDE if record.group is None else _LICENSE_ELSEWHERE
-        statement = _statement(Standard.RSL, record, reading)
-        found.append(replace(statement, reference=shown(record.value) if is_url else None, note=note))
+        found.append(_statement(Standard.RSL, record, replace(reading, note=note)))
     return sorted(found, key=lambda each: each.note is not None)

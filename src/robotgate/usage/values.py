@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Final
 from robotgate.links import read_links
 from robotgate.rules.grammar import EVERYBODY, names
 from robotgate.usage.rsl import RSL_TYPE
-from robotgate.usage.statement import Preference, Purpose, combine, shown
+from robotgate.usage.statement import Preference, Purpose, Statement, combine, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import ModuleType
+
+    from robotgate.usage.statement import Source, Standard
 
 _Pair = tuple[Purpose, Preference]
 _YES: Final = Preference.ALLOWED
@@ -105,7 +107,25 @@ class Reading:
     """What could not be read."""
     note: str | None = None
     is_broken: bool = False
-    """Whether it is more than a name that nobody knows which could not be read."""
+    """Whether more than an unknown name could not be read."""
+    reference: str | None = None
+    """The URL of a licence or policy."""
+
+    def statement(
+        self, standard: Standard, source: Source, field: str, words: str, line: int | None = None
+    ) -> Statement:
+        """The statement that the value stands in; the arguments are its attributes, as written."""
+        return Statement(
+            standard=standard,
+            source=source,
+            field=shown(field),
+            words=shown(words),
+            line=line,
+            says=self.says,
+            reference=shown((self.reference or "").strip()) or None,
+            note=self.note,
+            problem=self.problem,
+        )
 
 
 def structured_fields() -> ModuleType:
