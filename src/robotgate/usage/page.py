@@ -1,4 +1,4 @@
-"""The elements of a page that speak of its use: meta, link and script. At most the first 64 KiB are read."""
+"""The elements of a page that state preferences: meta, link and script. At most the first 64 KiB are read."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def _media_type(values: dict[str, str]) -> str:
 
 
 def read_page(html: str) -> PageElements:
-    """Find the elements; what cannot be parsed ends the search."""
+    """Find the elements, up to the first that cannot be parsed."""
     reader = _Reader()
-    # Some releases of the parser raise these for declarations that they do not know.
+    # Some releases of the parser raise these for unknown declarations.
     with suppress(AssertionError, ValueError):
         reader.feed(html[:MAX_HEAD])
     return reader.found

@@ -26,7 +26,6 @@ from robotgate.usage.values import (
 )
 
 if TYPE_CHECKING:
-
     from robotgate.rules.verdict import Verdict
     from robotgate.web.response import Response
 
@@ -35,7 +34,7 @@ Headers = Mapping[str, str] | Iterable[tuple[str, str]]
 MAX_HEADER: Final = 65_536
 """Characters of all header fields that are read."""
 _Reader: TypeAlias = "Callable[[str, str | None, float], Reading | None]"
-"""From a value, our product token in lower case and the time to what the value says; None if it is for others."""
+"""Reads a value. The other arguments are our product token, in lower case, and the time. None: it is for others."""
 _READERS: Final[Mapping[str, tuple[Standard, _Reader]]] = {
     "content-usage": (Standard.CONTENT_USAGE, lambda value, *_: read_content_usage(value)),
     "content-signal": (Standard.CONTENT_SIGNAL, lambda value, *_: read_content_signal(value)),
@@ -63,14 +62,14 @@ def parse_usage(
     agent: str | None = None,
     now: float | None = None,
 ) -> Usage:
-    """What a site prefers for a page that any client has read. Sends no request.
+    """Read the preferences of a site for a page, whatever client has read the page. Sends no request.
 
-    Whatever the site wrote is accepted: what cannot be read is unknown, and its `Statement.problem` says so.
+    Any text is accepted. If a statement cannot be read, its preferences are unknown, and `Statement.problem` says why.
 
     Args:
         headers: of the response: a mapping, one with several values of a name (as aiohttp's), or pairs. Give each field
             line of its own where the client can (httpx: ``response.headers.multi_items()``): a user agent in
-            X-Robots-Tag holds for the rest of its line. Of bytes (Scrapy), give each name and value decoded.
+            X-Robots-Tag holds for the rest of its line. Decode names and values that are bytes, as Scrapy has them.
         html: the page, or its beginning; 64 KiB are read. Bytes are taken for UTF-8.
         robots: the site's robots.txt; needs `url` and `agent`.
         tdmrep: the site's ``/.well-known/tdmrep.json``; needs `url`.
@@ -82,7 +81,7 @@ def parse_usage(
     Raises:
         InvalidURLError: `url` is not an absolute http or https URL.
         ModuleNotFoundError: the extra ``usage`` is not installed.
-        TypeError: a name or value of `headers` is no text: what it says would be lost.
+        TypeError: a name or value of `headers` is no text.
         ValueError: `robots` or `tdmrep` without what it needs.
     """
     structured_fields()
@@ -90,7 +89,7 @@ def parse_usage(
     if robots is not None:
         if url is None or agent is None:
             raise ValueError("robots needs url and agent")
-        file = RobotsTxt.parse(_if_it_speaks(robots), url) if isinstance(robots, bytes) else robots
+        file = RobotsTxt.parse(_if_stated(robots), url) if isinstance(robots, bytes) else robots
         statements += file.usage(url, agent).statements
     if tdmrep is not None:
         if url is None:
@@ -107,7 +106,7 @@ def parse_usage(
 
 
 def usage_of_robots(robots: RobotsTxt, url: str, agent: str) -> Usage:
-    """What a robots.txt says of a URL.
+    """The preferences in a robots.txt for a URL.
 
     Raises:
         InvalidURLError: as `RobotsTxt.allowed`.
@@ -119,23 +118,23 @@ def usage_of_robots(robots: RobotsTxt, url: str, agent: str) -> Usage:
 
 
 def usage_of_verdict(verdict: Verdict) -> Usage:
-    """What the robots.txt of a verdict says of its URL."""
+    """The preferences for the URL of a verdict, in its robots.txt."""
     structured_fields()
     known = verdict.robots
     if known is None:
         return Usage()
     file, agent = known
-    robots = RobotsTxt.parse(_if_it_speaks(file), verdict.url) if isinstance(file, bytes) else file
+    robots = RobotsTxt.parse(_if_stated(file), verdict.url) if isinstance(file, bytes) else file
     return robots.usage(verdict.url, agent)
 
 
-def _if_it_speaks(robots: bytes) -> bytes:
-    """A robots.txt, or nothing in place of one without statements: most need not be parsed."""
+def _if_stated(robots: bytes) -> bytes:
+    """A robots.txt, or an empty one if it has no statements. Most have none, and need not be parsed."""
     return robots if FIELDS.search(robots) else b""
 
 
 def usage_of_response(response: Response, *, has_robots: bool = True) -> Usage:
-    """What robots.txt, tdmrep.json, the headers and the page say of a response.
+    """The preferences for a response, in robots.txt, tdmrep.json, headers and page.
 
     Args:
         has_robots: whether robots.txt is read.
@@ -176,7 +175,7 @@ def _of_headers(headers: Headers, token: str | None, now: float) -> list[Stateme
         values.setdefault(key, []).append((name, value))
     for key, lines in values.items():
         if key in ("content-usage", "robots-tag"):
-            # A structured field may be spread over several lines, and is read as one (RFC 9651 §4.2).
+            # The lines of a structured field are joined (RFC 9651 §4.2).
             found += _of_line(key, lines[0][0], ", ".join(value for _, value in lines), token, now)
             continue
         for name, value in lines:

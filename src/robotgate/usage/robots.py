@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from robotgate.rules.robotstxt import RobotsTxt
 
 FIELDS: Final = re.compile(rb"content-usage|content-signal|license", re.IGNORECASE)
-"""Finds out whether a file can have statements at all."""
+"""Matches in every file that has statements."""
 _USAGE: Final = frozenset({"content-usage"})
 _ALL: Final = _USAGE | {"content-signal", "license"}
 _FIELD_AND_PATH: Final = re.compile(r"(/[^ \t]*+)?[ \t]*+(.*)", re.DOTALL)
 _ABSOLUTE: Final = re.compile(r"[a-z][a-z0-9+.-]*+://[^/?#\s]", re.IGNORECASE)
 _MAX_TIES: Final = 1_000
-"""Of so many paths of the longest length, those that match are found."""
+"""Paths of the longest length that are compared with a target, at most."""
 
 _ELSEWHERE: Final = (
     "is not below our User-agent line; some readers take it for the whole file, so what it disallows counts"
@@ -64,7 +64,7 @@ class _PathStatement:
 
 
 class RobotsStatements:
-    """What one robots.txt says to one crawler, for any URL of its site."""
+    """The statements of one robots.txt for one crawler and any URL of its site."""
 
     __slots__ = ("_everywhere", "_paths", "_patterns", "_readings", "_whole")
 
@@ -88,7 +88,7 @@ class RobotsStatements:
 
     @property
     def for_every_path(self) -> list[Statement]:
-        """Those that hold for every path of the site, whatever its Content-Usage lines say."""
+        """Statements for every path of the site: all but Content-Usage."""
         return self._whole
 
     @property
@@ -170,7 +170,7 @@ def _statement(standard: Standard, record: Record, reading: Reading) -> Statemen
 
 
 def _signals(robots: RobotsTxt, binding: str) -> list[Statement]:
-    """The Content-Signal lines of a file: ours, those above all groups, and what all others disallow."""
+    """The Content-Signal lines of a file. Of lines below other User-agent lines, only refusals count."""
     found: list[Statement] = []
     for record, is_ours in _stated(robots, binding, _ALL):
         if record.field.lower() != "content-signal":

@@ -1,4 +1,4 @@
-"""The URLs that an RSL document within a page names (RSL 1.0 §4.6.2), as references. What it permits is not read."""
+"""The URLs in an RSL document within a page (RSL 1.0 §4.6.2). Its permissions are not read."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _SERVER: Final = "server"
 
 
 class _RefusedError(ValueError):
-    """The document is not read any further."""
+    """The rest of the document is not read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What was found in a document, up to where it can be read."""
+    """The content of a document, up to its first error."""
 
     references: tuple[tuple[str, str], ...]
     """Name of the element or attribute, and the URL as it is written."""

@@ -68,7 +68,7 @@ class Standard(Enum):
     RSL = "RSL 1.0"
     """Really Simple Licensing."""
     LICENSE_LINK = "rel=license"
-    """A link to a licence of any kind (RFC 4946)."""
+    """A link to any licence (RFC 4946)."""
     TDMREP = "TDMRep"
     """The TDM Reservation Protocol of a W3C community group, 2024-05-10."""
     ROBOTS_RULES = "robots meta rules"
@@ -169,7 +169,7 @@ class Usage:
 
     @property
     def problems(self) -> tuple[Statement, ...]:
-        """The statements that could not be read, or not wholly."""
+        """The statements of which a part could not be read."""
         return tuple(statement for statement in self.statements if statement.problem)
 
 

@@ -13,7 +13,7 @@ from robotgate.usage.values import Reading, read_reservation
 
 TDMREP_PATH: Final = "/.well-known/tdmrep.json"
 MAX_TDMREP_BYTES: Final = 1_000_000
-"""A longer file is not read: where it is cut, no rule is whole."""
+"""A longer file is not read: a part of one is no JSON."""
 MAX_RULES: Final = 1_000
 
 
@@ -32,7 +32,7 @@ class TdmRule:
 
 @dataclass(frozen=True, slots=True)
 class TdmRep:
-    """The rules of one origin's file. A file that is absent has none, which is no grant."""
+    """The rules of one origin's file. An absent file has no rules, which grants nothing."""
 
     rules: tuple[TdmRule, ...] = ()
     problem: str | None = None

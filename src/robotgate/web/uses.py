@@ -1,8 +1,8 @@
-"""What a gate does about the use of pages: refuses responses by its declared purposes, and requests tdmrep.json.
+"""The use of pages at a gate: it refuses responses by its declared purposes, and requests tdmrep.json.
 
-A file is requested like robots.txt: once for each origin however many tasks and processes need it, in a turn of its
-host. Its record is in the store too, is fresh for as long, and on a failure the last good copy holds. It is requested
-like a page, by the rules of robots.txt and as the page is that needs it.
+The file is kept like robots.txt: one request serves all tasks and processes, its record is also in the store and has
+the same lifetime, and after a failure the last good copy holds. The request is that of a page: robots.txt may disallow
+it, and it has the proxy of the page that needs the file.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class Uses:
         from robotgate.usage import Preference  # noqa: PLC0415  # As above.
         from robotgate.usage.read import usage_of_response  # noqa: PLC0415  # As above.
 
-        # The rules have refused what robots.txt disallows.
+        # Statements of robots.txt were checked with its rules.
         usage = usage_of_response(response, has_robots=False)
         refused = [name for name in self._purposes if usage.preference(name) is Preference.DISALLOWED]
         if refused:
@@ -212,7 +212,7 @@ class Uses:
         fetch = PageFetch(
             fetcher, url, "GET", options, _PRIORITY, _MAX_WAIT, MAX_TDMREP_BYTES, _MAX_REDIRECTS + 1
         )
-        # It is read without a look at its own use.
+        # Its own use is not checked.
         fetch.close()
         try:
             response = await fetcher.read_page(fetch)
