@@ -147,8 +147,8 @@ class RobotGate:
             `robotgate.usage.Purpose`. A URL whose robots.txt disallows one of them is refused by `DisallowedError`, and
             a `fetch` whose response does raises `UsageError` in place of the body. Needs the extra ``usage``. By
             default no preference refuses anything.
-        tdmrep: whether an awaited `fetch` requests each origin's ``/.well-known/tdmrep.json``, once a day, in a turn of
-            the host ahead of the page, for `Response.usage`. Needs the extra ``usage``.
+        tdmrep: whether an awaited `fetch` requests each origin's ``/.well-known/tdmrep.json``, in a turn of the host
+            ahead of the page, and keeps it as it does robots.txt, for `Response.usage`. Needs the extra ``usage``.
         max_bytes: the longest body that an awaited `fetch` reads.
         max_hosts: how many origins, with their rules and paces, are kept in this process's memory. Beyond it the oldest
             are evicted, and loaded from `store` when they are needed again; never one that a turn waits for or uses,
@@ -317,7 +317,7 @@ class RobotGate:
             uses=self._uses,
         )
         if self._uses is not None:
-            self._uses.open(self._turns.pages, self._turns)
+            self._uses.open(self._turns.pages, self._turns, self._cache.flights, self._persistence)
         return self
 
     async def __aexit__(self, *error: object) -> None:

@@ -102,6 +102,12 @@ def others() -> dict[str, bytes]:
         "cut": pem(key)[:60],
         "raw": key.private_bytes_raw(),
         "large": b"x" * 1_000_000,
+        # The name of Ed448, whose keys have another length: one bit of the file is wrong.
+        "damaged": (
+            b"-----BEGIN PRIVATE KEY-----\n"
+            b"MC4CAQAwBQYDK2VxBCIEIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f\n"
+            b"-----END PRIVATE KEY-----\n"
+        ),
     }
 
 
@@ -114,7 +120,7 @@ def test_file_without_such_a_key_is_refused(tmp_path: Path, kind: str) -> None:
     assert "PRIVATE" not in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", ["elliptic", "rsa", "encrypted", "cut", "readable"])
+@pytest.mark.parametrize("kind", ["elliptic", "rsa", "encrypted", "cut", "damaged", "readable"])
 def test_key_is_in_no_variable_of_a_traceback(tmp_path: Path, kind: str) -> None:
     """Error trackers send the variables of each frame: those of the frames of an error hold nothing of the file."""
     text = pem(Ed25519PrivateKey.generate()) if kind == "readable" else others()[kind]
@@ -192,6 +198,11 @@ def test_key_given_as_text_is_refused_and_not_shown() -> None:
                 "https://b.example#a",
                 1,
                 'https://b"x.example',
+                "https://bot.example\n",
+                "https://..",
+                "https://bot.example:0",
+                "https://10.1",
+                f"https://{'a' * 64}.example",
             )
         ),
         *(
@@ -218,12 +229,14 @@ def test_option_without_sense_is_refused_by_name(option: str, value: object) -> 
 
 
 def test_agent_url_is_sent_as_an_origin() -> None:
-    """Without the slash at its end, its default port and its capitals, and in ASCII."""
+    """Without the slash or dot at its end, its default port and its capitals, and in ASCII."""
     for given, sent in {
         "https://Bot.Example/": "https://bot.example",
         "https://bot.example:443": "https://bot.example",
         "https://bot.example:8443": "https://bot.example:8443",
         "https://bücher.example": "https://xn--bcher-kva.example",
+        "https://bot.example.": "https://bot.example",
+        "https://[2001:DB8:0::1]": "https://[2001:db8::1]",
     }.items():
         signer = Ed25519Signer(SigningKey.generate(), agent_url=given)
         assert signer.headers("GET", "https://example.com/", 0)["Signature-Agent"] == f'"{sent}"'

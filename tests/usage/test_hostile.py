@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Final
 
@@ -118,6 +119,28 @@ def test_files_that_are_none(body: bytes) -> None:
     assert usage.problems
 
 
+CONTROLS: Final = "https://p.example/\x1b[2J\x9b\r\nERROR robotgate: another\u2028line\x7f"
+
+
+def test_what_a_site_writes_cannot_forge_a_line_of_a_log() -> None:
+    """Control characters of headers, pages and files are escaped wherever a statement is shown."""
+    file = json.dumps([{"location": f"/*/{CONTROLS[:20]}*", "tdm-reservation": 1, "tdm-policy": CONTROLS}])
+    rsl = f'<rsl xmlns="https://rslstandard.org/rsl"><terms>{CONTROLS[17:]}</terms></rsl>'.replace("\x1b", "")
+    html = f"""<meta name=robots content="{CONTROLS}"><meta name=tdm-policy content="{CONTROLS}">
+    <link rel=license href="{CONTROLS}"><script type="application/rsl+xml">{rsl}</script>"""
+    headers = [(name, CONTROLS) for name in NAMES] + [
+        ("Link", f"<{CONTROLS}>; rel=license"),
+        ("tdm-reservation", "1"),
+    ]
+    for usage in (
+        parse_usage(headers, html, agent="MyBot"),
+        parse_usage(tdmrep=file.encode(), url=f"{SITE}/a/https://p.example/%1B%5B2J"),
+    ):
+        texts = [*map(str, usage.statements), *usage.licenses, *usage.policies]
+        assert "ERROR" in "".join(texts)
+        assert all(letter.isprintable() for text in texts for letter in text), texts
+
+
 LONG: Final = 65_000
 
 
@@ -164,6 +187,9 @@ def test_long_values_take_linear_time(name: str, value: str) -> None:
         "&#",
         "&a",
         "<script>",
+        "<script type=application/rsl+xml>",
+        "<script type=application/rsl+xml></script>",
+        '<script type=application/rsl+xml><rsl xmlns="https://rslstandard.org/rsl"><terms>',
         "<title>",
         "<![CDATA[",
         "<!DOCTYPE [",
@@ -241,3 +267,31 @@ def test_lint_of_many_statements_takes_linear_time(line: bytes) -> None:
     begin = time.process_time()
     assert lint(b"User-agent: *\n" + line * (500_000 // len(line)))
     assert time.process_time() - begin < 10.0
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        *(
+            "<content server='a'/>",
+            "<terms>a</terms>",
+            "<a>",
+            "<a b='",
+            "&amp;",
+            "<!--",
+            "]]>",
+            "<?a ?>",
+            "<![CDATA[",
+        ),
+        *("<terms>", "<x:a xmlns:x='b'>", " a", "\0", "é", "&#65;"),
+    ],
+)
+def test_hostile_rsl_documents_take_bounded_time(piece: str) -> None:
+    """The processor time for a document of 64 KiB is bounded, whatever they are."""
+    start = '<rsl xmlns="https://rslstandard.org/rsl">'
+    for document in (start + piece * (65_000 // len(piece)), start[:-1] + piece * (65_000 // len(piece))):
+        begin = time.process_time()
+        usage = readable(parse_usage(html=f'<script type="application/rsl+xml">{document}</script>'))
+        assert usage.statements
+        assert len(usage.statements) <= 1_000
+        assert time.process_time() - begin < 5.0

@@ -219,12 +219,86 @@ def test_licences_of_link_headers(link: str, licenses: tuple[str, ...]) -> None:
 
 
 def test_licences_of_pages() -> None:
-    """RSL 1.0 §4.6: a link, or the document itself in a script element, which is not read."""
+    """RSL 1.0 §4.6: a link, or the document itself in a script element, whose URLs are references."""
     html = """<head><link rel=license type="application/rsl+xml" href="https://lic.example/l.xml">
     <script type="application/rsl+xml"><rsl xmlns="https://rslstandard.org/rsl"></rsl></script>"""
     usage = parse_usage(html=html)
     assert usage.licenses == ("https://lic.example/l.xml",)
     assert [each.standard for each in usage.statements] == [Standard.RSL, Standard.RSL]
+    assert usage.problems == ()
+
+
+RSL: Final = '<rsl xmlns="https://rslstandard.org/rsl">%s</rsl>'
+
+
+@pytest.mark.parametrize(
+    ("document", "references"),
+    [
+        # The form of rslstandard.org/guide/file-embedding, without the prefix.
+        (
+            RSL
+            % """<content url="/" server="https://rslcollective.org/api"><license>
+            <permits type="usage">ai-train</permits><payment type="royalty">
+            <standard> https://rslcollective.org/license </standard></payment></license></content>""",
+            [("server", "https://rslcollective.org/api"), ("standard", "https://rslcollective.org/license")],
+        ),
+        # §3.9 and §3.17.
+        (
+            RSL
+            % """<content url=""><license><payment><custom>/ask?a=1&amp;b=2</custom></payment></license>
+            <terms><![CDATA[https://a.example/terms]]></terms></content>""",
+            [("custom", "/ask?a=1&b=2"), ("terms", "https://a.example/terms")],
+        ),
+        # §4.8: with a prefix, as embedded files have it.
+        (
+            """<?xml version="1.0" encoding="utf-16"?><r:rsl xmlns:r="https://rslstandard.org/rsl"><r:content url="/">
+            <r:license/><r:terms>https://a.example/t</r:terms></r:content></r:rsl>""",
+            [("terms", "https://a.example/t")],
+        ),
+        # Elements of others, and what is not text of the element itself.
+        (RSL % '<x:terms xmlns:x="urn:x">https://x.example</x:terms><terms>a<b/>c</terms>', [("script", "")]),
+    ],
+)
+def test_an_rsl_document_of_a_page_is_a_reference(document: str, references: list[tuple[str, str]]) -> None:
+    """RSL 1.0 §3.3, §3.8, §3.9, §3.17: the URLs of licences, servers and terms; what it permits says nothing."""
+    usage = parse_usage(html=f'<head><script type="application/rsl+xml">\n{document}\n</script>')
+    assert [(each.field, each.reference or "") for each in usage.statements] == references
+    assert (said(usage), usage.problems) == ({}, ())
+
+
+@pytest.mark.parametrize(
+    ("document", "problem"),
+    [
+        ("", "not well-formed"),
+        ('<rsl><content server="https://a.example"/></rsl>', "not an rsl element"),
+        ("<!DOCTYPE rsl><rsl/>", "document type"),
+        (
+            '<!DOCTYPE r [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]>' + RSL % "<terms>&b;</terms>",
+            "document type",
+        ),
+        (RSL % "<terms>&b;</terms>", "undefined entity"),
+        (RSL % "<terms>\0</terms>", "not well-formed"),
+        ("<a>" * 20_000, "not an rsl element"),
+        ((RSL % ("<a>" * 20_000)), "not well-formed"),
+        ("<rsl " + "a='' " * 9_000, "not well-formed"),
+        (RSL % "<terms>\udcff</terms", "not well-formed"),
+    ],
+)
+def test_an_rsl_document_that_cannot_be_read_is_a_problem(document: str, problem: str) -> None:
+    """No entity is resolved, and nothing raises."""
+    html = f'<meta name=robots content=noai><script type="Application/RSL+XML; a=b">{document}</script>'
+    usage = parse_usage(html=html)
+    assert usage.ai_train is Preference.DISALLOWED
+    assert usage.licenses == ()
+    assert problem in str(usage.problems[0])
+
+
+def test_what_an_rsl_document_names_before_its_error_is_told() -> None:
+    """Most documents on the web are not quite what the standard says."""
+    document = RSL % '<content url="/" server="https://lic.example"/><terms>'
+    usage = parse_usage(html=f'<script type="application/rsl+xml">{document}</script>')
+    assert usage.licenses == ("https://lic.example",)
+    assert "mismatched tag" in str(usage.problems[0])
 
 
 # The TDM Reservation Protocol.
@@ -415,6 +489,19 @@ def test_named_and_general_meta_elements_add_up() -> None:
 def test_robots_tag(value: str, agent: str | None, expected: dict[str, str]) -> None:
     """draft-illyes-repext-03: a list of product tokens; the rules for everybody hold beside one's own."""
     assert said(parse_usage({"Robots-Tag": value}, agent=agent)) == expected
+
+
+def test_the_content_of_an_element_may_stand_on_several_lines() -> None:
+    """As HTML that is wrapped by an editor or a template has it."""
+    html = """<meta name="robots
+    " content="
+        noindex,
+        noai
+    "><meta name=tdm-reservation content="1
+    ">"""
+    usage = parse_usage(html=html)
+    assert said(usage) == {"ai_input": "no", "ai_train": "no", "tdm": "no", "index": "no"}
+    assert usage.problems == ()
 
 
 def test_comments_and_scripts_of_a_page_say_nothing() -> None:

@@ -238,10 +238,10 @@ def forget(*, selection: Selection, store_path: str | None, pace: bool) -> None:
     async def run() -> list[str]:
         records = await selection.records(store)
         states = await selection.states(store, records)
+        files = [("robots.txt", record.origin, record.origin) for record in records]
+        files += [("tdmrep.json", record.origin, record.origin.tdmrep) for record in records]
         lines = [
-            f"removed the robots.txt of {record.origin}"
-            for record in records
-            if await store.forget_record(record.origin)
+            f"removed the {name} of {origin}" for name, origin, key in files if await store.forget_record(key)
         ]
         now = time.time()
         for pace_key, state in states.items():

@@ -1,4 +1,4 @@
-"""Signed requests (Web Bot Auth): sites verify whose crawler they see, where a User-Agent is only a name.
+"""Signed requests (Web Bot Auth): a site can verify which crawler sent a request.
 
 Give a gate a signer: ``RobotGate(..., signer=Ed25519Signer.from_pem(path, agent_url="https://bot.example"))``. It signs
 every request of the gate, those for robots.txt included, by HTTP message signatures (RFC 9421). Publish the key's

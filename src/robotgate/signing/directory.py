@@ -1,4 +1,4 @@
-"""What an agent publishes: its public keys, signed by each of them, and its Signature Agent Card."""
+"""The files of an agent: the directory of its public keys, signed by each key, and its Signature Agent Card."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Directory:
     """The public keys of an agent.
 
     Args:
-        keys: while one key replaces another, both; one that is given twice counts once.
+        keys: both keys, while one replaces another. Repetitions are dropped.
         agent_url: the https origin where it is published.
         form: the drafts after the legacy form cover the body as well as the host.
 
@@ -64,7 +64,7 @@ class Directory:
     def headers(self, now: float, *, lifetime: int = LIFETIME) -> dict[str, str]:
         """The headers of the response that carries the body.
 
-        Each key signs for the host that publishes it: nobody can claim another's key by publishing it.
+        Each key signs the host's name: a copy of the directory at another host is not valid.
 
         Args:
             now: seconds since the epoch.
@@ -94,7 +94,7 @@ class Directory:
         }
 
     def card(self, agent: str, *, contact: str, token: str | None = None) -> bytes:
-        """The Signature Agent Card: who the crawler is, in JSON.
+        """The Signature Agent Card: the crawler's name, contact and keys, in JSON.
 
         Args:
             agent, contact, token: as for `RobotGate`.

@@ -13,7 +13,7 @@ from base64 import urlsafe_b64encode
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.exceptions import InternalError, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MAX_PEM_BYTES: Final = 16 * 1024
 """An Ed25519 key takes 119 bytes."""
 HAS_MODES: Final = os.name == "posix"
-"""Elsewhere, the bits of a file's mode do not say who may read it."""
+"""On other systems, a file's mode bits do not restrict its readers."""
 
 
 class SigningKey:
@@ -44,7 +44,7 @@ class SigningKey:
         try:
             self._private = private = Ed25519PrivateKey.from_private_bytes(secret)
         except (TypeError, ValueError):
-            # Without what was given, among the variables of this frame too.
+            # Error trackers send the variables of frames.
             del secret
             raise OptionError("secret: give 32 bytes") from None
         self.sign = private.sign
@@ -120,7 +120,8 @@ def _private_key(path: str | os.PathLike[str]) -> Ed25519PrivateKey | str:
         private = serialization.load_pem_private_key(text, password=None)
     except TypeError:
         return "it is encrypted; give a key without a password"
-    except (ValueError, UnsupportedAlgorithm):
+    except (ValueError, UnsupportedAlgorithm, InternalError):
+        # cryptography raises InternalError for some keys of a wrong length.
         return "it holds no private key in PEM"
     if isinstance(private, Ed25519PrivateKey):
         return private
@@ -128,10 +129,10 @@ def _private_key(path: str | os.PathLike[str]) -> Ed25519PrivateKey | str:
 
 
 def _read_private(file: Path) -> bytes:
-    """The bytes of a file that nobody else can read."""
+    """The bytes of a file that only its owner can read."""
     try:
         _check_directory(file)
-        # A pipe would be waited for without O_NONBLOCK.
+        # Without O_NONBLOCK, opening a pipe would block.
         descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
         with os.fdopen(descriptor, "rb") as opened:
             info = os.fstat(descriptor)
@@ -149,7 +150,7 @@ def _check_directory(file: Path) -> None:
     """Refuse a file in a directory in which everyone can put another in its place."""
     if "\0" in str(file):
         raise _refusal(file, "no file has such a name")
-    # Unlike `Path.resolve`, this raises nothing for links that lead in circles: opening them does.
+    # Unlike `Path.resolve`, this accepts circular links. Opening them raises OSError.
     directory = Path(os.path.realpath(file)).parent
     if HAS_MODES and directory.stat().st_mode & stat.S_IWOTH:
         raise _refusal(file, f"everyone can write to its directory {str(directory)!r}: put it elsewhere")

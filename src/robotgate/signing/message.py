@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from yarl import URL
-
 from robotgate.errors import InvalidURLError, OptionError
 from robotgate.options import check_kind
+from robotgate.urls import Origin, parse_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -28,7 +27,6 @@ _URL: Final = re.compile(r"(?:[^:/?#]+)://(?:[^/?#]*@)?([^/?#]+)([^?#]*)(\?[^#]*
 """Authority, path and query. Every URL with an authority matches."""
 _SENT: Final = re.compile(r"[!-~]+")
 """What a URL consists of when it is sent."""
-_ORIGIN: Final = re.compile(r"https://(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::[0-9]+)?")
 _LABEL: Final = re.compile(r"[a-z*][a-z0-9_.*-]*")
 """A key of a structured field's dictionary (RFC 9651 §3.1.2)."""
 
@@ -117,13 +115,13 @@ def origin_of(agent_url: str) -> str:
     """
     check_kind("agent_url", agent_url, str)
     try:
-        url = URL(agent_url)
-        origin = str(url.origin())
-    except ValueError as error:
-        raise OptionError(f"agent_url={agent_url!r}: {error}") from error
-    if not _ORIGIN.fullmatch(origin) or url.user is not None or url.raw_path_qs != "/" or url.raw_fragment:
+        url = parse_url(agent_url)
+        origin = Origin.of(url)
+    except InvalidURLError as error:
+        raise OptionError(f"agent_url={agent_url!r}: {error.problem}") from error
+    if origin.scheme != "https" or url.user is not None or url.raw_path_qs != "/" or url.raw_fragment:
         raise OptionError(f"agent_url={agent_url!r}: give an https origin, such as 'https://bot.example'")
-    return origin
+    return origin.text
 
 
 def check_label(label: str) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LIFETIME: Final = 60
-"""Seconds: the default. Who reads a request on its way could use its signature for so long."""
+"""Seconds: the default. An eavesdropper could reuse a signature for so long."""
 MAX_LIFETIME: Final = 24 * 3600
 """Seconds: the most that the drafts recommend."""
 NONCE_BYTES: Final = 64
@@ -63,7 +63,7 @@ class Ed25519Signer:
         try:
             check_kind("key", key, SigningKey)
         except OptionError:
-            # Without its repr, which may be the text of a key.
+            # A repr may have the text of a key.
             raise OptionError(f"key: give a SigningKey, not a {type(key).__name__}") from None
         check_kind("form", form, AgentForm)
         check_label(label)

@@ -124,9 +124,10 @@ class FetchResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RobotsRecord:
-    """What is kept of an origin's robots.txt. Nothing in it depends on the user agent, so that agents can share it.
+    """What is kept of an origin's robots.txt; or of its tdmrep.json, whose `origin` is then `Origin.tdmrep`.
 
-    Instants are seconds since the epoch, by the wall clock.
+    Nothing in it depends on the user agent, so that agents can share it. Instants are seconds since the epoch, by
+    the wall clock.
     """
 
     origin: Origin
@@ -145,7 +146,7 @@ class RobotsRecord:
     failing_since_at: float | None = None
     """When the first of these failed."""
     body: bytes = b""
-    """The last good copy, at most `MAX_BYTES` of it."""
+    """The last good copy: at most `MAX_BYTES` of a robots.txt, 1 MB of a tdmrep.json."""
     fetched_at: float | None = None
     """When that copy was read, or confirmed by a 304; None when there is no copy."""
     robots_url: str = ""
@@ -166,13 +167,20 @@ class Standing(Enum):
 
 
 def settle(
-    origin: Origin, result: FetchResult, *, previous: RobotsRecord | None, now: float, jitter: float
+    origin: Origin,
+    result: FetchResult,
+    *,
+    previous: RobotsRecord | None,
+    now: float,
+    jitter: float,
+    max_bytes: int = MAX_BYTES,
 ) -> RobotsRecord:
     """The record after an attempt.
 
     Args:
         previous: the record before it; of a conditional request, the one the conditions were taken from.
         jitter: a random number in [0, 1), so that origins that failed together are not retried together.
+        max_bytes: how much of a body is kept, in whole lines.
     """
     row, response = STATUS_TABLE[result.outcome], result.response
     failures, failing_since_at = 0, None
@@ -211,7 +219,7 @@ def settle(
         fresh_until_at=now + _lifetime(result, previous, failures=failures, now=now, jitter=jitter),
         failures=failures,
         failing_since_at=failing_since_at,
-        body=b"" if copy is None else whole_lines(copy.body),
+        body=b"" if copy is None else whole_lines(copy.body, max_bytes),
         fetched_at=fetched_at,
         robots_url=robots_url,
         redirects=redirects,
@@ -220,14 +228,14 @@ def settle(
     )
 
 
-def whole_lines(body: bytes) -> bytes:
-    """A file up to `MAX_BYTES`; of a longer one, the lines that end within.
+def whole_lines(body: bytes, max_bytes: int = MAX_BYTES) -> bytes:
+    """A file up to a length; of a longer one, the lines that end within.
 
     A part of a rule may allow, or refuse, what the whole rule does not.
     """
-    if len(body) <= MAX_BYTES:
+    if len(body) <= max_bytes:
         return body
-    return body[: max(body.rfind(b"\n", 0, MAX_BYTES), body.rfind(b"\r", 0, MAX_BYTES)) + 1]
+    return body[: max(body.rfind(b"\n", 0, max_bytes), body.rfind(b"\r", 0, max_bytes)) + 1]
 
 
 def is_fresh(record: RobotsRecord, now: float) -> bool:

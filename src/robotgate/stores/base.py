@@ -29,7 +29,7 @@ PAGE: Final = 200
 
 @runtime_checkable
 class Store(Protocol):
-    """Keeps robots.txt records and host states.
+    """Keeps robots.txt records and host states. A record of a tdmrep.json has its own key, `Origin.tdmrep`.
 
     Every failure is raised as `StoreError`; its message names the cause and the remedy.
     """
@@ -143,7 +143,10 @@ class Pruned:
 
 @runtime_checkable
 class Catalogue(Store, Protocol):
-    """A store whose contents can be listed and pruned, however many there are. ``robotgate cache`` uses it."""
+    """A store whose contents can be listed and pruned, however many there are. ``robotgate cache`` uses it.
+
+    No record of a tdmrep.json is listed (`Origin.is_tdmrep`).
+    """
 
     def records(self) -> AsyncIterator[RobotsRecord]:
         """Iterate over all records, by host, then port, then scheme."""

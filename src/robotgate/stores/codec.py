@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from robotgate.pace.state import HostState
-from robotgate.sites.record import RobotsRecord, whole_lines
+from robotgate.sites.record import RobotsRecord
 from robotgate.sites.status import Outcome
 
 if TYPE_CHECKING:
@@ -231,11 +231,10 @@ def moved_record(record: RobotsRecord, seconds: float) -> RobotsRecord:
 
 
 def pack_record(record: RobotsRecord) -> bytes:
-    """A record but for its origin: a line of JSON, then the body as far as it counts, compressed."""
-    body = whole_lines(record.body)
+    """A record but for its origin: a line of JSON, then the body, compressed."""
     packer = zlib.compressobj(COMPRESSION, zdict=_USUAL)
-    head = _json({**record_fields(record), "body_bytes": len(body)})
-    return packer.compress(head + b"\n" + body) + packer.flush()
+    head = _json({**record_fields(record), "body_bytes": len(record.body)})
+    return packer.compress(head + b"\n" + record.body) + packer.flush()
 
 
 def unpack_record(origin: Origin, packed: bytes) -> RobotsRecord:

@@ -103,7 +103,8 @@ class MemoryStore(OwnStore):
 
     async def origins(self, host: str | None = None) -> list[Origin]:
         """Return the origins that have a record, of all hosts or of one, by host, then port, then scheme."""
-        return sorted((origin for origin in self._records if host in {None, origin.host}), key=_PLACE)
+        there = (origin for origin in self._records if host in {None, origin.host} and not origin.is_tdmrep)
+        return sorted(there, key=_PLACE)
 
     async def pace_keys(self) -> list[str]:
         """Return the pace keys of all hosts, in order."""

@@ -91,10 +91,10 @@ async def check_store(make_store: MakeStore, *, make_another: MakeAnother | None
     Raises:
         AssertionError: the store does not do what it says; the message says what.
     """
-    for check in (_check_records, _check_hosts, _check_many_at_once, _check_closed):
+    for check in (_check_records, _check_tdmrep, _check_hosts, _check_many_at_once, _check_closed):
         async with _made(make_store) as store:
             await check(store)
-    for check_listing in (_check_lists, _check_forgets, _check_prunes):
+    for check_listing in (_check_lists, _check_lists_of_sites, _check_forgets, _check_prunes):
         async with _made(make_store) as store:
             if isinstance(store, Catalogue):
                 await check_listing(store)
@@ -145,6 +145,16 @@ async def _check_records(store: Store) -> None:
             loaded == replace(BARE_RECORD, origin=origin),
             f"load_record: the record of {origin} is lost or another's",
         )
+
+
+async def _check_tdmrep(store: Store) -> None:
+    """A tdmrep.json is kept beside the robots.txt of its origin, and may be longer."""
+    record = replace(RECORD, origin=ORIGIN.tdmrep, body=RECORD.body + RECORD.body[:487_999])
+    await store.save_record(BARE_RECORD)
+    await store.save_record(record)
+    for saved in (record, BARE_RECORD):
+        loaded = await store.load_record(saved.origin)
+        expect(loaded == saved, f"load_record: the record of {saved.origin} is lost, cut or another's")
 
 
 async def _check_hosts(store: Store) -> None:
@@ -220,6 +230,14 @@ async def _check_lists(store: Catalogue) -> None:
         f"origins_of: not the origins of {KEY}, by port and scheme, but {of_host}",
     )
     expect(await store.origins_of(_UNKNOWN) == [], "origins_of: an unknown host has some")
+
+
+async def _check_lists_of_sites(store: Catalogue) -> None:
+    """Lists have robots.txt alone."""
+    for origin in (ORIGIN, ORIGIN.tdmrep):
+        await store.save_record(replace(BARE_RECORD, origin=origin))
+    listed = await _origins(store), await store.origins_of(KEY)
+    expect(listed == ([ORIGIN], [ORIGIN]), f"records, origins_of: a tdmrep.json is listed: {listed}")
 
 
 async def _check_forgets(store: Catalogue) -> None:

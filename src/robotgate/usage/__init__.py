@@ -1,4 +1,4 @@
-"""What a site prefers to be done with its pages: search, AI input, training, text and data mining, and others.
+"""The preferences of sites about the use of their pages: search, AI input, training, text and data mining, and others.
 
 `parse_usage` reads what any client has fetched; `RobotsTxt.usage`, `Verdict.usage` and `Response.usage` answer for
 robotgate's own values. A preference never changes whether a URL may be fetched, unless you declare purposes.

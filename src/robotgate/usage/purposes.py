@@ -1,4 +1,4 @@
-"""Rules that refuse a URL, too, where robots.txt disallows a purpose that the crawler declares."""
+"""Rules that also refuse a URL for which robots.txt disallows a declared purpose of the crawler."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class PurposeRules(Rules):
-    """The rules of a file for one token, and what it says of some purposes."""
+    """The rules of a file for one token, and its statements about some purposes."""
 
     __slots__ = ("_purposes", "_rules", "_statements")
 
@@ -41,7 +41,7 @@ class PurposeRules(Rules):
         return target == ROBOTS_TXT or self._refusing(self._statements.of(target, is_allowed=True)) is None
 
     def decide_units(self, target: str) -> Decision:
-        """Like `Rules.decide_units`; what opposes is the rule that would have allowed."""
+        """Like `Rules.decide_units`. If a statement refuses, `Decision.opposing` is the rule that allows."""
         decision = self._rules.decide_units(target)
         if not decision.allowed or target == ROBOTS_TXT:
             return decision
@@ -75,7 +75,7 @@ class PurposeRules(Rules):
 
 
 def with_purposes(rules: Rules, body: bytes, url: str, token: str, purposes: Iterable[str]) -> Rules:
-    """The rules of a file as they bind a crawler that declares purposes."""
+    """The rules of a file for a crawler that declares purposes."""
     if FIELDS.search(body) is None:
         return rules
     statements = RobotsStatements(RobotsTxt.parse(body, url), token)

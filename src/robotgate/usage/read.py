@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from robotgate.rules.grammar import names
 from robotgate.rules.robotstxt import RobotsTxt, product_token
 from robotgate.usage.page import MAX_HEAD, read_page
 from robotgate.usage.robots import FIELDS, RobotsStatements
-from robotgate.usage.statement import Preference, Purpose, Source, Standard, Statement, Usage, shown
+from robotgate.usage.rsl import RSL_TYPE, read_rsl
+from robotgate.usage.statement import Preference, Purpose, Source, Standard, Statement, Usage
 from robotgate.usage.tdmrep import TdmRep
 from robotgate.usage.values import (
-    RSL_TYPE,
     Reading,
     licence_links,
     read_content_signal,
@@ -26,8 +26,6 @@ from robotgate.usage.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from robotgate.rules.verdict import Verdict
     from robotgate.web.response import Response
 
@@ -35,15 +33,22 @@ Headers = Mapping[str, str] | Iterable[tuple[str, str]]
 
 MAX_HEADER: Final = 65_536
 """Characters of all header fields that are read."""
-_HEADERS: Final = {
-    "content-usage": Standard.CONTENT_USAGE,
-    "content-signal": Standard.CONTENT_SIGNAL,
-    "link": Standard.LICENSE_LINK,
-    "tdm-reservation": Standard.TDMREP,
-    "tdm-policy": Standard.TDMREP,
-    "x-robots-tag": Standard.ROBOTS_RULES,
-    "robots-tag": Standard.ROBOTS_TAG,
+_Reader: TypeAlias = "Callable[[str, str | None, float], Reading | None]"
+"""Reads a value. The other arguments are our product token, in lower case, and the time. None: it is for others."""
+_READERS: Final[Mapping[str, tuple[Standard, _Reader]]] = {
+    "content-usage": (Standard.CONTENT_USAGE, lambda value, *_: read_content_usage(value)),
+    "content-signal": (Standard.CONTENT_SIGNAL, lambda value, *_: read_content_signal(value)),
+    "tdm-reservation": (Standard.TDMREP, lambda value, *_: read_reservation(value)),
+    "tdm-policy": (Standard.TDMREP, lambda value, *_: Reading(reference=value)),
+    "x-robots-tag": (
+        Standard.ROBOTS_RULES,
+        lambda value, token, now: read_robots_rules(value, token, now=now),
+    ),
+    "robots-tag": (Standard.ROBOTS_TAG, lambda value, token, _: read_robots_tag(value, token)),
 }
+"""Header fields of one statement a line. A line of Link has one for each licence."""
+_LINK: Final = Standard.LICENSE_LINK
+_STANDARDS: Final = {name: standard for name, (standard, _) in _READERS.items()} | {"link": _LINK}
 _PAGE_TYPES: Final = ("text/html", "application/xhtml+xml")
 
 
@@ -57,14 +62,14 @@ def parse_usage(
     agent: str | None = None,
     now: float | None = None,
 ) -> Usage:
-    """What a site prefers for a page that any client has read. Sends no request.
+    """Read the preferences of a site for a page, whatever client has read the page. Sends no request.
 
-    Whatever the site wrote is accepted: what cannot be read is unknown, and its `Statement.problem` says so.
+    Any text is accepted. If a statement cannot be read, its preferences are unknown, and `Statement.problem` says why.
 
     Args:
         headers: of the response: a mapping, one with several values of a name (as aiohttp's), or pairs. Give each field
             line of its own where the client can (httpx: ``response.headers.multi_items()``): a user agent in
-            X-Robots-Tag holds for the rest of its line. Of bytes (Scrapy), give each name and value decoded.
+            X-Robots-Tag holds for the rest of its line. Decode names and values that are bytes, as Scrapy has them.
         html: the page, or its beginning; 64 KiB are read. Bytes are taken for UTF-8.
         robots: the site's robots.txt; needs `url` and `agent`.
         tdmrep: the site's ``/.well-known/tdmrep.json``; needs `url`.
@@ -76,7 +81,7 @@ def parse_usage(
     Raises:
         InvalidURLError: `url` is not an absolute http or https URL.
         ModuleNotFoundError: the extra ``usage`` is not installed.
-        TypeError: a name or value of `headers` is no text: what it says would be lost.
+        TypeError: a name or value of `headers` is no text.
         ValueError: `robots` or `tdmrep` without what it needs.
     """
     structured_fields()
@@ -84,7 +89,7 @@ def parse_usage(
     if robots is not None:
         if url is None or agent is None:
             raise ValueError("robots needs url and agent")
-        file = RobotsTxt.parse(_if_it_speaks(robots), url) if isinstance(robots, bytes) else robots
+        file = RobotsTxt.parse(_if_stated(robots), url) if isinstance(robots, bytes) else robots
         statements += file.usage(url, agent).statements
     if tdmrep is not None:
         if url is None:
@@ -101,7 +106,7 @@ def parse_usage(
 
 
 def usage_of_robots(robots: RobotsTxt, url: str, agent: str) -> Usage:
-    """What a robots.txt says of a URL.
+    """The preferences in a robots.txt for a URL.
 
     Raises:
         InvalidURLError: as `RobotsTxt.allowed`.
@@ -113,23 +118,23 @@ def usage_of_robots(robots: RobotsTxt, url: str, agent: str) -> Usage:
 
 
 def usage_of_verdict(verdict: Verdict) -> Usage:
-    """What the robots.txt of a verdict says of its URL."""
+    """The preferences for the URL of a verdict, in its robots.txt."""
     structured_fields()
     known = verdict.robots
     if known is None:
         return Usage()
     file, agent = known
-    robots = RobotsTxt.parse(_if_it_speaks(file), verdict.url) if isinstance(file, bytes) else file
+    robots = RobotsTxt.parse(_if_stated(file), verdict.url) if isinstance(file, bytes) else file
     return robots.usage(verdict.url, agent)
 
 
-def _if_it_speaks(robots: bytes) -> bytes:
-    """A robots.txt, or nothing in place of one without statements: most need not be parsed."""
+def _if_stated(robots: bytes) -> bytes:
+    """A robots.txt, or an empty one if it has no statements. Most have none, and need not be parsed."""
     return robots if FIELDS.search(robots) else b""
 
 
 def usage_of_response(response: Response, *, has_robots: bool = True) -> Usage:
-    """What robots.txt, tdmrep.json, the headers and the page say of a response.
+    """The preferences for a response, in robots.txt, tdmrep.json, headers and page.
 
     Args:
         has_robots: whether robots.txt is read.
@@ -149,22 +154,6 @@ def usage_of_response(response: Response, *, has_robots: bool = True) -> Usage:
     )
 
 
-def _statement(
-    standard: Standard, source: Source, field: str, words: str, reading: Reading | None
-) -> Iterator[Statement]:
-    """One statement; none if it is for others."""
-    if reading is not None:
-        yield Statement(
-            standard=standard,
-            source=source,
-            field=shown(field),
-            words=shown(words),
-            says=reading.says,
-            problem=reading.problem,
-            note=reading.note,
-        )
-
-
 def _of_headers(headers: Headers, token: str | None, now: float) -> list[Statement]:
     """The statements of the header fields of a response."""
     found: list[Statement] = []
@@ -174,20 +163,19 @@ def _of_headers(headers: Headers, token: str | None, now: float) -> list[Stateme
         if not isinstance(name, str) or not isinstance(value, str):
             raise TypeError(f"headers: give text, not {type(name).__name__} and {type(value).__name__}")
         key = name.lower()
-        if key not in _HEADERS:
+        if key not in _STANDARDS:
             continue
         left -= len(value)
         if left < 0:
-            standard = _HEADERS[key]
-            problem = Reading(
+            beyond = Reading(
                 problem=f"beyond the first {MAX_HEADER:,} characters of headers, so it is not read"
             )
-            found += _statement(standard, Source.HEADER, name, value, problem)
+            found.append(beyond.statement(_STANDARDS[key], Source.HEADER, name, value))
             break
         values.setdefault(key, []).append((name, value))
     for key, lines in values.items():
         if key in ("content-usage", "robots-tag"):
-            # A structured field may be spread over several lines, and is read as one (RFC 9651 §4.2).
+            # The lines of a structured field are joined (RFC 9651 §4.2).
             found += _of_line(key, lines[0][0], ", ".join(value for _, value in lines), token, now)
             continue
         for name, value in lines:
@@ -195,37 +183,20 @@ def _of_headers(headers: Headers, token: str | None, now: float) -> list[Stateme
     return found
 
 
-def _of_line(key: str, name: str, value: str, token: str | None, now: float) -> Iterator[Statement]:
+def _of_line(key: str, name: str, value: str, token: str | None, now: float) -> list[Statement]:
     """The statements of one field line."""
-    standard = _HEADERS[key]
+    read: list[tuple[Standard, Reading | None]]
     if key == "link":
-        for url, is_rsl in licence_links(value):
-            kind = Standard.RSL if is_rsl else Standard.LICENSE_LINK
-            yield _reference(kind, Source.HEADER, name, value, url)
-    elif key == "tdm-policy":
-        yield _reference(standard, Source.HEADER, name, value, value)
-    elif key == "content-usage":
-        yield from _statement(standard, Source.HEADER, name, value, read_content_usage(value))
-    elif key == "robots-tag":
-        yield from _statement(standard, Source.HEADER, name, value, read_robots_tag(value, token))
-    elif key == "content-signal":
-        yield from _statement(standard, Source.HEADER, name, value, read_content_signal(value))
-    elif key == "tdm-reservation":
-        yield from _statement(standard, Source.HEADER, name, value, read_reservation(value))
-    elif key == "x-robots-tag":
-        reading = read_robots_rules(value, token, now=now)
-        yield from _statement(standard, Source.HEADER, name, value, reading)
-
-
-def _reference(standard: Standard, source: Source, field: str, words: str, url: str) -> Statement:
-    """A statement that names a licence or policy."""
-    return Statement(
-        standard=standard,
-        source=source,
-        field=shown(field),
-        words=shown(words),
-        reference=shown(url.strip()) or None,
-    )
+        links = licence_links(value)
+        read = [(Standard.RSL if is_rsl else _LINK, Reading(reference=url)) for url, is_rsl in links]
+    else:
+        standard, reader = _READERS[key]
+        read = [(standard, reader(value, token, now))]
+    return [
+        reading.statement(standard, Source.HEADER, name, value)
+        for standard, reading in read
+        if reading is not None
+    ]
 
 
 def _of_page(html: str, token: str | None, now: float) -> list[Statement]:
@@ -234,20 +205,27 @@ def _of_page(html: str, token: str | None, now: float) -> list[Statement]:
     page = read_page(html)
     for name, content in page.metas:
         key = name.lower()
-        if key == "tdm-reservation":
-            found += _statement(Standard.TDMREP, Source.META, name, content, read_reservation(content))
-        elif key == "tdm-policy":
-            found.append(_reference(Standard.TDMREP, Source.META, name, content, content))
+        if key in ("tdm-reservation", "tdm-policy"):
+            standard, reader = _READERS[key]
+            reading = reader(content, token, now)
         elif key == "robots" or (token is not None and key and names(key, token)):
+            standard = Standard.ROBOTS_RULES
             reading = read_robots_rules(content, token, now=now, has_agents=False)
-            found += _statement(Standard.ROBOTS_RULES, Source.META, name, content, reading)
+        else:
+            continue
+        if reading is not None:
+            found.append(reading.statement(standard, Source.META, name, content))
     for url, kind in page.links:
-        standard = Standard.RSL if kind == RSL_TYPE else Standard.LICENSE_LINK
-        found.append(_reference(standard, Source.META, "link", url, url))
-    # The document itself stands in such a script.
-    found += [
-        _reference(Standard.RSL, Source.META, "script", kind, "") for kind in page.scripts if kind == RSL_TYPE
-    ]
+        standard = Standard.RSL if kind == RSL_TYPE else _LINK
+        found.append(Reading(reference=url).statement(standard, Source.META, "link", url))
+    for document in map(read_rsl, page.rsl):
+        found += [
+            Reading(reference=url).statement(Standard.RSL, Source.META, name, url)
+            for name, url in document.references
+        ]
+        if document.problem or not document.references:
+            reading = Reading(problem=document.problem)
+            found.append(reading.statement(Standard.RSL, Source.META, "script", RSL_TYPE))
     return found
 
 

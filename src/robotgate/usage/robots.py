@@ -23,7 +23,7 @@ from robotgate.rules.grammar import EVERYBODY, names
 from robotgate.rules.match import Patterns, matches
 from robotgate.rules.normal import normal_length, with_query_unescaped
 from robotgate.rules.robotstxt import product_token
-from robotgate.usage.statement import Preference, Source, Standard, Statement, shown
+from robotgate.usage.statement import Preference, Source, Standard, Statement
 from robotgate.usage.values import Reading, read_content_signal, read_content_usage
 
 if TYPE_CHECKING:
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from robotgate.rules.robotstxt import RobotsTxt
 
 FIELDS: Final = re.compile(rb"content-usage|content-signal|license", re.IGNORECASE)
-"""Finds out whether a file can have statements at all."""
+"""Matches in every file that has statements."""
 _USAGE: Final = frozenset({"content-usage"})
 _ALL: Final = _USAGE | {"content-signal", "license"}
 _FIELD_AND_PATH: Final = re.compile(r"(/[^ \t]*+)?[ \t]*+(.*)", re.DOTALL)
 _ABSOLUTE: Final = re.compile(r"[a-z][a-z0-9+.-]*+://[^/?#\s]", re.IGNORECASE)
 _MAX_TIES: Final = 1_000
-"""Of so many paths of the longest length, those that match are found."""
+"""Paths of the longest length that are compared with a target, at most."""
 
 _ELSEWHERE: Final = (
     "is not below our User-agent line; some readers take it for the whole file, so what it disallows counts"
@@ -64,7 +64,7 @@ class _PathStatement:
 
 
 class RobotsStatements:
-    """What one robots.txt says to one crawler, for any URL of its site."""
+    """The statements of one robots.txt for one crawler and any URL of its site."""
 
     __slots__ = ("_everywhere", "_paths", "_patterns", "_readings", "_whole")
 
@@ -88,7 +88,7 @@ class RobotsStatements:
 
     @property
     def for_every_path(self) -> list[Statement]:
-        """Those that hold for every path of the site, whatever its Content-Usage lines say."""
+        """Statements for every path of the site: all but Content-Usage."""
         return self._whole
 
     @property
@@ -166,20 +166,11 @@ def _path_statement(record: Record) -> _PathStatement:
 
 
 def _statement(standard: Standard, record: Record, reading: Reading) -> Statement:
-    return Statement(
-        standard=standard,
-        source=Source.ROBOTS_TXT,
-        field=shown(record.field),
-        words=shown(record.value),
-        line=record.line,
-        says=reading.says,
-        problem=reading.problem,
-        note=reading.note,
-    )
+    return reading.statement(standard, Source.ROBOTS_TXT, record.field, record.value, record.line)
 
 
 def _signals(robots: RobotsTxt, binding: str) -> list[Statement]:
-    """The Content-Signal lines of a file: ours, those above all groups, and what all others disallow."""
+    """The Content-Signal lines of a file. Of lines below other User-agent lines, only refusals count."""
     found: list[Statement] = []
     for record, is_ours in _stated(robots, binding, _ALL):
         if record.field.lower() != "content-signal":
@@ -201,10 +192,9 @@ def _licenses(robots: RobotsTxt, binding: str) -> list[Statement]:
         if record.field.lower() != "license":
             continue
         is_url = is_absolute_url(record.value)
-        reading = Reading(problem=None if is_url else "not an absolute URL")
+        reading = Reading(reference=record.value) if is_url else Reading(problem="not an absolute URL")
         note = None
         if not is_ours:
             note = _LICENSE_OUTSIDE if record.group is None else _LICENSE_ELSEWHERE
-        statement = _statement(Standard.RSL, record, reading)
-        found.append(replace(statement, reference=shown(record.value) if is_url else None, note=note))
+        found.append(_statement(Standard.RSL, record, replace(reading, note=note)))
     return sorted(found, key=lambda each: each.note is not None)

@@ -68,7 +68,7 @@ class Standard(Enum):
     RSL = "RSL 1.0"
     """Really Simple Licensing."""
     LICENSE_LINK = "rel=license"
-    """A link to a licence of any kind (RFC 4946)."""
+    """A link to any licence (RFC 4946)."""
     TDMREP = "TDMRep"
     """The TDM Reservation Protocol of a W3C community group, 2024-05-10."""
     ROBOTS_RULES = "robots meta rules"
@@ -86,13 +86,13 @@ class Statement:
     field: str
     """The name of the robots.txt field, header or meta element, as written."""
     words: str
-    """Its value as written, cut to 500 characters."""
+    """Its value as written, cut to 500 characters, unprintable ones as escapes."""
     line: int | None = None
     """The line in robots.txt, from 1."""
     says: tuple[tuple[Purpose, Preference], ...] = ()
     """What counts of it in the answer."""
     reference: str | None = None
-    """The URL of a licence or policy that it names. robotgate does not read these."""
+    """The URL of a licence, a licence server or a policy that it names. robotgate does not read these."""
     note: str | None = None
     """How it was read, where sources disagree or a stronger statement replaces it."""
     problem: str | None = None
@@ -169,7 +169,7 @@ class Usage:
 
     @property
     def problems(self) -> tuple[Statement, ...]:
-        """The statements that could not be read, or not wholly."""
+        """The statements of which a part could not be read."""
         return tuple(statement for statement in self.statements if statement.problem)
 
 
@@ -198,5 +198,10 @@ def purposes_of(given: object) -> frozenset[Purpose]:
 
 
 def shown(words: str) -> str:
-    """Words as they are kept: bounded, and encodable as UTF-8."""
-    return words[:MAX_WORDS].encode("utf-8", "backslashreplace").decode()
+    """Words as they are kept: bounded, on one line, with escapes of characters that control a terminal or are none."""
+    kept = words[:MAX_WORDS]
+    if kept.isprintable():
+        return kept
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in kept
+    )

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from robotgate.rules.match import matches
 from robotgate.rules.normal import pattern_units, with_query_unescaped
-from robotgate.usage.statement import Source, Standard, Statement, shown
+from robotgate.usage.statement import Source, Standard, Statement
 from robotgate.usage.values import Reading, read_reservation
 
 TDMREP_PATH: Final = "/.well-known/tdmrep.json"
 MAX_TDMREP_BYTES: Final = 1_000_000
-"""A longer file is not read: where it is cut, no rule is whole."""
+"""A longer file is not read: a part of one is no JSON."""
 MAX_RULES: Final = 1_000
 
 
@@ -32,7 +32,7 @@ class TdmRule:
 
 @dataclass(frozen=True, slots=True)
 class TdmRep:
-    """The rules of one origin's file. A file that is absent has none, which is no grant."""
+    """The rules of one origin's file. An absent file has no rules, which grants nothing."""
 
     rules: tuple[TdmRule, ...] = ()
     problem: str | None = None
@@ -69,19 +69,16 @@ class TdmRep:
         if rule is None:
             if self.problem is None:
                 return []
-            return [_statement("", Reading(problem=self.problem), None)]
+            return [_statement("", Reading(problem=self.problem))]
         reading = read_reservation(rule.reservation)
-        words = f'"location": {json.dumps(rule.location)}, "tdm-reservation": {rule.reservation}'
-        return [_statement(words, reading, rule.policy if rule.reservation == "1" else None)]
+        if rule.reservation == "1":
+            reading = replace(reading, reference=rule.policy)
+        return [
+            _statement(
+                f'"location": {json.dumps(rule.location)}, "tdm-reservation": {rule.reservation}', reading
+            )
+        ]
 
 
-def _statement(words: str, reading: Reading, policy: str | None) -> Statement:
-    return Statement(
-        standard=Standard.TDMREP,
-        source=Source.FILE,
-        field="tdm-reservation",
-        words=shown(words),
-        says=reading.says,
-        problem=reading.problem,
-        reference=None if policy is None else shown(policy),
-    )
+def _statement(words: str, reading: Reading) -> Statement:
+    return reading.statement(Standard.TDMREP, Source.FILE, "tdm-reservation", words)

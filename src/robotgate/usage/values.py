@@ -1,4 +1,4 @@
-"""The values of the standards: from words to preferences. Nothing here raises for what a site wrote.
+"""Readers of the values of all standards. They accept any text, and raise nothing.
 
 Content-Usage and Robots-Tag are structured fields (RFC 9651), which the library http-sf reads; it comes with the extra
 ``usage``.
@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Final
 
 from robotgate.links import read_links
 from robotgate.rules.grammar import EVERYBODY, names
-from robotgate.usage.statement import Preference, Purpose, combine, shown
+from robotgate.usage.rsl import RSL_TYPE
+from robotgate.usage.statement import Preference, Purpose, Statement, combine, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import ModuleType
+
+    from robotgate.usage.statement import Source, Standard
 
 _Pair = tuple[Purpose, Preference]
 _YES: Final = Preference.ALLOWED
@@ -37,11 +40,11 @@ CONTENT_SIGNAL_KEYS: Final = {
     "ai-train": Purpose.AI_TRAIN,
 }
 CONTENT_USES: Final[dict[str, tuple[_Pair, ...]]] = {
-    # To look at once and to forget.
+    # Use the page once, and keep nothing.
     "immediate": tuple(
         (purpose, _NO) for purpose in (Purpose.SEARCH, Purpose.AI_TRAIN, Purpose.INDEX, Purpose.ARCHIVE)
     ),
-    # To keep, to index and to cite.
+    # Keep the page, index it and cite it.
     "reference": ((Purpose.SEARCH, _YES), (Purpose.INDEX, _YES), (Purpose.AI_TRAIN, _NO)),
     "full": tuple(
         (purpose, _YES)
@@ -54,7 +57,7 @@ CONTENT_USES: Final[dict[str, tuple[_Pair, ...]]] = {
         )
     ),
 }
-"""What each value of the key ``use`` of Content-Signal permits and what is beyond it."""
+"""The preferences of each value of the key ``use`` of Content-Signal."""
 _NO_SNIPPET: Final = ((Purpose.SNIPPET, _NO), (Purpose.AI_INPUT, _NO))
 """Google's documentation bars the page from AI answers too."""
 ROBOTS_RULES: Final[dict[str, tuple[_Pair, ...]]] = {
@@ -87,7 +90,7 @@ _NOTES: Final = {
 _VALUED_RULES: Final = frozenset(
     {"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"}
 )
-"""Rules with a value after a colon, which is not the colon of a user agent."""
+"""Rules with a colon and a value. Before other colons stands a user agent."""
 ROBOTS_TAG_RULES: Final = {name: ROBOTS_RULES[name] for name in ("noindex", "nosnippet")}
 _WEEKDAY: Final = re.compile(r"(?:mon|tue|wed|thu|fri|sat|sun)[a-z]{0,6}", re.IGNORECASE)
 _NUMBER: Final = re.compile(r"-?[0-9]{1,9}")
@@ -104,7 +107,25 @@ class Reading:
     """What could not be read."""
     note: str | None = None
     is_broken: bool = False
-    """Whether it is more than a name that nobody knows which could not be read."""
+    """Whether more than an unknown name could not be read."""
+    reference: str | None = None
+    """The URL of a licence or policy."""
+
+    def statement(
+        self, standard: Standard, source: Source, field: str, words: str, line: int | None = None
+    ) -> Statement:
+        """The statement that the value stands in; the arguments are its attributes, as written."""
+        return Statement(
+            standard=standard,
+            source=source,
+            field=shown(field),
+            words=shown(words),
+            line=line,
+            says=self.says,
+            reference=shown((self.reference or "").strip()) or None,
+            note=self.note,
+            problem=self.problem,
+        )
 
 
 def structured_fields() -> ModuleType:
@@ -212,7 +233,7 @@ def read_robots_rules(text: str, token: str | None, *, now: float, has_agents: b
     if not is_read:
         return None
     if "noarchive:" in said and "nocache:" in said:
-        # Bing's documentation: of both, the weaker counts.
+        # With both, Bing's documentation applies nocache alone.
         said["noarchive:"] = said["nocache:"]
     notes = [note for rule, note in _NOTES.items() if f"{rule}:" in said]
     return Reading(combine(chain.from_iterable(said.values())), _listed(odd), "; ".join(notes) or None)
@@ -270,15 +291,12 @@ def read_robots_tag(text: str, token: str | None) -> Reading | None:
     return Reading(combine(says), _listed(odd)) if is_read else None
 
 
-RSL_TYPE: Final = "application/rsl+xml"
-
-
 def licence_links(text: str) -> Iterator[tuple[str, bool]]:
     """The licences of one line of a Link header: each URL, and whether its type is that of RSL."""
     for target, pairs in read_links(text):
-        # The first of two counts (RFC 8288 §3.3).
+        # Of repeated parameters the first counts (RFC 8288 §3.3).
         parameters = dict(reversed(pairs))
-        # A link with an anchor speaks of something else than the page (RFC 8288 §3.2).
+        # A link with an anchor is about another resource (RFC 8288 §3.2).
         if "license" in parameters.get("rel", "").lower().split() and "anchor" not in parameters:
             kind = parameters.get("type", "").partition(";")[0]
             yield target, kind.strip().lower() == RSL_TYPE

@@ -6,12 +6,13 @@ import asyncio
 import logging
 import math
 import random
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeGuard
 
-from robotgate.errors import GateClosedError, NonPublicAddressError, RobotGateError
+from robotgate.errors import GateClosedError, NonPublicAddressError
 from robotgate.events import BlockCause, HostBlocked, HostRecovered, RobotsFetched
 from robotgate.options import HostBlocks
 from robotgate.pace.host import LONG_AGO, NOT_OWNED, Host, PacedTurn
@@ -23,7 +24,7 @@ from robotgate.sites.record import Answer, FetchResult, Standing, is_fresh, newe
 from robotgate.sites.site import Ruling, Site, recheck_is_due, refresh_at, ruling_of
 from robotgate.sites.status import STATUS_TABLE, Outcome
 from robotgate.urls import split_url
-from robotgate.web.robots import Flight, RobotsReader
+from robotgate.web.robots import Flights, RobotsReader
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from robotgate.sites.record import RobotsRecord
     from robotgate.urls import HostPattern, Origin, PaceKeyFunction
     from robotgate.web.persistence import Persistence
-    from robotgate.web.robots import Fetcher, Proxy
+    from robotgate.web.robots import Fetcher, Flight, Proxy
 
 LOOKS: Final = 4
 """Entries looked at for each that is added to a full cache. A used one is looked at twice before it is evicted."""
@@ -92,7 +93,8 @@ class SiteCache:
         self._events = events
         self.counts_traffic = recheck is not None and not (recheck.visits is recheck.bytes_ratio is None)
         """Whether `note_visit` is to be called at the end of every turn."""
-        self._flights: dict[str, Flight] = {}
+        self.flights = Flights()
+        """What is being found out about origins, by their text."""
         self._candidates: Iterator[str] = iter(())
         """The keys of sites that are looked at next if one has to go, the oldest first."""
         self._sweeping = Timer(self._evict)
@@ -200,7 +202,7 @@ class SiteCache:
         """
         began_at = self._now()
         while True:
-            flight = self._flights.get(site.key) or self._start(site, after=math.inf)
+            flight = self.flights.get(site.key) or self._start(site, after=math.inf)
             await flight.join()
             if site.record is not None and site.record.checked_at >= began_at:
                 return site.record
@@ -248,29 +250,16 @@ class SiteCache:
 
     def patience_for(self, site: Site) -> float:
         """Return the seconds for which a site's robots.txt is waited for beyond a turn's deadline."""
-        flight = self._flights.get(site.key)
+        flight = self.flights.get(site.key)
         return 0.0 if flight is None else flight.patience
 
     def _ask(self, site: Site, proxy: Proxy | None) -> Coroutine[object, None, None]:
-        flight = self._flights.get(site.key) or self._start(site, proxy)
+        flight = self.flights.get(site.key) or self._start(site, proxy)
         return flight.join(has_ruling=site.ruling is not None or site.record is not None)
 
     def _start(self, site: Site, proxy: Proxy | None = None, *, after: float = -math.inf) -> Flight:
-        if self._is_closed:
-            raise GateClosedError
         work = partial(self._refresh, site, after=after)
-        flight = self._flights[site.key] = Flight(work, site.origin.robots_url, proxy)
-        flight.task.add_done_callback(partial(self._ended, site.key, flight))
-        return flight
-
-    def _ended(self, key: str, flight: Flight, task: asyncio.Task[None]) -> None:
-        del self._flights[key]
-        error = GateClosedError() if task.cancelled() else task.exception()
-        if error is not None and not flight.callers and not isinstance(error, RobotGateError):
-            # A fault of a fetcher or store that was passed in: no caller would get it.
-            message = f"{task.get_name()} could not be requested"
-            task.get_loop().call_exception_handler({"message": message, "exception": error, "task": task})
-        flight.end(error)
+        return self.flights.begin(site.key, site.origin.robots_url, work, proxy)
 
     def _renewed(self, site: Site, now: float) -> Ruling | None:
         """Have robots.txt requested in the background if it is due; the ruling answers until it has expired."""
@@ -290,7 +279,7 @@ class SiteCache:
         site.refresh_from(min(retry_at, ruling.fresh_until_at))
         host = site.host
         is_shut = max(host.blocked_until_at, site.operator_until_at, site.circuit.retry_at) > now
-        if site.key not in self._flights and not is_shut and not self._is_closed:
+        if site.key not in self.flights and not is_shut and not self._is_closed:
             self._start(site, after=-math.inf if site.record is None else site.record.checked_at)
         return ruling
 
@@ -301,24 +290,18 @@ class SiteCache:
             after: a record of an attempt up to this instant does not count, even if it is fresh.
         """
         store, record = self._persistence, site.record
-        session = None if store is None else store.session
-        key, is_granted = f"robots|{site.key}", False
-        try:
+        async with AsyncExitStack() as stack:
             if store is not None:
                 record = newer(await store.load_record(site.origin), record)
-            if store is not None and session is not None and not self._will_do(record, after):
+            if store is not None and store.session is not None and not self._will_do(record, after):
                 # The process that requests it now takes a turn of the host, too.
                 with flight.waiting_for(PacedTurn(site, ahead=True), self._scheduler):
-                    await session.obtain(key)
-                is_granted = True
+                    await stack.enter_async_context(store.alone(site.origin))
                 # Another process may have requested it while this one waited.
                 record = newer(await store.load_record(site.origin), site.record)
             if not self._will_do(record, after):
                 await self._request(site, flight, record)
                 return
-        finally:
-            if is_granted and session is not None:
-                session.leave(key, None)
         self.learn(site, record)
         if store is not None:
             await store.load_host(site.host)
@@ -372,10 +355,7 @@ class SiteCache:
         self._sweeping.cancel()
         if self._cooling is not None:
             self._cooling.cancel()
-        tasks = [flight.task for flight in self._flights.values()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.flights.aclose()
 
     # Changes by the operator while the gate runs.
 
@@ -460,7 +440,7 @@ class SiteCache:
             site.is_used = False
             return False
         host, scheduler = site.host, self._scheduler
-        if site.key in self._flights or host in scheduler.changed or host in scheduler.unowned:
+        if site.key in self.flights or host in scheduler.changed or host in scheduler.unowned:
             return False
         return host.may_drop(site, now, is_saved=self._persistence is not None)
 

@@ -7,16 +7,17 @@ another process asks for. One task saves, one moves hosts, and each host that is
 from __future__ import annotations
 
 import asyncio
-from contextlib import contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from robotgate.errors import StoreError
 from robotgate.events import StoreLost, StoreRecovered
 from robotgate.pace.host import NOT_OWNED
 from robotgate.stores.base import Grant, Lost, OperatorBlock, Recovered, SharedStore, Wanted
+from robotgate.stores.grants import ROBOTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
     from typing import Literal, TypeAlias
 
     from robotgate.events import Events
@@ -97,6 +98,23 @@ class Persistence:
         """As `Store.save_record`; a failure is reported as an event, too."""
         with self._reporting("save record"):
             await self._store.save_record(record)
+
+    @asynccontextmanager
+    async def alone(self, origin: Origin) -> AsyncIterator[None]:
+        """Within this block, no other process requests the file of an origin's record.
+
+        Raises:
+            StoreError: the store cannot tell whether another does.
+        """
+        session, key = self.session, f"{ROBOTS}{origin}"
+        if session is None:
+            yield
+            return
+        await session.obtain(key)
+        try:
+            yield
+        finally:
+            session.leave(key, None)
 
     def save_record_soon(self, record: RobotsRecord) -> None:
         """Save a record in the background; a failure is reported as an event."""

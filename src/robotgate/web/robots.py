@@ -16,6 +16,7 @@ import ssl
 import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from http.cookies import SimpleCookie
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
@@ -25,6 +26,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from robotgate.errors import (
+    GateClosedError,
     HostUnavailableError,
     InvalidURLError,
     NestedTurnError,
@@ -419,6 +421,61 @@ class Flight:
             error = None if answer.done() else scheduler.nested(turn, caller)
             if error is not None:
                 answer.set_result(error)
+
+
+class Flights:
+    """The flights under way, by what they find out about."""
+
+    __slots__ = ("_is_closed", "_open")
+
+    def __init__(self) -> None:
+        self._open: dict[str, Flight] = {}
+        self._is_closed = False
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._open
+
+    def get(self, key: str) -> Flight | None:
+        """Return the one of a key, if it is under way."""
+        return self._open.get(key)
+
+    def begin(
+        self,
+        key: str,
+        url: str,
+        work: Callable[[Flight], Coroutine[object, None, None]],
+        proxy: Proxy | None = None,
+    ) -> Flight:
+        """Begin one for a key that has none.
+
+        Args:
+            url: what will be requested.
+
+        Raises:
+            GateClosedError: the gate was closed.
+        """
+        if self._is_closed:
+            raise GateClosedError
+        flight = self._open[key] = Flight(work, url, proxy)
+        flight.task.add_done_callback(partial(self._ended, key, flight))
+        return flight
+
+    def _ended(self, key: str, flight: Flight, task: asyncio.Task[None]) -> None:
+        del self._open[key]
+        error = GateClosedError() if task.cancelled() else task.exception()
+        if error is not None and not flight.callers and not isinstance(error, RobotGateError):
+            # A fault of a fetcher or store that was passed in: no caller would get it.
+            message = f"{task.get_name()} could not be requested"
+            task.get_loop().call_exception_handler({"message": message, "exception": error, "task": task})
+        flight.end(error)
+
+    async def aclose(self) -> None:
+        """Cancel all and wait for them; callers get `GateClosedError`."""
+        self._is_closed = True
+        tasks = [flight.task for flight in self._open.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,17 @@
-"""What a gate does about the use of pages: refuses responses by its declared purposes, and requests tdmrep.json.
+"""The use of pages at a gate: it refuses responses by its declared purposes, and requests tdmrep.json.
 
-A file is requested once for each origin, in a turn of its host, by the first task that needs it; the others wait for
-that. What fails is requested again after some minutes, and until then is no reservation.
+The file is kept like robots.txt: one request serves all tasks and processes, its record is also in the store and has
+the same lifetime, and after a failure the last good copy holds. The request is that of a page: robots.txt may disallow
+it, and it has the proxy of the page that needs the file.
 """
 
 from __future__ import annotations
 
-import asyncio
+import random
 from collections.abc import Collection
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
@@ -18,24 +21,27 @@ from robotgate.errors import (
     GateClosedError,
     NestedTurnError,
     ResponseTooLargeError,
+    RobotGateError,
     UsageError,
 )
-from robotgate.options import check_kind
+from robotgate.options import StatusPolicy, check_kind
+from robotgate.sites.record import Failure, FetchResult, Standing, is_fresh, newer, settle, standing
+from robotgate.sites.status import Outcome, outcome_of
 from robotgate.urls import Origin
 from robotgate.web.fetch import PageFetch
 from robotgate.web.response import Response
+from robotgate.web.robots import answer_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from robotgate.sites.record import RobotsRecord
     from robotgate.usage import TdmRep
     from robotgate.web.fetch import PageFetcher, RequestOptions
+    from robotgate.web.persistence import Persistence
+    from robotgate.web.robots import Flight, Flights
     from robotgate.web.turns import Turns
 
-TDMREP_LIFETIME: Final = 86_400.0
-"""Seconds for which a file is used, or known to be absent."""
-RETRY_DELAY: Final = 300.0
-"""Seconds until a file that could not be had is requested again."""
 _MAX_WAIT: Final = 300.0
 """Seconds that its turn may wait."""
 _PRIORITY: Final = 1_000_000
@@ -46,10 +52,11 @@ _PASSED_ON: Final = ("proxy", "proxy_auth", "proxy_headers", "ssl", "timeout")
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A file, and until when it is used."""
+    """A file in memory."""
 
+    record: RobotsRecord
     file: TdmRep
-    until_at: float
+    """What the record says."""
 
 
 class Uses:
@@ -65,6 +72,11 @@ class Uses:
         ModuleNotFoundError: the extra ``usage`` is not installed.
     """
 
+    _fetcher: PageFetcher
+    _turns: Turns
+    _flights: Flights
+    _persistence: Persistence | None
+
     def __init__(self, purposes: object, *, tdmrep: bool, max_origins: int) -> None:
         from robotgate.usage.statement import purposes_of  # noqa: PLC0415  # Few gates look at the use of pages.
         from robotgate.usage.values import structured_fields  # noqa: PLC0415  # As above.
@@ -74,10 +86,14 @@ class Uses:
         self._tdmrep = tdmrep
         self._max_origins = max_origins
         self._kept: dict[str, _Kept] = {}
-        self._under_way: dict[str, asyncio.Future[None]] = {}
-        """For each origin whose file is requested, a future that ends with that."""
-        self._fetcher: PageFetcher | None = None
-        self._turns: Turns | None = None
+        """By origin as text."""
+
+    def open(
+        self, fetcher: PageFetcher, turns: Turns, flights: Flights, persistence: Persistence | None
+    ) -> None:
+        """Begin to work."""
+        self._fetcher, self._turns = fetcher, turns
+        self._flights, self._persistence = flights, persistence
 
     @classmethod
     def of(cls, purposes: object, *, tdmrep: bool, max_origins: int) -> Uses | None:
@@ -90,10 +106,6 @@ class Uses:
         if not tdmrep and isinstance(purposes, Collection) and not purposes:
             return None
         return cls(purposes, tdmrep=tdmrep, max_origins=max_origins)
-
-    def open(self, fetcher: PageFetcher, turns: Turns) -> None:
-        """Begin to work."""
-        self._fetcher, self._turns = fetcher, turns
 
     async def fetched(self, read: Callable[[PageFetch], Awaitable[Response]], fetch: PageFetch) -> Response:
         """Return a page, with the file of its origin, if its response disallows none of the purposes.
@@ -129,7 +141,7 @@ class Uses:
         from robotgate.usage import Preference  # noqa: PLC0415  # As above.
         from robotgate.usage.read import usage_of_response  # noqa: PLC0415  # As above.
 
-        # The rules have refused what robots.txt disallows.
+        # Statements of robots.txt were checked with its rules.
         usage = usage_of_response(response, has_robots=False)
         refused = [name for name in self._purposes if usage.preference(name) is Preference.DISALLOWED]
         if refused:
@@ -144,66 +156,88 @@ class Uses:
             InvalidURLError: not an absolute http or https URL.
             NestedTurnError: the request needs a turn that this task holds.
             GateClosedError: the gate was closed.
+            StoreError: the store failed.
         """
-        from robotgate.usage.tdmrep import TDMREP_PATH  # noqa: PLC0415  # As above.
-
-        fetcher, turns = self._fetcher, self._turns
-        if fetcher is None or turns is None:
-            raise GateClosedError
-        origin = Origin.of(url).text
-        file_url = f"{origin}{TDMREP_PATH}"
+        origin = Origin.of(url)
         while True:
-            kept = self._kept.get(origin)
-            if kept is not None and turns.now() < kept.until_at:
+            kept = self._kept.get(origin.text)
+            if kept is not None and is_fresh(kept.record, self._turns.now()):
                 return kept.file
-            nested = turns.scheduler.nested(turns.make(file_url), asyncio.current_task())
-            if nested is not None:
-                raise nested
-            under_way = self._under_way.get(origin)
-            if under_way is not None:
-                # If the task that requests it is cancelled, one of those that wait goes on.
-                await asyncio.shield(under_way)
-                continue
-            done = self._under_way[origin] = asyncio.get_running_loop().create_future()
-            try:
-                file, lifetime = await self._requested(fetcher, file_url, options)
-                self._keep(origin, _Kept(file, turns.now() + lifetime))
-                return file
-            finally:
-                del self._under_way[origin]
-                done.set_result(None)
+            key = origin.tdmrep.text
+            flight = self._flights.get(key)
+            if flight is None:
+                work = partial(self._find_out, origin, options)
+                flight = self._flights.begin(key, f"tdmrep.json of {origin}", work)
+            await flight.join()
 
-    def _keep(self, origin: str, kept: _Kept) -> None:
-        self._kept.pop(origin, None)
-        self._kept[origin] = kept
+    async def _find_out(self, origin: Origin, options: RequestOptions, flight: Flight) -> None:
+        """Load the record of a file, or request the file, as `SiteCache` does with robots.txt."""
+        from robotgate.usage.tdmrep import MAX_TDMREP_BYTES, TDMREP_PATH  # noqa: PLC0415  # As above.
+
+        key, turns, store = origin.tdmrep, self._turns, self._persistence
+        url = f"{origin}{TDMREP_PATH}"
+        kept = self._kept.get(origin.text)
+        record, is_for_all = None if kept is None else kept.record, False
+        async with AsyncExitStack() as stack:
+            if store is not None:
+                record = newer(await store.load_record(key), record)
+            if record is None or not is_fresh(record, turns.now()):
+                # Callers that hold the host's turn would wait for themselves.
+                stack.enter_context(flight.waiting_for(turns.make(url), turns.scheduler))
+                if store is not None:
+                    await stack.enter_async_context(store.alone(key))
+                    # Another process may have requested it while this one waited.
+                    record = newer(await store.load_record(key), record)
+            if record is None or not is_fresh(record, turns.now()):
+                result, is_for_all = await self._requested(url, options)
+                now, jitter = turns.now(), random.random()
+                record = settle(
+                    key, result, previous=record, now=now, jitter=jitter, max_bytes=MAX_TDMREP_BYTES
+                )
+            self._keep(origin, record)
+            if store is not None and is_for_all:
+                await store.save_record(record)
+
+    def _keep(self, origin: Origin, record: RobotsRecord) -> None:
+        self._kept.pop(origin.text, None)
+        self._kept[origin.text] = _Kept(record, _file_in(record, self._turns.now()))
         if len(self._kept) > self._max_origins:
             del self._kept[next(iter(self._kept))]
 
-    async def _requested(
-        self, fetcher: PageFetcher, url: str, options: RequestOptions
-    ) -> tuple[TdmRep, float]:
-        """Request a file. Return it, and for how many seconds it is used."""
-        from robotgate.usage.tdmrep import MAX_TDMREP_BYTES, TdmRep  # noqa: PLC0415  # As above.
+    async def _requested(self, url: str, options: RequestOptions) -> tuple[FetchResult, bool]:
+        """Request a file. Return the result, and whether other crawlers that share the store would have it too."""
+        from robotgate.usage.tdmrep import MAX_TDMREP_BYTES  # noqa: PLC0415  # As above.
 
+        fetcher = self._fetcher
         fetch = PageFetch(
             fetcher, url, "GET", options, _PRIORITY, _MAX_WAIT, MAX_TDMREP_BYTES, _MAX_REDIRECTS + 1
         )
-        # It is read without a look at its own use.
+        # Its own use is not checked.
         fetch.close()
         try:
             response = await fetcher.read_page(fetch)
-        except DisallowedError:
-            return TdmRep(problem="robots.txt disallows the file"), TDMREP_LIFETIME
-        except ResponseTooLargeError:
-            return TdmRep(
-                problem=f"longer than {MAX_TDMREP_BYTES:,} bytes, so it is not read"
-            ), TDMREP_LIFETIME
         except (GateClosedError, NestedTurnError):
             raise
+        except DisallowedError:
+            return FetchResult(Outcome.LOST, Failure("robots.txt disallows the file"), url), False
+        except ResponseTooLargeError:
+            cause = f"longer than {MAX_TDMREP_BYTES:,} bytes, so it is not read"
+            return FetchResult(Outcome.LOST, Failure(cause), url), True
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            return TdmRep(problem=f"it could not be had: {type(error).__name__}"), RETRY_DELAY
-        if response.status == 200:
-            return TdmRep.parse(response.body), TDMREP_LIFETIME
-        if 400 <= response.status < 500 and response.status != 429:
-            return TdmRep(), TDMREP_LIFETIME
-        return TdmRep(problem=f"it was answered with status {response.status}"), RETRY_DELAY
+            failure = Failure(f"it could not be had: {type(error).__name__}")
+            return FetchResult(Outcome.FAILURE, failure, url), not isinstance(error, RobotGateError)
+        answer = answer_of(response.status, response.headers, response.body, now=self._turns.now())
+        redirects = tuple(hop.url for hop in response.history)
+        return FetchResult(outcome_of(response.status), answer, response.url, redirects), True
+
+
+def _file_in(record: RobotsRecord, now: float) -> TdmRep:
+    """What the record of a file says: the last good copy, nothing where there is no file, or why that is not known."""
+    from robotgate.usage.tdmrep import TdmRep  # noqa: PLC0415  # As above.
+
+    position, _ = standing(record, StatusPolicy.RFC9309, now)
+    if position in (Standing.RULES, Standing.STALE_RULES):
+        return TdmRep.parse(record.body)
+    if position is Standing.CLOSED or record.outcome is Outcome.LOST:
+        return TdmRep(problem=record.cause)
+    return TdmRep()

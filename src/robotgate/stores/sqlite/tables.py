@@ -265,8 +265,11 @@ def all_rows(connection: sqlite3.Connection, at: Moment) -> tuple[dict[str, Host
 
 def origins(connection: sqlite3.Connection, host: str | None) -> list[Origin]:
     """The origins that have a record, of all hosts or of one, in order."""
-    of_host = "" if host is None else "WHERE host = ?"
-    query = f"SELECT host, port, scheme FROM records {of_host} ORDER BY host, port, scheme"  # noqa: S608
+    of_host = "" if host is None else "AND host = ?"
+    query = (
+        "SELECT host, port, scheme FROM records "  # noqa: S608
+        f"WHERE scheme IN ('http', 'https') {of_host} ORDER BY host, port, scheme"
+    )
     rows = connection.execute(query, () if host is None else (text(host),))
     return [Origin(str(scheme), text_of(name), int(port)) for name, port, scheme in rows]
 
