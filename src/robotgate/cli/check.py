@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Unpack
 
 import click
-from rich.text import Text
 
 from robotgate import InvalidURLError, Reason, RobotGateError, RobotsTxt
 from robotgate.cli import common, output, usage
-from robotgate.cli.lines import MAX_URL_BYTES, STANDARD_INPUT, is_too_long, open_input, read_lines, urls_of
+from robotgate.cli.files import MAX_URL_BYTES, STANDARD_INPUT, is_too_long, open_input, read_lines, urls_of
 from robotgate.rules.robotstxt import product_token
+from robotgate.usage.values import structured_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 LINES_AROUND: Final = 2
 """Lines shown above and below the line that decides."""
-
-
 _ANSWERS: Final = (("allowed", "green"), ("disallowed", "red"), ("no answer", "magenta"))
 """By exit status: the word, and its colour."""
+_OF_VERDICT: Final = ("robots_url", "status", "fetched_at", "stale", "crawl_delay", "retry_after")
+"""The attributes of a `Verdict` that a JSON row has as they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,11 +55,13 @@ class Checked:
 @click.command(cls=common.Command, short_help="Tell whether URLs may be fetched, and why.")
 @click.argument("urls", metavar="[URL]...", nargs=-1)
 @common.input_option
-@click.option("--json", "as_json", is_flag=True, help="Print one row of JSON for each URL.")
+@common.json_option
 @click.option(
     "--robots", type=click.File("rb"), help="Check against this file, offline; - is standard input."
 )
-@usage.usage_option("Also show what robots.txt says about the use of pages.")
+@click.option(
+    "--usage", "has_usage", is_flag=True, help="Also show what robots.txt says about the use of pages."
+)
 @common.gate_options(contact_note=" Not needed with --robots.")
 @common.store_options
 def check(
@@ -68,7 +70,7 @@ def check(
     source: str | None,
     as_json: bool,
     robots: BinaryIO | None,
-    with_usage: bool,
+    has_usage: bool,
     store_path: str | None,
     no_store: bool,
     **options: Unpack[common.GateOptions],
@@ -81,12 +83,16 @@ def check(
     Exit status: 0 when all are allowed, 1 when any is disallowed, 2 when there is no answer for any (an invalid URL,
     a robots.txt that cannot be read) or for wrong usage.
     """
+    if has_usage:
+        # Needs an extra.
+        structured_fields()
     if not urls and source is None:
         raise click.UsageError("Give URLs, or a file of them with -i.")
     if source == STANDARD_INPUT and robots is not None and robots.fileno() == 0:
         raise click.UsageError("-i and --robots cannot both read standard input.")
     if source is not None:
-        urls += _read_urls(source)
+        with common.doing(f"read {source}"):
+            urls += asyncio.run(_read_urls(source))
     agent = options.get("token") or options["agent"]
     if robots is not None:
         body = robots.read(common.MAX_ROBOTS_BYTES)
@@ -94,30 +100,23 @@ def check(
     else:
         store = common.store_of(store_path, no_store=no_store)
         results = common.run_with_gate(store, lambda gate: _check_online(gate, urls), options)
-    if as_json:
-        for result in results:
-            output.line(json.dumps(row(result, with_usage=with_usage)))
-        raise SystemExit(max((result.exit for result in results), default=0))
-    screen = output.console()
+    screen = output.Screen()
     for number, result in enumerate(results):
+        if as_json:
+            output.line(json.dumps(row(result, has_usage=has_usage)))
+            continue
         if number:
             screen.print()
-        show(screen, result, product_token(agent), with_usage=with_usage)
+        show(screen, result, product_token(agent), has_usage=has_usage)
     raise SystemExit(max((result.exit for result in results), default=0))
 
 
-def _read_urls(source: str) -> tuple[str, ...]:
-    async def read() -> list[str]:
-        batches = read_lines(open_input(source), max_bytes=MAX_URL_BYTES)
-        return [url async for lines in batches for url in urls_of(lines)]
-
-    try:
-        return tuple(asyncio.run(read()))
-    except OSError as error:
-        raise common.CommandError(f"cannot read {source}: {error.strerror}") from error
+async def _read_urls(source: str) -> tuple[str, ...]:
+    batches = read_lines(open_input(source), max_bytes=MAX_URL_BYTES)
+    return tuple([url async for lines in batches for url in urls_of(lines)])
 
 
-def row(result: Checked, *, with_usage: bool = False) -> dict[str, object]:
+def row(result: Checked, *, has_usage: bool = False) -> dict[str, object]:
     """Return the result for one URL as a row of JSON."""
     verdict, rule = result.verdict, None if result.verdict is None else result.verdict.rule
     cause = result.problem if verdict is None else verdict.cause
@@ -129,13 +128,8 @@ def row(result: Checked, *, with_usage: bool = False) -> dict[str, object]:
         "rule": None if rule is None else str(rule),
         "line": None if rule is None else rule.line,
         "group": None if verdict is None or rule is None else ", ".join(verdict.group),
-        "robots_url": None if verdict is None else verdict.robots_url,
-        "status": None if verdict is None else verdict.status,
-        "fetched_at": None if verdict is None else verdict.fetched_at,
-        "stale": None if verdict is None else verdict.stale,
-        "crawl_delay": None if verdict is None else verdict.crawl_delay,
-        "retry_after": None if verdict is None else verdict.retry_after,
-        **({} if verdict is None or not with_usage else usage.columns(verdict.usage)),
+        **{name: getattr(verdict, name, None) for name in _OF_VERDICT},
+        **({} if verdict is None or not has_usage else usage.columns(verdict.usage)),
     }
 
 
@@ -171,21 +165,21 @@ async def _check_online(gate: RobotGate, urls: Iterable[str]) -> list[Checked]:
     return await asyncio.gather(*map(checked, urls))
 
 
-def show(screen: output.Screen, result: Checked, token: str, *, with_usage: bool = False) -> None:
+def show(screen: output.Screen, result: Checked, token: str, *, has_usage: bool = False) -> None:
     """Print the result for one URL, with the lines of robots.txt around the one that decides."""
     word, colour = _ANSWERS[result.exit]
-    screen.paragraph(Text.assemble((word, f"bold {colour}"), "  ", output.printable(result.url)), indent=4)
+    screen.paragraph((word, f"bold {colour}"), f"  {result.url}", indent=4)
     verdict = result.verdict
     if verdict is None:
-        screen.paragraph(Text(f"  {output.printable(result.problem or '')}"), indent=4)
+        screen.paragraph(f"  {result.problem}", indent=4)
         return
-    # The site writes the names of its groups, and a stored cause may have been imported.
-    screen.paragraph(Text(f"  {output.printable(_reason(verdict))}"), indent=4)
+    screen.paragraph(f"  {_reason(verdict)}", indent=4)
     for remark in _remarks(verdict, result.stored_at):
-        screen.paragraph(Text(f"  {output.printable(remark)}", style="dim"), indent=4)
-    output.print_excerpt(screen, _excerpt(result.body, verdict, token))
-    for line in usage.lines(verdict.usage) if with_usage else ():
-        screen.paragraph(Text(f"  {output.printable(line)}"), indent=4)
+        screen.paragraph((f"  {remark}", "dim"), indent=4)
+    for parts in _excerpt(result.body, verdict, token):
+        screen.excerpt(*parts)
+    for line in usage.lines(verdict.usage) if has_usage else ():
+        screen.paragraph(f"  {line}", indent=4)
 
 
 def _reason(verdict: Verdict) -> str:
@@ -215,7 +209,7 @@ def _remarks(verdict: Verdict, stored_at: float | None) -> Iterator[str]:
         yield f"next attempt in {verdict.retry_after:.0f} s at the earliest"
 
 
-def _excerpt(body: bytes, verdict: Verdict, token: str) -> Iterator[Text]:
+def _excerpt(body: bytes, verdict: Verdict, token: str) -> Iterator[tuple[output.Part, ...]]:
     """The line that decides with the lines around it, and the User-agent line above that makes it apply to us."""
     if verdict.rule is None:
         return
@@ -223,16 +217,18 @@ def _excerpt(body: bytes, verdict: Verdict, token: str) -> Iterator[Text]:
     deciding = verdict.rule.line
     numbers = {_agent_line(body, lines, deciding, token.lower())}
     numbers |= set(range(max(deciding - LINES_AROUND, 1), min(deciding + LINES_AROUND, len(lines)) + 1))
-    texts = {number: lines[number - 1].decode(errors="backslashreplace") for number in numbers}
-    texts = {number: output.printable(text.expandtabs(4).strip()) for number, text in texts.items()}
+    texts = {
+        number: lines[number - 1].decode(errors="backslashreplace").expandtabs(4).strip()
+        for number in numbers
+    }
     filled = [number for number in numbers if texts[number]]
     shown = [number for number in sorted(numbers) if min(filled) <= number <= max(filled)]
-    yield Text()
+    yield ()
     for number, before in zip(shown, [shown[0] - 1, *shown], strict=False):
         if number > before + 1:
-            yield Text("        ...", style="dim")
+            yield (("        ...", "dim"),)
         mark, style = (">", "bold reverse") if number == deciding else (" ", "")
-        yield Text.assemble(f"  {mark} ", (f"{number:>5}", "dim"), "  ", (texts[number], style))
+        yield (f"  {mark} ", (f"{number:>5}", "dim"), "  ", (texts[number], style))
 
 
 def _agent_line(body: bytes, lines: list[bytes], deciding: int, token: str) -> int:
