@@ -41,8 +41,6 @@ BATCH: Final = 200
 HEADS: Final = ("ORIGIN", "ACCESS", "CHECKED", "FRESH FOR", "VISITS", "NEXT")
 _WIDTHS: Final = (11, 7, 9, 6, 13)
 """Columns of a terminal for all but the first."""
-_DATABASE_FILES: Final = ("", "-wal", "-shm", "-journal")
-"""What SQLite adds to the path of a database for the files that belong to it."""
 _UNREACHABLE: Final = "unreachable"
 _STYLES: Final = {
     None: "",
@@ -217,7 +215,7 @@ async def _refresh(gate: RobotGate, origin: Origin, known: RobotsRecord | None) 
 @cache.command(short_help="Remove what is stored about a host.")
 @host_argument
 @common.store_option
-@click.option("--pace", is_flag=True, help="Remove the pace even if the host's wait is not over.")
+@common.flag("--pace", help="Remove the pace even if the host's wait is not over.")
 def forget(*, selection: Selection, store_path: str | None, pace: bool) -> None:
     """Remove what is stored about a host: its robots.txt is fetched again when it is needed.
 
@@ -257,12 +255,9 @@ def forget(*, selection: Selection, store_path: str | None, pace: bool) -> None:
 
 @cache.command(short_help="Remove what is old.")
 @common.store_option
-@click.option("--max-bytes", default=MAX_BYTES, show_default=True, help="How large the file may be.")
+@common.shown("--max-bytes", default=MAX_BYTES, help="How large the file may be.")
 @click.option(
-    "--max-age",
-    default=MAX_AGE,
-    show_default=f"{MAX_AGE / 86_400:.0f} days",
-    help="Remove what was written longer ago than so many seconds.",
+    "--max-age", default=MAX_AGE, show_default="90 days", help="Remove what is older than so many seconds."
 )
 def prune(*, store_path: str | None, max_bytes: int, max_age: float) -> None:
     """Remove what is old, as a store does by itself from time to time; no wait is cut short.
@@ -288,7 +283,7 @@ def prune(*, store_path: str | None, max_bytes: int, max_age: float) -> None:
 
 @cache.command("export", short_help="Write the contents of a store as JSON Lines.")
 @click.argument("target", metavar="[FILE]", default="-", type=common.OUTPUT_FILE)
-@click.option("--force", is_flag=True, help="Replace FILE if it exists already.")
+@common.flag("--force", help="Replace FILE if it exists already.")
 @common.store_option
 def export_(*, target: str, force: bool, store_path: str | None) -> None:
     """Write everything that is stored as JSON Lines, to a file or to standard output.
@@ -322,12 +317,10 @@ def _check_target(path: Path, store: OwnStore, *, force: bool) -> None:
         mode = path.lstat().st_mode
     except FileNotFoundError:
         return
-    files = _DATABASE_FILES if isinstance(store, SQLiteStore) else ()
-    database = [Path(f"{store.path}{suffix}") for suffix in files] if isinstance(store, SQLiteStore) else []
     problem = None
     if not stat.S_ISREG(mode):
         problem = "it is not a regular file; to write to one that is not, redirect standard output"
-    elif any(file.exists() and path.samefile(file) for file in database):
+    elif isinstance(store, SQLiteStore) and path.samefile(store.path):
         problem = "it is the store itself"
     elif not force:
         problem = "it exists already; --force replaces it"

@@ -56,12 +56,8 @@ class Checked:
 @click.argument("urls", metavar="[URL]...", nargs=-1)
 @common.input_option
 @common.json_option
-@click.option(
-    "--robots", type=click.File("rb"), help="Check against this file, offline; - is standard input."
-)
-@click.option(
-    "--usage", "has_usage", is_flag=True, help="Also show what robots.txt says about the use of pages."
-)
+@common.option("--robots", type=click.File("rb"), help="Check against this file, offline; - is stdin.")
+@common.flag("--usage", "has_usage", help="Also show what robots.txt says about the use of pages.")
 @common.gate_options(contact_note=" Not needed with --robots.")
 @common.store_options
 def check(
@@ -72,7 +68,6 @@ def check(
     robots: BinaryIO | None,
     has_usage: bool,
     store_path: str | None,
-    no_store: bool,
     **options: Unpack[common.GateOptions],
 ) -> None:
     """Tell whether URLs may be fetched, and show the line of robots.txt that decides.
@@ -98,7 +93,7 @@ def check(
         body = robots.read(common.MAX_ROBOTS_BYTES)
         results = [_check_offline(body, url, agent) for url in urls]
     else:
-        store = common.store_of(store_path, no_store=no_store)
+        store = common.store_of(store_path)
         results = common.run_with_gate(store, lambda gate: _check_online(gate, urls), options)
     screen = output.Screen()
     for number, result in enumerate(results):
@@ -233,11 +228,11 @@ def _excerpt(body: bytes, verdict: Verdict, token: str) -> Iterator[tuple[output
 
 def _agent_line(body: bytes, lines: list[bytes], deciding: int, token: str) -> int:
     """The number of the User-agent line by which the group of the deciding rule is ours."""
-    for group in RobotsTxt.parse(body).groups:
-        if any(rule.line == deciding for rule in group.rules):
-            name = token if group.names(token) else "*"
-            for number in range(group.line, deciding):
-                if any(head.names(name) for head in RobotsTxt.parse(lines[number - 1]).groups):
-                    return number
-            return group.line
-    return deciding
+    groups = (
+        each for each in RobotsTxt.parse(body).groups if any(rule.line == deciding for rule in each.rules)
+    )
+    group = next(groups)
+    name = token if group.names(token) else "*"
+    heads = ((number, RobotsTxt.parse(lines[number - 1])) for number in range(group.line, deciding))
+    ours = (number for number, head in heads if any(each.names(name) for each in head.groups))
+    return next(ours, group.line)

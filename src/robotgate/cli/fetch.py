@@ -7,6 +7,7 @@ import json
 import time
 from collections import Counter, defaultdict, deque
 from contextlib import AsyncExitStack, ExitStack, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, Unpack
 
@@ -24,7 +25,7 @@ from robotgate import (
     __version__,
 )
 from robotgate.cli import common, keep, output, signing, usage
-from robotgate.cli.files import MAX_URL_BYTES, STANDARD_INPUT, is_too_long, open_input, read_lines, urls_of
+from robotgate.cli.files import MAX_URL_BYTES, is_too_long, open_input, read_lines, urls_of
 from robotgate.cli.progress import Outcome, Progress
 from robotgate.status import serve
 from robotgate.usage.values import structured_fields
@@ -42,47 +43,37 @@ MAX_TAKEN: Final = 20_000
 MAX_VISITED: Final = 1000
 """URLs that are given to the gate at once. Most of the time each waits for its host's turn."""
 _POSITIVE: Final = click.FloatRange(0, min_open=True)
+_FOLDER: Final = click.Path(file_okay=False, path_type=Path)
 
 
+@dataclass(slots=True, kw_only=True)
 class Crawl:
-    """One run of ``robotgate fetch``: what it fetches with, and what it writes of each page.
+    """One run of ``robotgate fetch``: what it fetches with, and what it writes of each page."""
 
-    Args:
-        rows: where rows are written.
-        done: URLs that have a row already, as digests.
-        folder: for bodies.
-        has_headers: whether rows have the headers of the responses.
-        has_usage: whether rows, files and records have what is said about the use of the page.
-        timeout: seconds of a request after its wait.
-        per_host: URLs of a host that are given to the gate at once. More could only wait for each other.
-    """
-
-    def __init__(
-        self,
-        *,
-        rows: IO[str],
-        done: set[bytes],
-        folder: Path | None,
-        warc: keep.WarcFile | None,
-        has_headers: bool,
-        has_usage: bool,
-        timeout: float,
-        per_host: int,
-    ) -> None:
-        self.progress = Progress()
-        self._rows, self._done, self._folder, self.warc = rows, done, folder, warc
-        self._has_headers, self._has_usage = has_headers, has_usage
-        self._timeout = aiohttp.ClientTimeout(total=timeout)
-        # A WARC file has bodies as the server sends them, so they are asked for without a Content-Encoding.
-        self._headers = {} if warc is None else {"Accept-Encoding": "identity"}
-        self._per_host = per_host
-        self._room = asyncio.Semaphore(MAX_TAKEN)
-        self._visited = asyncio.Semaphore(MAX_VISITED)
-        self._left: defaultdict[str, deque[str]] = defaultdict(deque)
-        """The URLs of each host that wait for a visitor, which is one of our tasks."""
-        self._visitors: Counter[str] = Counter()
-        self._current: dict[str, str] = {}
-        """A URL of each host that the gate was given."""
+    rows: IO[str]
+    done: set[bytes]
+    """URLs that have a row already, as digests."""
+    folder: Path | None
+    """For bodies."""
+    warc: keep.WarcFile | None
+    has_headers: bool
+    """Whether rows have the headers of the responses."""
+    has_usage: bool
+    """Whether rows, files and records have what is said about the use of the page."""
+    timeout: float
+    """Seconds of a request after its wait."""
+    per_host: int
+    """URLs of a host that are given to the gate at once. More could only wait for each other."""
+    progress: Progress = field(default_factory=Progress)
+    is_read: bool = False
+    """Whether the source has been read to its end."""
+    _room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_TAKEN))
+    _visited: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_VISITED))
+    _left: defaultdict[str, deque[str]] = field(default_factory=lambda: defaultdict(deque))
+    """The URLs of each host that wait for a visitor, which is one of our tasks."""
+    _visitors: Counter[str] = field(default_factory=Counter)
+    _current: dict[str, str] = field(default_factory=dict)
+    """A URL of each host that the gate was given."""
 
     async def run(self, gate: RobotGate, urls: Iterable[str], source: str | None, *, quiet: bool) -> None:
         """Fetch the URLs, and those of a source (a file, or ``-`` for standard input).
@@ -104,13 +95,14 @@ class Crawl:
                     with common.doing(f"read {source}"):
                         async for lines in read_lines(open_input(source), max_bytes=MAX_URL_BYTES):
                             await self._add(gate, urls_of(lines), tasks)
+                self.is_read = True
         except BaseExceptionGroup as group:
             # The first visitor that failed is the reason.
             raise group.exceptions[0] from group.exceptions[0].__cause__
 
     async def _add(self, gate: RobotGate, urls: Iterable[str], tasks: asyncio.TaskGroup) -> None:
         for url in urls:
-            if keep.digest(url[:MAX_URL_BYTES]) in self._done:
+            if keep.digest(url[:MAX_URL_BYTES]) in self.done:
                 self.progress.skipped += 1
                 continue
             try:
@@ -122,7 +114,7 @@ class Crawl:
             await self._room.acquire()
             self.progress.waiting[host] += 1
             self._left[host].append(url)
-            if self._visitors[host] < self._per_host:
+            if self._visitors[host] < self.per_host:
                 self._visitors[host] += 1
                 tasks.create_task(self._visit(gate, host))
 
@@ -147,26 +139,28 @@ class Crawl:
         if self.warc is not None:
             self.warc.begin()
         try:
-            response = await gate.fetch(url, timeout=self._timeout, headers=self._headers)
+            # A WARC file has bodies as the server sends them, so they are asked for without a Content-Encoding.
+            headers = {} if self.warc is None else {"Accept-Encoding": "identity"}
+            response = await gate.fetch(url, timeout=aiohttp.ClientTimeout(self.timeout), headers=headers)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             return refused(url, error)
         ended_at = time.time()
-        said = usage.columns(response.usage) if self._has_usage else {}
+        said = usage.columns(response.usage) if self.has_usage else {}
         row = fetched(url, response, ended_at)
         with common.doing(f"keep {url}"):
             if self.warc is not None:
                 await self.warc.save(response, said)
-            if self._has_headers:
+            if self.has_headers:
                 row["headers"] = keep.header_pairs(response.headers)
-            if self._folder is not None:
-                row["file"] = await keep.save(self._folder, url, response, said, ended_at=ended_at)
+            if self.folder is not None:
+                row["file"] = await keep.save(self.folder, url, response, said, ended_at=ended_at)
         return row | said
 
     def _write(self, row: Row) -> None:
         with common.doing("write"):
-            self._rows.write(json.dumps(row) + "\n")
+            self.rows.write(json.dumps(row) + "\n")
             # At once: what is done stays done, however the run ends.
-            self._rows.flush()
+            self.rows.flush()
 
 
 def _host(url: str) -> str:
@@ -233,18 +227,15 @@ def _verdict_columns(verdict: Verdict) -> Row:
 @click.command(cls=common.Command, short_help="Fetch URLs politely: one row of JSON for each.")
 @click.argument("urls", metavar="[URL]...", nargs=-1)
 @common.input_option
-@click.option(
+@common.option(
     "-o", "--output", "target", type=common.OUTPUT_FILE, default="-", help="Write the rows to a file."
 )
-@click.option("--resume", is_flag=True, help="Append to the file of -o, and skip the URLs that it has.")
-@click.option("--headers", "has_headers", is_flag=True, help="Put the responses' headers into the rows.")
-@click.option(
-    "--save-dir",
-    metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Save each body in a file of its own, with its headers beside it.",
+@common.flag("--resume", help="Append to the file of -o, and skip the URLs that it has.")
+@common.flag("--headers", "has_headers", help="Put the responses' headers into the rows.")
+@common.option(
+    "--save-dir", metavar="DIR", type=_FOLDER, help="Save each body in a file, its headers beside it."
 )
-@click.option(
+@common.option(
     "--warc",
     "warc_path",
     metavar="FILE",
@@ -252,56 +243,47 @@ def _verdict_columns(verdict: Verdict) -> Row:
     help="Write all requests and responses to a new WARC file; needs robotgate[warc].",
 )
 @common.gate_options()
-@click.option("--delay", default=1.0, show_default=True, help="Seconds between requests to a host, at least.")
-@click.option(
+@common.shown("--delay", default=1.0, help="Seconds between requests to a host, at least.")
+@common.option(
     "--rate",
     metavar="N/SECONDS",
     callback=common.rate,
     help="At most N requests to a host in so many seconds, such as 600/3600.",
 )
-@click.option(
-    "--concurrency-per-host", default=1, show_default=True, help="Requests to one host at once, at most."
-)
-@click.option("--concurrency", default=256, show_default=True, help="Requests at once, over all hosts.")
-@click.option("--max-wait", type=float, help="Seconds a URL may wait for its turn; unlimited by default.")
-@click.option("--max-delay", default=60.0, show_default=True, help="Refuse sites that ask for more seconds.")
-@click.option("--max-block", default=300.0, show_default=True, help="The longest Retry-After to wait out.")
-@click.option("--max-bytes", default=10 * 1024 * 1024, show_default=True, help="The longest body to read.")
-@click.option(
-    "--timeout", default=60.0, show_default=True, type=_POSITIVE, help="Seconds of a request after its wait."
-)
+@common.shown("--concurrency-per-host", default=1, help="Requests to one host at once, at most.")
+@common.shown("--concurrency", default=256, help="Requests at once, over all hosts.")
+@common.option("--max-wait", type=float, help="Seconds a URL may wait for its turn; unlimited by default.")
+@common.shown("--max-delay", default=60.0, help="Refuse sites that ask for more seconds.")
+@common.shown("--max-block", default=300.0, help="The longest Retry-After to wait out, in seconds.")
+@common.shown("--max-bytes", default=10 * 1024 * 1024, help="The longest body to read.")
+@common.shown("--timeout", default=60.0, type=_POSITIVE, help="Seconds of a request after its wait.")
 @signing.sign_options
-@click.option(
-    "--usage",
-    "has_usage",
-    is_flag=True,
-    help="Add what the site says about the use of each page: to rows, --save-dir and --warc.",
+@common.flag(
+    "--usage", "has_usage", help="Add what the site says about the use of each page to what is kept of it."
 )
-@click.option(
+@common.option(
     "--purpose",
     "purposes",
     type=click.Choice(usage.PURPOSES),
     multiple=True,
     help="What you do with pages: those for which the site disallows it are blocked. May be repeated.",
 )
-@click.option("--tdmrep", is_flag=True, help="Request each site's /.well-known/tdmrep.json, for tdm.")
-@click.option(
+@common.flag("--tdmrep", help="Request each site's /.well-known/tdmrep.json, for tdm.")
+@common.option(
     "--status",
     "status_address",
     metavar="HOST:PORT",
     callback=common.address,
     help="Serve a status page, such as at 127.0.0.1:8099, while the command runs.",
 )
-@click.option(
+@common.option(
     "--status-token",
     envvar="ROBOTGATE_STATUS_TOKEN",
     show_envvar=True,
     help="What readers of the status page have to give; other machines can read it only with one.",
 )
-@click.option(
-    "--status-controls",
-    is_flag=True,
-    help="The status page has buttons that block hosts and request robots.txt again.",
+@common.flag(
+    "--status-controls", help="The status page has buttons that block hosts and request robots.txt again."
 )
 @common.store_options
 def fetch(
@@ -316,7 +298,6 @@ def fetch(
     timeout: float,
     has_usage: bool,
     store_path: str | None,
-    no_store: bool,
     key_file: str | None,
     agent_url: str | None,
     agent_form: str,
@@ -353,7 +334,7 @@ def fetch(
         and Path(target).samefile(source)
     ):
         raise click.UsageError("-o would overwrite the URLs of -i.")
-    store = common.store_of(store_path, no_store=no_store)
+    store = common.store_of(store_path)
     options["signer"] = signing.signer_of(key_file, agent_url, agent_form)
     is_quiet = common.verbosity() < 0
     with common.doing(f"read {target}"):
@@ -383,9 +364,9 @@ def fetch(
         try:
             common.run_with_gate(store, run, options, () if crawl.warc is None else (crawl.warc.record,))
         except KeyboardInterrupt:
-            output.say(
-                f"interrupted: {crawl.progress.summary()}; {_undone(crawl.progress, urls, source)} not done"
-            )
+            left = output.counted(crawl.progress.waiting.total(), "URL")
+            rest = "" if crawl.is_read else " and what was left to read"
+            output.say(f"interrupted: {crawl.progress.summary()}; {left}{rest} not done")
             raise SystemExit(common.INTERRUPTED) from None
     if not is_quiet:
         output.say(crawl.progress.summary())
@@ -403,14 +384,3 @@ def _made(stack: ExitStack, save_dir: Path | None, warc_path: Path | None) -> ke
         warc = keep.WarcFile(warc_path, f"robotgate/{__version__}")
     stack.callback(warc.close)
     return warc
-
-
-def _undone(progress: Progress, urls: tuple[str, ...], source: str | None) -> str:
-    done, rest = progress.done + progress.skipped, ""
-    if source is None or source == STANDARD_INPUT or not Path(source).is_file():
-        left = max(len(urls) - done, progress.waiting.total())
-        rest = "" if source is None else " and what was left to read"
-    else:
-        with Path(source).open("rb") as file:
-            left = len(urls) + sum(len(urls_of([line])) for line in file) - done
-    return output.counted(left, "URL") + rest

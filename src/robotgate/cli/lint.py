@@ -67,7 +67,6 @@ def lint(
     as_json: bool,
     ignored: tuple[str, ...],
     store_path: str | None,
-    no_store: bool,
     **options: Unpack[common.GateOptions],
 ) -> None:
     """Find what is wrong with robots.txt files, line by line, and what to write instead.
@@ -83,7 +82,7 @@ def lint(
     bodies: dict[str, bytes | str] = {}
     urls = {source for source in sources if source.lower().startswith(("http://", "https://"))}
     if urls:
-        store = common.store_of(store_path, no_store=no_store)
+        store = common.store_of(store_path)
         bodies = common.run_with_gate(store, lambda gate: _read_sites(gate, urls), options)
     reports = []
     for source in sources:

@@ -20,27 +20,21 @@ if TYPE_CHECKING:
     from robotgate.signing import Directory
 
 KEY_FILE: Final = click.Path(dir_okay=False)
-MAX_DAYS: Final = 366
+ROOT: Final = click.Path(file_okay=False, path_type=Path)
+DAYS: Final = click.IntRange(1, 366)
+_FORM: Final = click.Choice(["legacy", "ietf-00", "ietf-01"])
 
 _named_options = common.all_of(
-    click.option(
-        "--agent-url",
-        metavar="URL",
-        help="The https origin where the directory of keys is published, such as https://bot.example.",
+    common.option(
+        "--agent-url", metavar="URL", help="The https origin that publishes the directory of keys."
     ),
-    click.option(
-        "--agent-form",
-        type=click.Choice(["legacy", "ietf-00", "ietf-01"]),
-        default="legacy",
-        show_default=True,
-        help="How a request names that origin. Verifiers in production expect legacy.",
+    common.shown(
+        "--agent-form", type=_FORM, default="legacy", help="How a request names it; legacy is in production."
     ),
 )
+_KEY_HELP: Final = "Sign each request with the key in a file."
 sign_options = common.all_of(
-    click.option(
-        "--sign", "key_file", metavar="KEY", type=KEY_FILE, help="Sign each request with the key in a file."
-    ),
-    _named_options,
+    common.option("--sign", "key_file", metavar="KEY", type=KEY_FILE, help=_KEY_HELP), _named_options
 )
 
 
@@ -83,35 +77,19 @@ def keygen(*, key_file: str) -> None:
 
 @click.command(cls=common.Command, short_help="Publish the directory of keys.")
 @click.argument("key_files", metavar="KEY...", type=KEY_FILE, nargs=-1, required=True)
-@click.option(
-    "--serve",
-    "address",
+@common.option(
+    *("--serve", "address"),
     metavar="HOST:PORT",
     callback=common.address,
     help="Serve the directory, behind a proxy that does TLS.",
 )
-@click.option(
-    "--write",
-    "root",
-    metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Write the directory below DIR, the root of a web server.",
+@common.option(
+    "--write", "root", metavar="DIR", type=ROOT, help="Write it below DIR, the root of a web server."
 )
-@click.option(
-    "--days",
-    default=1,
-    show_default=True,
-    type=click.IntRange(1, MAX_DAYS),
-    help="With --write: how many days its signature is valid.",
-)
+@common.shown("--days", default=1, type=DAYS, help="With --write: how many days its signature is valid.")
 @_named_options
 @common.agent_option
-@click.option(
-    "--contact",
-    envvar="ROBOTGATE_CONTACT",
-    show_envvar=True,
-    help="How site owners reach you; also publish a Signature Agent Card.",
-)
+@common.contact_option(help="How site owners reach you; also publish a Signature Agent Card.")
 @common.token_option
 def directory(
     *,

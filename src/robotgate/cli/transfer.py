@@ -14,22 +14,8 @@ from robotgate.pace.state import merged
 from robotgate.rules.grammar import MAX_BYTES
 from robotgate.sites.record import newer, whole_lines
 from robotgate.sites.status import MAX_SKEW
-from robotgate.stores.codec import (
-    HOST,
-    RECORD,
-    FieldError,
-    choice,
-    count,
-    host_fields,
-    host_of,
-    make_record,
-    object_of,
-    quoted,
-    record_fields,
-    take,
-    take_all,
-    text_value,
-)
+from robotgate.stores import codec
+from robotgate.stores.codec import FieldError, quoted, take, text_value
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -68,13 +54,13 @@ def record_line(record: RobotsRecord) -> str:
     except UnicodeDecodeError:
         written = {"body_base64": b64encode(body).decode("ascii")}
     values = {"version": VERSION, "kind": "record", "origin": record.origin.text}
-    return json.dumps({**values, **record_fields(record), **written}, allow_nan=False)
+    return json.dumps({**values, **codec.record_fields(record), **written}, allow_nan=False)
 
 
 def host_line(entry: HostEntry) -> str:
     """A host's state as one line, without its end."""
     values = {"version": VERSION, "kind": "host", "pace_key": entry.pace_key}
-    return json.dumps({**values, **host_fields(entry.state)}, allow_nan=False)
+    return json.dumps({**values, **codec.host_fields(entry.state)}, allow_nan=False)
 
 
 def read_line(line: bytes, *, now: float) -> Entry:
@@ -83,26 +69,26 @@ def read_line(line: bytes, *, now: float) -> Entry:
     Raises:
         FieldError: it is no record and no host, any of its fields is not what it should be, or it tells of the future.
     """
-    values = object_of(line)
-    if take(values, "version", count) != VERSION:
+    values = codec.object_of(line)
+    if take(values, "version", codec.count) != VERSION:
         raise FieldError(f"not {VERSION}, the only one known here", "version")
-    checks = take(values, "kind", partial(choice, known={"record": RECORD, "host": HOST}))
+    checks = take(values, "kind", partial(codec.choice, known={"record": codec.RECORD, "host": codec.HOST}))
     for name, value in values.items():
         if name in checks and isinstance(value, int | float):
             if value < 0:
                 raise FieldError(f"{quoted(value)} is less than 0", name)
             if name in _PAST and value > now + MAX_SKEW:
                 raise FieldError("in the future: one of two clocks is wrong", name)
-    if checks is HOST:
+    if checks is codec.HOST:
         pace_key = take(values, "pace_key", text_value)
         if not pace_key:
             raise FieldError("a host has a name", "pace_key")
-        return HostEntry(pace_key, host_of(values))
+        return HostEntry(pace_key, codec.host_of(values))
     origin = take(values, "origin", _origin)
     name = "body_base64" if "body_base64" in values else "body"
     decode = partial(b64decode, validate=True) if name == "body_base64" else str.encode
     body = take(values, name, partial(_body, decode=decode))
-    return make_record(origin=origin, body=body, **take_all(values, RECORD))
+    return codec.make_record(origin=origin, body=body, **codec.take_all(values, codec.RECORD))
 
 
 def _origin(value: object) -> Origin:

@@ -210,8 +210,8 @@ class Answer:
 @common.store_option
 @common.name_options
 @common.policy_option
-@click.option("--delay", default=1.0, show_default=True, help="The crawler's own seconds between requests.")
-@click.option(
+@common.shown("--delay", default=1.0, help="The crawler's own seconds between requests.")
+@common.option(
     "--rows", metavar="FILE", type=common.INPUT_FILE, help="Rows of `robotgate fetch` to look into."
 )
 @common.json_option
