@@ -94,7 +94,7 @@ def test_a_host_is_shown_whole(url: str) -> None:
     for told in (
         "https://a.example  controlled",
         "http://a.example  controlled",
-        "1,234, 56,789 bytes",
+        "  visits        1,234\n  read          56,789 bytes",
         '"x"',
     ):
         assert told in out

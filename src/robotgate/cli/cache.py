@@ -409,7 +409,8 @@ def _cells(record: RobotsRecord | None, state: HostState | None, now: float) -> 
     if state is not None:
         visits, due_at = output.short(state.visits), max(state.next_allowed_at, state.blocked_until_at)
         word = "blocked" if state.blocked_until_at >= state.next_allowed_at else "in"
-        due = f"{word} {output.span(due_at - now)}" if due_at > now else "now"
+        wait = output.span(due_at - now)
+        due = "now" if due_at <= now else "never" if wait == output.ENDLESS else f"{word} {wait}"
     return checked, fresh, visits, due
 
 
@@ -441,7 +442,10 @@ def _record_facts(record: RobotsRecord, token: str, now: float) -> Iterator[tupl
         yield "failing", f"{times} in a row, since {output.ago(record.failing_since_at, now)}"
     if record.fetched_at is not None:
         stale = "" if record.outcome is Outcome.SUCCESS else ", stale"
-        yield "copy", f"{len(record.body):,} bytes, {output.ago(record.fetched_at, now)}{stale}"
+        yield (
+            "copy",
+            f"{output.counted(len(record.body), 'byte')}, {output.ago(record.fetched_at, now)}{stale}",
+        )
         yield from _rules_facts(record, token)
     if record.etag is not None:
         yield "ETag", record.etag
@@ -466,13 +470,18 @@ def _rules_facts(record: RobotsRecord, token: str) -> Iterator[tuple[str, str]]:
 
 def state_facts(state: HostState, now: float) -> Iterator[tuple[str, str]]:
     """Yield what was saved of a host's pace, as names and values."""
-    yield "visits", f"{state.visits:,}, {state.bytes_read:,} bytes"
+    yield "visits", f"{state.visits:,}"
+    yield "read", output.counted(state.bytes_read, "byte")
     if state.last_visit_at is not None:
         yield "last visit", output.ago(state.last_visit_at, now)
     due_at = max(state.next_allowed_at, state.blocked_until_at)
-    yield "next visit", output.left(due_at, now, "not before", over="now")
+    is_endless = output.span(due_at - now) == output.ENDLESS
+    yield "next visit", "never" if is_endless else output.left(due_at, now, "not before", over="now")
     if state.failures:
         over = "" if state.blocked_until_at > now else ", over"
-        yield "blocks", f"{state.failures} in a row, the last since {output.ago(state.blocked_at, now)}{over}"
+        yield (
+            "blocks",
+            f"{state.failures:,} in a row, the last since {output.ago(state.blocked_at, now)}{over}",
+        )
     if state.latency is not None:
         yield "latency", f"{state.latency:.3f} s"

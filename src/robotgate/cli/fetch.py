@@ -268,7 +268,7 @@ def _verdict_columns(verdict: Verdict) -> Row:
     multiple=True,
     help="What you do with pages: those for which the site disallows it are blocked. May be repeated.",
 )
-@common.flag("--tdmrep", help="Request each site's /.well-known/tdmrep.json, for tdm.")
+@common.flag("--tdmrep", help="Request the tdmrep.json of each site, for tdm.")
 @common.option(
     "--status",
     "status_address",

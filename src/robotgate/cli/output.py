@@ -40,6 +40,10 @@ LABEL_WIDTH: Final = 16
 _CONNECTING: Final = re.compile(r"Cannot connect to host (\S{1,300}) ssl:[^\[\]]{1,200} \[([^\]]*)\]")
 """What aiohttp says of a host that cannot be reached."""
 _CLASS_NAME: Final = re.compile(r"\b[A-Za-z]{1,60}(?:Error|Exception): ")
+_STATUS: Final = re.compile(r"(\d{3}), message='([^']{0,200})', url='([^']*)'")
+"""What aiohttp says of a proxy that refuses."""
+ENDLESS: Final = "ever"
+"""How a duration without an end is told."""
 _THOUSANDS: Final = ("", "k", "M", "G", "T", "P")
 _HELP: Final = getattr(click.exceptions, "NoArgsIsHelpError", ())
 """What newer versions of click raise to print the help of a group; its message has several lines."""
@@ -122,16 +126,25 @@ def failure() -> Iterator[None]:
     except _HELP:
         raise
     except click.UsageError as error:
-        raise click.UsageError(printable(error.format_message()), error.ctx) from error
+        raise click.UsageError(_folded(error.format_message()), error.ctx) from error
     except click.ClickException as error:
         kind = click.UsageError if error.exit_code == 2 else click.ClickException
-        raise kind(printable(error.format_message())) from error
+        raise kind(_folded(error.format_message())) from error
     except OSError as error:
         # What is still buffered is dropped. Otherwise Python reports the same error again as it exits. Standard output
         # may be an object without a descriptor.
         with suppress(OSError), Path(os.devnull).open("w") as nowhere:
             os.dup2(nowhere.fileno(), sys.stdout.fileno())
-        raise click.UsageError(printable(f"cannot write: {error.strerror or error}")) from error
+        raise click.UsageError(_folded(f"cannot write: {error.strerror or error}")) from error
+
+
+def _folded(message: str) -> str:
+    """A message as click prints it behind its "Error: "."""
+    screen, begin = Screen(stderr=True), "Error: "
+    text = printable(message)
+    if not screen.folds:
+        return text
+    return click.wrap_text(begin + text, screen.width, subsequent_indent="  ").removeprefix(begin)
 
 
 class _LogLines(logging.Handler):
@@ -187,7 +200,7 @@ def span(seconds: float) -> str:
     for size, unit in _UNITS:
         if seconds >= size:
             # A block without an end is stored as one until the year 9999.
-            return f"{seconds // size:.0f}{unit}" if seconds < MAX_AMOUNT - 1e10 else "ever"
+            return f"{seconds // size:.0f}{unit}" if seconds < MAX_AMOUNT - 1e10 else ENDLESS
     return f"{max(math.ceil(seconds), 0)}s"
 
 
@@ -216,6 +229,7 @@ def in_plain_words(text: str) -> str:
     """Return a message of the library for the command line: its option in place of the library's, no class names."""
     text = text.replace("allow_private_addresses=True", "--allow-private-addresses")
     text = _CONNECTING.sub(r"cannot connect to \1: \2", text)
+    text = _STATUS.sub(r"\3 answered \1 \2", text)
     return _CLASS_NAME.sub("", text)
 
 

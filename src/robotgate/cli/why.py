@@ -5,40 +5,46 @@ Nothing is requested. What a store does not keep is told with the answer, so tha
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections import Counter, deque
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from robotgate import InvalidURLError, RobotsTxt, StatusPolicy
+from robotgate import InvalidURLError, OperatorBlock, RobotsTxt, StatusPolicy
 from robotgate.cli import check, common, output
 from robotgate.cli.cache import Selection, state_facts
 from robotgate.cli.files import is_too_long
 from robotgate.cli.progress import Outcome
-from robotgate.options import HostOptions
+from robotgate.options import HostBlocks, HostOptions
 from robotgate.rules.grammar import read_delay, read_rate
 from robotgate.rules.robotstxt import product_token
 from robotgate.sites.site import ruling_of
+from robotgate.stores.codec import MAX_AMOUNT
 from robotgate.urls import split_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from robotgate import HostState, Origin, RobotsRecord
+    from robotgate.stores import OwnStore
 
 MAX_SHOWN: Final = 20
 """Requests to the URL that are shown; of more, the last."""
 OUTCOMES: Final = frozenset(outcome.value for outcome in Outcome)
+NEWS_TIMEOUT: Final = 0.3
+"""Seconds. What a session is told of blocks is there once it is open."""
 MAX_ROW_BYTES: Final = 1024 * 1024
 """Of a longer line, nothing is read."""
 NOT_KNOWN: Final = (
     "A store has the totals of a host, not its single requests. The rows of robotgate fetch have them: see --rows.",
     "A store has the last robots.txt: what an earlier one allowed is not known.",
-    "The crawler's own delay is not stored: it is --delay. Its operator's blocks (gate.block) are not looked at.",
+    "The crawler's own delay is not stored: it is --delay.",
 )
 
 
@@ -149,6 +155,8 @@ class Answer:
     """By pace key."""
     requests: Requests | None
     """None where no rows were given."""
+    blocked_until_at: float | None = None
+    """Until when the crawler's operator blocks the host (`RobotGate.block`), if so."""
     record: RobotsRecord | None = None
     line: int | None = None
     """The number of the line of robots.txt that asks for `delay`."""
@@ -174,6 +182,9 @@ class Answer:
             "fresh_until_at": None if self.record is None else self.record.fresh_until_at,
             "delay": self.delay,
             "delay_line": self.line,
+            "blocked_by_operator_until_at": None
+            if self.blocked_until_at is None
+            else min(self.blocked_until_at, MAX_AMOUNT),
             "hosts": {key: asdict(state) for key, state in self.states.items()},
             "requests": None if self.requests is None else self.requests.row(),
             "not_known": NOT_KNOWN,
@@ -203,6 +214,8 @@ class Answer:
         if self.record is not None:
             yield "checked", output.ago(self.record.checked_at, self.now)
         yield "delay", f"{self.delay:g} s between visits, {self.asked_by}"
+        if self.blocked_until_at is not None:
+            yield "blocked", f"by the crawler's operator, until {output.moment(self.blocked_until_at)}"
 
 
 @click.command(cls=common.Command, short_help="Tell when and by which rule a site was visited.")
@@ -247,18 +260,38 @@ def why(
         with common.doing(f"read {rows}"):
             requests.read(Path("/dev/stdin" if rows == "-" else rows), origin, target)
     selection = Selection(origin.host, origin.port, origin.scheme)
-    records, states = common.run_with(store, lambda: selection.found(store))
-    if not records and not states and not (requests is not None and requests.outcomes):
+
+    async def find() -> tuple[list[RobotsRecord], dict[str, HostState], float]:
+        return *await selection.found(store), await _blocked_until(store, origin.host)
+
+    records, states, blocked_until_at = common.run_with(store, find)
+    is_blocked = blocked_until_at > now
+    if not records and not states and not is_blocked and not (requests is not None and requests.outcomes):
         output.say(f"nothing is stored about {origin.host}")
         raise SystemExit(1)
     checked = check.Checked(url=f"{origin}{target}", problem="its robots.txt is not stored")
     answer = Answer(name=name, now=now, checked=checked, delay=delay, states=states, requests=requests)
+    answer.blocked_until_at = blocked_until_at if is_blocked else None
     if records:
         answer.judge(records[0], HostOptions(delay=delay, status_policy=status_policy), target)
     if as_json:
         output.line(json.dumps(answer.row()))
     else:
         answer.show(output.Screen(), origin.host)
+
+
+async def _blocked_until(store: OwnStore, host: str) -> float:
+    """Until when the operator of the crawler blocks a host: what a new session of the store is told; 0 for not."""
+    blocks, session = HostBlocks(), await store.session()
+    try:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(NEWS_TIMEOUT):
+                for news in await session.news():
+                    if isinstance(news, OperatorBlock):
+                        blocks.set(news.pattern, news.until_at)
+    finally:
+        await session.aclose()
+    return blocks.until_at(host)
 
 
 def _asking(record: RobotsRecord, token: str, delay: float) -> tuple[int | None, str]:
