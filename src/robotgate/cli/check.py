@@ -13,7 +13,7 @@ import click
 
 from robotgate import InvalidURLError, Reason, RobotGateError, RobotsTxt
 from robotgate.cli import common, output, usage
-from robotgate.cli.files import MAX_URL_BYTES, STANDARD_INPUT, is_too_long, open_input, read_lines, urls_of
+from robotgate.cli.files import MAX_URL_BYTES, STANDARD_INPUT, check_length, open_input, read_lines, urls_of
 from robotgate.rules.robotstxt import product_token
 from robotgate.usage.values import structured_fields
 
@@ -27,7 +27,7 @@ LINES_AROUND: Final = 2
 """Lines shown above and below the line that decides."""
 _ANSWERS: Final = (("allowed", "green"), ("disallowed", "red"), ("no answer", "magenta"))
 """By exit status: the word, and its colour."""
-_OF_VERDICT: Final = ("robots_url", "status", "fetched_at", "stale", "crawl_delay", "retry_after")
+_OF_VERDICT: Final = ("status", "fetched_at", "stale", "crawl_delay", "retry_after")
 """The attributes of a `Verdict` that a JSON row has as they are."""
 
 
@@ -111,49 +111,52 @@ async def _read_urls(source: str) -> tuple[str, ...]:
     return tuple([url async for lines in batches for url in urls_of(lines)])
 
 
+def judged(verdict: Verdict | None) -> dict[str, object]:
+    """Return the columns of a row that say why a verdict is what it is."""
+    rule = None if verdict is None else verdict.rule
+    return {
+        "reason": None if verdict is None else verdict.reason.value,
+        "rule": None if rule is None else str(rule),
+        "line": None if rule is None else rule.line,
+        "robots_url": None if verdict is None else verdict.robots_url,
+    }
+
+
 def row(result: Checked, *, has_usage: bool = False) -> dict[str, object]:
     """Return the result for one URL as a row of JSON."""
-    verdict, rule = result.verdict, None if result.verdict is None else result.verdict.rule
+    verdict = result.verdict
     cause = result.problem if verdict is None else verdict.cause
     return {
         "url": result.url,
         "answer": _ANSWERS[result.exit][0],
-        "reason": None if verdict is None else verdict.reason.value,
         "cause": None if cause is None else output.in_plain_words(cause),
-        "rule": None if rule is None else str(rule),
-        "line": None if rule is None else rule.line,
-        "group": None if verdict is None or rule is None else ", ".join(verdict.group),
+        **judged(verdict),
+        "group": None if verdict is None or verdict.rule is None else ", ".join(verdict.group),
         **{name: getattr(verdict, name, None) for name in _OF_VERDICT},
         **({} if verdict is None or not has_usage else usage.columns(verdict.usage)),
     }
 
 
-def _too_long(url: str) -> Checked:
-    return Checked(url=url[:MAX_URL_BYTES], problem=f"the URL is longer than {MAX_URL_BYTES} bytes")
-
-
 def _check_offline(body: bytes, url: str, agent: str) -> Checked:
-    if is_too_long(url):
-        return _too_long(url)
     try:
+        check_length(url)
         # A rule may be an absolute URL, which counts only for the site it names.
         robots = RobotsTxt.parse(body, None if url.startswith("/") else url)
         return Checked(url=url, verdict=robots.verdict(url, agent), body=body)
     except InvalidURLError as error:
-        return Checked(url=url, problem=error.problem)
+        return Checked(url=url[:MAX_URL_BYTES], problem=error.problem)
 
 
 async def _check_online(gate: RobotGate, urls: Iterable[str]) -> list[Checked]:
     began_at = time.time()
 
     async def checked(url: str) -> Checked:
-        if is_too_long(url):
-            return _too_long(url)
         try:
+            check_length(url)
             verdict = await gate.check(url)
             record = await gate.robots(url)
         except RobotGateError as error:
-            return Checked(url=url, problem=output.problem_of(error))
+            return Checked(url=url[:MAX_URL_BYTES], problem=output.problem_of(error))
         stored_at = (record.fetched_at or record.checked_at) if record.checked_at < began_at else None
         return Checked(url=verdict.url, verdict=verdict, body=record.body, stored_at=stored_at)
 

@@ -24,8 +24,8 @@ from robotgate import (
     UsageError,
     __version__,
 )
-from robotgate.cli import common, keep, output, signing, usage
-from robotgate.cli.files import MAX_URL_BYTES, is_too_long, open_input, read_lines, urls_of
+from robotgate.cli import check, common, keep, output, signing, usage
+from robotgate.cli.files import MAX_URL_BYTES, check_length, open_input, read_lines, urls_of
 from robotgate.cli.progress import Outcome, Progress
 from robotgate.status import serve
 from robotgate.usage.values import structured_fields
@@ -106,7 +106,8 @@ class Crawl:
                 self.progress.skipped += 1
                 continue
             try:
-                host = _host(url)
+                check_length(url)
+                host = Origin.of(url).host
             except InvalidURLError as error:
                 self.progress.outcomes[Outcome.INVALID] += 1
                 self._write(refused(url[:MAX_URL_BYTES], error))
@@ -163,17 +164,11 @@ class Crawl:
             self.rows.flush()
 
 
-def _host(url: str) -> str:
-    if is_too_long(url):
-        raise InvalidURLError(url, f"the URL is longer than {MAX_URL_BYTES} bytes")
-    return Origin.of(url).host
-
-
 def refused(url: str, error: aiohttp.ClientError | TimeoutError | OSError) -> Row:
     """Return the row of a page that was not fetched."""
     match error:
         case DisallowedError():
-            return _row(url, Outcome.BLOCKED) | _verdict_columns(error.verdict)
+            return _row(url, Outcome.BLOCKED) | _judged(error.verdict)
         case UsageError():
             return _row(url, Outcome.BLOCKED, final_url=error.url, reason=str(error))
         case InvalidURLError():
@@ -181,7 +176,7 @@ def refused(url: str, error: aiohttp.ClientError | TimeoutError | OSError) -> Ro
         case TooSoonError():
             return _row(url, Outcome.TOO_SOON, retry_after=round(error.retry_after, 3))
         case HostUnavailableError():
-            columns = {} if error.verdict is None else _verdict_columns(error.verdict)
+            columns = {} if error.verdict is None else _judged(error.verdict)
             columns |= {
                 "retry_after": round(error.retry_after, 3),
                 "message": output.in_plain_words(error.cause),
@@ -190,6 +185,10 @@ def refused(url: str, error: aiohttp.ClientError | TimeoutError | OSError) -> Ro
         case _:
             message = output.in_plain_words(str(error)) or "no answer in time"
             return _row(url, Outcome.FAILED, error=type(error).__name__, message=message)
+
+
+def _judged(verdict: Verdict) -> Row:
+    return {"final_url": verdict.url, **check.judged(verdict)}
 
 
 def fetched(url: str, response: Response, ended_at: float) -> Row:
@@ -211,17 +210,6 @@ def fetched(url: str, response: Response, ended_at: float) -> Row:
 def _row(url: str, outcome: Outcome, **columns: str | float | None) -> Row:
     empty = dict.fromkeys(("status", "final_url", "bytes", "waited", "elapsed", "sent_at"))
     return {"url": url, "outcome": outcome.value, **empty, "ended_at": round(time.time(), 3), **columns}
-
-
-def _verdict_columns(verdict: Verdict) -> Row:
-    rule = verdict.rule
-    return {
-        "final_url": verdict.url,
-        "reason": verdict.reason.value,
-        "rule": None if rule is None else str(rule),
-        "line": None if rule is None else rule.line,
-        "robots_url": verdict.robots_url,
-    }
 
 
 @click.command(cls=common.Command, short_help="Fetch URLs politely: one row of JSON for each.")

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from robotgate import InvalidURLError
+
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Iterator
     from typing import IO
@@ -56,9 +58,14 @@ def urls_of(lines: Iterable[bytes]) -> list[str]:
     return [text for text in texts if text and not text.startswith("#")]
 
 
-def is_too_long(url: str) -> bool:
-    """Return whether a URL is longer than `MAX_URL_BYTES`, so that it may also be cut off."""
-    return len(url) > MAX_URL_BYTES or len(url.encode(errors="replace")) > MAX_URL_BYTES
+def check_length(url: str) -> None:
+    """Refuse a URL that is longer than `MAX_URL_BYTES`, so that it may also be cut off.
+
+    Raises:
+        InvalidURLError: it is.
+    """
+    if len(url) > MAX_URL_BYTES or len(url.encode(errors="replace")) > MAX_URL_BYTES:
+        raise InvalidURLError(url[:MAX_URL_BYTES], f"the URL is longer than {MAX_URL_BYTES} bytes")
 
 
 @contextmanager

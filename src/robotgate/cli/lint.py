@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Unpack
+from typing import TYPE_CHECKING, Final, TypeAlias, Unpack
 
 import click
 from rich.cells import cell_len
@@ -26,26 +25,10 @@ _COLUMNS: Final = (
     *("suggestion", "remedy", "rfc9309", "related_line", "further_lines"),
 )
 """The attributes of a `Finding` that a JSON row has, in its order."""
+Report: TypeAlias = "tuple[Finding, ...] | str"
+"""The result for one robots.txt: what was found, or why it could not be read."""
 _INDENT: Final = 9
 _LABEL_WIDTH: Final = 10
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """The result for one robots.txt."""
-
-    source: str
-    """The file or URL, as it was given."""
-    findings: tuple[Finding, ...] = ()
-    problem: str | None = None
-    """Why it could not be read."""
-
-    @property
-    def exit(self) -> int:
-        """The exit status for this one alone."""
-        if self.problem is not None:
-            return 2
-        return 1 if any(finding.severity is Severity.ERROR for finding in self.findings) else 0
 
 
 @click.command(cls=common.Command, short_help="Find what is wrong with robots.txt files.")
@@ -84,21 +67,27 @@ def lint(
     if urls:
         store = common.store_of(store_path)
         bodies = common.run_with_gate(store, lambda gate: _read_sites(gate, urls), options)
-    reports = []
+    reports: list[tuple[str, Report]] = []
     for source in sources:
         body = bodies[source] if source in urls else _read_file(source)
-        if isinstance(body, str):
-            reports.append(Report(source=source, problem=body))
-            continue
-        found = lint_body(body, source if source in urls else None)
-        findings = tuple(finding for finding in found if finding.code.value not in ignored)
-        reports.append(Report(source=source, findings=findings))
+        if isinstance(body, bytes):
+            found = lint_body(body, source if source in urls else None)
+            reports.append((source, tuple(finding for finding in found if finding.code.value not in ignored)))
+        else:
+            reports.append((source, body))
     if as_json:
         for row in _rows(reports):
             output.line(json.dumps(row))
     else:
         _show(output.Screen(), reports, has_infos=common.verbosity() > 0)
-    raise SystemExit(max(report.exit for report in reports))
+    raise SystemExit(max(_status(report) for _, report in reports))
+
+
+def _status(report: Report) -> int:
+    """The exit status for this one alone."""
+    if isinstance(report, str):
+        return 2
+    return 1 if any(finding.severity is Severity.ERROR for finding in report) else 0
 
 
 def _read_file(source: str) -> bytes | str:
@@ -130,35 +119,36 @@ async def _read_sites(gate: RobotGate, urls: Iterable[str]) -> dict[str, bytes |
     return dict(await asyncio.gather(*map(read, urls)))
 
 
-def _rows(reports: Iterable[Report]) -> Iterator[dict[str, str | int | None]]:
+def _rows(reports: Iterable[tuple[str, Report]]) -> Iterator[dict[str, str | int | None]]:
     """One row for each finding, and one for each file that could not be read."""
-    for report in reports:
-        if report.problem is not None:
-            yield {"source": report.source, "problem": report.problem}
-        for finding in report.findings:
+    for source, report in reports:
+        if isinstance(report, str):
+            yield {"source": source, "problem": report}
+            continue
+        for finding in report:
             values = {name: getattr(finding, name) for name in _COLUMNS}
             names = {"severity": finding.severity.value, "code": finding.code.value}
-            yield {"source": report.source, **values, **names}
+            yield {"source": source, **values, **names}
 
 
-def _show(screen: output.Screen, reports: Iterable[Report], *, has_infos: bool) -> None:
+def _show(screen: output.Screen, reports: Iterable[tuple[str, Report]], *, has_infos: bool) -> None:
     """A heading for each file, a paragraph for each finding, and the counts."""
-    for number, report in enumerate(reports):
+    for number, (source, report) in enumerate(reports):
         if number:
             screen.print()
-        screen.paragraph((report.source, "bold"))
-        if report.problem is not None:
-            screen.paragraph(("not read", "magenta"), f"  {report.problem}", indent=2)
+        screen.paragraph((source, "bold"))
+        if isinstance(report, str):
+            screen.paragraph(("not read", "magenta"), f"  {report}", indent=2)
             continue
         explained: set[FindingCode] = set()
-        shown = [each for each in report.findings if has_infos or each.severity is not Severity.INFO]
+        shown = [each for each in report if has_infos or each.severity is not Severity.INFO]
         for finding in shown:
             screen.print()
             _show_finding(screen, finding, is_first=finding.code not in explained)
             explained.add(finding.code)
         if shown:
             screen.print()
-        screen.paragraph(_total(report.findings, is_whole=len(shown) == len(report.findings)))
+        screen.paragraph(_total(report, is_whole=len(shown) == len(report)))
 
 
 def _show_finding(screen: output.Screen, finding: Finding, *, is_first: bool) -> None:

@@ -19,7 +19,7 @@ import click
 from robotgate import InvalidURLError, OperatorBlock, RobotsTxt, StatusPolicy
 from robotgate.cli import check, common, output
 from robotgate.cli.cache import Selection, state_facts
-from robotgate.cli.files import is_too_long
+from robotgate.cli.files import check_length
 from robotgate.cli.progress import Outcome
 from robotgate.options import HostBlocks, HostOptions
 from robotgate.rules.grammar import read_delay, read_rate
@@ -248,8 +248,7 @@ def why(
     read.
     """
     try:
-        if is_too_long(url):
-            raise click.BadParameter("it is too long", param_hint="URL")
+        check_length(url)
         origin, target = split_url(url)
     except InvalidURLError as error:
         raise click.BadParameter(f"{url}: {error.problem}", param_hint="URL") from error
