@@ -215,7 +215,9 @@ class Answer:
             yield "checked", output.ago(self.record.checked_at, self.now)
         yield "delay", f"{self.delay:g} s between visits, {self.asked_by}"
         if self.blocked_until_at is not None:
-            yield "blocked", f"by the crawler's operator, until {output.moment(self.blocked_until_at)}"
+            is_endless = self.blocked_until_at >= MAX_AMOUNT
+            until = "it is lifted" if is_endless else output.moment(self.blocked_until_at)
+            yield "blocked", f"by the crawler's operator, until {until}"
 
 
 @click.command(cls=common.Command, short_help="Tell when and by which rule a site was visited.")
