@@ -98,7 +98,7 @@ def test_a_rate_and_a_concurrency_are_the_gates(site: LocalSite) -> None:
     assert outcomes == ["fetched", "fetched", "too_soon", "too_soon"]
 
 
-@pytest.mark.parametrize("rate", ["3", "3/0", "0/3", "-1/3", "a/b", "1/2/3", "1/inf"])
+@pytest.mark.parametrize("rate", ["", "3", "3/0", "0/3", "-1/3", "a/b", "1/2/3", "1/inf"])
 def test_a_rate_that_makes_no_sense_is_wrong_usage(rate: str) -> None:
     """The option is named."""
     ended = run("fetch", *POLITE, "--rate", rate, "http://a.invalid/")

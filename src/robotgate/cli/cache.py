@@ -163,7 +163,7 @@ def show(*, selection: Selection, store_path: str | None, agent: str, token: str
     store, name = common.existing_store(store_path), product_token(token or agent)
     records, states = common.run_with(store, lambda: selection.found(store))
     if not records and not states:
-        _nothing_stored(selection)
+        nothing_stored(selection)
     screen, now = output.Screen(), time.time()
     for record in records:
         access = _access(record, name, now)
@@ -242,7 +242,7 @@ def forget(*, selection: Selection, store_path: str | None, pace: bool) -> None:
 
     removed, kept = common.run_with(store, run)
     if not removed and not kept:
-        _nothing_stored(selection)
+        nothing_stored(selection)
     for what in removed:
         output.tell(f"removed {what}")
     for what in kept:
@@ -356,8 +356,9 @@ def import_(*, source: str, store_path: str | None) -> None:
     raise SystemExit(1 if result.refused else 0)
 
 
-def _nothing_stored(selection: Selection) -> NoReturn:
-    output.say(f"nothing is stored about {selection}")
+def nothing_stored(what: Selection | str) -> NoReturn:
+    """End the command: nothing is stored about a host."""
+    output.say(f"nothing is stored about {what}")
     raise SystemExit(1)
 
 

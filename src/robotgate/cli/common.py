@@ -135,18 +135,22 @@ def verbosity() -> int:
 
 def rate(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[int, float] | None:
     """Read ``600/3600``: so many requests in so many seconds."""
-    found = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9}(?:\.[0-9]{1,9})?)", value or "1/1")
+    if value is None:
+        return None
+    found = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9}(?:\.[0-9]{1,9})?)", value)
     if found is None:
         raise click.BadParameter("give requests/seconds, such as 600/3600")
-    return None if value is None else (int(found[1]), float(found[2]))
+    return int(found[1]), float(found[2])
 
 
 def address(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[str, int] | None:
     """Read ``127.0.0.1:8099`` or ``[::1]:8099``."""
-    found = re.fullmatch(r"(?:\[([^\[\]]+)\]|([^:\[\]]+)):([0-9]{1,5})", value or "localhost:0")
+    if value is None:
+        return None
+    found = re.fullmatch(r"(?:\[([^\[\]]+)\]|([^:\[\]]+)):([0-9]{1,5})", value)
     if found is None or int(found[3]) >= 2**16:
         raise click.BadParameter("give an address and a port, such as 127.0.0.1:8099")
-    return None if value is None else (found[1] or found[2], int(found[3]))
+    return found[1] or found[2], int(found[3])
 
 
 INPUT_FILE: Final = click.Path(exists=True, dir_okay=False, allow_dash=True)

@@ -18,7 +18,7 @@ import click
 
 from robotgate import InvalidURLError, OperatorBlock, RobotsTxt, StatusPolicy
 from robotgate.cli import check, common, output
-from robotgate.cli.cache import Selection, state_facts
+from robotgate.cli.cache import Selection, nothing_stored, state_facts
 from robotgate.cli.files import check_length
 from robotgate.cli.progress import Outcome
 from robotgate.options import HostBlocks, HostOptions
@@ -268,8 +268,7 @@ def why(
     records, states, blocked_until_at = common.run_with(store, find)
     is_blocked = blocked_until_at > now
     if not records and not states and not is_blocked and not (requests is not None and requests.outcomes):
-        output.say(f"nothing is stored about {origin.host}")
-        raise SystemExit(1)
+        nothing_stored(origin.host)
     checked = check.Checked(url=f"{origin}{target}", problem="its robots.txt is not stored")
     answer = Answer(name=name, now=now, checked=checked, delay=delay, states=states, requests=requests)
     answer.blocked_until_at = blocked_until_at if is_blocked else None
