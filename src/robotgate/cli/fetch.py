@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import time
 from collections import Counter, defaultdict, deque
 from contextlib import AsyncExitStack, ExitStack, nullcontext
@@ -50,7 +51,8 @@ _FOLDER: Final = click.Path(file_okay=False, path_type=Path)
 class Crawl:
     """One run of ``robotgate fetch``: what it fetches with, and what it writes of each page."""
 
-    rows: IO[str]
+    rows: IO[str] | None
+    """None for standard output."""
     done: set[bytes]
     """URLs that have a row already, as digests."""
     folder: Path | None
@@ -159,9 +161,11 @@ class Crawl:
 
     def _write(self, row: Row) -> None:
         with common.doing("write"):
-            self.rows.write(json.dumps(row) + "\n")
+            # Looked up each time: while progress is shown on a terminal, rows go above it.
+            rows = self.rows or sys.stdout
+            rows.write(json.dumps(row) + "\n")
             # At once: what is done stays done, however the run ends.
-            self.rows.flush()
+            rows.flush()
 
 
 def refused(url: str, error: aiohttp.ClientError | TimeoutError | OSError) -> Row:
@@ -327,14 +331,14 @@ def fetch(
     is_quiet = common.verbosity() < 0
     with common.doing(f"read {target}"):
         done = keep.done_urls(Path(target)) if resume else set()
+    file = click.File("a" if resume else "w", encoding="utf-8", lazy=False)
     with ExitStack() as stack:
+        rows = None if target == "-" else file.convert(target, None, click.get_current_context())
         crawl = Crawl(
             done=done,
             folder=save_dir,
             warc=_made(stack, save_dir, warc_path),
-            rows=click.File("a" if resume else "w", encoding="utf-8", lazy=False).convert(
-                target, None, click.get_current_context()
-            ),
+            rows=rows,
             has_headers=has_headers,
             has_usage=has_usage,
             timeout=timeout,

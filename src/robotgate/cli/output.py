@@ -61,22 +61,28 @@ def printable(text: str) -> str:
 class Screen(Console):
     """A console as wide as its terminal, or as COLUMNS says. Where there is neither, no line is folded or cut."""
 
-    def __init__(self, *, stderr: bool = False) -> None:
-        super().__init__(stderr=stderr, highlight=False)
+    def __init__(self, *, stderr: bool = False, soft_wrap: bool = False) -> None:
+        super().__init__(stderr=stderr, highlight=False, soft_wrap=soft_wrap)
         self.folds = self.is_terminal or os.environ.get("COLUMNS", "").isdecimal()
 
-    def paragraph(self, *parts: Part, indent: int = 0) -> None:
-        """Print a line that may be long, folded between words; its further lines are indented."""
+    def folded(self, *parts: Part, indent: int = 0) -> list[Text]:
+        """A line that may be long, folded between words; its further lines are indented."""
         text = styled(*parts)
-        lines = [text]
-        if self.folds:
-            head = text.wrap(self, self.width)[0]
-            rest = text[len(head) :]
-            rest = rest[len(rest.plain) - len(rest.plain.lstrip(" ")) :]
-            lines = [head, *(rest.wrap(self, max(self.width - indent, 20)) if rest else ())]
+        if not self.folds:
+            return [text]
+        head = text.wrap(self, self.width)[0]
+        rest = text[len(head) :]
+        rest = rest[len(rest.plain) - len(rest.plain.lstrip(" ")) :]
+        lines = [head, *(rest.wrap(self, max(self.width - indent, 20)) if rest else ())]
         for number, part in enumerate(lines):
             part.rstrip()
-            self.print(Text(" " * indent if number else "") + part, soft_wrap=True)
+            lines[number] = Text(" " * indent if number else "") + part
+        return lines
+
+    def paragraph(self, *parts: Part, indent: int = 0) -> None:
+        """Print a line as `folded`."""
+        for text in self.folded(*parts, indent=indent):
+            self.print(text, soft_wrap=True)
 
     def excerpt(self, *parts: Part) -> None:
         """Print a line of a file: cut to the width, or whole where a program may read it."""
@@ -112,7 +118,9 @@ def tell(message: str) -> None:
 
 def say(message: str) -> None:
     """Print one sentence on standard error."""
-    Screen(stderr=True).paragraph(message, indent=2)
+    # Not by a console: it would write past the one that shows progress meanwhile, into its lines.
+    for text in Screen(stderr=True).folded(message, indent=2):
+        sys.stderr.write(f"{text.plain}\n")
 
 
 @contextmanager

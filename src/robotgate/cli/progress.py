@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections import Counter, deque
 from contextlib import asynccontextmanager
@@ -88,7 +89,8 @@ class Progress:
         Args:
             due_in: returns the seconds until a host may be visited next.
         """
-        screen = Screen(stderr=True)
+        # What is printed meanwhile stands above, in whole lines.
+        screen = Screen(stderr=True, soft_wrap=True)
         ticker = asyncio.create_task(
             self._live(screen, due_in) if screen.is_terminal else self._plain(due_in)
         )
@@ -99,7 +101,8 @@ class Progress:
             await asyncio.wait([ticker])
 
     async def _live(self, screen: Screen, due_in: Callable[[str], float]) -> None:
-        with Live(console=screen, auto_refresh=False, transient=True) as live:
+        rows_too = sys.stdout.isatty()
+        with Live(console=screen, auto_refresh=False, transient=True, redirect_stdout=rows_too) as live:
             while True:
                 # Folded where the terminal is narrow: a figure that is cut would be a wrong one.
                 text = Text("\n          ".join(self._told(due_in)))
