@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections import Counter, deque
+from collections import Counter
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -83,11 +83,11 @@ class Request:
 class Requests:
     """What the rows of runs tell of one host, and of one URL."""
 
-    outcomes: Counter[str] = field(default_factory=Counter)
+    outcomes: dict[str, int] = field(default_factory=dict)
     """Of all requests to the host."""
     first_at: float | None = None
     last_at: float | None = None
-    of_url: deque[Request] = field(default_factory=lambda: deque(maxlen=MAX_SHOWN))
+    of_url: list[Request] = field(default_factory=list)
     """The last requests to the URL."""
     count_of_url: int = 0
     unread: int = 0
@@ -112,27 +112,20 @@ class Requests:
                     self._add(Request.of(row), is_of_url=(place, asked) == (origin, target))
 
     def _add(self, request: Request, *, is_of_url: bool) -> None:
-        self.outcomes[request.outcome] += 1
+        self.outcomes[request.outcome] = self.outcomes.get(request.outcome, 0) + 1
         if (at := request.at) is not None:
             self.first_at = min(at, self.first_at or at)
             self.last_at = max(at, self.last_at or at)
         if is_of_url:
-            self.of_url.append(request)
+            self.of_url = [*self.of_url[1 - MAX_SHOWN :], request]
             self.count_of_url += 1
-
-    def row(self) -> dict[str, object]:
-        """Return what they tell, for JSON."""
-        return {
-            "outcomes": dict(self.outcomes),
-            "first_at": self.first_at,
-            "last_at": self.last_at,
-            "of_url": list(map(asdict, self.of_url)),
-            "count_of_url": self.count_of_url,
-        }
 
     def told(self) -> Iterator[str]:
         """Yield what they tell, in lines."""
-        yield ", ".join(f"{count:,} {outcome}" for outcome, count in self.outcomes.most_common()) or "none"
+        yield (
+            ", ".join(f"{count:,} {outcome}" for outcome, count in Counter(self.outcomes).most_common())
+            or "none"
+        )
         if self.first_at is not None and self.last_at is not None:
             yield f"from {output.moment(self.first_at)} to {output.moment(self.last_at)}"
         if self.unread:
@@ -186,7 +179,7 @@ class Answer:
             if self.blocked_until_at is None
             else min(self.blocked_until_at, MAX_AMOUNT),
             "hosts": {key: asdict(state) for key, state in self.states.items()},
-            "requests": None if self.requests is None else self.requests.row(),
+            "requests": None if self.requests is None else asdict(self.requests),
             "not_known": NOT_KNOWN,
         }
 
