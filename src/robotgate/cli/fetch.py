@@ -143,21 +143,20 @@ class Crawl:
             self.warc.begin()
         try:
             # A WARC file has bodies as the server sends them, so they are asked for without a Content-Encoding.
-            headers = {} if self.warc is None else {"Accept-Encoding": "identity"}
-            response = await gate.fetch(url, timeout=aiohttp.ClientTimeout(self.timeout), headers=headers)
+            plain = {} if self.warc is None else {"Accept-Encoding": "identity"}
+            response = await gate.fetch(url, timeout=aiohttp.ClientTimeout(self.timeout), headers=plain)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             return refused(url, error)
-        ended_at = time.time()
+        row = fetched(url, response)
         said = usage.columns(response.usage) if self.has_usage else {}
-        row = fetched(url, response, ended_at)
+        headers = {"headers": keep.header_pairs(response.headers)}
         with common.doing(f"keep {url}"):
             if self.warc is not None:
                 await self.warc.save(response, said)
-            if self.has_headers:
-                row["headers"] = keep.header_pairs(response.headers)
             if self.folder is not None:
-                row["file"] = await keep.save(self.folder, url, response, said, ended_at=ended_at)
-        return row | said
+                row["file"] = name = keep.file_name(url, keep.media_type_of(response))
+                await keep.save(self.folder, name, response.body, row | headers | said)
+        return row | (headers if self.has_headers else {}) | said
 
     def _write(self, row: Row) -> None:
         with common.doing("write"):
@@ -195,8 +194,9 @@ def _judged(verdict: Verdict) -> Row:
     return {"final_url": verdict.url, **check.judged(verdict)}
 
 
-def fetched(url: str, response: Response, ended_at: float) -> Row:
-    """Return the row of a page that was fetched."""
+def fetched(url: str, response: Response) -> Row:
+    """Return the row of a page that has been fetched just now."""
+    ended_at = time.time()
     return _row(
         url,
         Outcome.FETCHED,

@@ -1,8 +1,8 @@
 """What ``robotgate fetch`` keeps besides rows: bodies in a folder, exchanges in a WARC file; where it resumes.
 
-A body has a file of its own, and beside it a ``.meta.json`` with its headers. A WARC file (ISO 28500) has a request and
-a response record for each request that was answered, redirects included, and a metadata record for each page if what
-its site says about its use is kept.
+A body has a file of its own, and beside it a ``.meta.json`` with its row and its headers. A WARC file (ISO 28500) has a
+request and a response record for each request that was answered, redirects included, and a metadata record for each
+page if what its site says about its use is kept.
 """
 
 from __future__ import annotations
@@ -65,38 +65,20 @@ def header_pairs(headers: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(str(name), value) for name, value in headers.items()]
 
 
-async def save(
-    folder: Path, url: str, response: Response, said: Mapping[str, object], *, ended_at: float
-) -> str:
-    """Write a body and what describes it; return the name of the body's file. A former one is replaced.
-
-    Args:
-        said: about the use of the page.
+async def save(folder: Path, name: str, body: bytes, row: Mapping[str, object]) -> None:
+    """Write a body, and beside it the row of its page. Former ones are replaced.
 
     Raises:
         OSError: a file cannot be written.
     """
-    media_type = media_type_of(response)
-    name = file_name(url, media_type)
-    described: dict[str, object] = {
-        "url": url,
-        "final_url": response.url,
-        "status": response.status,
-        "media_type": media_type,
-        "ended_at": round(ended_at, 3),
-        "file": name,
-        "headers": header_pairs(response.headers),
-        **said,
-    }
 
     def write() -> None:
-        # The description last: where it is, the body is complete.
-        for kept, content in ((name, response.body), (f"{name}.meta.json", _json(described))):
+        # The row last: where it is, the body is complete.
+        for kept, content in ((name, body), (f"{name}.meta.json", _json(row))):
             with replaced(folder / kept) as file:
                 file.write(content)
 
     await asyncio.to_thread(write)
-    return name
 
 
 class WarcFile:
