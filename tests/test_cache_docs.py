@@ -21,7 +21,7 @@ from tests.test_readme import ROOT, blocks
 from robotgate import HostState, Origin, Outcome, RobotsRecord, SQLiteStore, SystemClock
 from robotgate.cli.app import robotgate
 from robotgate.cli.common import stated_store
-from robotgate.cli.jsonl import HostEntry, host_line, record_line
+from robotgate.cli.transfer import HostEntry, host_line, record_line
 from robotgate.stores import open_store
 
 if TYPE_CHECKING:

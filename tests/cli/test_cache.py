@@ -157,7 +157,7 @@ def test_after_a_crash_the_hosts_of_the_process_count_as_visited(path: Path) -> 
         assert cache(path, command, "b.example") == (1, "nothing is stored about b.example\n")
     status, out = cache(path, "show", "a.example")
     assert status == 0
-    assert "7, 0 bytes" in out
+    assert "  visits        7\n" in out
     assert "1970" not in out
     assert out.count("pace of") == 1
 
@@ -291,7 +291,7 @@ def test_a_host_is_shown_whole(path: Path) -> None:
         ", stale",
         "expired; fetched again when it is needed",
         "pace of a.example",
-        "1,234, 56,789 bytes",
+        "  visits        1,234\n  read          56,789 bytes",
         "1h, not before ",
         "2 in a row, the last since ",
         "0.250 s",
@@ -525,6 +525,16 @@ def test_a_host_is_all_its_origins(text: str, selected: list[Origin], first: Ori
 
     assert [origin for origin in (HTTP, HTTPS, OTHER) if selection.matches(origin)] == selected
     assert selection.first_origin == first
+
+
+def test_a_host_that_is_never_visited_again_is_told_so(path: Path) -> None:
+    """A block without an end has no date."""
+    keep(path, a_example=HostState(visits=1, bytes_read=1, blocked_until_at=float("inf")))
+
+    assert cache(path, "ls")[1].splitlines()[1].split("\t")[-1] == "never"
+    shown = cache(path, "show", "a.example")[1]
+    assert "  next visit    never\n" in shown
+    assert "  read          1 byte\n" in shown
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")

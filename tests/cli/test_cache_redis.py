@@ -13,7 +13,7 @@ from tests.cli.conftest import CONTACT, run
 from tests.cli.test_cache import cache, record
 from tests.redis_server import RedisServer
 
-from robotgate import HostState, RobotsRecord
+from robotgate import HostState, RobotGate, RobotsRecord
 from robotgate.stores.redis import RedisStore
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def test_a_host_is_shown_whole(url: str) -> None:
     for told in (
         "https://a.example  controlled",
         "http://a.example  controlled",
-        "1,234, 56,789 bytes",
+        "  visits        1,234\n  read          56,789 bytes",
         '"x"',
     ):
         assert told in out
@@ -124,6 +124,24 @@ def test_forgetting_keeps_an_unserved_wait(url: str) -> None:
     status, out = cache(url, "forget", "a.example", "--pace")
     assert (status, "removed the pace of a.example" in out) == (0, True)
     assert cache(url, "forget", "a.example")[0] == 1
+
+
+def test_why_tells_of_a_block_of_the_fleet(url: str) -> None:
+    """What `gate.block` said at one process is in the server for all."""
+
+    async def block() -> None:
+        async with (
+            RedisStore(url) as store,
+            RobotGate("ExampleBot/1.0", contact=CONTACT, store=store) as gate,
+        ):
+            gate.block("*.a.example")
+
+    asyncio.run(block())
+
+    ended = run("why", "https://www.a.example/", "--store", url)
+    assert ended.status == 0
+    assert "  blocked       by the crawler's operator, until it is lifted" in ended.out
+    assert run("why", "https://b.example/", "--store", url).status == 1
 
 
 def test_a_server_prunes_itself(url: str) -> None:

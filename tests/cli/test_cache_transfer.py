@@ -17,7 +17,7 @@ from tests.cli.conftest import run
 from tests.cli.test_cache import cache, crash, keep, record
 
 from robotgate import HostState, Origin, Outcome, RobotsRecord, SQLiteStore
-from robotgate.cli.jsonl import HostEntry, host_line, record_line
+from robotgate.cli.transfer import HostEntry, host_line, record_line
 from robotgate.sites.status import MAX_SKEW
 from robotgate.stores.codec import MAX_LINE_BYTES
 

@@ -14,7 +14,7 @@ import pytest
 from tests.cli.conftest import CONTACT, run
 
 from robotgate import HostUnavailableError, UsageError
-from robotgate.cli.fetch import HostQueues, refused
+from robotgate.cli.fetch import refused
 from robotgate.usage import parse_usage
 
 if TYPE_CHECKING:
@@ -205,40 +205,30 @@ def test_a_private_address_behind_a_redirect_is_named_by_the_option() -> None:
     )
 
 
-async def test_a_list_sorted_by_host_keeps_many_hosts_busy() -> None:
-    """Each host goes to one worker; the next worker gets the next host."""
-    queues = HostQueues(100)
-    for host in ("a", "b", "c"):
-        for number in range(3):
-            await queues.add(host, f"{host}{number}")
+async def test_a_list_sorted_by_host_keeps_many_hosts_busy(program: Program, site: LocalSite) -> None:
+    """The URLs of a host that does not answer come first, and do not hold up those of another."""
+    other = site.base.replace("127.0.0.1", "localhost")
+    slow = [f"{site.base}/{path}" for path in ("hang", *range(300))]
+    process = await program.start(*POLITE, *slow, f"{other}/x")
+    assert process.stdout is not None
 
-    assert [await queues.take() for _ in range(3)] == [("a", "a0"), ("b", "b0"), ("c", "c0")]
-    queues.give_back("b")
-    assert await queues.take() == ("b", "b1")
+    row = json.loads(await process.stdout.readline())
 
-
-async def test_no_more_urls_are_taken_than_there_is_room_for() -> None:
-    """A long list waits on disk until a URL is done."""
-    queues = HostQueues(2)
-    await queues.add("a", "a0")
-    await queues.add("a", "a1")
-
-    third = asyncio.ensure_future(queues.add("b", "b0"))
-    await queues.take()
-    assert not third.done()
-    queues.give_back("a")
-    await third
+    assert (row["url"], row["outcome"]) == (f"{other}/x", "fetched")
+    process.kill()
+    await process.communicate()
 
 
-async def test_a_run_is_done_when_no_url_is_left() -> None:
-    """Also when there never was one; a host with URLs left counts."""
-    queues = HostQueues(10)
-    await queues.all_done()
-    for number in range(2):
-        await queues.add("a", f"a{number}")
-    done = asyncio.ensure_future(queues.all_done())
-    for _ in range(2):
-        assert not done.done()
-        await queues.take()
-        queues.give_back("a")
-    await done
+async def test_a_host_may_have_several_requests_at_once(program: Program, site: LocalSite) -> None:
+    """As many as ``--concurrency-per-host`` says: the next page does not wait for one that hangs."""
+    process = await program.start(
+        *POLITE, "--concurrency-per-host", "2", f"{site.base}/hang", f"{site.base}/a"
+    )
+    assert process.stdout is not None
+
+    async with asyncio.timeout(30):
+        row = json.loads(await process.stdout.readline())
+
+    assert (row["url"], row["outcome"]) == (f"{site.base}/a", "fetched")
+    process.kill()
+    await process.communicate()

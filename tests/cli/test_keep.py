@@ -203,7 +203,7 @@ def test_a_warc_file_is_not_overwritten(site: LocalSite, tmp_path: Path) -> None
     ended = run(*POLITE, "--warc", str(path), f"{site.base}/a")
 
     assert (ended.status, ended.out, path.read_bytes()) == (2, "", b"mine")
-    assert ended.err == f"Error: cannot write {path}: it exists already\n"
+    assert ended.err == f"Error: cannot write {path}: File exists\n"
     assert site.asked == {}
 
 

@@ -177,7 +177,7 @@ def test_wrong_usage_sends_nothing(
         (("--write", "www", "--agent-url", "bot.example"), "agent_url='bot.example'"),
         (("--serve", "8080", "--agent-url", BOT), "--serve"),
         (("--serve", "127.0.0.1:99999", "--agent-url", BOT), "--serve"),
-        (("--write", "/dev/null/www", "--agent-url", BOT), "cannot be written"),
+        (("--write", "/dev/null/www", "--agent-url", BOT), "cannot write"),
     ],
 )
 def test_wrong_usage_of_directory_is_told(key_file: str, arguments: tuple[str, ...], complaint: str) -> None:

@@ -52,7 +52,7 @@ def test_other_machines_need_a_token(site: LocalSite) -> None:
 
 
 @pytest.mark.parametrize(
-    "address", ["8099", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:65536", "::1:80"]
+    "address", ["", "8099", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:65536", "::1:80"]
 )
 def test_an_address_has_a_port(address: str) -> None:
     """What is none is refused with an example."""

@@ -16,6 +16,7 @@ from tests.cli.conftest import CONTACT, run
 from tests.cli.test_cache import keep, record
 
 from robotgate import HostState, Outcome
+from robotgate.cli.output import in_plain_words
 
 if TYPE_CHECKING:
     from tests.cli.conftest import LocalSite, Program
@@ -198,3 +199,22 @@ async def test_a_closed_standard_output_is_one_line() -> None:
     _, err = await process.communicate(b"Disallow: /\n")
 
     assert (process.returncode, err) == (2, b"Error: cannot write: not writable\n")
+
+
+def test_an_error_is_folded_between_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal no word of it is cut, and no line is wider."""
+    monkeypatch.setenv("COLUMNS", "60")
+
+    ended = run("cache", "ls", "--store", str(tmp_path / "no.db"))
+
+    first, *rest = ended.err.splitlines()
+    assert first.startswith("Error: ")
+    assert all(text.startswith("  ") and len(text) <= 60 for text in rest)
+    assert "robotgate cache import when it reads a file" in " ".join(ended.err.split())
+
+
+def test_what_a_proxy_answers_is_told_in_words() -> None:
+    """As the library's errors are: without Python's names of things."""
+    said = "502, message='Bad Gateway', url='http://127.0.0.1:3128'"
+
+    assert in_plain_words(said) == "http://127.0.0.1:3128 answered 502 Bad Gateway"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import sys
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -98,7 +99,7 @@ def test_a_rate_and_a_concurrency_are_the_gates(site: LocalSite) -> None:
     assert outcomes == ["fetched", "fetched", "too_soon", "too_soon"]
 
 
-@pytest.mark.parametrize("rate", ["3", "3/0", "0/3", "-1/3", "a/b", "1/2/3", "1/inf"])
+@pytest.mark.parametrize("rate", ["", "3", "3/0", "0/3", "-1/3", "a/b", "1/2/3", "1/inf"])
 def test_a_rate_that_makes_no_sense_is_wrong_usage(rate: str) -> None:
     """The option is named."""
     ended = run("fetch", *POLITE, "--rate", rate, "http://a.invalid/")
@@ -199,6 +200,34 @@ async def test_progress_names_the_hosts_that_hold_it_up(site: LocalSite) -> None
     await process.wait()
     os.close(side)
     os.close(terminal)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+async def test_progress_does_not_mix_with_what_is_printed(site: LocalSite) -> None:
+    """Rows and lines of -v stand above it: each begins where the lines of progress have been erased."""
+    terminal, side = os.openpty()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "robotgate", "fetch", "-v", *LOCAL, "--delay", "1"),
+        *(f"{site.base}/{path}" for path in ("a", "private/x", "b")),
+        stdout=side,
+        stderr=side,
+        env=os.environ | {"COLUMNS": "80", "TERM": "xterm"},
+    )
+    os.close(side)
+    shown = b""
+    with suppress(OSError):
+        while chunk := await asyncio.to_thread(os.read, terminal, 65536):
+            shown += chunk
+    await process.wait()
+    os.close(terminal)
+
+    for begin, count in (
+        (b'{"url": ', 3),
+        (b"robots.txt of ", 1),
+        (site.base.encode() + b"/private/x is dis", 1),
+    ):
+        assert shown.count(begin) == count
+        assert len(re.findall(rb"(?:\x1b\[2K|\n)" + re.escape(begin), shown)) == count, shown
 
 
 async def test_it_runs_as_a_module_of_the_package() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from typing import TYPE_CHECKING, Final
@@ -10,7 +11,7 @@ import pytest
 from tests.cli.conftest import CONTACT, run
 from tests.cli.test_cache import keep, record
 
-from robotgate import HostState, Outcome
+from robotgate import HostState, Outcome, RobotGate, SQLiteStore
 from robotgate.cli.output import moment
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def test_answer_has_the_rule_the_visits_and_the_delay(path: Path) -> None:
         "disallowed by a rule, line 2, in the group of *",
         "Disallow: /private",
         "5 s between visits, line 3 of robots.txt, Crawl-delay: 5",
-        "1,234, 56,789 bytes",
+        "  visits        1,234\n  read          56,789 bytes",
         moment(now - 10),
         "not its single requests",
     ):
@@ -145,6 +146,28 @@ def test_unreachable_robots_txt_is_the_reason(path: Path) -> None:
 
     assert ended.status == 0
     assert "robots.txt could not be read: HTTP status 503" in ended.out
+
+
+def test_block_of_the_operator_is_told(path: Path) -> None:
+    """What `gate.block` has said is in the store, and the answer has it; a block that is over or lifted is none."""
+
+    async def block() -> None:
+        async with (
+            SQLiteStore(path) as store,
+            RobotGate("ExampleBot/1.0", contact=CONTACT, store=store) as gate,
+        ):
+            gate.block("a.example", time.time() + 5000)
+            gate.block("c.example")
+            gate.unblock("c.example")
+
+    asyncio.run(block())
+
+    ended = why(path, URL)
+    assert ended.status == 0
+    assert "  blocked       by the crawler's operator, until 20" in ended.out
+    (row,) = why(path, URL, "--json").rows
+    assert isinstance(row["blocked_by_operator_until_at"], float)
+    assert why(path, "https://c.example/").status == 1
 
 
 def test_nothing_known_has_its_own_status(path: Path, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import re
 import signal
 import sys
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -112,6 +113,31 @@ async def test_a_server_that_cannot_be_used_is_reported_first(store: str, compla
     assert (ended.status, ended.out) == (2, "")
     assert complaint in ended.err
     assert "Traceback" not in ended.err
+
+
+@pytest.mark.slow
+@posix_only
+async def test_no_line_is_wider_than_its_terminal() -> None:
+    """A terminal would cut a word in two; the table has its last column."""
+    terminal, side = os.openpty()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "robotgate", "demo", "--pages", "1"),
+        stdout=side,
+        stderr=side,
+        env=os.environ | {"COLUMNS": "79", "TERM": "dumb"},
+    )
+    os.close(side)
+    shown = b""
+    with suppress(OSError):
+        while chunk := await asyncio.to_thread(os.read, terminal, 65536):
+            shown += chunk
+    await process.wait()
+    os.close(terminal)
+
+    lines = shown.decode().splitlines()
+    assert max(map(len, lines)) <= 79
+    assert sum(line.endswith(" ok") for line in lines) == 36
+    assert "the crawler's own count:" in shown.decode()
 
 
 @posix_only

@@ -39,6 +39,14 @@ async def test_unknown_host(web: Web, gate: RobotGate) -> None:
     assert web.visits == []
 
 
+async def test_one_line_for_a_host(web: Web, gate: RobotGate) -> None:
+    """A count of one has its singular."""
+    assert "unknown, 0 visits, 0 bytes, 0 refused" in str(gate.host(PAGE))
+    web.serve(ROBOTS, RULES)
+    await gate.allowed(PAGE)
+    assert f"controlled, 1 visit, {len(RULES)} bytes, 0 refused" in str(gate.host(PAGE))
+
+
 @pytest.mark.parametrize(
     ("robots", "access"),
     [

@@ -1,4 +1,4 @@
-"""The command line: ``robotgate fetch``, ``check``, ``lint``, ``cache``, ``keygen``, ``directory`` and ``demo``.
+"""The command line: ``robotgate`` with ``fetch``, ``check``, ``lint``, ``cache``, ``why`` and others.
 
 Needs the extra ``robotgate[cli]``; nothing else in the package imports from here.
 """

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Unpack
 
 import click
-from rich.text import Text
 
 from robotgate import InvalidURLError, Reason, RobotGateError, RobotsTxt
 from robotgate.cli import common, output, usage
-from robotgate.cli.lines import MAX_URL_BYTES, STANDARD_INPUT, is_too_long, open_input, read_lines, urls_of
+from robotgate.cli.files import MAX_URL_BYTES, STANDARD_INPUT, check_length, open_input, read_lines, urls_of
 from robotgate.rules.robotstxt import product_token
+from robotgate.usage.values import structured_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 LINES_AROUND: Final = 2
 """Lines shown above and below the line that decides."""
-
-
 _ANSWERS: Final = (("allowed", "green"), ("disallowed", "red"), ("no answer", "magenta"))
 """By exit status: the word, and its colour."""
+_OF_VERDICT: Final = ("status", "fetched_at", "stale", "crawl_delay", "retry_after")
+"""The attributes of a `Verdict` that a JSON row has as they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,11 +55,9 @@ class Checked:
 @click.command(cls=common.Command, short_help="Tell whether URLs may be fetched, and why.")
 @click.argument("urls", metavar="[URL]...", nargs=-1)
 @common.input_option
-@click.option("--json", "as_json", is_flag=True, help="Print one row of JSON for each URL.")
-@click.option(
-    "--robots", type=click.File("rb"), help="Check against this file, offline; - is standard input."
-)
-@usage.usage_option("Also show what robots.txt says about the use of pages.")
+@common.json_option
+@common.option("--robots", type=click.File("rb"), help="Check against this file, offline; - is stdin.")
+@common.flag("--usage", "has_usage", help="Also show what robots.txt says about the use of pages.")
 @common.gate_options(contact_note=" Not needed with --robots.")
 @common.store_options
 def check(
@@ -68,9 +66,8 @@ def check(
     source: str | None,
     as_json: bool,
     robots: BinaryIO | None,
-    with_usage: bool,
+    has_usage: bool,
     store_path: str | None,
-    no_store: bool,
     **options: Unpack[common.GateOptions],
 ) -> None:
     """Tell whether URLs may be fetched, and show the line of robots.txt that decides.
@@ -81,111 +78,106 @@ def check(
     Exit status: 0 when all are allowed, 1 when any is disallowed, 2 when there is no answer for any (an invalid URL,
     a robots.txt that cannot be read) or for wrong usage.
     """
+    if has_usage:
+        # Needs an extra.
+        structured_fields()
     if not urls and source is None:
         raise click.UsageError("Give URLs, or a file of them with -i.")
     if source == STANDARD_INPUT and robots is not None and robots.fileno() == 0:
         raise click.UsageError("-i and --robots cannot both read standard input.")
     if source is not None:
-        urls += _read_urls(source)
+        with common.doing(f"read {source}"):
+            urls += asyncio.run(_read_urls(source))
     agent = options.get("token") or options["agent"]
     if robots is not None:
         body = robots.read(common.MAX_ROBOTS_BYTES)
         results = [_check_offline(body, url, agent) for url in urls]
     else:
-        store = common.store_of(store_path, no_store=no_store)
+        store = common.store_of(store_path)
         results = common.run_with_gate(store, lambda gate: _check_online(gate, urls), options)
-    if as_json:
-        for result in results:
-            output.line(json.dumps(row(result, with_usage=with_usage)))
-        raise SystemExit(max((result.exit for result in results), default=0))
-    screen = output.console()
+    screen = output.Screen()
     for number, result in enumerate(results):
+        if as_json:
+            output.line(json.dumps(row(result, has_usage=has_usage)))
+            continue
         if number:
             screen.print()
-        show(screen, result, product_token(agent), with_usage=with_usage)
+        show(screen, result, product_token(agent), has_usage=has_usage)
     raise SystemExit(max((result.exit for result in results), default=0))
 
 
-def _read_urls(source: str) -> tuple[str, ...]:
-    async def read() -> list[str]:
-        batches = read_lines(open_input(source), max_bytes=MAX_URL_BYTES)
-        return [url async for lines in batches for url in urls_of(lines)]
-
-    try:
-        return tuple(asyncio.run(read()))
-    except OSError as error:
-        raise common.CommandError(f"cannot read {source}: {error.strerror}") from error
+async def _read_urls(source: str) -> tuple[str, ...]:
+    batches = read_lines(open_input(source), max_bytes=MAX_URL_BYTES)
+    return tuple([url async for lines in batches for url in urls_of(lines)])
 
 
-def row(result: Checked, *, with_usage: bool = False) -> dict[str, object]:
+def judged(verdict: Verdict | None) -> dict[str, object]:
+    """Return the columns of a row that say why a verdict is what it is."""
+    rule = None if verdict is None else verdict.rule
+    return {
+        "reason": None if verdict is None else verdict.reason.value,
+        "rule": None if rule is None else str(rule),
+        "line": None if rule is None else rule.line,
+        "robots_url": None if verdict is None else verdict.robots_url,
+    }
+
+
+def row(result: Checked, *, has_usage: bool = False) -> dict[str, object]:
     """Return the result for one URL as a row of JSON."""
-    verdict, rule = result.verdict, None if result.verdict is None else result.verdict.rule
+    verdict = result.verdict
     cause = result.problem if verdict is None else verdict.cause
     return {
         "url": result.url,
         "answer": _ANSWERS[result.exit][0],
-        "reason": None if verdict is None else verdict.reason.value,
         "cause": None if cause is None else output.in_plain_words(cause),
-        "rule": None if rule is None else str(rule),
-        "line": None if rule is None else rule.line,
-        "group": None if verdict is None or rule is None else ", ".join(verdict.group),
-        "robots_url": None if verdict is None else verdict.robots_url,
-        "status": None if verdict is None else verdict.status,
-        "fetched_at": None if verdict is None else verdict.fetched_at,
-        "stale": None if verdict is None else verdict.stale,
-        "crawl_delay": None if verdict is None else verdict.crawl_delay,
-        "retry_after": None if verdict is None else verdict.retry_after,
-        **({} if verdict is None or not with_usage else usage.columns(verdict.usage)),
+        **judged(verdict),
+        "group": None if verdict is None or verdict.rule is None else ", ".join(verdict.group),
+        **{name: getattr(verdict, name, None) for name in _OF_VERDICT},
+        **({} if verdict is None or not has_usage else usage.columns(verdict.usage)),
     }
 
 
-def _too_long(url: str) -> Checked:
-    return Checked(url=url[:MAX_URL_BYTES], problem=f"the URL is longer than {MAX_URL_BYTES} bytes")
-
-
 def _check_offline(body: bytes, url: str, agent: str) -> Checked:
-    if is_too_long(url):
-        return _too_long(url)
     try:
+        check_length(url)
         # A rule may be an absolute URL, which counts only for the site it names.
         robots = RobotsTxt.parse(body, None if url.startswith("/") else url)
         return Checked(url=url, verdict=robots.verdict(url, agent), body=body)
     except InvalidURLError as error:
-        return Checked(url=url, problem=error.problem)
+        return Checked(url=url[:MAX_URL_BYTES], problem=error.problem)
 
 
 async def _check_online(gate: RobotGate, urls: Iterable[str]) -> list[Checked]:
     began_at = time.time()
 
     async def checked(url: str) -> Checked:
-        if is_too_long(url):
-            return _too_long(url)
         try:
+            check_length(url)
             verdict = await gate.check(url)
             record = await gate.robots(url)
         except RobotGateError as error:
-            return Checked(url=url, problem=output.problem_of(error))
+            return Checked(url=url[:MAX_URL_BYTES], problem=output.problem_of(error))
         stored_at = (record.fetched_at or record.checked_at) if record.checked_at < began_at else None
         return Checked(url=verdict.url, verdict=verdict, body=record.body, stored_at=stored_at)
 
     return await asyncio.gather(*map(checked, urls))
 
 
-def show(screen: output.Screen, result: Checked, token: str, *, with_usage: bool = False) -> None:
+def show(screen: output.Screen, result: Checked, token: str, *, has_usage: bool = False) -> None:
     """Print the result for one URL, with the lines of robots.txt around the one that decides."""
     word, colour = _ANSWERS[result.exit]
-    screen.paragraph(Text.assemble((word, f"bold {colour}"), "  ", output.printable(result.url)), indent=4)
+    screen.paragraph((word, f"bold {colour}"), f"  {result.url}", indent=4)
     verdict = result.verdict
     if verdict is None:
-        screen.paragraph(Text(f"  {output.printable(result.problem or '')}"), indent=4)
+        screen.paragraph(f"  {result.problem}", indent=4)
         return
-    # The site writes the names of its groups, and a stored cause may have been imported.
-    screen.paragraph(Text(f"  {output.printable(_reason(verdict))}"), indent=4)
+    screen.paragraph(f"  {_reason(verdict)}", indent=4)
     for remark in _remarks(verdict, result.stored_at):
-        screen.paragraph(Text(f"  {output.printable(remark)}", style="dim"), indent=4)
-    output.print_excerpt(screen, _excerpt(result.body, verdict, token))
-    for line in usage.lines(verdict.usage) if with_usage else ():
-        screen.paragraph(Text(f"  {output.printable(line)}"), indent=4)
+        screen.paragraph((f"  {remark}", "dim"), indent=4)
+    for parts in _excerpt(result.body, verdict, token):
+        screen.excerpt(*parts)
+    for line in usage.lines(verdict.usage) if has_usage else ():
+        screen.paragraph(f"  {line}", indent=4)
 
 
 def _reason(verdict: Verdict) -> str:
@@ -215,7 +207,7 @@ def _remarks(verdict: Verdict, stored_at: float | None) -> Iterator[str]:
         yield f"next attempt in {verdict.retry_after:.0f} s at the earliest"
 
 
-def _excerpt(body: bytes, verdict: Verdict, token: str) -> Iterator[Text]:
+def _excerpt(body: bytes, verdict: Verdict, token: str) -> Iterator[tuple[output.Part, ...]]:
     """The line that decides with the lines around it, and the User-agent line above that makes it apply to us."""
     if verdict.rule is None:
         return
@@ -223,25 +215,27 @@ def _excerpt(body: bytes, verdict: Verdict, token: str) -> Iterator[Text]:
     deciding = verdict.rule.line
     numbers = {_agent_line(body, lines, deciding, token.lower())}
     numbers |= set(range(max(deciding - LINES_AROUND, 1), min(deciding + LINES_AROUND, len(lines)) + 1))
-    texts = {number: lines[number - 1].decode(errors="backslashreplace") for number in numbers}
-    texts = {number: output.printable(text.expandtabs(4).strip()) for number, text in texts.items()}
+    texts = {
+        number: lines[number - 1].decode(errors="backslashreplace").expandtabs(4).strip()
+        for number in numbers
+    }
     filled = [number for number in numbers if texts[number]]
     shown = [number for number in sorted(numbers) if min(filled) <= number <= max(filled)]
-    yield Text()
+    yield ()
     for number, before in zip(shown, [shown[0] - 1, *shown], strict=False):
         if number > before + 1:
-            yield Text("        ...", style="dim")
+            yield (("        ...", "dim"),)
         mark, style = (">", "bold reverse") if number == deciding else (" ", "")
-        yield Text.assemble(f"  {mark} ", (f"{number:>5}", "dim"), "  ", (texts[number], style))
+        yield (f"  {mark} ", (f"{number:>5}", "dim"), "  ", (texts[number], style))
 
 
 def _agent_line(body: bytes, lines: list[bytes], deciding: int, token: str) -> int:
     """The number of the User-agent line by which the group of the deciding rule is ours."""
-    for group in RobotsTxt.parse(body).groups:
-        if any(rule.line == deciding for rule in group.rules):
-            name = token if group.names(token) else "*"
-            for number in range(group.line, deciding):
-                if any(head.names(name) for head in RobotsTxt.parse(lines[number - 1]).groups):
-                    return number
-            return group.line
-    return deciding
+    groups = (
+        each for each in RobotsTxt.parse(body).groups if any(rule.line == deciding for rule in each.rules)
+    )
+    group = next(groups)
+    name = token if group.names(token) else "*"
+    heads = ((number, RobotsTxt.parse(lines[number - 1])) for number in range(group.line, deciding))
+    ours = (number for number, head in heads if any(each.names(name) for each in head.groups))
+    return next(ours, group.line)

@@ -7,18 +7,19 @@ import os
 import re
 import urllib.request
 import warnings
-from contextlib import suppress
-from functools import reduce
+from contextlib import contextmanager, suppress
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Final, ParamSpec, Required, TypedDict, TypeVar
 
 import aiohttp
 import click
 from platformdirs import user_cache_path
-from yarl import URL
 
 from robotgate import (
+    InvalidURLError,
     MemoryStore,
     OptionError,
+    Origin,
     RobotGate,
     SQLiteStore,
     StatusPolicy,
@@ -27,14 +28,14 @@ from robotgate import (
     WhenLost,
     __version__,
 )
-from robotgate.cli.output import failure, logged, printable, say
+from robotgate.cli.output import failure, logged, say
 
 # The one place where a store is opened by its path or URL.
 from robotgate.stores import OwnStore, open_store
 from robotgate.web.connector import BudgetedConnector, ThreadPerNameResolver, idle_limit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Iterator, Sequence
     from pathlib import Path
 
     from robotgate import Signer
@@ -52,24 +53,48 @@ PATIENCE: Final = 3.0
 """Seconds for which an unreachable Redis server is tried again. A user waits at the terminal meanwhile."""
 
 
+_STORE_HELP: Final = (
+    "The file or Redis server that keeps robots.txt files and the pace of hosts, instead of the file in your cache"
+    " directory."
+)
+_PROXY_HELP: Final = (
+    "Send all requests through this HTTP proxy, instead of that of HTTP_PROXY and HTTPS_PROXY."
+)
+_VERBOSE_HELP: Final = "Also print blocks, refusals and failures as they come; -vv prints each turn."
+
+
 class CommandError(click.ClickException):
     """Something that the command needs cannot be used; the message says what and why."""
 
     exit_code = 2
 
 
+@contextmanager
+def doing(what: str) -> Iterator[None]:
+    """End the command if the system refuses what is done within the block.
+
+    Args:
+        what: for the message, such as ``read urls.txt``.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise CommandError(f"cannot {what}: {error.strerror or error}") from error
+
+
 class Command(click.Command):
-    """A command whose errors end it with one line, and Ctrl-C without a traceback."""
+    """A command that the library's errors end with one line, and Ctrl-C without a traceback."""
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command."""
         try:
-            with failure(), logged(ctx.meta.get(VERBOSITY, 0)):
+            with logged(verbosity()):
                 return super().invoke(ctx)
         except OptionError as error:
-            raise click.UsageError(printable(str(error)), ctx) from error
-        except StoreError as error:
-            raise CommandError(printable(str(error))) from error
+            raise click.UsageError(str(error), ctx) from error
+        except (StoreError, ModuleNotFoundError) as error:
+            # What an extra would install says so in its message.
+            raise CommandError(str(error)) from error
         except KeyboardInterrupt:
             raise SystemExit(INTERRUPTED) from None
 
@@ -90,94 +115,22 @@ class Program(click.Group):
             return super().invoke(ctx)
 
 
-PROXY: Final = "robotgate.proxy"
-"""Where the context keeps the proxy."""
-VERBOSITY: Final = "robotgate.verbosity"
-"""Where the context keeps how often ``-v`` was given; -1 after ``-q``."""
-INPUT_FILE: Final = click.Path(exists=True, dir_okay=False, allow_dash=True)
-OUTPUT_FILE: Final = click.Path(dir_okay=False, allow_dash=True)
-
-input_option = click.option(
-    "-i", "--input", "source", type=INPUT_FILE, help="Read URLs from a file, one a line; - is stdin."
-)
-agent_option = click.option(
-    "--agent", default=f"robotgate/{__version__}", show_default=True, help="The User-Agent of the requests."
-)
-token_option = click.option(
-    "--token", help="The crawler's name in robots.txt, if it is not the first word of --agent."
-)
-private_option = click.option(
-    "--allow-private-addresses", is_flag=True, help="Also fetch from localhost and private networks."
-)
-
-
-def _keep_proxy(ctx: click.Context, _param: click.Parameter, value: str | None) -> None:
-    if value is not None:
+def _keep(ctx: click.Context, param: click.Parameter, value: str | int | None) -> None:
+    """Keep the value of an option in the context, where it was given."""
+    if not value:
+        return
+    if param.name == "proxy":
         try:
-            url = URL(value)
-            is_usable = url.scheme in {"http", "https"} and bool(url.host)
-        except ValueError:
-            is_usable = False
-        if not is_usable:
-            raise click.BadParameter("give an http or https URL, such as http://localhost:3128")
-        ctx.meta[PROXY] = value
-
-
-policy_option = click.option(
-    "--policy",
-    "status_policy",
-    type=click.Choice([policy.value for policy in StatusPolicy]),
-    default=StatusPolicy.DEFAULT.value,
-    show_default=True,
-    callback=lambda _ctx, _param, value: StatusPolicy(value),
-    help="What a robots.txt that cannot be read means for its site.",
-)
-proxy_option = click.option(
-    "--proxy",
-    metavar="URL",
-    expose_value=False,
-    callback=_keep_proxy,
-    help="Send all requests through this HTTP proxy, instead of the one that HTTP_PROXY, HTTPS_PROXY and NO_PROXY"
-    " name.",
-)
-store_option = click.option(
-    "--store",
-    "store_path",
-    metavar="PATH|URL",
-    help="The file or Redis server that keeps robots.txt files and the pace of hosts, instead of the file in your"
-    " cache directory.",
-)
-_no_store_option = click.option("--no-store", is_flag=True, help="Read no store and write none.")
-
-
-def _keep_verbosity(ctx: click.Context, param: click.Parameter, value: int) -> int:
-    # Counted up by -v; -q is more than any -v.
-    if value:
-        ctx.meta[VERBOSITY] = -1 if param.name == "quiet" else ctx.meta.get(VERBOSITY, 0) or min(value, 2)
-    return value
-
-
-verbose_option = click.option(
-    "-v",
-    "--verbose",
-    count=True,
-    expose_value=False,
-    callback=_keep_verbosity,
-    help="Also print blocks, refusals and failures as they come; -vv prints each turn.",
-)
-quiet_option = click.option(
-    "-q",
-    "--quiet",
-    is_flag=True,
-    expose_value=False,
-    callback=_keep_verbosity,
-    help="Print no progress and no warnings about options.",
-)
+            Origin.of(str(value))
+        except InvalidURLError as error:
+            raise click.BadParameter("give an http or https URL, such as http://localhost:3128") from error
+    ctx.meta[f"robotgate.{param.name}"] = value
 
 
 def verbosity() -> int:
-    """Return how often ``-v`` was given to the command that runs, or -1 after ``-q``."""
-    return int(click.get_current_context().meta.get(VERBOSITY, 0))
+    """Return how often ``-v`` was given to the command that runs, at most 2, or -1 after ``-q``."""
+    meta = click.get_current_context().meta
+    return -1 if "robotgate.quiet" in meta else min(int(meta.get("robotgate.verbose", 0)), 2)
 
 
 def rate(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[int, float] | None:
@@ -190,9 +143,54 @@ def rate(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tup
     return int(found[1]), float(found[2])
 
 
-def name_options(command: Callable[P, R]) -> Callable[P, R]:
-    """The options that name the crawler."""
-    return agent_option(token_option(command))
+def address(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[str, int] | None:
+    """Read ``127.0.0.1:8099`` or ``[::1]:8099``."""
+    if value is None:
+        return None
+    found = re.fullmatch(r"(?:\[([^\[\]]+)\]|([^:\[\]]+)):([0-9]{1,5})", value)
+    if found is None or int(found[3]) >= 2**16:
+        raise click.BadParameter("give an address and a port, such as 127.0.0.1:8099")
+    return found[1] or found[2], int(found[3])
+
+
+INPUT_FILE: Final = click.Path(exists=True, dir_okay=False, allow_dash=True)
+OUTPUT_FILE: Final = click.Path(dir_okay=False, allow_dash=True)
+
+option = click.option
+flag = partial(click.option, is_flag=True)
+"""An option without a value."""
+shown = partial(click.option, show_default=True)
+"""An option whose default the help shows."""
+kept = partial(click.option, expose_value=False, callback=_keep)
+"""An option that the context keeps."""
+
+
+def all_of(
+    *options: Callable[[Callable[P, R]], Callable[P, R]],
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Several options as one, in the order of the help."""
+    return lambda command: reduce(lambda wrapped, each: each(wrapped), reversed(options), command)
+
+
+input_option = option(
+    "-i", "--input", "source", type=INPUT_FILE, help="Read URLs from a file, one a line; - is stdin."
+)
+json_option = flag("--json", "as_json", help="Print JSON, one row a line.")
+agent_option = shown("--agent", default=f"robotgate/{__version__}", help="The User-Agent of the requests.")
+token_option = option(
+    "--token", help="The crawler's name in robots.txt, if it is not the first word of --agent."
+)
+name_options = all_of(agent_option, token_option)
+contact_option = partial(click.option, "--contact", envvar="ROBOTGATE_CONTACT", show_envvar=True)
+policy_option = shown(
+    *("--policy", "status_policy"),
+    type=click.Choice([policy.value for policy in StatusPolicy]),
+    default=StatusPolicy.DEFAULT.value,
+    callback=lambda _ctx, _param, value: StatusPolicy(value),
+    help="What a robots.txt that cannot be read means for its site.",
+)
+store_option = option("--store", "store_path", metavar="PATH|URL", help=_STORE_HELP)
+store_options = all_of(store_option, kept("--no-store", is_flag=True, help="Read no store and write none."))
 
 
 def gate_options(*, contact_note: str | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -201,24 +199,20 @@ def gate_options(*, contact_note: str | None = None) -> Callable[[Callable[P, R]
     Args:
         contact_note: when a contact is needed, for the help; None if it always is.
     """
-    contact_option = click.option(
-        "--contact",
-        envvar="ROBOTGATE_CONTACT",
-        show_envvar=True,
-        required=contact_note is None,
-        default=None if contact_note is None else "",
-        help=f"How site owners reach you: an e-mail address or a URL.{contact_note or ''}",
+    return all_of(
+        agent_option,
+        contact_option(
+            required=contact_note is None,
+            default=None if contact_note is None else "",
+            help=f"How site owners reach you: an e-mail address or a URL.{contact_note or ''}",
+        ),
+        token_option,
+        flag("--allow-private-addresses", help="Also fetch from localhost and private networks."),
+        policy_option,
+        kept("--proxy", metavar="URL", help=_PROXY_HELP),
+        kept("-v", "--verbose", count=True, help=_VERBOSE_HELP),
+        kept("-q", "--quiet", is_flag=True, help="Print no progress and no warnings about options."),
     )
-    options = (
-        *(agent_option, contact_option, token_option, private_option, policy_option, proxy_option),
-        *(verbose_option, quiet_option),
-    )
-    return lambda command: reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
-
-
-def store_options(command: Callable[P, R]) -> Callable[P, R]:
-    """The options of a command that can do without a store."""
-    return store_option(_no_store_option(command))
 
 
 class GateOptions(TypedDict, total=False):
@@ -243,19 +237,18 @@ class GateOptions(TypedDict, total=False):
     signer: Signer | None
 
 
-def store_of(store_path: str | None, *, no_store: bool) -> MemoryStore | OwnStore:
+def store_of(store_path: str | None) -> MemoryStore | OwnStore:
     """Return the store for a command that visits sites, not opened yet.
 
     A store that was asked for must work. If the default file cannot be used, one line says so and the command goes on
     with memory.
     """
-    if no_store and store_path is not None:
-        raise click.UsageError("Give --store or --no-store, not both.")
+    no_store = "robotgate.no_store" in click.get_current_context().meta
+    if store_path is None:
+        return MemoryStore() if no_store else SQLiteStore(_default_path(), when_lost=WhenLost.MEMORY)
     if no_store:
-        return MemoryStore()
-    if store_path is not None:
-        return stated_store(store_path)
-    return SQLiteStore(_default_path(), when_lost=WhenLost.MEMORY)
+        raise click.UsageError("Give --store or --no-store, not both.")
+    return stated_store(store_path)
 
 
 def stated_store(store_path: str | None) -> OwnStore:
@@ -323,14 +316,13 @@ def run_with_gate(
         raise click.UsageError(
             "Give --contact (or set ROBOTGATE_CONTACT): site owners may want to reach you."
         )
-    proxy: str | None = click.get_current_context().meta.get(PROXY)
+    proxy: str | None = click.get_current_context().meta.get("robotgate.proxy")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         # Wrong options are reported before the store is opened.
         RobotGate(**options)
-    if verbosity() >= 0:
-        for warning in caught:
-            say(f"robotgate: {warning.message}")
+    for warning in caught if verbosity() >= 0 else ():
+        say(f"robotgate: {warning.message}")
 
     async def run() -> R:
         connector = BudgetedConnector(
@@ -338,12 +330,10 @@ def run_with_gate(
             resolver=ThreadPerNameResolver(max_threads=MAX_LOOK_UPS),
             allow_private_addresses=options.get("allow_private_addresses", False),
         )
+        # Only where the environment names a proxy: aiohttp then reads passwords from ~/.netrc as well.
+        trust_env = proxy is None and bool(urllib.request.getproxies().keys() & {"http", "https"})
         async with aiohttp.ClientSession(
-            connector=connector,
-            proxy=proxy,
-            # Only where the environment names a proxy: aiohttp then reads passwords from ~/.netrc as well.
-            trust_env=proxy is None and bool(urllib.request.getproxies().keys() & {"http", "https"}),
-            middlewares=middlewares,
+            connector=connector, proxy=proxy, trust_env=trust_env, middlewares=middlewares
         ) as session:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import time
-from collections import deque
-from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass
+from collections import Counter, defaultdict, deque
+from contextlib import AsyncExitStack, ExitStack, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, Unpack
 
@@ -24,250 +25,153 @@ from robotgate import (
     UsageError,
     __version__,
 )
-from robotgate.cli import common, output, signing, status, usage
-from robotgate.cli.keep import (
-    Done,
-    Folder,
-    WarcFile,
-    WarcMissingError,
-    exchanges,
-    header_pairs,
-    media_type_of,
-    record_exchange,
-)
-from robotgate.cli.lines import (
-    CHUNK_BYTES,
-    MAX_URL_BYTES,
-    STANDARD_INPUT,
-    LineSplitter,
-    is_too_long,
-    open_input,
-    read_lines,
-    urls_of,
-)
-from robotgate.cli.output import Outcome, Tally
+from robotgate.cli import check, common, keep, output, signing, usage
+from robotgate.cli.files import MAX_URL_BYTES, check_length, open_input, read_lines, urls_of
+from robotgate.cli.progress import Outcome, Progress
+from robotgate.status import serve
+from robotgate.usage.values import structured_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
     from typing import IO
 
     from robotgate import Response, RobotGate, Verdict
-    from robotgate.cli.keep import Exchange
 
 Row: TypeAlias = dict[str, object]
 
 MAX_TAKEN: Final = 20_000
 """URLs in memory: enough that a list sorted by host still keeps many hosts busy."""
-MAX_WORKERS: Final = 1000
-"""Tasks, each with one host. Most of the time a task waits for its host's turn."""
+MAX_VISITED: Final = 1000
+"""URLs that are given to the gate at once. Most of the time each waits for its host's turn."""
 _POSITIVE: Final = click.FloatRange(0, min_open=True)
-PLAIN_PERIOD: Final = 10.0
-"""Seconds between two lines of progress where there is no terminal."""
+_FOLDER: Final = click.Path(file_okay=False, path_type=Path)
 
 
-class OutputError(Exception):
-    """A row or a kept page could not be written; the cause is an `OSError`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Keep:
-    """What is written of each page."""
-
-    rows: IO[str]
-    has_headers: bool = False
-    """Whether rows have the headers of the responses."""
-    folder: Folder | None = None
-    warc: WarcFile | None = None
-    done: Done
-    """URLs that have a row already."""
-
-    async def page(
-        self, url: str, response: Response, found: Sequence[Exchange], said: Row, ended_at: float
-    ) -> Row:
-        """Keep a page with what was said about its use, and return the columns that say where."""
-        if self.warc is not None:
-            await self.warc.save(response, found, said)
-        columns: Row = {"media_type": media_type_of(response)}
-        if self.has_headers:
-            columns["headers"] = header_pairs(response)
-        if self.folder is not None:
-            columns["file"] = await self.folder.save(url, response, said, ended_at=ended_at)
-        return columns | said
-
-    def row(self, row: Row) -> None:
-        """Write a row.
-
-        Raises:
-            OutputError: it cannot be written.
-        """
-        try:
-            self.rows.write(json.dumps(row) + "\n")
-            # At once: what is done stays done, however the run ends.
-            self.rows.flush()
-        except OSError as error:
-            raise OutputError(f"cannot write: {error.strerror}") from error
-
-
-class HostQueues:
-    """URLs to fetch, by host. One worker has a host at a time: a second one could only wait for the first."""
-
-    def __init__(self, max_taken: int) -> None:
-        self._room = asyncio.Semaphore(max_taken)
-        self._urls: dict[str, deque[str]] = {}
-        self._ready: asyncio.Queue[str] = asyncio.Queue()
-
-    async def add(self, host: str, url: str) -> None:
-        """Add a URL; wait until there is room for it."""
-        await self._room.acquire()
-        if host in self._urls:
-            self._urls[host].append(url)
-        else:
-            self._urls[host] = deque([url])
-            self._ready.put_nowait(host)
-
-    async def take(self) -> tuple[str, str]:
-        """Return a host that no worker has, and its next URL; wait until there is one."""
-        host = await self._ready.get()
-        return host, self._urls[host].popleft()
-
-    def give_back(self, host: str) -> None:
-        """Put a host at the end of the line: the URL that was taken is done."""
-        self._room.release()
-        if self._urls[host]:
-            self._ready.put_nowait(host)
-        else:
-            del self._urls[host]
-        self._ready.task_done()
-
-    async def all_done(self) -> None:
-        """Wait until every URL is done."""
-        await self._ready.join()
-
-
+@dataclass(slots=True, kw_only=True)
 class Crawl:
-    """One run of ``robotgate fetch``."""
+    """One run of ``robotgate fetch``: what it fetches with, and what it writes of each page."""
 
-    def __init__(
-        self, gate: RobotGate, keep: Keep, tally: Tally, *, timeout: float, with_usage: bool = False
-    ) -> None:
-        self._with_usage = with_usage
-        self._tally = tally
-        self._gate = gate
-        self._keep = keep
-        self._timeout = aiohttp.ClientTimeout(total=timeout)
-        # A WARC file has bodies as the server sends them, so they are asked for without a Content-Encoding.
-        self._headers = None if keep.warc is None else {"Accept-Encoding": "identity"}
-        self._queues = HostQueues(MAX_TAKEN)
-        self._workers: set[asyncio.Task[None]] = set()
-        self._current: dict[str, str] = {}
-        """The URL that a worker has of each host."""
+    rows: IO[str] | None
+    """None for standard output."""
+    done: set[bytes]
+    """URLs that have a row already, as digests."""
+    folder: Path | None
+    """For bodies."""
+    warc: keep.WarcFile | None
+    has_headers: bool
+    """Whether rows have the headers of the responses."""
+    has_usage: bool
+    """Whether rows, files and records have what is said about the use of the page."""
+    timeout: float
+    """Seconds of a request after its wait."""
+    per_host: int
+    """URLs of a host that are given to the gate at once. More could only wait for each other."""
+    progress: Progress = field(default_factory=Progress)
+    is_read: bool = False
+    """Whether the source has been read to its end."""
+    _room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_TAKEN))
+    _visited: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_VISITED))
+    _left: defaultdict[str, deque[str]] = field(default_factory=lambda: defaultdict(deque))
+    """The URLs of each host that wait for a visitor, which is one of our tasks."""
+    _visitors: Counter[str] = field(default_factory=Counter)
+    _current: dict[str, str] = field(default_factory=dict)
+    """A URL of each host that the gate was given."""
 
-    async def run(self, urls: Iterable[str], source: str | None, *, quiet: bool) -> None:
+    async def run(self, gate: RobotGate, urls: Iterable[str], source: str | None, *, quiet: bool) -> None:
         """Fetch the URLs, and those of a source (a file, or ``-`` for standard input).
 
         Raises:
-            OutputError: a row or a page could not be written.
-            OSError: the source could not be read.
+            CommandError: a row or a page could not be written, or the source not be read.
         """
-        descriptor = None if source is None else open_input(source)
-        progress = output.Progress(
-            output.console(stderr=True), self._tally, due_in=self._due_in, plain_period=PLAIN_PERIOD
-        )
+
+        def due_in(host: str) -> float:
+            try:
+                return gate.wait_time(self._current[host])
+            except (KeyError, RobotGateError):
+                return 0.0
+
         try:
-            async with nullcontext() if quiet else progress.shown(), asyncio.TaskGroup() as tasks:
-                await self._add(urls, tasks)
-                if descriptor is not None:
-                    async for lines in read_lines(descriptor, max_bytes=MAX_URL_BYTES):
-                        await self._add(urls_of(lines), tasks)
-                await self._queues.all_done()
-                for worker in self._workers:
-                    worker.cancel()
+            async with nullcontext() if quiet else self.progress.shown(due_in), asyncio.TaskGroup() as tasks:
+                await self._add(gate, urls, tasks)
+                if source is not None:
+                    with common.doing(f"read {source}"):
+                        async for lines in read_lines(open_input(source), max_bytes=MAX_URL_BYTES):
+                            await self._add(gate, urls_of(lines), tasks)
+                self.is_read = True
         except BaseExceptionGroup as group:
-            # One error is raised: that of the first worker that failed.
-            error = _first(group)
-            raise error from error.__cause__
+            # The first visitor that failed is the reason.
+            raise group.exceptions[0] from group.exceptions[0].__cause__
 
-    async def _add(self, urls: Iterable[str], tasks: asyncio.TaskGroup) -> None:
+    async def _add(self, gate: RobotGate, urls: Iterable[str], tasks: asyncio.TaskGroup) -> None:
         for url in urls:
-            if url[:MAX_URL_BYTES] in self._keep.done:
-                self._tally.skipped += 1
+            if keep.digest(url[:MAX_URL_BYTES]) in self.done:
+                self.progress.skipped += 1
                 continue
             try:
-                host = _host(url)
+                check_length(url)
+                host = Origin.of(url).host
             except InvalidURLError as error:
-                self._tally.outcomes[Outcome.INVALID] += 1
-                self._keep.row(refused(url[:MAX_URL_BYTES], error))
+                self.progress.outcomes[Outcome.INVALID] += 1
+                self._write(refused(url[:MAX_URL_BYTES], error))
                 continue
-            await self._queues.add(host, url)
-            self._tally.take(host)
-            if len(self._workers) < MAX_WORKERS:
-                self._workers.add(tasks.create_task(self._work()))
+            await self._room.acquire()
+            self.progress.waiting[host] += 1
+            self._left[host].append(url)
+            if self._visitors[host] < self.per_host:
+                self._visitors[host] += 1
+                tasks.create_task(self._visit(gate, host))
 
-    async def _work(self) -> None:
-        while True:
-            host, url = await self._queues.take()
-            self._current[host] = url
-            row = await self._fetch(url)
-            self._keep.row(row)
-            self._tally.finish(host, Outcome(row["outcome"]))
-            del self._current[host]
-            self._queues.give_back(host)
+    async def _visit(self, gate: RobotGate, host: str) -> None:
+        """Fetch URLs of a host, one after the other, until none is left."""
+        urls = self._left[host]
+        while urls:
+            # Those who wait here come in turn, so every host gets on.
+            async with self._visited:
+                if urls:
+                    self._current[host] = url = urls.popleft()
+                    row = await self._fetch(gate, url)
+                    self._write(row)
+                    self.progress.finish(host, Outcome(row["outcome"]))
+                    self._room.release()
+        self._visitors[host] -= 1
+        if not self._visitors[host]:
+            del self._visitors[host], self._left[host], self._current[host]
 
-    async def _fetch(self, url: str) -> Row:
-        with exchanges() as found:
-            try:
-                if self._headers is None:
-                    response = await self._gate.fetch(url, timeout=self._timeout)
-                else:
-                    response = await self._gate.fetch(url, timeout=self._timeout, headers=self._headers)
-            except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                return refused(url, error)
-        ended_at = time.time()
-        said = usage.columns(response.usage) if self._with_usage else {}
+    async def _fetch(self, gate: RobotGate, url: str) -> Row:
+        """Fetch and keep a page, and return its row."""
+        if self.warc is not None:
+            self.warc.begin()
         try:
-            kept = await self._keep.page(url, response, found, said, ended_at)
-            return _fetched(url, response, ended_at) | kept
-        except OSError as error:
-            raise OutputError(f"cannot keep {url}: {error.strerror}") from error
+            # A WARC file has bodies as the server sends them, so they are asked for without a Content-Encoding.
+            plain = {} if self.warc is None else {"Accept-Encoding": "identity"}
+            response = await gate.fetch(url, timeout=aiohttp.ClientTimeout(self.timeout), headers=plain)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            return refused(url, error)
+        row = fetched(url, response)
+        said = usage.columns(response.usage) if self.has_usage else {}
+        headers = {"headers": keep.header_pairs(response.headers)}
+        with common.doing(f"keep {url}"):
+            if self.warc is not None:
+                await self.warc.save(response, said)
+            if self.folder is not None:
+                row["file"] = name = keep.file_name(url, keep.media_type_of(response))
+                await keep.save(self.folder, name, response.body, row | headers | said)
+        return row | (headers if self.has_headers else {}) | said
 
-    def _due_in(self, host: str) -> float:
-        try:
-            return self._gate.wait_time(self._current[host])
-        except (KeyError, RobotGateError):
-            return 0.0
-
-
-def _host(url: str) -> str:
-    if is_too_long(url):
-        raise InvalidURLError(url, f"the URL is longer than {MAX_URL_BYTES} bytes")
-    return Origin.of(url).host
-
-
-def _first(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
-
-
-def count_urls(path: str) -> int:
-    """Return how many URLs a file has.
-
-    Raises:
-        OSError: it cannot be read.
-    """
-    splitter = LineSplitter(MAX_URL_BYTES)
-    count = 0
-    with Path(path).open("rb", buffering=0) as file:
-        while chunk := file.read(CHUNK_BYTES):
-            count += len(urls_of(splitter.feed(chunk)))
-    return count + len(urls_of(splitter.feed(b"\n")))
+    def _write(self, row: Row) -> None:
+        with common.doing("write"):
+            # Looked up each time: while progress is shown on a terminal, rows go above it.
+            rows = self.rows or sys.stdout
+            rows.write(json.dumps(row) + "\n")
+            # At once: what is done stays done, however the run ends.
+            rows.flush()
 
 
 def refused(url: str, error: aiohttp.ClientError | TimeoutError | OSError) -> Row:
     """Return the row of a page that was not fetched."""
     match error:
         case DisallowedError():
-            return _row(url, Outcome.BLOCKED) | _verdict_columns(error.verdict)
+            return _row(url, Outcome.BLOCKED) | _judged(error.verdict)
         case UsageError():
             return _row(url, Outcome.BLOCKED, final_url=error.url, reason=str(error))
         case InvalidURLError():
@@ -275,17 +179,24 @@ def refused(url: str, error: aiohttp.ClientError | TimeoutError | OSError) -> Ro
         case TooSoonError():
             return _row(url, Outcome.TOO_SOON, retry_after=round(error.retry_after, 3))
         case HostUnavailableError():
-            row = _row(url, Outcome.UNAVAILABLE)
-            if error.verdict is not None:
-                row |= _verdict_columns(error.verdict)
-            message = output.in_plain_words(error.cause)
-            return row | {"retry_after": round(error.retry_after, 3), "message": message}
+            columns = {} if error.verdict is None else _judged(error.verdict)
+            columns |= {
+                "retry_after": round(error.retry_after, 3),
+                "message": output.in_plain_words(error.cause),
+            }
+            return _row(url, Outcome.UNAVAILABLE) | columns
         case _:
             message = output.in_plain_words(str(error)) or "no answer in time"
             return _row(url, Outcome.FAILED, error=type(error).__name__, message=message)
 
 
-def _fetched(url: str, response: Response, ended_at: float) -> Row:
+def _judged(verdict: Verdict) -> Row:
+    return {"final_url": verdict.url, **check.judged(verdict)}
+
+
+def fetched(url: str, response: Response) -> Row:
+    """Return the row of a page that has been fetched just now."""
+    ended_at = time.time()
     return _row(
         url,
         Outcome.FETCHED,
@@ -296,77 +207,76 @@ def _fetched(url: str, response: Response, ended_at: float) -> Row:
         elapsed=round(response.elapsed, 3),
         sent_at=round(ended_at - response.elapsed, 3),
         ended_at=round(ended_at, 3),
+        media_type=keep.media_type_of(response),
     )
 
 
 def _row(url: str, outcome: Outcome, **columns: str | float | None) -> Row:
-    empty = dict.fromkeys(("status", "final_url", "bytes", "waited", "elapsed"))
-    at: Row = {"sent_at": None, "ended_at": round(time.time(), 3)}
-    return {"url": url, "outcome": outcome.value, **empty, **at, **columns}
-
-
-def _verdict_columns(verdict: Verdict) -> Row:
-    rule = verdict.rule
-    return {
-        "final_url": verdict.url,
-        "reason": verdict.reason.value,
-        "rule": None if rule is None else str(rule),
-        "line": None if rule is None else rule.line,
-        "robots_url": verdict.robots_url,
-    }
+    empty = dict.fromkeys(("status", "final_url", "bytes", "waited", "elapsed", "sent_at"))
+    return {"url": url, "outcome": outcome.value, **empty, "ended_at": round(time.time(), 3), **columns}
 
 
 @click.command(cls=common.Command, short_help="Fetch URLs politely: one row of JSON for each.")
 @click.argument("urls", metavar="[URL]...", nargs=-1)
 @common.input_option
-@click.option(
+@common.option(
     "-o", "--output", "target", type=common.OUTPUT_FILE, default="-", help="Write the rows to a file."
 )
-@click.option("--resume", is_flag=True, help="Append to the file of -o, and skip the URLs that it has.")
-@click.option("--headers", "has_headers", is_flag=True, help="Put the responses' headers into the rows.")
-@click.option(
-    "--save-dir",
-    metavar="DIR",
-    type=click.Path(file_okay=False),
-    help="Save each body in a file of its own, with its headers beside it.",
+@common.flag("--resume", help="Append to the file of -o, and skip the URLs that it has.")
+@common.flag("--headers", "has_headers", help="Put the responses' headers into the rows.")
+@common.option(
+    "--save-dir", metavar="DIR", type=_FOLDER, help="Save each body in a file, its headers beside it."
 )
-@click.option(
+@common.option(
     "--warc",
     "warc_path",
     metavar="FILE",
-    type=click.Path(),
+    type=click.Path(path_type=Path),
     help="Write all requests and responses to a new WARC file; needs robotgate[warc].",
 )
 @common.gate_options()
-@click.option("--delay", default=1.0, show_default=True, help="Seconds between requests to a host, at least.")
-@click.option(
+@common.shown("--delay", default=1.0, help="Seconds between requests to a host, at least.")
+@common.option(
     "--rate",
     metavar="N/SECONDS",
     callback=common.rate,
     help="At most N requests to a host in so many seconds, such as 600/3600.",
 )
-@click.option(
-    "--concurrency-per-host", default=1, show_default=True, help="Requests to one host at once, at most."
-)
-@click.option("--concurrency", default=256, show_default=True, help="Requests at once, over all hosts.")
-@click.option("--max-wait", type=float, help="Seconds a URL may wait for its turn; unlimited by default.")
-@click.option("--max-delay", default=60.0, show_default=True, help="Refuse sites that ask for more seconds.")
-@click.option("--max-block", default=300.0, show_default=True, help="The longest Retry-After to wait out.")
-@click.option("--max-bytes", default=10 * 1024 * 1024, show_default=True, help="The longest body to read.")
-@click.option(
-    "--timeout", default=60.0, show_default=True, type=_POSITIVE, help="Seconds of a request after its wait."
-)
+@common.shown("--concurrency-per-host", default=1, help="Requests to one host at once, at most.")
+@common.shown("--concurrency", default=256, help="Requests at once, over all hosts.")
+@common.option("--max-wait", type=float, help="Seconds a URL may wait for its turn; unlimited by default.")
+@common.shown("--max-delay", default=60.0, help="Refuse sites that ask for more seconds.")
+@common.shown("--max-block", default=300.0, help="The longest Retry-After to wait out, in seconds.")
+@common.shown("--max-bytes", default=10 * 1024 * 1024, help="The longest body to read.")
+@common.shown("--timeout", default=60.0, type=_POSITIVE, help="Seconds of a request after its wait.")
 @signing.sign_options
-@usage.usage_option("Add what the site says about the use of each page: to rows, --save-dir and --warc.")
-@click.option(
+@common.flag(
+    "--usage", "has_usage", help="Add what the site says about the use of each page to what is kept of it."
+)
+@common.option(
     "--purpose",
     "purposes",
     type=click.Choice(usage.PURPOSES),
     multiple=True,
     help="What you do with pages: those for which the site disallows it are blocked. May be repeated.",
 )
-@click.option("--tdmrep", is_flag=True, help="Request each site's /.well-known/tdmrep.json, for tdm.")
-@status.status_options
+@common.flag("--tdmrep", help="Request the tdmrep.json of each site, for tdm.")
+@common.option(
+    "--status",
+    "status_address",
+    metavar="HOST:PORT",
+    callback=common.address,
+    help="Serve a status page, such as at 127.0.0.1:8099, while the command runs.",
+)
+@common.option(
+    "--status-token",
+    envvar="ROBOTGATE_STATUS_TOKEN",
+    show_envvar=True,
+    help="What readers of the status page have to give; other machines can read it only with one.",
+)
+@common.flag(
+    "--status-controls", help="The status page has buttons that block hosts and request robots.txt again."
+)
 @common.store_options
 def fetch(
     *,
@@ -375,12 +285,11 @@ def fetch(
     target: str,
     resume: bool,
     has_headers: bool,
-    save_dir: str | None,
-    warc_path: str | None,
+    save_dir: Path | None,
+    warc_path: Path | None,
     timeout: float,
-    with_usage: bool,
+    has_usage: bool,
     store_path: str | None,
-    no_store: bool,
     key_file: str | None,
     agent_url: str | None,
     agent_form: str,
@@ -403,83 +312,67 @@ def fetch(
     Exit status: 0 when every URL was fetched or blocked, 1 when any was not, 2 for wrong usage or when a file cannot
     be read or written, 130 after Ctrl-C.
     """
-    if options.get("purposes") or options.get("tdmrep"):
-        usage.check_extra()
+    if has_usage or options.get("purposes") or options.get("tdmrep"):
+        # Needs an extra.
+        structured_fields()
     if not urls and source is None:
         raise click.UsageError("Give URLs, or a file of them with -i.")
-    _check_target(target, source, resume=resume)
-    store = common.store_of(store_path, no_store=no_store)
-    options["signer"] = signing.signer_of(key_file, agent_url, agent_form)
-    tally, is_quiet = Tally(), common.verbosity() < 0
-    with ExitStack() as stack:
-        folder, warc, done = _opened(stack, save_dir, warc_path, Path(target) if resume else None)
-        file = click.File("a" if resume else "w", encoding="utf-8", lazy=False)
-        rows = file.convert(target, None, click.get_current_context())
-        keep = Keep(rows=rows, has_headers=has_headers, folder=folder, warc=warc, done=done)
-
-        async def crawl(gate: RobotGate) -> None:
-            async with status.shown(gate, status_address, status_token, controls=status_controls):
-                await Crawl(gate, keep, tally, timeout=timeout, with_usage=with_usage).run(
-                    urls, source, quiet=is_quiet
-                )
-
-        try:
-            common.run_with_gate(store, crawl, options, () if warc is None else (record_exchange,))
-        except KeyboardInterrupt:
-            output.say(f"interrupted: {output.summary(tally)}; {_undone(tally, urls, source)} not done")
-            raise SystemExit(common.INTERRUPTED) from None
-        except OutputError as error:
-            if target == "-":
-                output.discard_output()
-            raise common.CommandError(str(error)) from error
-        except OSError as error:
-            raise common.CommandError(f"cannot read {source}: {error.strerror}") from error
-    if not is_quiet:
-        output.say(output.summary(tally))
-    raise SystemExit(1 if tally.failed else 0)
-
-
-def _opened(
-    stack: ExitStack, save_dir: str | None, warc_path: str | None, rows: Path | None
-) -> tuple[Folder | None, WarcFile | None, Done]:
-    """Make what pages are kept in, and read the rows to resume from."""
-    try:
-        done = Done(rows)
-    except OSError as error:
-        raise common.CommandError(f"cannot read {rows}: {error.strerror}") from error
-    folder = None
-    if save_dir is not None:
-        folder = Folder(Path(save_dir))
-        try:
-            folder.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise common.CommandError(f"cannot make {save_dir}: {error.strerror}") from error
-    if warc_path is None:
-        return folder, None, done
-    try:
-        warc = WarcFile(Path(warc_path), f"robotgate/{__version__}")
-    except WarcMissingError as error:
-        raise common.CommandError(str(error)) from error
-    except FileExistsError as error:
-        raise common.CommandError(f"cannot write {warc_path}: it exists already") from error
-    except OSError as error:
-        raise common.CommandError(f"cannot write {warc_path}: {error.strerror}") from error
-    stack.callback(warc.close)
-    return folder, warc, done
-
-
-def _check_target(target: str, source: str | None, *, resume: bool) -> None:
     if resume and target == "-":
         raise click.UsageError("--resume needs the file of -o.")
-    if source is None or not (Path(source).is_file() and Path(target).is_file()):
-        return
-    if Path(target).samefile(source):
+    if (
+        source is not None
+        and Path(source).is_file()
+        and Path(target).exists()
+        and Path(target).samefile(source)
+    ):
         raise click.UsageError("-o would overwrite the URLs of -i.")
+    store = common.store_of(store_path)
+    options["signer"] = signing.signer_of(key_file, agent_url, agent_form)
+    is_quiet = common.verbosity() < 0
+    with common.doing(f"read {target}"):
+        done = keep.done_urls(Path(target)) if resume else set()
+    file = click.File("a" if resume else "w", encoding="utf-8", lazy=False)
+    with ExitStack() as stack:
+        rows = None if target == "-" else file.convert(target, None, click.get_current_context())
+        crawl = Crawl(
+            done=done,
+            folder=save_dir,
+            warc=_made(stack, save_dir, warc_path),
+            rows=rows,
+            has_headers=has_headers,
+            has_usage=has_usage,
+            timeout=timeout,
+            per_host=options["concurrency_per_host"],
+        )
+
+        async def run(gate: RobotGate) -> None:
+            async with AsyncExitStack() as serving:
+                if status_address is not None:
+                    page = serve(gate, *status_address, token=status_token, controls=status_controls)
+                    with common.doing("serve --status at {}:{}".format(*status_address)):
+                        output.say(f"status page: {await serving.enter_async_context(page)}")
+                await crawl.run(gate, urls, source, quiet=is_quiet)
+
+        try:
+            common.run_with_gate(store, run, options, () if crawl.warc is None else (crawl.warc.record,))
+        except KeyboardInterrupt:
+            left = output.counted(crawl.progress.waiting.total(), "URL")
+            rest = "" if crawl.is_read else " and what was left to read"
+            output.say(f"interrupted: {crawl.progress.summary()}; {left}{rest} not done")
+            raise SystemExit(common.INTERRUPTED) from None
+    if not is_quiet:
+        output.say(crawl.progress.summary())
+    raise SystemExit(1 if crawl.progress.failed else 0)
 
 
-def _undone(tally: Tally, urls: tuple[str, ...], source: str | None) -> str:
-    done = tally.done + tally.skipped
-    if source is None or source == STANDARD_INPUT or not Path(source).is_file():
-        left = max(len(urls) - done, tally.waiting)
-        return f"{left:,} URLs" + (" and what was left to read" if source is not None else "")
-    return f"{len(urls) + count_urls(source) - done:,} URLs"
+def _made(stack: ExitStack, save_dir: Path | None, warc_path: Path | None) -> keep.WarcFile | None:
+    """Make the folder of bodies, and the WARC file, which the stack closes."""
+    if save_dir is not None:
+        with common.doing(f"make {save_dir}"):
+            save_dir.mkdir(parents=True, exist_ok=True)
+    if warc_path is None:
+        return None
+    with common.doing(f"write {warc_path}"):
+        warc = keep.WarcFile(warc_path, f"robotgate/{__version__}")
+    stack.callback(warc.close)
+    return warc

@@ -1,8 +1,8 @@
 """What ``robotgate fetch`` keeps besides rows: bodies in a folder, exchanges in a WARC file; where it resumes.
 
-A body has a file of its own, and beside it a ``.meta.json`` with its headers. A WARC file (ISO 28500) has a request and
-a response record for each request that was answered, redirects included, and a metadata record for each page if what
-its site says about its use is kept.
+A body has a file of its own, and beside it a ``.meta.json`` with its row and its headers. A WARC file (ISO 28500) has a
+request and a response record for each request that was answered, redirects included, and a metadata record for each
+page if what its site says about its use is kept.
 """
 
 from __future__ import annotations
@@ -12,36 +12,35 @@ import hashlib
 import io
 import json
 import mimetypes
-import os
 import re
-import tempfile
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from aiohttp import HttpVersion10
 from yarl import URL
 
+from robotgate.cli.files import replaced
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping
+    from pathlib import Path
 
     from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
 
     from robotgate import Response
+
+Exchange: TypeAlias = "tuple[datetime, ClientResponse]"
+"""When the head of a response came, and the response."""
 
 MAX_STEM: Final = 80
 """Characters of a URL that stand in a file's name."""
 _NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9.-]+")
 _ENCODINGS: Final = frozenset({"content-encoding", "transfer-encoding", "content-length"})
 """Headers that describe the body as it was sent. The body is kept decoded."""
-_DIGEST_BYTES: Final = 16
-
-
-class WarcMissingError(Exception):
-    """The library that writes WARC files is not installed."""
+_exchanges: ContextVar[list[Exchange]] = ContextVar("robotgate_exchanges")
+"""Those of the page that is being fetched."""
 
 
 def file_name(url: str, media_type: str | None) -> str:
@@ -53,7 +52,7 @@ def file_name(url: str, media_type: str | None) -> str:
     parts = URL(url)
     stem = _NOT_IN_NAMES.sub("_", f"{parts.host}{parts.raw_path}".lower())[:MAX_STEM].strip("._-")
     extension = mimetypes.guess_extension(media_type) if media_type is not None else None
-    return f"{stem}-{_digest(url).hex()}{extension or '.bin'}"
+    return f"{stem}-{digest(url).hex()}{extension or '.bin'}"
 
 
 def media_type_of(response: Response) -> str | None:
@@ -61,112 +60,27 @@ def media_type_of(response: Response) -> str | None:
     return response.headers.get("Content-Type", "").partition(";")[0].strip().lower() or None
 
 
-def header_pairs(response: Response) -> list[tuple[str, str]]:
-    """Return the headers of a response in their order; a name may come several times."""
-    return [(str(name), value) for name, value in response.headers.items()]
+def header_pairs(headers: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return headers in their order; a name may come several times."""
+    return [(str(name), value) for name, value in headers.items()]
 
 
-@dataclass(frozen=True, slots=True)
-class Folder:
-    """A folder with a file for the body of each URL."""
+async def save(folder: Path, name: str, body: bytes, row: Mapping[str, object]) -> None:
+    """Write a body, and beside it the row of its page. Former ones are replaced.
 
-    path: Path
-
-    async def save(self, url: str, response: Response, said: Mapping[str, object], *, ended_at: float) -> str:
-        """Write the body and what describes it; return the name of the body's file. A former one is replaced.
-
-        Args:
-            said: about the use of the page.
-
-        Raises:
-            OSError: a file cannot be written.
-        """
-        media_type = media_type_of(response)
-        name = file_name(url, media_type)
-        described: dict[str, object] = {
-            "url": url,
-            "final_url": response.url,
-            "status": response.status,
-            "media_type": media_type,
-            "ended_at": round(ended_at, 3),
-            "file": name,
-            "headers": header_pairs(response),
-            **said,
-        }
-        meta = json.dumps(described, indent=1).encode() + b"\n"
-        body = response.body
-
-        def write() -> None:
-            # The description last: where it is, the body is complete.
-            self._write(name, body)
-            self._write(f"{name}.meta.json", meta)
-
-        await asyncio.to_thread(write)
-        return name
-
-    def _write(self, name: str, content: bytes) -> None:
-        descriptor, temporary = tempfile.mkstemp(prefix=".", suffix=".part", dir=self.path)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-            Path(temporary).replace(self.path / name)
-        finally:
-            with suppress(FileNotFoundError):
-                Path(temporary).unlink()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exchange:
-    """One request as it was sent, and the head of its response."""
-
-    url: str
-    sent_at: datetime
-    request_line: str
-    request_headers: Sequence[tuple[str, str]]
-    protocol: str
-    status_line: str
-    headers: Sequence[tuple[str, str]]
-
-
-_exchanges: ContextVar[list[Exchange] | None] = ContextVar("robotgate_exchanges", default=None)
-"""Those of the page that is being fetched."""
-
-
-async def record_exchange(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
-    """Note a request and the head of its response: a middleware of an aiohttp session.
-
-    It runs once for each redirect and each attempt. Requests for robots.txt do not pass it.
+    Raises:
+        OSError: a file cannot be written.
     """
-    response = await handler(request)
-    if (exchanges := _exchanges.get()) is not None:
-        is_old = response.version == HttpVersion10
-        protocol = "HTTP/1.0" if is_old else "HTTP/1.1"
-        exchanges.append(
-            Exchange(
-                url=str(response.url),
-                sent_at=datetime.now(UTC),
-                request_line=f"{response.method} {response.url.raw_path_qs} HTTP/1.1",
-                request_headers=[(str(name), value) for name, value in response.request_info.headers.items()],
-                protocol=protocol,
-                status_line=f"{response.status} {response.reason or ''}".rstrip(),
-                headers=[(str(name), value) for name, value in response.headers.items()],
-            )
-        )
-    return response
+
+    def write() -> None:
+        # The row last: where it is, the body is complete.
+        for kept, content in ((name, body), (f"{name}.meta.json", _json(row))):
+            with replaced(folder / kept) as file:
+                file.write(content)
+
+    await asyncio.to_thread(write)
 
 
-@contextmanager
-def exchanges() -> Iterator[list[Exchange]]:
-    """Collect what `record_exchange` notes of the requests that are sent within the block."""
-    found: list[Exchange] = []
-    token = _exchanges.set(found)
-    try:
-        yield found
-    finally:
-        _exchanges.reset(token)
-
-
-@dataclass(slots=True)
 class WarcFile:
     """A new WARC file, compressed record by record; it is valid after every `save`, however the program ends.
 
@@ -175,29 +89,37 @@ class WarcFile:
         software: what the file names as its writer.
 
     Raises:
-        WarcMissingError: warcio is not installed.
-        FileExistsError: there is such a file.
-        OSError: it cannot be created.
+        ModuleNotFoundError: warcio is not installed.
+        OSError: there is such a file, or it cannot be created.
     """
 
-    path: Path
-    software: str
-    _file: IO[bytes] = field(init=False)
-
-    def __post_init__(self) -> None:
+    def __init__(self, path: Path, software: str) -> None:
         try:
             # Installed only with the extra.
             from warcio.warcwriter import WARCWriter  # noqa: PLC0415
         except ImportError as error:
-            raise WarcMissingError("--warc needs warcio: pip install 'robotgate[warc]'") from error
+            raise ModuleNotFoundError("--warc needs warcio: pip install 'robotgate[warc]'") from error
         writer = WARCWriter(about_file := io.BytesIO(), gzip=True)
-        about = {"software": self.software, "format": "WARC File Format 1.1"}
-        writer.write_record(writer.create_warcinfo_record(self.path.name, about))
+        about = {"software": software, "format": "WARC File Format 1.1"}
+        writer.write_record(writer.create_warcinfo_record(path.name, about))
         # Unbuffered: what `save` has written is with the system.
-        self._file = self.path.open("xb", buffering=0)
+        self._file = path.open("xb", buffering=0)
         self._append(about_file.getvalue())
 
-    async def save(self, response: Response, found: Sequence[Exchange], said: Mapping[str, object]) -> None:
+    def begin(self) -> None:
+        """Note the exchanges of this task from now on: those of its next page."""
+        _exchanges.set([])
+
+    async def record(self, request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
+        """Note a request and its response: a middleware of an aiohttp session.
+
+        It runs once for each redirect and each attempt. Requests for robots.txt do not pass it.
+        """
+        response = await handler(request)
+        _exchanges.get([]).append((datetime.now(UTC), response))
+        return response
+
+    async def save(self, page: Response, said: Mapping[str, object]) -> None:
         """Write the records of one page: those of its redirects without bodies, then its own.
 
         Args:
@@ -206,17 +128,18 @@ class WarcFile:
         Raises:
             OSError: they cannot be written.
         """
-        wanted = [*(hop.url for hop in response.history), response.url]
         # Of several attempts at a URL, the last is the one that was answered to the end.
-        last = {exchange.url: exchange for exchange in found}
-        pairs = [(last[url], url == response.url) for url in dict.fromkeys(wanted) if url in last]
-        body = response.body
-        content = await asyncio.to_thread(
-            lambda: b"".join(
-                _records(each, body, said) if is_page else _records(each, b"", {}) for each, is_page in pairs
+        last = {str(exchange[1].url): exchange for exchange in _exchanges.get()}
+        urls = dict.fromkeys([*(hop.url for hop in page.history), page.url])
+
+        def records() -> bytes:
+            found = ((last[url], url == page.url) for url in urls if url in last)
+            return b"".join(
+                _records(each, page.body, said) if is_page else _records(each, b"", {})
+                for each, is_page in found
             )
-        )
-        self._append(content)
+
+        self._append(await asyncio.to_thread(records))
 
     def _append(self, content: bytes) -> None:
         whole = self._file.tell()
@@ -240,41 +163,39 @@ def _records(exchange: Exchange, body: bytes, said: Mapping[str, object]) -> byt
     from warcio.statusandheaders import StatusAndHeaders  # noqa: PLC0415 - installed only with the extra
     from warcio.warcwriter import WARCWriter  # noqa: PLC0415 - as above
 
+    at, answer = exchange
+    url, date = str(answer.url), {"WARC-Date": at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")}
     writer = WARCWriter(contents := io.BytesIO(), gzip=True)
-    date = {"WARC-Date": exchange.sent_at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")}
     kept = [
         (f"X-Archive-Orig-{name}" if name.lower() in _ENCODINGS else name, _octets(value))
-        for name, value in exchange.headers
+        for name, value in header_pairs(answer.headers)
     ]
-    kept.append(("Content-Length", str(len(body))))
+    protocol = "HTTP/1.0" if answer.version == HttpVersion10 else "HTTP/1.1"
     response = writer.create_warc_record(
-        exchange.url,
+        url,
         "response",
         payload=io.BytesIO(body),
         length=len(body),
-        http_headers=StatusAndHeaders(exchange.status_line, kept, protocol=exchange.protocol),
+        http_headers=StatusAndHeaders(
+            f"{answer.status} {answer.reason or ''}".rstrip(),
+            [*kept, ("Content-Length", str(len(body)))],
+            protocol=protocol,
+        ),
         warc_headers_dict=date.copy(),
     )
-    sent = [(name, _octets(value)) for name, value in exchange.request_headers]
-    request = writer.create_warc_record(
-        exchange.url,
-        "request",
-        http_headers=StatusAndHeaders(exchange.request_line, sent, is_http_request=True),
-        warc_headers_dict=date.copy(),
-    )
+    sent = [(name, _octets(value)) for name, value in header_pairs(answer.request_info.headers)]
+    asked = StatusAndHeaders(f"{answer.method} {answer.url.raw_path_qs} HTTP/1.1", sent, is_http_request=True)
+    request = writer.create_warc_record(url, "request", http_headers=asked, warc_headers_dict=date.copy())
     writer.write_request_response_pair(request, response)
     if said:
-        described = json.dumps(said).encode()
+        of_response = {"WARC-Concurrent-To": response.rec_headers.get_header("WARC-Record-ID")}
         metadata = writer.create_warc_record(
-            exchange.url,
+            url,
             "metadata",
-            payload=io.BytesIO(described),
-            length=len(described),
+            payload=io.BytesIO(content := _json(said)),
+            length=len(content),
             warc_content_type="application/json",
-            warc_headers_dict={
-                **date,
-                "WARC-Concurrent-To": response.rec_headers.get_header("WARC-Record-ID"),
-            },
+            warc_headers_dict=date | of_response,
         )
         writer.write_record(metadata)
     return contents.getvalue()
@@ -285,35 +206,33 @@ def _octets(value: str) -> str:
     return value.encode(errors="surrogateescape").decode(errors="replace")
 
 
-class Done:
-    """The URLs that a file of rows has, as hashes of fixed size.
+def _json(values: Mapping[str, object]) -> bytes:
+    return json.dumps(values, indent=1).encode() + b"\n"
 
-    Args:
-        path: the file; None for no URLs. A last line that is cut off, because the run was killed, is removed.
+
+def done_urls(path: Path) -> set[bytes]:
+    """Return the URLs that a file of rows has, as digests. A last line that a killed run has cut off is removed.
 
     Raises:
         OSError: the file cannot be read or shortened.
     """
-
-    def __init__(self, path: Path | None) -> None:
-        self._digests: set[bytes] = set()
-        if path is None or not path.exists():
-            return
-        whole = 0
-        with path.open("r+b") as file:
-            for line in file:
-                if not line.endswith(b"\n"):
-                    file.truncate(whole)
-                    break
-                whole += len(line)
-                with suppress(ValueError):
-                    row = json.loads(line)
-                    if isinstance(row, dict) and isinstance(url := row.get("url"), str):
-                        self._digests.add(_digest(url))
-
-    def __contains__(self, url: str) -> bool:
-        return _digest(url) in self._digests
+    digests: set[bytes] = set()
+    if not path.exists():
+        return digests
+    whole = 0
+    with path.open("r+b") as file:
+        for line in file:
+            if not line.endswith(b"\n"):
+                file.truncate(whole)
+                break
+            whole += len(line)
+            with suppress(ValueError):
+                row = json.loads(line)
+                if isinstance(row, dict) and isinstance(url := row.get("url"), str):
+                    digests.add(digest(url))
+    return digests
 
 
-def _digest(url: str) -> bytes:
-    return hashlib.sha256(url.encode(errors="surrogatepass")).digest()[:_DIGEST_BYTES]
+def digest(url: str) -> bytes:
+    """Return a hash of a URL: of fixed size, so that many fit into memory."""
+    return hashlib.sha256(url.encode(errors="surrogatepass")).digest()[:16]

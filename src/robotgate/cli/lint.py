@@ -5,21 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Unpack
+from typing import TYPE_CHECKING, Final, TypeAlias, Unpack
 
 import click
 from rich.cells import cell_len
-from rich.text import Text
 
 from robotgate import FindingCode, Outcome, RobotGateError, Severity
 from robotgate import lint as lint_body
 from robotgate.cli import common, output
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
-    from robotgate import Finding, RobotGate, RobotsRecord
+    from robotgate import Finding, RobotGate
 
 _STYLES: Final = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 _COLUMNS: Final = (
@@ -27,30 +25,15 @@ _COLUMNS: Final = (
     *("suggestion", "remedy", "rfc9309", "related_line", "further_lines"),
 )
 """The attributes of a `Finding` that a JSON row has, in its order."""
-_INDENT: Final = " " * 9
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """The result for one robots.txt."""
-
-    source: str
-    """The file or URL, as it was given."""
-    findings: tuple[Finding, ...] = ()
-    problem: str | None = None
-    """Why it could not be read."""
-
-    @property
-    def exit(self) -> int:
-        """The exit status for this one alone."""
-        if self.problem is not None:
-            return 2
-        return 1 if any(finding.severity is Severity.ERROR for finding in self.findings) else 0
+Report: TypeAlias = "tuple[Finding, ...] | str"
+"""The result for one robots.txt: what was found, or why it could not be read."""
+_INDENT: Final = 9
+_LABEL_WIDTH: Final = 10
 
 
 @click.command(cls=common.Command, short_help="Find what is wrong with robots.txt files.")
 @click.argument("sources", metavar="FILE|URL...", nargs=-1, required=True)
-@click.option("--json", "as_json", is_flag=True, help="Print one row of JSON for each finding.")
+@common.json_option
 @click.option(
     "--ignore",
     "ignored",
@@ -67,7 +50,6 @@ def lint(
     as_json: bool,
     ignored: tuple[str, ...],
     store_path: str | None,
-    no_store: bool,
     **options: Unpack[common.GateOptions],
 ) -> None:
     """Find what is wrong with robots.txt files, line by line, and what to write instead.
@@ -80,119 +62,112 @@ def lint(
     Exit status: 0 when no file has errors (warnings do not count), 1 when any has, 2 when any cannot be read, or for
     wrong usage.
     """
-    urls = list(dict.fromkeys(source for source in sources if _is_url(source)))
-    online: dict[str, Report] = {}
+    bodies: dict[str, bytes | str] = {}
+    urls = {source for source in sources if source.lower().startswith(("http://", "https://"))}
     if urls:
-        store = common.store_of(store_path, no_store=no_store)
-        found = common.run_with_gate(store, lambda gate: _lint_online(gate, urls), options)
-        online = {report.source: report for report in found}
-    reports = [online.get(source) or _lint_file(source) for source in sources]
-    reports = [_without(report, ignored) for report in reports]
+        store = common.store_of(store_path)
+        bodies = common.run_with_gate(store, lambda gate: _read_sites(gate, urls), options)
+    reports: list[tuple[str, Report]] = []
+    for source in sources:
+        body = bodies[source] if source in urls else _read_file(source)
+        if isinstance(body, bytes):
+            found = lint_body(body, source if source in urls else None)
+            reports.append((source, tuple(finding for finding in found if finding.code.value not in ignored)))
+        else:
+            reports.append((source, body))
     if as_json:
         for row in _rows(reports):
             output.line(json.dumps(row))
     else:
-        _show(output.console(), reports, has_infos=common.verbosity() > 0)
-    raise SystemExit(max(report.exit for report in reports))
+        _show(output.Screen(), reports, has_infos=common.verbosity() > 0)
+    raise SystemExit(max(_status(report) for _, report in reports))
 
 
-def _without(report: Report, codes: Collection[str]) -> Report:
-    """Return a report without the findings of some codes."""
-    return replace(report, findings=tuple(each for each in report.findings if each.code.value not in codes))
+def _status(report: Report) -> int:
+    """The exit status for this one alone."""
+    if isinstance(report, str):
+        return 2
+    return 1 if any(finding.severity is Severity.ERROR for finding in report) else 0
 
 
-def _is_url(source: str) -> bool:
-    return source.lower().startswith(("http://", "https://"))
-
-
-def _lint_file(source: str) -> Report:
+def _read_file(source: str) -> bytes | str:
+    """Return a robots.txt, or why it cannot be read."""
     try:
         with click.open_file(source, "rb") as file:
-            return Report(source=source, findings=lint_body(file.read(common.MAX_ROBOTS_BYTES)))
+            body: bytes = file.read(common.MAX_ROBOTS_BYTES)
+            return body
     except OSError as error:
-        return Report(source=source, problem=f"cannot be read: {error.strerror}")
+        return f"cannot be read: {error.strerror}"
 
 
-async def _lint_online(gate: RobotGate, urls: Iterable[str]) -> list[Report]:
-    async def linted(url: str) -> Report:
+async def _read_sites(gate: RobotGate, urls: Iterable[str]) -> dict[str, bytes | str]:
+    """Return the robots.txt of each URL, or why it cannot be read."""
+
+    async def read(url: str) -> tuple[str, bytes | str]:
         try:
             record = await gate.robots(url)
         except RobotGateError as error:
-            return Report(source=url, problem=output.problem_of(error))
-        if record.outcome is not Outcome.SUCCESS:
-            return Report(source=url, problem=_problem(record))
-        return Report(source=url, findings=lint_body(record.body, url))
+            return url, output.problem_of(error)
+        if record.outcome is Outcome.SUCCESS:
+            return url, record.body
+        status = "" if record.status is None else f", status {record.status}"
+        cause = "" if record.cause is None else f": {output.in_plain_words(record.cause)}"
+        # A stored record may have been imported, and hold any text.
+        asked = output.printable(record.robots_url or record.origin.robots_url)
+        return url, f"{asked} cannot be read{status}{output.printable(cause)}"
 
-    return await asyncio.gather(*map(linted, urls))
-
-
-def _problem(record: RobotsRecord) -> str:
-    status = "" if record.status is None else f", status {record.status}"
-    cause = "" if record.cause is None else f": {output.in_plain_words(record.cause)}"
-    # A stored record may have been imported, and hold any text.
-    return output.printable(f"{record.robots_url or record.origin.robots_url} cannot be read{status}{cause}")
+    return dict(await asyncio.gather(*map(read, urls)))
 
 
-def _rows(reports: Iterable[Report]) -> Iterator[dict[str, str | int | None]]:
+def _rows(reports: Iterable[tuple[str, Report]]) -> Iterator[dict[str, str | int | None]]:
     """One row for each finding, and one for each file that could not be read."""
-    for report in reports:
-        if report.problem is not None:
-            yield {"source": report.source, "problem": report.problem}
-        for finding in report.findings:
+    for source, report in reports:
+        if isinstance(report, str):
+            yield {"source": source, "problem": report}
+            continue
+        for finding in report:
             values = {name: getattr(finding, name) for name in _COLUMNS}
             names = {"severity": finding.severity.value, "code": finding.code.value}
-            yield {"source": report.source, **values, **names}
+            yield {"source": source, **values, **names}
 
 
-def _show(screen: output.Screen, reports: Iterable[Report], *, has_infos: bool) -> None:
+def _show(screen: output.Screen, reports: Iterable[tuple[str, Report]], *, has_infos: bool) -> None:
     """A heading for each file, a paragraph for each finding, and the counts."""
-    for number, report in enumerate(reports):
+    for number, (source, report) in enumerate(reports):
         if number:
             screen.print()
-        screen.paragraph(Text(output.printable(report.source), style="bold"))
-        if report.problem is not None:
-            problem = output.printable(report.problem)
-            screen.paragraph(Text.assemble(("not read", "magenta"), f"  {problem}"), indent=2)
+        screen.paragraph((source, "bold"))
+        if isinstance(report, str):
+            screen.paragraph(("not read", "magenta"), f"  {report}", indent=2)
             continue
         explained: set[FindingCode] = set()
-        shown = [each for each in report.findings if has_infos or each.severity is not Severity.INFO]
+        shown = [each for each in report if has_infos or each.severity is not Severity.INFO]
         for finding in shown:
             screen.print()
             _show_finding(screen, finding, is_first=finding.code not in explained)
             explained.add(finding.code)
         if shown:
             screen.print()
-        screen.paragraph(_total(report.findings, is_whole=len(shown) == len(report.findings)))
+        screen.paragraph(_total(report, is_whole=len(shown) == len(report)))
 
 
 def _show_finding(screen: output.Screen, finding: Finding, *, is_first: bool) -> None:
     style = _STYLES[finding.severity]
-    headline = (
-        (finding.severity.value, f"bold {style}"),
-        f"  {output.printable(finding.message)}  ",
-        (f"[{finding.code.value}]", "dim"),
-    )
-    screen.paragraph(Text.assemble(*headline), indent=2)
+    code = (f"[{finding.code.value}]", "dim")
+    screen.paragraph((finding.severity.value, f"bold {style}"), f"  {finding.message}  ", code, indent=2)
     text, start, end = finding.text, finding.start, finding.end
-    if screen.folds:
-        text, start, end = _window(finding, screen.width - len(_INDENT))
+    width = screen.width - _INDENT
+    if screen.folds and cell_len(text) > width and cell_len(text[:end]) > width:
+        # Only a part fits, with the marked place in it.
+        first = max(0, min(start, end - width // 2) - width // 8)
+        text, start, end = f"…{text[first:]}", start - first + 1, end - first + 1
     before, marked, rest = map(output.printable, (text[:start], text[start:end], text[end:]))
-    line = Text.assemble((f"  {finding.line:>5}  ", "dim"), before, (marked, "reverse"), rest)
+    screen.excerpt((f"  {finding.line:>5}  ", "dim"), before, (marked, "reverse"), rest)
     # The caret shows the place where there are no colours, as in a file or a pipe.
-    caret = Text(_INDENT + " " * cell_len(before) + "^" * max(1, cell_len(marked)), style)
-    output.print_excerpt(screen, (line, caret))
+    screen.excerpt((" " * (_INDENT + cell_len(before)) + "^" * max(1, cell_len(marked)), style))
     for word, remark, remark_style in _remarks(finding, is_first=is_first):
-        told = Text.assemble((f"{_INDENT}{word:<10}", "dim"), (output.printable(remark), remark_style))
-        screen.paragraph(told, indent=len(_INDENT) + 10)
-
-
-def _window(finding: Finding, width: int) -> tuple[str, int, int]:
-    """Return the part of a finding's line that fits, with the marked place in it: its text, and the place's ends."""
-    text, start, end = finding.text, finding.start, finding.end
-    if cell_len(text) <= width or cell_len(text[:end]) <= width:
-        return text, start, end
-    first = max(0, min(start, end - width // 2) - width // 8)
-    return f"…{text[first:]}", start - first + 1, end - first + 1
+        label = (f"{'':{_INDENT}}{word:<{_LABEL_WIDTH}}", "dim")
+        screen.paragraph(label, (remark, remark_style), indent=_INDENT + _LABEL_WIDTH)
 
 
 def _remarks(finding: Finding, *, is_first: bool) -> Iterator[tuple[str, str, str]]:
@@ -207,15 +182,13 @@ def _remarks(finding: Finding, *, is_first: bool) -> Iterator[tuple[str, str, st
         yield "RFC 9309", finding.rfc9309, ""
 
 
-def _total(findings: tuple[Finding, ...], *, is_whole: bool) -> Text:
+def _total(findings: tuple[Finding, ...], *, is_whole: bool) -> output.Part:
     if not findings:
-        return Text("no findings", style="green")
+        return "no findings", "green"
     counts = Counter[Severity]()
     for finding in findings:
         counts[finding.severity] += 1 + finding.further_lines
     errors, warnings, infos = (counts[severity] for severity in Severity)
     # "info" has no plural.
     hidden = "" if is_whole else " (-v shows it)"
-    return Text(
-        f"{output.counted(errors, 'error')}, {output.counted(warnings, 'warning')}, {infos} info{hidden}"
-    )
+    return f"{output.counted(errors, 'error')}, {output.counted(warnings, 'warning')}, {infos} info{hidden}"

@@ -1,4 +1,7 @@
-"""``robotgate keygen`` and ``robotgate directory``: the key that signs requests, and what verifiers read of it."""
+"""``robotgate keygen`` and ``robotgate directory``: the key that signs requests, and what verifiers read of it.
+
+`robotgate.signing` is imported where it is used: it needs an extra, and says so.
+"""
 
 from __future__ import annotations
 
@@ -8,37 +11,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
+from aiohttp import web
 
 from robotgate.cli import common, output
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from robotgate import Signer
-    from robotgate.signing import AgentForm, Directory
+    from robotgate.signing import Directory
 
 KEY_FILE: Final = click.Path(dir_okay=False)
-MAX_DAYS: Final = 366
-MAX_PORT: Final = 65_535
+ROOT: Final = click.Path(file_okay=False, path_type=Path)
+DAYS: Final = click.IntRange(1, 366)
+_FORM: Final = click.Choice(["legacy", "ietf-00", "ietf-01"])
 
-agent_url_option = click.option(
-    "--agent-url", metavar="URL", help="The https origin where the directory of the key is published."
+_named_options = common.all_of(
+    common.option(
+        "--agent-url", metavar="URL", help="The https origin that publishes the directory of keys."
+    ),
+    common.shown(
+        "--agent-form", type=_FORM, default="legacy", help="How a request names it; legacy is in production."
+    ),
 )
-agent_form_option = click.option(
-    "--agent-form",
-    type=click.Choice(["legacy", "ietf-00", "ietf-01"]),
-    default="legacy",
-    show_default=True,
-    help="How requests name that origin; verifiers in production expect legacy.",
+_KEY_HELP: Final = "Sign each request with the key in a file."
+sign_options = common.all_of(
+    common.option("--sign", "key_file", metavar="KEY", type=KEY_FILE, help=_KEY_HELP), _named_options
 )
-
-
-def sign_options(command: Callable[common.P, common.R]) -> Callable[common.P, common.R]:
-    """The options of a command that can sign its requests."""
-    sign_option = click.option(
-        "--sign", "key_file", metavar="KEY", type=KEY_FILE, help="Sign each request with the key in a file."
-    )
-    return sign_option(agent_url_option(agent_form_option(command)))
 
 
 def signer_of(key_file: str | None, agent_url: str | None, agent_form: str) -> Signer | None:
@@ -46,6 +43,7 @@ def signer_of(key_file: str | None, agent_url: str | None, agent_form: str) -> S
 
     Raises:
         OptionError: the key cannot be used, or the origin is none.
+        ModuleNotFoundError: the extra is not installed.
     """
     if key_file is None:
         if agent_url is not None:
@@ -53,23 +51,21 @@ def signer_of(key_file: str | None, agent_url: str | None, agent_form: str) -> S
         return None
     if agent_url is None:
         raise click.UsageError("Give --agent-url with --sign: verifiers look for the key there.")
-    form = _form(agent_form)
-    from robotgate.signing import Ed25519Signer
+    from robotgate.signing import AgentForm, Ed25519Signer
 
-    return Ed25519Signer.from_pem(key_file, agent_url=agent_url, form=form)
+    return Ed25519Signer.from_pem(key_file, agent_url=agent_url, form=AgentForm(agent_form))
 
 
-@click.command(cls=common.Command, short_help="Make the key that signs requests.")
+@click.command(cls=common.Command, short_help="Make a key to sign requests with.")
 @click.argument("key_file", metavar="KEY", type=KEY_FILE)
 def keygen(*, key_file: str) -> None:
-    """Make an Ed25519 key and write it to the new file KEY, which only you can read.
+    """Make an Ed25519 key, and write it to the new file KEY. Only you can read the file.
 
-    Prints the key's thumbprint, by which signatures name it, and the directory to publish. An existing file is never
-    overwritten.
+    The command prints the thumbprint of the key, which each signature contains, and the directory to publish. It does
+    not overwrite a file.
 
     Exit status: 0 when the key was written, 2 when it was not.
     """
-    _form("legacy")
     from robotgate.signing import SigningKey
     from robotgate.signing.directory import directory_body
 
@@ -79,31 +75,27 @@ def keygen(*, key_file: str) -> None:
     click.echo(directory_body([key]))
 
 
-@click.command(cls=common.Command, short_help="Serve or write the directory of keys.")
+@click.command(cls=common.Command, short_help="Publish the directory of keys.")
 @click.argument("key_files", metavar="KEY...", type=KEY_FILE, nargs=-1, required=True)
-@click.option(
-    "--serve", "address", metavar="HOST:PORT", help="Serve the directory, behind a proxy that does TLS."
+@common.option(
+    *("--serve", "address"),
+    metavar="HOST:PORT",
+    callback=common.address,
+    help="Serve the directory, behind a proxy that does TLS.",
 )
-@click.option(
-    "--write", "root", type=click.Path(file_okay=False), help="Write it below the root of a web server."
+@common.option(
+    "--write", "root", metavar="DIR", type=ROOT, help="Write it below DIR, the root of a web server."
 )
-@click.option(
-    "--days",
-    default=1,
-    show_default=True,
-    type=click.IntRange(1, MAX_DAYS),
-    help="With --write: for how long its signature holds.",
-)
-@agent_url_option
-@agent_form_option
+@common.shown("--days", default=1, type=DAYS, help="With --write: how many days its signature is valid.")
+@_named_options
 @common.agent_option
-@click.option("--contact", envvar="ROBOTGATE_CONTACT", show_envvar=True, help="How site owners reach you.")
+@common.contact_option(help="How site owners reach you; also publish a Signature Agent Card.")
 @common.token_option
 def directory(
     *,
     key_files: tuple[str, ...],
-    address: str | None,
-    root: str | None,
+    address: tuple[str, int] | None,
+    root: Path | None,
     days: int,
     agent_url: str | None,
     agent_form: str,
@@ -111,10 +103,11 @@ def directory(
     contact: str | None,
     token: str | None,
 ) -> None:
-    """Publish the public keys of a crawler, signed by each of them, and with --contact its Signature Agent Card.
+    """Publish the directory of a crawler's public keys. Each key signs it.
 
-    --write prints the headers that the server has to send with the directory; its signature is one of them, so write
-    again before it expires. --serve signs each response anew, and answers only requests for the host of --agent-url.
+    --write prints the headers that the web server has to send with the directory. The signature is one of them: write
+    the directory again before it expires. --serve signs each response when it is sent, and answers only requests for
+    the host of --agent-url.
 
     Exit status: 0 when it was written, 2 for wrong usage or a key that cannot be used, 130 after Ctrl-C.
     """
@@ -122,69 +115,45 @@ def directory(
         raise click.UsageError("Give --serve or --write.")
     if agent_url is None:
         raise click.UsageError("Give --agent-url: the directory is signed for its host.")
-    form = _form(agent_form)
-    from robotgate.signing import Directory, SigningKey
+    from robotgate.signing import AgentForm, Directory, SigningKey
 
     keys = tuple(SigningKey.from_pem(file) for file in key_files)
-    published = Directory(keys, agent_url, form)
+    published = Directory(keys, agent_url, AgentForm(agent_form))
     card = None if contact is None else published.card(agent, contact=contact, token=token)
     if root is not None:
-        _write(published, Path(root), card, lifetime=days * 24 * 3600)
+        _write(published, root, card, lifetime=days * 24 * 3600)
     if address is not None:
-        host, _, port = address.rpartition(":")
-        if not host or not port.isdecimal() or int(port) > MAX_PORT:
-            raise click.UsageError("--serve: give an address such as 127.0.0.1:8080.")
-        asyncio.run(_serve(published, host.strip("[]"), int(port), card))
+        asyncio.run(_serve(published, *address, card))
 
 
 def _write(published: Directory, root: Path, card: bytes | None, *, lifetime: int) -> None:
     from robotgate.signing.directory import CARD_PATH
     from robotgate.signing.message import DIRECTORY_PATH
 
-    files = {DIRECTORY_PATH: published.body}
-    if card is not None:
-        files[CARD_PATH] = card
-    try:
-        for path, body in files.items():
+    for path, body in ((DIRECTORY_PATH, published.body), (CARD_PATH, card)):
+        if body is not None:
             file = root / path.removeprefix("/")
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(body)
-    except OSError as error:
-        raise common.CommandError(f"{error.filename}: cannot be written ({error.strerror})") from error
+            with common.doing(f"write {file}"):
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(body)
     for name, value in published.headers(time.time(), lifetime=lifetime).items():
         click.echo(f"{name}: {value}")
 
 
 async def _serve(published: Directory, host: str, port: int, card: bytes | None) -> None:
     """Serve until the program is ended."""
-    from aiohttp import web
-
     from robotgate.signing.directory import server_of
     from robotgate.signing.message import DIRECTORY_PATH
 
     runner = web.AppRunner(server_of(published, card), access_log=None)
     await runner.setup()
     try:
-        await web.TCPSite(runner, host, port).start()
+        with common.doing(f"serve at {host}:{port}"):
+            await web.TCPSite(runner, host, port).start()
         bound = runner.addresses[0][1]
         output.say(
-            f"{DIRECTORY_PATH} of {published.agent_url} is served at {host} port {bound}; Ctrl-C ends it"
+            f"{DIRECTORY_PATH} of {published.agent_url} is served at {host} port {bound}. Ctrl-C ends it."
         )
         await asyncio.Event().wait()
-    except OSError as error:
-        raise common.CommandError(f"{host}:{port}: cannot be listened at ({error.strerror})") from error
     finally:
         await runner.cleanup()
-
-
-def _form(name: str) -> AgentForm:
-    """The form of this name; the first use of the extra.
-
-    Raises:
-        CommandError: the extra is not installed.
-    """
-    try:
-        from robotgate.signing import AgentForm
-    except ModuleNotFoundError as error:
-        raise common.CommandError(str(error)) from error
-    return AgentForm(name)

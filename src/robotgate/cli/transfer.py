@@ -1,38 +1,116 @@
-"""``robotgate cache export`` and ``import``: the contents of a store as JSON Lines."""
+"""``robotgate cache export`` and ``import``: the contents of a store, one record or host in a line of JSON."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import stat
-import tempfile
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+import json
+from base64 import b64decode, b64encode
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from robotgate import RobotsRecord
-from robotgate.cli.jsonl import HostEntry, LineError, host_line, read_line, record_line
+from robotgate import HostState, InvalidURLError, Origin, RobotsRecord
 from robotgate.pace.state import merged
+from robotgate.rules.grammar import MAX_BYTES
+from robotgate.sites.record import newer, whole_lines
 from robotgate.sites.status import MAX_SKEW
+from robotgate.stores import codec
+from robotgate.stores.codec import FieldError, quoted, take, text_value
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Iterator
-    from typing import IO
+    from collections.abc import AsyncIterator, Callable
 
-    from robotgate import HostState, Origin
-    from robotgate.cli.jsonl import Entry
     from robotgate.stores.base import Catalogue
 
+VERSION: Final = 1
+"""Of the format of lines; another set of fields is another version."""
 BATCH: Final = 500
 """Hosts that are loaded at a time."""
 MAX_COMPLAINTS: Final = 100
 """Refused lines that are reported one by one; the others are only counted."""
-_PAST: Final = {
-    RobotsRecord: ("checked_at", "fetched_at", "failing_since_at"),
-    HostEntry: ("last_visit_at", "blocked_at"),
-}
+_PAST: Final = ("checked_at", "fetched_at", "failing_since_at", "last_visit_at", "blocked_at")
 """The fields that say when something happened."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostEntry:
+    """What is kept of a host, under what it is paced by."""
+
+    pace_key: str
+    state: HostState
+
+
+Entry: TypeAlias = RobotsRecord | HostEntry
+
+
+def record_line(record: RobotsRecord) -> str:
+    """A record as one line, without its end.
+
+    Of a body that is longer than counts (`RobotGate.learn` takes any), what counts is written.
+    """
+    body = whole_lines(record.body)
+    try:
+        written = {"body": body.decode()}
+    except UnicodeDecodeError:
+        written = {"body_base64": b64encode(body).decode("ascii")}
+    values = {"version": VERSION, "kind": "record", "origin": record.origin.text}
+    return json.dumps({**values, **codec.record_fields(record), **written}, allow_nan=False)
+
+
+def host_line(entry: HostEntry) -> str:
+    """A host's state as one line, without its end."""
+    values = {"version": VERSION, "kind": "host", "pace_key": entry.pace_key}
+    return json.dumps({**values, **codec.host_fields(entry.state)}, allow_nan=False)
+
+
+def read_line(line: bytes, *, now: float) -> Entry:
+    """What a line says, with its end or without.
+
+    Raises:
+        FieldError: it is no record and no host, any of its fields is not what it should be, or it tells of the future.
+    """
+    values = codec.object_of(line)
+    if take(values, "version", codec.count) != VERSION:
+        raise FieldError(f"not {VERSION}, the only one known here", "version")
+    checks = take(values, "kind", partial(codec.choice, known={"record": codec.RECORD, "host": codec.HOST}))
+    for name, value in values.items():
+        if name in checks and isinstance(value, int | float):
+            if value < 0:
+                raise FieldError(f"{quoted(value)} is less than 0", name)
+            if name in _PAST and value > now + MAX_SKEW:
+                raise FieldError("in the future: one of two clocks is wrong", name)
+    if checks is codec.HOST:
+        pace_key = take(values, "pace_key", text_value)
+        if not pace_key:
+            raise FieldError("a host has a name", "pace_key")
+        return HostEntry(pace_key, codec.host_of(values))
+    origin = take(values, "origin", _origin)
+    name = "body_base64" if "body_base64" in values else "body"
+    decode = partial(b64decode, validate=True) if name == "body_base64" else str.encode
+    body = take(values, name, partial(_body, decode=decode))
+    return codec.make_record(origin=origin, body=body, **codec.take_all(values, codec.RECORD))
+
+
+def _origin(value: object) -> Origin:
+    text = text_value(value)
+    try:
+        origin = Origin.of(text)
+    except InvalidURLError as error:
+        raise FieldError(error.problem) from None
+    if origin.text != text:
+        raise FieldError(f"{quoted(text)} is an origin, but not spelt as {quoted(origin.text)}")
+    return origin
+
+
+def _body(value: object, *, decode: Callable[[str], bytes]) -> bytes:
+    text = text_value(value)
+    try:
+        body = decode(text)
+    except ValueError:
+        raise FieldError(f"{quoted(text)} is no text of UTF-8, or no base64") from None
+    if len(body) > MAX_BYTES:
+        raise FieldError(f"longer than the {MAX_BYTES} bytes that count")
+    return body
 
 
 async def exported(store: Catalogue) -> AsyncIterator[str]:
@@ -45,60 +123,9 @@ async def exported(store: Catalogue) -> AsyncIterator[str]:
     hosts = store.hosts()
     while batch := [host for _ in range(BATCH) if (host := await anext(hosts, None)) is not None]:
         # Together: a store reads many in the time of one.
-        known = await asyncio.gather(*(store.load_host(pace_key) for pace_key, _ in batch))
-        for (pace_key, state), other in zip(batch, known, strict=True):
-            yield host_line(HostEntry(pace_key, _merged(other, state)))
-
-
-class TargetError(Exception):
-    """A file is not one that may be written; the message says why."""
-
-
-def check_target(path: Path, *, force: bool, not_these: Collection[Path] = ()) -> None:
-    """Check that a path is free, or that of a regular file which may be replaced.
-
-    Args:
-        force: whether an existing regular file may be replaced.
-        not_these: files that are never replaced, under whatever name.
-
-    Raises:
-        TargetError: it is neither.
-        OSError: that cannot be found out.
-    """
-    try:
-        found = path.lstat()
-    except FileNotFoundError:
-        return
-    if not stat.S_ISREG(found.st_mode):
-        raise TargetError("it is not a regular file; to write to one that is not, redirect standard output")
-    if any(other.exists() and path.samefile(other) for other in not_these):
-        raise TargetError("it is the store itself")
-    if not force:
-        raise TargetError("it exists already; --force replaces it")
-
-
-@contextmanager
-def replaced(path: Path, *, force: bool, not_these: Collection[Path] = ()) -> Iterator[IO[str]]:
-    """Write a file under a temporary name, for its owner alone; it takes its own name once it is complete.
-
-    Args:
-        force, not_these: as for `check_target`.
-
-    Raises:
-        TargetError: as `check_target`.
-        OSError: it cannot be written. A file of that name stays as it was.
-    """
-    check_target(path, force=force, not_these=not_these)
-    descriptor, name = tempfile.mkstemp(prefix=f"{path.name[:100]}.", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="ascii", newline="\n") as file:
-            yield file
-        # Something else may have taken the name in the meantime.
-        check_target(path, force=force, not_these=not_these)
-        Path(name).replace(path)
-    finally:
-        with suppress(FileNotFoundError):
-            Path(name).unlink()
+        assumed = await asyncio.gather(*(store.load_host(pace_key) for pace_key, _ in batch))
+        for (pace_key, state), other in zip(batch, assumed, strict=True):
+            yield host_line(HostEntry(pace_key, merged(other or state, state)))
 
 
 @dataclass(slots=True)
@@ -113,71 +140,52 @@ class Import:
     hosts: int = 0
     refused: int = 0
     """Lines that changed nothing, because they are wrong."""
-    complaints: list[str] = field(default_factory=list)
-    """Why lines of the last batch were refused."""
     _lines: int = 0
 
-    async def add(self, lines: list[bytes], *, now: float) -> None:
-        """Merge a batch of lines.
+    async def add(self, lines: list[bytes], *, now: float) -> list[str]:
+        """Merge a batch of lines, and return why some of them were refused.
 
         Raises:
             StoreError: the store failed.
         """
         records: dict[Origin, RobotsRecord] = {}
         hosts: dict[str, HostState] = {}
-        self.complaints.clear()
+        complaints = []
         for number, line in enumerate(lines, self._lines + 1):
             if not line.strip():
                 continue
             try:
-                entry = _entry(line, number, now)
-            except LineError as error:
-                self.refused += 1
-                if self.refused <= MAX_COMPLAINTS:
-                    self.complaints.append(str(error))
+                entry = read_line(line, now=now)
+            except FieldError as error:
+                field = "" if error.field is None else f", {quoted(error.field)}"
+                complaints.append(f"line {number}{field}: {error.problem}")
                 continue
             if isinstance(entry, HostEntry):
-                hosts[entry.pace_key] = _merged(hosts.get(entry.pace_key), entry.state)
-                continue
-            self.known += 1
-            if _is_newer(entry, records.get(entry.origin)):
-                records[entry.origin] = entry
+                known = hosts.get(entry.pace_key, entry.state)
+                hosts[entry.pace_key] = merged(known, entry.state)
+            else:
+                self.known += 1
+                records[entry.origin] = newer(records.get(entry.origin), entry) or entry
+        await self._save(records, hosts)
+        told = complaints[: max(MAX_COMPLAINTS - self.refused, 0)]
         self._lines += len(lines)
-        await self._save_records(records)
-        await self._save_hosts(hosts)
+        self.refused += len(complaints)
+        return told
 
-    async def _save_records(self, records: dict[Origin, RobotsRecord]) -> None:
+    async def _save(self, records: dict[Origin, RobotsRecord], hosts: dict[str, HostState]) -> None:
         # Together: a store reads and writes many in the time of one.
         known = await asyncio.gather(*map(self.store.load_record, records))
-        newer = [
-            record for record, other in zip(records.values(), known, strict=True) if _is_newer(record, other)
+        fresh = [
+            record
+            for record, old in zip(records.values(), known, strict=True)
+            if newer(old, record) is record
         ]
-        await asyncio.gather(*map(self.store.save_record, newer))
-        self.records += len(newer)
-        self.known -= len(newer)
-
-    async def _save_hosts(self, hosts: dict[str, HostState]) -> None:
+        await asyncio.gather(*map(self.store.save_record, fresh))
+        self.records += len(fresh)
+        self.known -= len(fresh)
         # Merged with what was saved, not with what is assumed after a crash: an assumption is not to be saved.
-        known = await asyncio.gather(*map(self.store.host, hosts))
-        states = {key: _merged(other, hosts[key]) for key, other in zip(hosts, known, strict=True)}
-        if states:
-            await self.store.save_hosts(states)
-        self.hosts += len(states)
-
-
-def _entry(line: bytes, number: int, now: float) -> Entry:
-    entry = read_line(line, number)
-    dated: object = entry if isinstance(entry, RobotsRecord) else entry.state
-    for name in _PAST[type(entry)]:
-        at: float | None = getattr(dated, name)
-        if at is not None and at > now + MAX_SKEW:
-            raise LineError(number, "in the future: one of two clocks is wrong", name)
-    return entry
-
-
-def _is_newer(record: RobotsRecord, known: RobotsRecord | None) -> bool:
-    return known is None or record.checked_at > known.checked_at
-
-
-def _merged(known: HostState | None, state: HostState) -> HostState:
-    return state if known is None else merged(known, state)
+        saved = await asyncio.gather(*map(self.store.host, hosts))
+        pairs = zip(hosts.items(), saved, strict=True)
+        if hosts:
+            await self.store.save_hosts({key: merged(old or state, state) for (key, state), old in pairs})
+        self.hosts += len(hosts)

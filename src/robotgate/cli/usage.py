@@ -2,51 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
-
-import click
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from robotgate.usage import Statement, Usage
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 PURPOSES: Final = ("search", "ai_input", "ai_train", "tdm", "index", "follow", "archive", "snippet")
 MAX_SHOWN: Final = 20
 """Statements, licences and problems that are shown to a person, of each."""
-
-
-def usage_option(what: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """``--usage``.
-
-    Args:
-        what: the help.
-    """
-    return click.option("--usage", "with_usage", is_flag=True, callback=_checked, help=what)
-
-
-def _checked(_context: click.Context, _parameter: click.Parameter, value: bool) -> bool:  # As click calls it.
-    """Refuse the option where the extra is not installed."""
-    if value:
-        check_extra()
-    return value
-
-
-def check_extra() -> None:
-    """Refuse the command where the extra ``usage`` is not installed.
-
-    Raises:
-        UsageError: it is not; click's.
-    """
-    from robotgate.usage.values import structured_fields  # noqa: PLC0415  # Needs an extra.
-
-    try:
-        structured_fields()
-    except ModuleNotFoundError as error:
-        raise click.UsageError(str(error)) from error
 
 
 def lines(usage: Usage) -> Iterator[str]:

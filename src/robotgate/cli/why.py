@@ -5,48 +5,52 @@ Nothing is requested. What a store does not keep is told with the answer, so tha
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
-from collections import Counter, deque
+from collections import Counter
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
-from rich.text import Text
 
-from robotgate import InvalidURLError, RobotsTxt, StatusPolicy
+from robotgate import InvalidURLError, OperatorBlock, RobotsTxt, StatusPolicy
 from robotgate.cli import check, common, output
-from robotgate.cli.cache import Selection, ago, show_facts, state_facts
-from robotgate.cli.lines import is_too_long
-from robotgate.options import HostOptions
+from robotgate.cli.cache import Selection, nothing_stored, state_facts
+from robotgate.cli.files import check_length
+from robotgate.cli.progress import Outcome
+from robotgate.options import HostBlocks, HostOptions
 from robotgate.rules.grammar import read_delay, read_rate
 from robotgate.rules.robotstxt import product_token
 from robotgate.sites.site import ruling_of
+from robotgate.stores.codec import MAX_AMOUNT
 from robotgate.urls import split_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from robotgate import HostState, Origin, RobotsRecord
-    from robotgate.rules.parser import Record
-    from robotgate.sites.site import Ruling
+    from robotgate.stores import OwnStore
 
 MAX_SHOWN: Final = 20
 """Requests to the URL that are shown; of more, the last."""
-OUTCOMES: Final = frozenset(outcome.value for outcome in output.Outcome)
+OUTCOMES: Final = frozenset(outcome.value for outcome in Outcome)
+NEWS_TIMEOUT: Final = 0.3
+"""Seconds. What a session is told of blocks is there once it is open."""
 MAX_ROW_BYTES: Final = 1024 * 1024
 """Of a longer line, nothing is read."""
 NOT_KNOWN: Final = (
     "A store has the totals of a host, not its single requests. The rows of robotgate fetch have them: see --rows.",
     "A store has the last robots.txt: what an earlier one allowed is not known.",
-    "The crawler's own delay is not stored: it is --delay. Its operator's blocks (gate.block) are not looked at.",
+    "The crawler's own delay is not stored: it is --delay.",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One row of ``robotgate fetch``."""
+    """One row of ``robotgate fetch``. Values of other types than they should have count as missing."""
 
     at: float | None
     """When it was sent, or when the URL was refused; seconds since the epoch."""
@@ -56,17 +60,15 @@ class Request:
 
     @classmethod
     def of(cls, row: dict[str, object]) -> Request:
-        """Read a row. Values of other types than they should have count as missing."""
-        sent_at, ended_at = row.get("sent_at"), row.get("ended_at")
-        outcome, status = str(row.get("outcome")), row.get("status")
-        at = next((at for at in (sent_at, ended_at) if isinstance(at, int | float) and at >= 0), None)
+        """Read a row."""
+        times = (row.get("sent_at"), row.get("ended_at"))
+        outcome, status, line = row.get("outcome"), row.get("status"), row.get("line")
         reason = row.get("reason") or row.get("message")
-        line = row.get("line")
         if isinstance(line, int):
             reason = f"{reason}, line {line}: {row.get('rule')}"
         return cls(
-            at=at,
-            outcome=outcome if outcome in OUTCOMES else "unknown",
+            at=next((at for at in times if isinstance(at, int | float) and at >= 0), None),
+            outcome=outcome if isinstance(outcome, str) and outcome in OUTCOMES else "unknown",
             status=status if isinstance(status, int) else None,
             reason=reason if isinstance(reason, str) else None,
         )
@@ -81,11 +83,11 @@ class Request:
 class Requests:
     """What the rows of runs tell of one host, and of one URL."""
 
-    outcomes: Counter[str] = field(default_factory=Counter)
+    outcomes: dict[str, int] = field(default_factory=dict)
     """Of all requests to the host."""
     first_at: float | None = None
     last_at: float | None = None
-    of_url: deque[Request] = field(default_factory=lambda: deque(maxlen=MAX_SHOWN))
+    of_url: list[Request] = field(default_factory=list)
     """The last requests to the URL."""
     count_of_url: int = 0
     unread: int = 0
@@ -110,29 +112,105 @@ class Requests:
                     self._add(Request.of(row), is_of_url=(place, asked) == (origin, target))
 
     def _add(self, request: Request, *, is_of_url: bool) -> None:
-        self.outcomes[request.outcome] += 1
-        if request.at is not None:
-            self.first_at = request.at if self.first_at is None else min(self.first_at, request.at)
-            self.last_at = request.at if self.last_at is None else max(self.last_at, request.at)
+        self.outcomes[request.outcome] = self.outcomes.get(request.outcome, 0) + 1
+        if (at := request.at) is not None:
+            self.first_at = min(at, self.first_at or at)
+            self.last_at = max(at, self.last_at or at)
         if is_of_url:
-            self.of_url.append(request)
+            self.of_url = [*self.of_url[1 - MAX_SHOWN :], request]
             self.count_of_url += 1
 
+    def told(self) -> Iterator[str]:
+        """Yield what they tell, in lines."""
+        yield (
+            ", ".join(f"{count:,} {outcome}" for outcome, count in Counter(self.outcomes).most_common())
+            or "none"
+        )
+        if self.first_at is not None and self.last_at is not None:
+            yield f"from {output.moment(self.first_at)} to {output.moment(self.last_at)}"
+        if self.unread:
+            yield f"{output.counted(self.unread, 'line')} could not be read"
+        yield f"{output.counted(self.count_of_url, 'request')} for this URL"
+        yield from map(str, self.of_url)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(slots=True, kw_only=True)
 class Answer:
     """All that is known of one URL and its host."""
 
+    name: str
+    """The crawler's, in robots.txt."""
+    now: float
     checked: check.Checked
-    record: RobotsRecord | None
-    states: dict[str, HostState]
-    """By pace key."""
     delay: float
     """Seconds between visits that hold: the site's, or the crawler's own."""
-    asked_by: Record | None
-    """The line of robots.txt that asks for `delay`; None: it is the crawler's own."""
+    states: dict[str, HostState]
+    """By pace key."""
     requests: Requests | None
     """None where no rows were given."""
+    blocked_until_at: float | None = None
+    """Until when the crawler's operator blocks the host (`RobotGate.block`), if so."""
+    record: RobotsRecord | None = None
+    line: int | None = None
+    """The number of the line of robots.txt that asks for `delay`."""
+    asked_by: str = "the crawler's own"
+    """Who asks for `delay`."""
+
+    def judge(self, record: RobotsRecord, options: HostOptions, target: str) -> None:
+        """Answer by a record."""
+        ruling = ruling_of(record, token=self.name, options=options, now=self.now)
+        verdict, url = ruling.verdict(target, now=self.now), self.checked.url
+        self.record = record
+        self.checked = check.Checked(url=url, verdict=verdict, body=record.body, stored_at=record.fetched_at)
+        self.asked_by += "; robots.txt asks for no more"
+        if ruling.asked.delay > self.delay:
+            self.delay = ruling.asked.delay
+            self.line, self.asked_by = _asking(record, self.name, self.delay)
+
+    def row(self) -> dict[str, object]:
+        """Return the answer for JSON."""
+        return {
+            **check.row(self.checked),
+            "checked_at": None if self.record is None else self.record.checked_at,
+            "fresh_until_at": None if self.record is None else self.record.fresh_until_at,
+            "delay": self.delay,
+            "delay_line": self.line,
+            "blocked_by_operator_until_at": None
+            if self.blocked_until_at is None
+            else min(self.blocked_until_at, MAX_AMOUNT),
+            "hosts": {key: asdict(state) for key, state in self.states.items()},
+            "requests": None if self.requests is None else asdict(self.requests),
+            "not_known": NOT_KNOWN,
+        }
+
+    def show(self, screen: output.Screen, host: str) -> None:
+        """Print the answer."""
+        check.show(screen, self.checked, self.name)
+        screen.print()
+        screen.facts([("the rules", "bold")], self._facts())
+        for key, state in self.states.items():
+            screen.print()
+            heading = [("requests to ", "dim"), (key, "bold"), (", robots.txt included", "dim")]
+            screen.facts(heading, state_facts(state, self.now))
+        if self.requests is not None:
+            screen.print()
+            screen.paragraph(("requests to ", "dim"), (host, "bold"), (" in the rows", "dim"))
+            for text in self.requests.told():
+                screen.paragraph(f"  {text}", indent=4)
+        screen.print()
+        screen.paragraph(("not known", "bold"))
+        for text in NOT_KNOWN:
+            screen.paragraph((f"  {text}", "dim"), indent=4)
+
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        yield "crawler", f"{self.name}, the name in robots.txt"
+        if self.record is not None:
+            yield "checked", output.ago(self.record.checked_at, self.now)
+        yield "delay", f"{self.delay:g} s between visits, {self.asked_by}"
+        if self.blocked_until_at is not None:
+            is_endless = self.blocked_until_at >= MAX_AMOUNT
+            until = "it is lifted" if is_endless else output.moment(self.blocked_until_at)
+            yield "blocked", f"by the crawler's operator, until {until}"
 
 
 @click.command(cls=common.Command, short_help="Tell when and by which rule a site was visited.")
@@ -140,11 +218,11 @@ class Answer:
 @common.store_option
 @common.name_options
 @common.policy_option
-@click.option("--delay", default=1.0, show_default=True, help="The crawler's own seconds between requests.")
-@click.option(
+@common.shown("--delay", default=1.0, help="The crawler's own seconds between requests.")
+@common.option(
     "--rows", metavar="FILE", type=common.INPUT_FILE, help="Rows of `robotgate fetch` to look into."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one row of JSON.")
+@common.json_option
 def why(
     *,
     url: str,
@@ -165,141 +243,62 @@ def why(
     read.
     """
     try:
-        if is_too_long(url):
-            raise click.BadParameter("it is too long", param_hint="URL")
+        check_length(url)
         origin, target = split_url(url)
     except InvalidURLError as error:
-        raise click.BadParameter(f"{output.printable(url)}: {error.problem}", param_hint="URL") from error
+        raise click.BadParameter(f"{url}: {error.problem}", param_hint="URL") from error
     store, name, now = common.existing_store(store_path), product_token(token or agent), time.time()
-    options = HostOptions(delay=delay, status_policy=status_policy)
-    requests = None if rows is None else _read(rows, origin, target)
+    requests = None
+    if rows is not None:
+        requests = Requests()
+        with common.doing(f"read {rows}"):
+            requests.read(Path("/dev/stdin" if rows == "-" else rows), origin, target)
+    selection = Selection(origin.host, origin.port, origin.scheme)
 
-    async def run() -> tuple[RobotsRecord | None, dict[str, HostState]]:
-        record = await store.load_record(origin)
-        selection = Selection(origin.host, origin.port, origin.scheme)
-        return record, await selection.states(store, [] if record is None else [record])
+    async def find() -> tuple[list[RobotsRecord], dict[str, HostState], float]:
+        return *await selection.found(store), await _blocked_until(store, origin.host)
 
-    record, states = common.run_with(store, run)
-    if record is None and not states and not (requests is not None and requests.outcomes):
-        output.say(f"nothing is stored about {origin.host}")
-        raise SystemExit(1)
-    ruling = None if record is None else ruling_of(record, token=name, options=options, now=now)
-    answer = _answer(f"{origin}{target}", ruling, states, requests, delay, now)
+    records, states, blocked_until_at = common.run_with(store, find)
+    is_blocked = blocked_until_at > now
+    if not records and not states and not is_blocked and not (requests is not None and requests.outcomes):
+        nothing_stored(origin.host)
+    checked = check.Checked(url=f"{origin}{target}", problem="its robots.txt is not stored")
+    answer = Answer(name=name, now=now, checked=checked, delay=delay, states=states, requests=requests)
+    answer.blocked_until_at = blocked_until_at if is_blocked else None
+    if records:
+        answer.judge(records[0], HostOptions(delay=delay, status_policy=status_policy), target)
     if as_json:
-        output.line(json.dumps(_row(answer)))
+        output.line(json.dumps(answer.row()))
     else:
-        _show(answer, origin, name, now)
+        answer.show(output.Screen(), origin.host)
 
 
-def _read(path: str, origin: Origin, target: str) -> Requests:
-    requests = Requests()
+async def _blocked_until(store: OwnStore, host: str) -> float:
+    """Until when the operator of the crawler blocks a host: what a new session of the store is told; 0 for not."""
+    blocks, session = HostBlocks(), await store.session()
     try:
-        requests.read(Path("/dev/stdin" if path == "-" else path), origin, target)
-    except OSError as error:
-        raise common.CommandError(f"cannot read {path}: {error.strerror}") from error
-    return requests
+        with suppress(TimeoutError):
+            async with asyncio.timeout(NEWS_TIMEOUT):
+                for news in await session.news():
+                    if isinstance(news, OperatorBlock):
+                        blocks.set(news.pattern, news.until_at)
+    finally:
+        await session.aclose()
+    return blocks.until_at(host)
 
 
-def _answer(
-    url: str,
-    ruling: Ruling | None,
-    states: dict[str, HostState],
-    requests: Requests | None,
-    delay: float,
-    now: float,
-) -> Answer:
-    asked_by = record = None
-    checked = check.Checked(url=url, problem="its robots.txt is not stored")
-    if ruling is not None and (record := ruling.record) is not None:
-        verdict = ruling.verdict(url.removeprefix(record.origin.text), now=now)
-        checked = check.Checked(url=url, verdict=verdict, body=record.body, stored_at=record.fetched_at)
-        if ruling.asked.delay > delay:
-            delay, asked_by = ruling.asked.delay, _asking(record, ruling.token, ruling.asked.delay)
-    return Answer(
-        checked=checked, record=record, states=states, delay=delay, asked_by=asked_by, requests=requests
-    )
-
-
-def _asking(record: RobotsRecord, token: str, delay: float) -> Record | None:
-    """Return the line that asks a crawler for a delay."""
+def _asking(record: RobotsRecord, token: str, delay: float) -> tuple[int | None, str]:
+    """Return the line that asks a crawler for a delay: its number, and the line as it is told."""
     robots = RobotsTxt.parse(record.body, record.origin.robots_url)
     bind = set(robots.rules(token).agents)
     for line in robots.records:
         if line.group is None or bind.isdisjoint(robots.groups[line.group].agents):
             continue
-        asked = None
+        asked, rate = None, read_rate(line.value)
         if line.field.lower() == "crawl-delay":
             asked = read_delay(line.value)
-        elif line.field.lower() == "request-rate" and (rate := read_rate(line.value)) is not None:
+        elif line.field.lower() == "request-rate" and rate is not None:
             asked = rate.seconds_per_document
         if asked == delay:
-            return line
-    return None
-
-
-def _row(answer: Answer) -> dict[str, object]:
-    record, requests = answer.record, answer.requests
-    return {
-        **check.row(answer.checked),
-        "checked_at": None if record is None else record.checked_at,
-        "fresh_until_at": None if record is None else record.fresh_until_at,
-        "delay": answer.delay,
-        "delay_line": None if answer.asked_by is None else answer.asked_by.line,
-        "hosts": {key: asdict(state) for key, state in answer.states.items()},
-        "requests": None
-        if requests is None
-        else {
-            "outcomes": dict(requests.outcomes),
-            "first_at": requests.first_at,
-            "last_at": requests.last_at,
-            "of_url": [asdict(request) for request in requests.of_url],
-            "count_of_url": requests.count_of_url,
-        },
-        "not_known": NOT_KNOWN,
-    }
-
-
-def _show(answer: Answer, origin: Origin, token: str, now: float) -> None:
-    screen = output.console()
-    check.show(screen, answer.checked, token)
-    screen.print()
-    show_facts(screen, Text("the rules", "bold"), _facts(answer, token, now))
-    for pace_key, state in answer.states.items():
-        screen.print()
-        name = output.printable(pace_key)
-        heading = Text.assemble(("requests to ", "dim"), (name, "bold"), (", robots.txt included", "dim"))
-        show_facts(screen, heading, state_facts(state, now))
-    if answer.requests is not None:
-        _show_requests(screen, answer.requests, origin)
-    screen.print()
-    screen.print(Text("not known", "bold"))
-    for text in NOT_KNOWN:
-        screen.paragraph(Text(f"  {text}", "dim"), indent=4)
-
-
-def _facts(answer: Answer, token: str, now: float) -> Iterator[tuple[str, str]]:
-    yield "crawler", f"{token}, the name in robots.txt"
-    if answer.record is not None:
-        yield "checked", ago(answer.record.checked_at, now)
-    line = answer.asked_by
-    if line is not None:
-        by = f"line {line.line} of robots.txt, {line.field}: {line.value}"
-    else:
-        by = (
-            "the crawler's own" if answer.record is None else "the crawler's own; robots.txt asks for no more"
-        )
-    yield "delay", f"{answer.delay:g} s between visits, {by}"
-
-
-def _show_requests(screen: output.Screen, requests: Requests, origin: Origin) -> None:
-    screen.print()
-    screen.paragraph(Text.assemble(("requests to ", "dim"), (origin.host, "bold"), (" in the rows", "dim")))
-    counts = ", ".join(f"{count:,} {outcome}" for outcome, count in requests.outcomes.most_common(10))
-    lines = [counts or "none"]
-    if requests.first_at is not None and requests.last_at is not None:
-        lines.append(f"from {output.moment(requests.first_at)} to {output.moment(requests.last_at)}")
-    if requests.unread:
-        lines.append(f"{output.counted(requests.unread, 'line')} could not be read")
-    lines.append(f"{output.counted(requests.count_of_url, 'request')} for this URL")
-    for text in (*lines, *map(str, requests.of_url)):
-        screen.paragraph(Text(f"  {output.printable(text)}"), indent=4)
+            return line.line, f"line {line.line} of robots.txt, {line.field}: {line.value}"
+    return None, "as robots.txt asks"

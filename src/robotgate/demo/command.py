@@ -34,19 +34,23 @@ WIDTH: Final = 80
 """Columns of the table, and of progress where there is no terminal to ask."""
 MAX_FINDINGS: Final = 50
 """Findings printed; the JSON has all."""
-_STORE_HELP: Final = "What the workers share: a new file, or a Redis URL (their keys are deleted)."
+_STORE_HELP: Final = (
+    "The store of the workers: a new file, or a Redis server, where their keys are deleted at the end."
+)
 _JSON_HELP: Final = "Also write the report as JSON, with every request that the server saw."
-_PORT_HELP: Final = "Where --serve listens on 127.0.0.1; 0 for any free port."
+_PORT_HELP: Final = "The port of --serve on 127.0.0.1; 0 for any free port."
 
 
-@click.command(context_settings={"show_default": True}, short_help="Crawl some thirty sites of this machine.")
-@click.option("--seed", default=1, help="The sites, their rules and their pages are drawn from it.")
-@click.option("--pages", default=500, type=click.IntRange(1, 100_000), help="How many URLs, about.")
-@click.option("--workers", default=1, type=click.IntRange(1, 64), help="Processes that share the pages.")
+@click.command(context_settings={"show_default": True}, short_help="Crawl some thirty sites on this machine.")
+@click.option("--seed", default=1, help="Of the random sites, rules and pages.")
+@click.option("--pages", default=500, type=click.IntRange(1, 100_000), help="About how many URLs.")
+@click.option(
+    "--workers", default=1, type=click.IntRange(1, 64), help="Crawler processes, which share the pages."
+)
 @click.option("--store", metavar="PATH|URL", help=_STORE_HELP)
 @click.option("--json", "json_file", type=click.File("w", encoding="utf-8", lazy=False), help=_JSON_HELP)
-@click.option("--serve", is_flag=True, help="Serve the sites to a program of yours, until Ctrl-C.")
-@click.option("--list", "is_list", is_flag=True, help="Print the URLs of the sites, one a line, and end.")
+@click.option("--serve", is_flag=True, help="Crawl nothing: serve the sites to your own program.")
+@click.option("--list", "is_list", is_flag=True, help="Print the URLs of the sites, one a line.")
 @click.option("--port", default=DEFAULT_PORT, type=click.IntRange(0, 65_535), help=_PORT_HELP)
 def demo(
     *,
@@ -59,16 +63,16 @@ def demo(
     is_list: bool,
     port: int,
 ) -> None:
-    """Crawl some thirty sites on this machine, and show what their server saw. Needs no network.
+    """Crawl some thirty sites on this machine, and show what their server saw. No network is needed.
 
-    The sites behave as sites on the web do. A separate process serves them. The report compares that process's log
-    with the definitions of the sites, and uses nothing that the crawler says.
+    A separate process serves the sites, each of which behaves as a kind of site on the web does. The report compares
+    the log of this server with the definitions of the sites. It does not use the counts of the crawler.
 
     With --workers N, N processes share the pages of every site. Together they must keep every rule and every delay.
 
-    With --serve, nothing is crawled: the sites, and four small ones with links, are served through a proxy on this
-    machine, and each request is printed. docs/tutorial.md shows how to use it. --list prints their URLs, for example
-    for `robotgate fetch -i - --proxy http://127.0.0.1:8009`.
+    With --serve, a proxy on this machine serves the sites and four small sites with links, and prints each request:
+    see docs/tutorial.md. Ctrl-C ends it. --list prints the URLs of the sites, for example for `robotgate fetch -i -
+    --proxy http://127.0.0.1:8009`.
 
     Exit status: 0 when no rule and no delay was broken, else 1.
     """
@@ -112,7 +116,7 @@ def greeting(proxy: str, plan: Plan) -> str:
     page = plan.sites[0].url(plan.sites[0].pages[-1].path)
     return (
         f"{proxy} is a proxy to these sites, until Ctrl-C:\n{sites}and to the {len(plan.sites)} sites of the"
-        f" demonstration, as {page}\nWhat they are asked for:"
+        f" demonstration, such as {page}\nRequests:"
     )
 
 
@@ -142,8 +146,9 @@ def _console(*, stderr: bool = False) -> Console:
 
 async def _crawl(order: Order) -> Run:
     console = _console(stderr=True)
-    total = len(draw_plan(order.seed, order.page_count).urls)
-    console.print(f"fetching {total:,} URLs of some thirty sites on this machine")
+    plan = draw_plan(order.seed, order.page_count)
+    total = len(plan.urls)
+    _say(console, f"fetching {total:,} URLs of {len(plan.sites)} sites on this machine")
     outcomes = Counter({"fetched": 0, "blocked": 0, "failed": 0})
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=total)
@@ -154,24 +159,20 @@ async def _crawl(order: Order) -> Run:
 
         run = await run_demo(order, done)
     counts = ", ".join(f"{count:,} {outcome}" for outcome, count in outcomes.items())
-    console.print(f"the crawler's own count: {counts} in {run.elapsed:.1f} s", soft_wrap=True)
+    _say(console, f"the crawler's own count: {counts} in {run.elapsed:.1f} s")
     return run
 
 
 def _print_report(console: Console, run: Run, report: Report) -> None:
     """The table, what was broken, and the totals."""
-
-    def say(line: str, style: str) -> None:
-        # A terminal gets lines that it can show, a file gets each sentence in one line.
-        console.print(Text(line, style), soft_wrap=not console.is_terminal)
-
     console.print(_table(report))
     broken = [f"{site.site}: {finding}" for site in report.sites for finding in site.broken]
     for finding in broken[:MAX_FINDINGS]:
-        say(f"BROKEN  {finding}", "bold red")
+        _say(console, f"BROKEN  {finding}", "bold red")
     robots = sum(visit.path == ROBOTS_PATH for visit in report.visits)
     blocked = sum(site.blocked for site in report.sites)
-    say(
+    _say(
+        console,
         f"{len(report.sites)} sites on {len({site.host for site in run.plan.sites})} hosts, seed {run.plan.seed}:"
         f" {robots} robots.txt requests, {len(report.visits) - robots} pages served, {blocked} blocked;"
         f" {f'{len(broken)} BROKEN' if broken else 'nothing broken'}",
@@ -180,19 +181,25 @@ def _print_report(console: Console, run: Run, report: Report) -> None:
     shares = Counter(visit.worker for visit in report.visits)
     if len(shares) > 1:
         counts = ", ".join(f"{count} of worker {worker}" for worker, count in sorted(shares.items()))
-        say(f"{len(shares)} workers in {run.elapsed:.1f} s: requests {counts}", "")
-    say(
-        "Gaps: from the last bytes of an answer to the next request, by the server's clock"
+        _say(console, f"{len(shares)} workers in {run.elapsed:.1f} s: requests {counts}")
+    _say(
+        console,
+        "Gap: the least seconds from the end of an answer to the next request, by the server's clock"
         f" (late by {run.worst_lag * 1000:.0f} ms at most).",
         "dim",
     )
+
+
+def _say(console: Console, line: str, style: str = "") -> None:
+    # A terminal gets lines that it can show, a file gets each sentence in one line.
+    console.print(Text(line, style), soft_wrap=not console.is_terminal)
 
 
 def _table(report: Report) -> Table:
     """One row for each site."""
     table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_edge=False)
     table.add_column("site", no_wrap=True)
-    table.add_column("what is peculiar", no_wrap=True, style="dim")
+    table.add_column("kind of site", no_wrap=True, style="dim")
     for heading in ("robots", "pages", "blocked", "delay", "gap"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)

@@ -74,7 +74,7 @@ class Site:
 
     host: str
     story: str
-    """What is peculiar about it, in a few words."""
+    """What kind of site it is, in a few words."""
     robots: Answer
     pages: Pages = ()
     port: int = 80

@@ -347,7 +347,8 @@ class HostView:
             if at is not None
         ]
         text = (
-            f"{self.origin}: {access}, {self.visits} visits, {self.bytes_read} bytes, {self.refused} refused,"
+            f"{self.origin}: {access}, {self.visits} visit{'' if self.visits == 1 else 's'},"
+            f" {self.bytes_read} byte{'' if self.bytes_read == 1 else 's'}, {self.refused} refused,"
             f" {self.delay:g} s apart, {self.waiting} waiting, {self.open_turns} under way"
         )
         return ", ".join([text, *marks])

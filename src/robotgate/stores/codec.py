@@ -1,4 +1,4 @@
-"""Records and host states as named fields: one table of fields for every store, and for the files of `cli.jsonl`.
+"""Records and host states as named fields: one table of fields for every store, and for the files of `cli.transfer`.
 
 What is written as JSON is ASCII: no terminal, and no tool that splits lines its own way, makes anything else of it.
 What is read may come from anywhere: a value is taken whole or refused whole. A field that is missing, unknown, or there

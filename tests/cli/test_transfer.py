@@ -1,4 +1,4 @@
-"""Records and host states as JSON Lines: hostile lines first, then that nothing is lost."""
+"""Records and host states as lines of an export: hostile lines first, then that nothing is lost."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robotgate import HostState, Origin, Outcome, RobotsRecord
-from robotgate.cli.jsonl import HostEntry, LineError, host_line, read_line, record_line
+from robotgate.cli.transfer import Entry, HostEntry, host_line, record_line
+from robotgate.cli.transfer import read_line as read_line_at
 from robotgate.rules.grammar import MAX_BYTES
-from robotgate.stores.codec import MAX_AMOUNT, MAX_COUNT, MAX_LINE_BYTES
+from robotgate.stores.codec import MAX_AMOUNT, MAX_COUNT, MAX_LINE_BYTES, FieldError
 
 RECORD: Final = RobotsRecord(
     origin=Origin("https", "a.example", 443),
@@ -39,10 +40,14 @@ def _without(line: str, name: str) -> bytes:
     return json.dumps({key: value for key, value in json.loads(line).items() if key != name}).encode()
 
 
-def _refusal(line: bytes) -> LineError:
-    with pytest.raises(LineError) as caught:
-        read_line(line, 7)
-    assert str(caught.value).startswith("line 7")
+def read_line(line: bytes) -> Entry:
+    """As the last second of all reads it: nothing is in the future."""
+    return read_line_at(line, now=MAX_AMOUNT)
+
+
+def _refusal(line: bytes) -> FieldError:
+    with pytest.raises(FieldError) as caught:
+        read_line(line)
     # It may go to a terminal as it is.
     assert str(caught.value).isprintable()
     assert str(caught.value).isascii()
@@ -169,7 +174,7 @@ def test_a_line_is_one_line_of_ascii() -> None:
 
     assert line.isascii()
     assert line.isprintable()
-    assert read_line(line.encode(), 1) == record
+    assert read_line(line.encode()) == record
 
 
 def test_text_is_kept_as_text() -> None:
@@ -181,7 +186,7 @@ def test_instants_beyond_the_calendar_are_its_end() -> None:
     """No instant is lost by being far; the last that is written can be read."""
     state = HostState(next_allowed_at=float("inf"), blocked_until_at=1e300)
 
-    entry = read_line(host_line(HostEntry("a.example", state)).encode(), 1)
+    entry = read_line(host_line(HostEntry("a.example", state)).encode())
 
     assert entry == HostEntry("a.example", HostState(next_allowed_at=MAX_AMOUNT, blocked_until_at=MAX_AMOUNT))
 
@@ -192,7 +197,7 @@ def test_a_body_longer_than_counts_can_be_read_again(octet: bytes) -> None:
     line = record_line(replace(RECORD, body=b"Allow: /\n" + octet * 600_000)).encode()
 
     assert len(line) < MAX_LINE_BYTES
-    record = read_line(line, 1)
+    record = read_line(line)
     assert isinstance(record, RobotsRecord)
     assert record.body == b"Allow: /\n"
 
@@ -243,18 +248,18 @@ _hosts: Final = st.builds(
 @given(_records)
 def test_any_record_comes_back(record: RobotsRecord) -> None:
     """Every field, to the last bit."""
-    assert read_line(record_line(record).encode(), 1) == record
+    assert read_line(record_line(record).encode()) == record
 
 
 @given(_hosts)
 def test_any_host_comes_back(entry: HostEntry) -> None:
     """Every field, to the last bit."""
-    assert read_line(host_line(entry).encode(), 1) == entry
+    assert read_line(host_line(entry).encode()) == entry
 
 
 @given(st.dictionaries(st.sampled_from(sorted(json.loads(record_line(RECORD)))), _json_values))
 def test_no_values_break_the_reader(values: dict[str, object]) -> None:
     """Whatever stands in the fields: an entry, or the one error."""
     line = json.dumps(json.loads(record_line(RECORD)) | values).encode()
-    with contextlib.suppress(LineError):
-        read_line(line, 1)
+    with contextlib.suppress(FieldError):
+        read_line(line)

@@ -1,37 +1,26 @@
-"""Lines of a file, a pipe or a terminal, read in bounded memory and no faster than they are used."""
+"""Files: lines that are read in bounded memory and no faster than they are used, and files that are written whole."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import tempfile
 import threading
 from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from robotgate import InvalidURLError
+
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable
+    from collections.abc import AsyncGenerator, Iterable, Iterator
+    from typing import IO
 
 MAX_URL_BYTES: Final = 8192
 """A longer URL is refused: servers accept none."""
 CHUNK_BYTES: Final = 65_536
 STANDARD_INPUT: Final = "-"
-
-
-class LineSplitter:
-    """Cuts bytes into lines. Of a line longer than `max_bytes` it keeps one byte more, so that you can tell."""
-
-    def __init__(self, max_bytes: int) -> None:
-        self._kept_bytes = max_bytes + 1
-        self._rest = bytearray()
-
-    def feed(self, data: bytes) -> list[bytes]:
-        """Return the lines that are complete now, without their ends. At the end of the input feed one newline."""
-        *lines, rest = data.split(b"\n")
-        if lines:
-            lines[0] = bytes(self._rest) + lines[0]
-            self._rest.clear()
-        self._rest += rest[: self._kept_bytes - len(self._rest)]
-        return [line[: self._kept_bytes] for line in lines]
 
 
 def open_input(source: str) -> int:
@@ -46,13 +35,21 @@ def open_input(source: str) -> int:
 async def read_lines(descriptor: int, *, max_bytes: int) -> AsyncGenerator[list[bytes], None]:
     """Read lines, in batches as they come, to the end.
 
+    Of a line longer than `max_bytes`, one byte more is kept, so that you can tell.
+
     Raises:
         OSError: it cannot be read.
     """
-    splitter = LineSplitter(max_bytes)
-    while chunk := await _read(descriptor):
-        yield splitter.feed(chunk)
-    yield splitter.feed(b"\n")
+    kept, rest = max_bytes + 1, bytearray()
+    while True:
+        chunk = await _read(descriptor)
+        first, *lines = (chunk or b"\n").split(b"\n")
+        rest += first[: kept - len(rest)]
+        if lines:
+            yield [bytes(rest), *(line[:kept] for line in lines[:-1])]
+            rest = bytearray(lines[-1][:kept])
+        if not chunk:
+            return
 
 
 def urls_of(lines: Iterable[bytes]) -> list[str]:
@@ -61,9 +58,31 @@ def urls_of(lines: Iterable[bytes]) -> list[str]:
     return [text for text in texts if text and not text.startswith("#")]
 
 
-def is_too_long(url: str) -> bool:
-    """Return whether a URL is longer than `MAX_URL_BYTES`, so that it may also be cut off."""
-    return len(url) > MAX_URL_BYTES or len(url.encode(errors="replace")) > MAX_URL_BYTES
+def check_length(url: str) -> None:
+    """Refuse a URL that is longer than `MAX_URL_BYTES`, so that it may also be cut off.
+
+    Raises:
+        InvalidURLError: it is.
+    """
+    if len(url) > MAX_URL_BYTES or len(url.encode(errors="replace")) > MAX_URL_BYTES:
+        raise InvalidURLError(url[:MAX_URL_BYTES], f"the URL is longer than {MAX_URL_BYTES} bytes")
+
+
+@contextmanager
+def replaced(path: Path) -> Iterator[IO[bytes]]:
+    """Write a file under a temporary name, for its owner alone; it takes its own name once it is complete.
+
+    Raises:
+        OSError: it cannot be written. A file of that name stays as it was.
+    """
+    descriptor, name = tempfile.mkstemp(prefix=".", suffix=".part", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink()
+        raise
 
 
 async def _read(descriptor: int) -> bytes:
