@@ -230,9 +230,7 @@ def forget(*, selection: Selection, store_path: str | None, pace: bool) -> None:
         (records, states), now = await selection.found(store), time.time()
         files = [("robots.txt", record.origin, record.origin) for record in records]
         files += [("tdmrep.json", record.origin, record.origin.tdmrep) for record in records]
-        removed = [
-            f"the {name} of {origin}" for name, origin, key in files if await store.forget_record(key)
-        ]
+        removed = [f"the {name} of {origin}" for name, origin, key in files if await store.forget_record(key)]
         kept = []
         for pace_key, state in states.items():
             due_at = max(state.next_allowed_at, state.blocked_until_at)
