@@ -226,7 +226,8 @@ class Rules:
                 return True
         if target == ROBOTS_TXT:
             return True
-        best = (self._allow or self._read(RuleKind.ALLOW)).best(target, exact)
+        allow = self._allow or self._read(RuleKind.ALLOW)
+        best = allow.best(target, exact) if allow.patterns else ""
         if not best:
             return False
         opposing = normal_length(disallow.best(target))
