@@ -248,6 +248,11 @@ class Patterns:
                     return True
             elif self._longest_head(target):
                 return True
+            for each in self.keys[1:]:  # The first was for the heads.
+                if each in target:
+                    break
+            else:
+                return False
         return bool(self._matching(target, first=self.keys.index(key), is_one_enough=True))
 
     def best(self, target: str, exact: str | None = None) -> str:
