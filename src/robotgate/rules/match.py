@@ -29,17 +29,17 @@ MAX_SEARCHED: Final = 8_192
 MAX_WORK: Final = 100_000_000
 """Compared bytes in one look through the patterns, at most: less than 0.05 s."""
 _SLOW: Final = 200
-"""How many times longer a byte takes that is compared by `_matches_spelt`."""
+"""How many times as long as `matches` the function `_matches_spelt` takes for a byte."""
 _PIECE: Final = 15
-"""The bytes that it could compare in the time that it takes for any text between two wildcards."""
+"""What a text between two wildcards takes, however short it is: as long as so many bytes."""
 _OFTEN: Final = 60
 """Questions after which heads are sorted. That takes 160 ns a head, and saves 5 ns a head and question."""
 _LONGEST: Final = 15
-"""So many of these questions count for one that needs the longest head."""
+"""A question for the longest head counts as so many others."""
 _FEW: Final = 100
 """Whether a target begins with one of so few heads is found as fast without sorting them."""
 _LONG: Final = 4
-"""A text of so many bytes is rare enough in targets to be a needle."""
+"""A text of so many bytes at the end of a pattern is taken for its needle: few targets contain it."""
 
 _NORMAL_LINES: Final = re.compile(r"(?:[/*!][!&-;=?-Z_a-z~]*+\$?+\n)*+[/*!][!&-;=?-Z_a-z~]*+\$?+")
 """Patterns, one in a line, that are their own normal form, in units too."""
@@ -149,9 +149,10 @@ def _path_of(value: str, origin: Origin | str | None) -> str:
 class Patterns:
     """The patterns of all rules of one kind.
 
-    Most are *heads*: without a wildcard at their end, they match what begins with them. The others are *wild*. A wild
-    pattern is tried only if the target contains its needle, a text that every match contains; needles that begin alike,
-    or have a character of queries, are looked for by one key.
+    Most patterns have no wildcard, or one at their end. Without it they are *heads*: they match what begins with them.
+    The others are *wild*. A wild pattern is tried only if the target contains its needle, a text that every match
+    contains. A key is what several needles have in common: their first bytes, or a character of queries. It is looked
+    for first.
     """
 
     __slots__ = (
