@@ -117,6 +117,8 @@ def test_of_equally_long_rules_the_first_is_named() -> None:
     rules = Rules([disallow("/*c", 1), disallow("/ab", 2), disallow("/a*", 3)])
     assert rules.decide("/abc").rule == disallow("/*c", 1)
     assert Rules([disallow("/ab", 2), disallow("/*c", 3)]).decide("/abc").rule == disallow("/ab", 2)
+    assert Rules([disallow("/a*", 2), disallow("/ab", 3)]).decide("/abc").rule == disallow("/a*", 2)
+    assert Rules([disallow("/ab", 2), disallow("/a*", 3)]).decide("/abc").rule == disallow("/ab", 2)
 
 
 def test_the_constants() -> None:

@@ -1,8 +1,8 @@
 """Matching (RFC 9309 §2.2.2, §2.2.3): whether one of many patterns matches a target, and which one is best.
 
 `matches` defines what one pattern matches; `Patterns` answers for all patterns of one kind. A crawl asks few questions
-of most files, so the first questions try one prefix after the other; prefixes are sorted once it pays. A property test
-holds both to the same answers.
+of most files, so where there are many patterns, the first questions try one after the other; they are sorted once it
+pays. A property test holds both to the same answers.
 
 Everything here is in units (see `normal`). A wildcard pattern is matched by substring searches from left to right,
 none of which goes back; text of a site never becomes a regular expression. The work for one question is limited: only
@@ -13,7 +13,6 @@ of a Disallow, and as no match of an Allow.
 from __future__ import annotations
 
 import re
-import sys
 from bisect import bisect_right
 from itertools import chain
 from typing import TYPE_CHECKING, Final
@@ -30,17 +29,17 @@ MAX_SEARCHED: Final = 8_192
 MAX_WORK: Final = 100_000_000
 """Compared bytes in one look through the patterns, at most: less than 0.05 s."""
 _SLOW: Final = 200
-"""How many times longer a byte takes that is compared by `_matches_spelt`."""
+"""How many times as long as `matches` the function `_matches_spelt` takes for a byte."""
 _PIECE: Final = 15
-"""The bytes that it could compare in the time that it takes for any text between two wildcards."""
+"""What a text between two wildcards takes, however short it is: as long as so many bytes."""
 _OFTEN: Final = 60
-"""Questions after which prefixes are sorted. That takes 160 ns a prefix, and saves 5 ns a prefix and question."""
+"""Questions after which heads are sorted. That takes 160 ns a head, and saves 5 ns a head and question."""
 _LONGEST: Final = 15
-"""So many of these questions count for one that needs the longest prefix."""
+"""A question for the longest head counts as so many others."""
 _FEW: Final = 100
-"""Whether a target begins with one of so few prefixes is found as fast without sorting them."""
+"""Whether a target begins with one of so few heads is found as fast without sorting them."""
 _LONG: Final = 4
-"""A text of so many bytes is rare enough in targets to be a needle."""
+"""A text of so many bytes at the end of a pattern is taken for its needle: few targets contain it."""
 
 _NORMAL_LINES: Final = re.compile(r"(?:[/*!][!&-;=?-Z_a-z~]*+\$?+\n)*+[/*!][!&-;=?-Z_a-z~]*+\$?+")
 """Patterns, one in a line, that are their own normal form, in units too."""
@@ -150,18 +149,15 @@ def _path_of(value: str, origin: Origin | str | None) -> str:
 class Patterns:
     """The patterns of all rules of one kind.
 
-    A pattern that is more than a prefix, apart from a wildcard at its end, is here called wild. It is tried only if the
-    target contains its needle, a text that every match contains: the one at its end, or the longest where that is
-    short. Needles that begin alike, or have a character of queries, are looked for by one key. Prefixes are tried one
-    by one, until there were so many questions that it pays to sort them: of those that a target begins with, the
-    longest is the nearest before the target, or a prefix of that.
+    Most patterns have no wildcard, or one at their end. Without it they are *heads*: they match what begins with them.
+    The others are *wild*. A wild pattern is tried only if the target contains its needle, a text that every match
+    contains. A key is what several needles have in common: their first bytes, or a character of queries. It is looked
+    for first.
     """
 
     __slots__ = (
-        "_are_many",
         "_asked",
         "_heads",
-        "_keys",
         "_max_length",
         "_sorted",
         "_undecided",
@@ -190,91 +186,94 @@ class Patterns:
                 values = pattern_units(lines)
                 lines = "\n".join(values)
         self.patterns = tuple(values)
-        """In the order of the rules. No target begins with one that is wild."""
-        self._are_many = len(values) > _FEW
-        self._heads = self.patterns
-        """The patterns, then those with a wildcard only at their end, without it: what a target begins with if one that
-        is not wild matches."""
+        """In the order of the rules."""
         self._undecided = is_disallow
         self._asked = 0
         self._sorted: tuple[tuple[str, ...], tuple[str, ...], tuple[int, ...]] | None = None
-        """The heads of patterns that are not wild, sorted; their patterns; their parents."""
-        self._keys: tuple[str, ...] = ()
-        """What a target has to contain that a wild pattern matches: one of these."""
+        """The heads, sorted; for each the pattern that is named if it is the longest, and its parent."""
+        self._heads = self.patterns
+        """Without the wildcards at their ends."""
+        self.keys: tuple[str, ...] = ()
+        """A target that begins with none of `few` and contains none of these matches nothing. Every target contains "":
+        it is the first key if there are many heads."""
         self._wild: tuple[tuple[str, ...], ...] = ()
-        """For each of these keys, needles and wild patterns by turns."""
-        self._max_length = sys.maxsize
-        """For no longer target can all wild patterns be more than `MAX_WORK`."""
+        """For each key, needles and wild patterns by turns."""
+        self._max_length = MAX_SEARCHED
+        """For no longer target can the limits count."""
         if "*" in lines or "$" in lines or "%" in lines:
             self._index(lines)
-        self.keys = ("",) if self._are_many else self._keys
-        """What a target has to contain that is to be looked at further. Every target contains "": of many patterns, the
-        prefixes are looked at further, too."""
-        self.few = () if self._are_many else self._heads
-        """What begins a target that a pattern matches that is not wild, unless they are many."""
+        self.few = self._heads
+        """The heads, unless they are many."""
+        if len(self._heads) > _FEW:
+            self.few, self.keys, self._wild = (), ("", *self.keys), ((), *self._wild)
 
     def _index(self, lines: str) -> None:
-        """Find the wild patterns, and what a target has to contain that they match."""
+        """Tell heads from wild patterns, and find needles and keys."""
         is_spelt = _is_spelt(lines)
         groups: dict[str, list[str]] = {}
-        starred: list[str] = []
         # A pattern that comes again is tried once.
-        for pattern in dict.fromkeys(
-            [each for each in self.patterns if "*" in each or "$" in each or "%" in each]
-        ):
-            if 0 < pattern.find("*") == len(pattern) - 1 and "%" not in pattern:
-                starred.append(pattern[:-1])
+        marked = dict.fromkeys([each for each in self.patterns if "*" in each or "$" in each or "%" in each])
+        heads = [each for each in self.patterns if each not in marked]
+        for pattern in marked:
+            if pattern.find("*") == len(pattern) - 1 and "%" not in pattern:
+                heads.append(pattern[:-1])
                 continue
             needle = pattern.rstrip("*$").rpartition("*")[2]
             if len(needle) < _LONG or is_spelt:
-                needle = max(_NOT_LITERAL.split(pattern.removesuffix("$")), key=len)
+                pieces = _NOT_LITERAL.split(pattern.removesuffix("$"))
+                # Every target has a slash.
+                needle = max(pieces, key=lambda piece: len(piece.strip("/")))
             key = "?" if "?" in needle else "=" if "=" in needle else needle[:_LONG]
             if key in groups:
                 groups[key] += needle, pattern
             else:
                 groups[key] = [needle, pattern]
-        self._heads += tuple(starred)
-        self._keys = tuple(groups)
+        self._heads = tuple(heads)
+        self.keys = tuple([group[0] if len(group) == 2 else key for key, group in groups.items()])
         self._wild = tuple(map(tuple, groups.values()))
         # One byte for the search of a needle, and two for each byte of a pattern.
         cost = sum(1 + 2 * _cost(pattern) for pattern in self.patterns) if is_spelt else 3 * len(lines)
-        self._max_length = MAX_WORK // cost
+        self._max_length = min(MAX_SEARCHED, MAX_WORK // cost)
 
-    def matches_further(self, target: str) -> bool:
-        """Whether a pattern matches, apart from `few`, a target with its query unescaped that contains a key."""
-        if self._are_many:
-            if self._asked >= _OFTEN:
-                if self._longest_prefix(target):
-                    return True
-            elif target.startswith(self._heads):
-                return True
-            else:
+    def matches_further(self, target: str, key: str) -> bool:
+        """Whether a pattern matches a target that begins with none of `few`.
+
+        Args:
+            target: with its query unescaped.
+            key: the first of `keys` that it contains.
+        """
+        if len(self._heads) > _FEW:
+            if self._asked < _OFTEN:
                 self._asked += 1
-            for key in self._keys:
-                if key in target:
+                if target.startswith(self._heads):
+                    return True
+            elif self._longest_head(target):
+                return True
+            for each in self.keys[1:]:  # The first was for the heads.
+                if each in target:
                     break
             else:
                 return False
-        return bool(self._matching(target, is_one_enough=True))
+        return bool(self._matching(target, first=self.keys.index(key), is_one_enough=True))
 
     def best(self, target: str, exact: str | None = None) -> str:
-        """The longest pattern that matches; empty if none does.
-
-        Of equally long ones it is the first, but a wildcard at the end of a prefix gives way to a byte in its place.
+        """The longest pattern that matches, of equally long ones the first; empty if none does.
 
         Args:
             target: with its query unescaped.
             exact: for an Allow, the target with its query as written, if that differs.
         """
-        prefix = self._longest_prefix(target) if self._are_many or target.startswith(self.few) else ""
-        for key in self._keys:
+        head = self._longest_head(target) if target.startswith(self.few) else ""
+        for key in self.keys:
             if key in target:
                 break
         else:
-            return prefix
+            return head
+        if len(self._heads) > _FEW:
+            head = self._longest_head(target)
         found = self._matching(target, exact)
-        if prefix:
-            found.append(prefix)
+        if head:
+            found.append(head)
         if len(found) < 2:
             return found[0] if found else ""
         length = max(map(normal_length, found))
@@ -284,87 +283,88 @@ class Patterns:
     def is_certain(self, pattern: str, target: str) -> bool:
         """Whether a pattern that `best` gave is known to match, or only not known not to."""
         return (
-            len(target) <= min(MAX_SEARCHED, self._max_length)
+            len(target) <= self._max_length
             or target.startswith(pattern)
             or (len(target) * _cost(pattern) <= MAX_WORK and matches(pattern, target))
         )
 
-    def _longest_prefix(self, target: str) -> str:
-        """The longest prefix that a target begins with; empty if there is none."""
-        if self._sorted is None and self._asked < _OFTEN:
-            if not target.startswith(self._heads):
-                self._asked += 1
-                return ""
-            self._asked += _LONGEST
-            longest = max(filter(target.startswith, self._heads), key=len)
-            return f"{longest}*" if longest in self._heads[len(self.patterns) :] else longest
-        prefixes, patterns, parents = self._sorted or self._sort()
-        at = bisect_right(prefixes, target) - 1
-        while at >= 0:
-            if target.startswith(prefixes[at]):
-                return patterns[at]
-            at = parents[at]
-        return ""
-
-    def _matching(self, target: str, exact: str | None = None, *, is_one_enough: bool = False) -> list[str]:
-        """The wild patterns that match, or the first of them.
-
-        If all of them could be more work than `MAX_WORK`, only the first are tried; the next one of a Disallow counts
-        as a match.
-        """
-        keys, wild = self._keys, self._wild
+    def _matching(
+        self, target: str, exact: str | None = None, *, first: int = 0, is_one_enough: bool = False
+    ) -> list[str]:
+        """The wild patterns that match, of the keys from the first that is in the target; or one of these."""
+        if exact is not None or len(target) > self._max_length:
+            return self._affordable(target, exact)
         found: list[str] = []
-        if len(target) > self._max_length or exact is not None:
-            affordable, found = self._affordable(target, exact)
-            keys, wild = ("",), (affordable,)
-        for key, group in zip(keys, wild, strict=True):
+        for key, group in zip(self.keys[first:], self._wild[first:]):  # noqa: B905  # If strict, it is twice as slow.
             if key in target:
                 turns = iter(group)
-                for needle, pattern in zip(turns, turns, strict=True):
+                for needle in turns:
+                    pattern = next(turns)
+                    # Most are a slash, a wildcard and the needle.
                     if needle in target and (
-                        # Most wild patterns are a slash, a wildcard and the needle.
-                        target.find(needle, 1, MAX_SEARCHED) > 0
-                        if exact is None and pattern == "/*" + needle and len(target) <= MAX_SEARCHED
-                        else matches(pattern, target, exact, self._undecided)
+                        (pattern == "/*" + needle and target.find(needle, 1) > 0)
+                        or matches(pattern, target, None, self._undecided)
                     ):
                         found.append(pattern)
                         if is_one_enough:
                             return found
         return found
 
-    def _affordable(self, target: str, exact: str | None) -> tuple[tuple[str, ...], list[str]]:
-        """The wild patterns to try, up to `MAX_WORK`, and the next one if it counts as a match."""
+    def _affordable(self, target: str, exact: str | None) -> list[str]:
+        """The wild patterns that match, of those to try up to `MAX_WORK`; the next of a Disallow counts as a match."""
         left = MAX_WORK // len(target)
-        tried: list[str] = []
-        for group in self._wild:
-            turns = iter(group)
-            for needle, pattern in zip(turns, turns, strict=True):
-                left -= len(needle)
-                if left >= 0 and needle not in target:
-                    continue
-                left -= _cost(pattern, exact)
-                if left < 0:
-                    return tuple(tried), [pattern] if self._undecided else []
-                tried += needle, pattern
-        return tuple(tried), []
+        found: list[str] = []
+        turns = chain.from_iterable(self._wild)
+        for needle, pattern in zip(turns, turns, strict=True):
+            left -= len(needle)
+            if left >= 0 and needle not in target:
+                continue
+            left -= _cost(pattern, exact)
+            if left < 0:
+                return [*found, pattern] if self._undecided else found
+            if matches(pattern, target, exact, self._undecided):
+                found.append(pattern)
+        return found
+
+    def _longest_head(self, target: str) -> str:
+        """The pattern of the longest head that a target begins with; empty if there is none."""
+        if self._sorted is None and self._asked < _OFTEN and self._heads is self.patterns:
+            self._asked += _LONGEST
+            return max(filter(target.startswith, self._heads), key=len, default="")
+        heads, patterns, parents = self._sorted or self._sort()
+        # The longest is the nearest before the target, or a head of that.
+        at = bisect_right(heads, target) - 1
+        while at >= 0:
+            if target.startswith(heads[at]):
+                return patterns[at]
+            at = parents[at]
+        return ""
 
     def _sort(self) -> tuple[tuple[str, ...], tuple[str, ...], tuple[int, ...]]:
-        """Sort the prefixes: there are many questions, so it pays."""
-        starred = set(self._heads[len(self.patterns) :])
-        wild = chain.from_iterable(group[1::2] for group in self._wild)
-        prefixes = sorted(set(self._heads).difference(wild, [f"{prefix}*" for prefix in starred]))
-        patterns = tuple([f"{prefix}*" if prefix in starred else prefix for prefix in prefixes])
-        self._sorted = tuple(prefixes), patterns, _parents(prefixes)
+        """Sort the heads."""
+        heads = sorted(set(self._heads))
+        patterns, parents = heads, _parents(heads)
+        if self._heads is not self.patterns:
+            order = {pattern: at for at, pattern in reversed(list(enumerate(self.patterns)))}
+            longest = [f"{head}*" if f"{head}*" in order else head for head in heads]
+            # A wildcard at the end is as long as a byte in its place.
+            patterns = [
+                min(longest[parent], pattern, key=order.__getitem__)
+                if parent >= 0 and normal_length(longest[parent]) == normal_length(pattern)
+                else pattern
+                for pattern, parent in zip(longest, parents, strict=True)
+            ]
+        self._sorted = tuple(heads), tuple(patterns), parents
         return self._sorted
 
 
-def _parents(prefixes: Sequence[str]) -> tuple[int, ...]:
-    """For each of the sorted prefixes, the index of the longest other one that it begins with; -1 if there is none."""
+def _parents(heads: Sequence[str]) -> tuple[int, ...]:
+    """For each of the sorted heads, the index of the longest other one that it begins with; -1 if there is none."""
     parents: list[int] = []
-    open_prefixes: list[int] = []
-    for index, prefix in enumerate(prefixes):
-        while open_prefixes and not prefix.startswith(prefixes[open_prefixes[-1]]):
-            open_prefixes.pop()
-        parents.append(open_prefixes[-1] if open_prefixes else -1)
-        open_prefixes.append(index)
+    begun: list[int] = []
+    for index, head in enumerate(heads):
+        while begun and not head.startswith(heads[begun[-1]]):
+            begun.pop()
+        parents.append(begun[-1] if begun else -1)
+        begun.append(index)
     return tuple(parents)

@@ -25,6 +25,8 @@ _PLAIN: Final = r"[!&-)+-;=?-Z_a-z~]"
 """An expression for a character that is unescaped in every normal form."""
 is_plain: Final = re.compile(rf"/{_PLAIN}*+").fullmatch
 """Whether a target is its own normal form because it has only such characters."""
+is_plain_reference: Final = re.compile(rf"/(?!/){_PLAIN}*+").fullmatch
+"""The same of what may also be a URL: one without its scheme begins with two slashes."""
 as_written: Final = re.compile(rf"([^/]*+//[^/]*+)(/{_PLAIN}*+)(?<!\?)").fullmatch
 """Splits a URL into its origin and target as written, if aiohttp sends that target unchanged and it is its own normal
 form, apart from dot segments. One expression does both, because it is most of the cost of a question to a warm gate."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from robotgate.rules.grammar import canonical
-from robotgate.rules.normal import as_sent, is_plain
+from robotgate.rules.normal import as_sent, is_plain, is_plain_reference
 from robotgate.rules.parser import (
     Dialect,
     Group,
@@ -70,8 +70,8 @@ class RobotsTxt:
     dialect: Dialect
     """The standard by which the file is read."""
     _text: str = field(repr=False)
-    _site: str | None = field(repr=False, compare=False)
-    """The beginning of the site's URLs, including the slash of the path; None if `url` needs a full parse."""
+    _site: str = field(repr=False, compare=False)
+    """What the site's URLs have before their paths; empty if `url` is unknown or needs a full parse."""
     _compiled: dict[str, Rules] = field(default_factory=dict, init=False, repr=False, compare=False)
     _parsed: list[ParsedFile] = field(default_factory=list, init=False, repr=False, compare=False)
 
@@ -90,7 +90,7 @@ class RobotsTxt:
         plain = None if url is None else _PLAIN_AUTHORITY.match(url)
         if url is not None and (plain is None or not is_plain(url, plain.end())):
             Origin.of(url)
-        return cls(url, dialect, canonical(body), None if plain is None else f"{plain[0]}/")
+        return cls(url, dialect, canonical(body), plain[0] if plain is not None else "")
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -145,8 +145,15 @@ class RobotsTxt:
             InvalidURLError: `url` is neither an absolute http or https URL nor a path beginning with ``/``, or has no
                 scheme while the file's own URL is unknown.
         """
-        rules = self._compiled.get(agent) or self.rules(agent)
-        return rules.allows_units(self.units_of(url))
+        try:
+            rules = self._compiled[agent]
+        except KeyError:
+            rules = self.rules(agent)
+        # Here, too, and not only in the method: this is all that most questions need.
+        target = url.removeprefix(self._site)
+        if is_plain_reference(target) and "/." not in target:
+            return rules.allows_units(target)
+        return rules.allows_units(self._respelt(url, target))
 
     def verdict(self, url: str, agent: str) -> Verdict:
         """Like `allowed`, with the rule that decides and the group it stands in.
@@ -184,23 +191,26 @@ class RobotsTxt:
         Raises:
             InvalidURLError: see `allowed`.
         """
-        site = self._site
-        if site is not None and url.startswith(site):
-            target = url[len(site) - 1 :]
-            if is_plain(target) and "/." not in target:
-                return target
-        elif url.startswith("/") and not url.startswith("//"):
+        target = url.removeprefix(self._site)
+        if is_plain_reference(target) and "/." not in target:
+            return target
+        return self._respelt(url, target)
+
+    def _respelt(self, url: str, target: str) -> str:
+        """As `units_of`, for a URL that need not be plain; `target` is what is left of it without `_site`."""
+        if url.startswith("/") and not url.startswith("//"):
             return as_sent(url)
-        elif (plain := _PLAIN_AUTHORITY.match(url)) is not None:
+        if len(target) == len(url) or not target.startswith("/"):
+            plain = _PLAIN_AUTHORITY.match(url)
+            if plain is None:
+                if url.startswith("//") and self.url is not None:
+                    # A scheme-relative reference (RFC 3986 §4.2).
+                    url = f"{self.url.partition('//')[0]}{url}"
+                Origin.of(url)
+                # Cut from the text, because yarl unescapes more than the normal form does.
+                target = _AUTHORITY.sub("", url, count=1)
+                return as_sent(target if target.startswith("/") else f"/{target}")
             target = url[plain.end() :]
-        else:
-            if url.startswith("//") and self.url is not None:
-                # A scheme-relative reference (RFC 3986 §4.2).
-                url = f"{self.url.partition('//')[0]}{url}"
-            Origin.of(url)
-            # Cut from the text, because yarl unescapes more than the normal form does.
-            target = _AUTHORITY.sub("", url, count=1)
-            return as_sent(target if target.startswith("/") else f"/{target}")
         if not url.isprintable() or url[-1] == " ":
             Origin.of(url)
         return as_sent(target)

@@ -212,21 +212,22 @@ class Rules:
     def allows_units(self, target: str) -> bool:
         """Like `allows`, for the units of a target's normal form."""
         exact = None
-        if not target.isascii():
+        if not target.isascii() and (ESCAPED_SLASH in target or ESCAPED_MARK in target):
             target, exact = _loose_and_strict(target)
         disallow = self._disallow or self._read(RuleKind.DISALLOW)
         # Here and not in a method: this is all that most questions need.
         if not target.startswith(disallow.few):
             for key in disallow.keys:
                 if key in target:
-                    if disallow.matches_further(target):
+                    if disallow.matches_further(target, key):
                         break
                     return True
             else:
                 return True
         if target == ROBOTS_TXT:
             return True
-        best = (self._allow or self._read(RuleKind.ALLOW)).best(target, exact)
+        allow = self._allow or self._read(RuleKind.ALLOW)
+        best = allow.best(target, exact) if allow.patterns else ""
         if not best:
             return False
         opposing = normal_length(disallow.best(target))
@@ -244,7 +245,9 @@ class Rules:
         """Like `decide`, for the units of a target's normal form."""
         if target == ROBOTS_TXT:
             return _IS_ROBOTS_TXT
-        target, exact = _loose_and_strict(target)
+        exact = None
+        if not target.isascii() and (ESCAPED_SLASH in target or ESCAPED_MARK in target):
+            target, exact = _loose_and_strict(target)
         allow = self._allow or self._read(RuleKind.ALLOW)
         disallow = self._disallow or self._read(RuleKind.DISALLOW)
         best = allow.best(target, exact), disallow.best(target)
@@ -313,8 +316,6 @@ class Rules:
 
 def _loose_and_strict(target: str) -> tuple[str, str | None]:
     """A target with its query unescaped, and as an Allow is compared with it, if that differs."""
-    if ESCAPED_SLASH not in target and ESCAPED_MARK not in target:
-        return target, None
     loose = with_query_unescaped(target)
     return loose, None if loose == target else target
 

@@ -87,7 +87,7 @@ class Verdict:
     reason: Reason
     url: str
     rule: Rule | None = None
-    """The rule that decided; None if none did."""
+    """The rule that decided, of equally long ones the first in the file; None if none did."""
     opposing: Rule | None = None
     """The best matching rule of the other kind, which lost; None if none matched."""
     group: tuple[str, ...] = ()
