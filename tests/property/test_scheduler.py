@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -804,8 +803,8 @@ class SchedulerMachine(RuleBasedStateMachine):
             tasks = [visitor.task for visitor in self.visitors if visitor.task is not None]
             for task in tasks:
                 task.cancel()
-            with suppress(Exception):
-                self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+            if tasks:
+                self.loop.run_until_complete(asyncio.wait(tasks))
             self.loop.close()
 
     def come_to_an_end(self) -> None:
