@@ -149,7 +149,7 @@ def address(number: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """Somebody who crawls."""
+    """A client that crawls."""
 
     name: str
     crawl: Callable[[Sequence[str]], Cost]
@@ -201,7 +201,7 @@ def _client(name: str, crawl: ours.Crawl) -> Client:
 
 
 def clients() -> tuple[Client, ...]:
-    """Those that can be measured here; who cannot is named to whoever waits."""
+    """The clients that can be measured here; the others are named on standard error."""
     rows = [
         _client(BARE, ours.bare),
         _client(WITH_ROBOTS, ours.bare_with_robots),

@@ -292,7 +292,7 @@ def _kept(library: Library, bodies: list[bytes], paths: list[list[str]]) -> dict
 
 
 def _over_hard(each: Sequence[Library], file: HardFile, effort: Effort) -> Table:
-    """One file that costs much; who has no patience left in one round is not asked in the next."""
+    """One file that costs much; a library that took too long in one round is left out of the next."""
     say(file.title)
     tries = {library.name: _Try(library, file, PATIENCE[effort]) for library in each}
     found = interleaved(ROUNDS[effort], tries)

@@ -1,4 +1,4 @@
-"""docs/fleet.md keeps its word: its programs run, against a real server, and its tables are the code's."""
+"""docs/fleet.md: its programs run against a real server, and its tables are the code's."""
 
 from __future__ import annotations
 

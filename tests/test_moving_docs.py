@@ -1,4 +1,4 @@
-"""The pages on moving keep their word: both sides of each row are run, and say the same, or what the row says."""
+"""The pages on moving: both sides of each row are run, and return the same, or what the row says."""
 
 from __future__ import annotations
 

@@ -795,7 +795,7 @@ class SchedulerMachine(RuleBasedStateMachine):
     # The end.
 
     def teardown(self) -> None:
-        """Everybody goes; then every host can be visited again, by as many at once as ever."""
+        """All tasks leave; then every host can be visited again, with its full concurrency."""
         try:
             if self.laws and not self.errors:
                 self.come_to_an_end()
@@ -808,7 +808,7 @@ class SchedulerMachine(RuleBasedStateMachine):
             self.loop.close()
 
     def come_to_an_end(self) -> None:
-        """Everybody goes; who comes then is served; closing refuses the rest."""
+        """All tasks leave; later ones get turns; closing refuses the rest."""
         for visitor in self.visitors:
             if visitor.task is not None:
                 visitor.is_cancelled = True
