@@ -1,6 +1,6 @@
 """Parsing and matching beside the libraries that people use: times, memory, and what hostile files cost.
 
-Each library is asked through its public door with whole URLs; *path only* leaves reading the URL to the caller, as the
+Each library is asked by its public interface with whole URLs; *path only* leaves reading the URL to the caller, as the
 gate does, and *explained* says which line decided. A file with its first question pays for whatever a library puts off
 until then. It all happens in a process of its own. Every figure has at least 20 ms of work behind it, repeated if need
 be, by a clock that counts nanoseconds; what is less than the clock itself takes is shown as such.
