@@ -52,7 +52,7 @@ def load(name: str) -> Group:
 
 
 def rules_of(corpus: Path) -> Group:
-    """The group of rules, over a folder of somebody's own.
+    """The group of rules, over a folder of your own.
 
     Raises:
         MissingPeerError: as `load`.

@@ -1,4 +1,4 @@
-"""What spiders have today where somebody wrote it himself: aiohttp, Protego, and a lock and a limiter for each host."""
+"""What spiders have that are written by hand: aiohttp, Protego, and a lock and a limiter for each host."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ KNOWN: Final = {Effort.QUICK: (1_000, 2_000), Effort.FULL: (1_000, 10_000)}
 """Fewer find room in what others have left."""
 WAITERS: Final = {Effort.QUICK: (10, 100, 1_000), Effort.FULL: (10, 100, 1_000, 10_000, 100_000)}
 GIVING_UP: Final = {Effort.QUICK: (10, 100, 1_000), Effort.FULL: (10, 100, 1_000, 10_000)}
-"""Whoever gives a lock up looks for himself among all who wait for it."""
+"""A waiter that gives up a lock is searched for among all of its waiters."""
 CALLS: Final = {Effort.QUICK: 2_000, Effort.FULL: 50_000}
 PAGE: Final = "/section-%d/page/x"
 LOCK: Final = "lock"

@@ -1,4 +1,4 @@
-"""Clients in one loop that `benchmarks.crawl` measures: aiohttp alone, as spiders are written by hand, and both doors.
+"""Clients in one loop that `benchmarks.crawl` measures: bare aiohttp, one by hand, `gate.fetch` and the middleware.
 
 Each is given all URLs, and a hundred tasks, and waits for nothing but answers.
 """

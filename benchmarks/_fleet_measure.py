@@ -37,7 +37,7 @@ PACE_TASKS: Final = 2
 """At each host, in each process."""
 PACE_DELAY: Final = 0.1
 PACE_SLACK: Final = 0.5
-"""Seconds for which everybody goes on, so that nobody is alone at the end."""
+"""Seconds for which all processes go on, so that none runs alone at the end."""
 _barriers: list[Barrier] = []
 """This process's, where it is one of several that begin together."""
 

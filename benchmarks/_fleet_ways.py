@@ -38,8 +38,8 @@ SLOTS: Final = 8
 POOL: Final = MappingProxyType(
     {"max_connections": 256, "socket_connect_timeout": 60.0, "socket_timeout": 60.0}
 )
-"""Of redis-py's pools: its own bound is 100 connections, and who finds none free gets an error, as does who waits for
-longer than a few seconds, which a busy machine makes of 1,600 connections.
+"""Of redis-py's pools. By default a pool has 100 connections and a timeout of a few seconds: a call that finds no free
+connection gets an error, and so does one that waits longer, as 1,600 connections make it on a busy machine.
 """
 LEASE: Final = 5.0
 """Seconds for which a server that was just started grants no host: it may have been restarted. A fleet's own lease is
@@ -48,7 +48,7 @@ longer, and would have to be waited for with every measurement.
 NO_LIMIT: Final = 10**6
 """Starts a second, where nothing is to be held back."""
 GRAIN: Final = 0.001
-"""Seconds; nobody asks sooner again."""
+"""Seconds; no task asks again sooner."""
 RESERVE: Final = b"""
 local time = redis.call('TIME')
 local now = tonumber(time[1]) + tonumber(time[2]) / 1e6
@@ -114,7 +114,7 @@ async def by_script(url: str, delay: float) -> AsyncIterator[Turn]:
 
 @asynccontextmanager
 async def by_limits(strategy: str, url: str, delay: float) -> AsyncIterator[Turn]:
-    """limits, over redis-py; it never waits, so whoever is refused sleeps until the window says that it is reset."""
+    """limits, over redis-py; it never waits, so a refused task sleeps until the window is reset."""
     limits = importlib.import_module("limits")
     storages = importlib.import_module("limits.aio.storage")
     strategies = importlib.import_module("limits.aio.strategies")
@@ -160,7 +160,7 @@ async def by_throttled(url: str, delay: float) -> AsyncIterator[Turn]:
 
 @asynccontextmanager
 async def by_pyrate(url: str, delay: float) -> AsyncIterator[Turn]:
-    """pyrate-limiter's log, a limiter for each host: one for all has everybody wait for whoever waits."""
+    """pyrate-limiter's log, a limiter for each host: with one for all, each task waits for all others."""
     pyrate = importlib.import_module("pyrate_limiter")
     rates = [pyrate.Rate(starts_a_second(delay), pyrate.Duration.SECOND)]
     limiters: dict[str, asyncio.Future[object]] = {}

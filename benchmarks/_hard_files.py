@@ -72,7 +72,7 @@ def large_files() -> list[HardFile]:
 
 
 def hostile_files() -> list[HardFile]:
-    """Files that nobody writes who means well."""
+    """Files made to cost a parser much."""
     agents = b"".join(b"User-agent: a%d\n" % number for number in range(6_000))
     rules = b"".join(b"Disallow: /%d\n" % number for number in range(6_000))
     more_agents = b"".join(b"User-agent: a%d\n" % number for number in range(17_000))

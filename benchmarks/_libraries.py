@@ -1,4 +1,4 @@
-"""The libraries that read robots.txt, each through its public door, as somebody who knows it would use it."""
+"""The libraries that read robots.txt, each by its public interface, as its documentation says."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """Somebody who fetches all URLs."""
+    """A client that fetches all URLs."""
 
     name: str
     run: Callable[[Sequence[str], float], Cost]

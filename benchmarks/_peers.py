@@ -1,4 +1,4 @@
-"""Who is measured beside robotgate: whether they are here, and how to compare with them."""
+"""What is measured beside robotgate: whether it is installed, and how to compare with it."""
 
 from __future__ import annotations
 

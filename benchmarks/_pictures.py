@@ -30,7 +30,7 @@ class Bars:
     column: str
     title: str
     names: Mapping[str, str] = field(default_factory=dict)
-    """Of these rows alone, in the table's order, so called; all by default. Who is not installed is in no table."""
+    """Of these rows alone, in the table's order, so called; all by default. What is not installed is in no table."""
     of: str = ""
     """The column with the number that each figure is a part of: its label is ``9 of 950``."""
 

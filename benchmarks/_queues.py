@@ -65,23 +65,23 @@ class Queue:
             self._served.append(number)
 
     async def form(self) -> None:
-        """Let everybody take a place.
+        """Let every task join its queue.
 
         Raises:
-            RuntimeError: somebody did not have to wait.
+            RuntimeError: a task did not have to wait.
         """
         await settle()
         if self._served or any(task.done() for task in self.tasks):
-            raise RuntimeError("somebody did not wait")
+            raise RuntimeError("a task did not wait")
 
     async def empty(self, *, is_one: bool) -> None:
-        """Wait until everybody has had a turn.
+        """Wait until every task has had a turn.
 
         Args:
             is_one: all wait at one host, which owes them the order they came in.
 
         Raises:
-            RuntimeError: somebody had none, or two, or had it before somebody who came earlier.
+            RuntimeError: a task had none, or two, or had it before an earlier one.
         """
         await asyncio.wait(self.tasks)
         served = self._served if is_one else sorted(self._served)

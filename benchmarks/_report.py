@@ -58,7 +58,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """Somebody who was measured, or one size at which something was."""
+    """A client that was measured, or one size of a workload."""
 
     name: str
     figures: Mapping[str, Figure]

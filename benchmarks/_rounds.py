@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def say(text: str) -> None:
-    """Tell who waits how far it is; what is printed for good goes to the standard output."""
+    """Print the progress to standard error; results go to standard output."""
     print(f"  {text}", file=sys.stderr, flush=True)
 
 
@@ -36,7 +36,7 @@ def interleaved(
 
 
 def in_turn(order: Sequence[One], number: int) -> Sequence[One]:
-    """All of one round: who begins moves on by one each round, so that nobody always begins."""
+    """All of one round: each round begins with the next one, so that none is always first."""
     first = number % len(order)
     return [*order[first:], *order[:first]]
 

@@ -24,7 +24,7 @@ class Theme:
     """Text that says how to read the rest."""
     ours: str
     peer: str
-    """Bars and whiskers of everybody else."""
+    """Bars and whiskers of all others."""
     lines: tuple[str, ...]
     """For curves, which lie apart for every kind of colour-blindness (after Okabe and Ito)."""
 

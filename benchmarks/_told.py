@@ -1,4 +1,4 @@
-"""Figures by name, and who waits being told of them as they come."""
+"""Figures by name; each is printed as it comes."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ KINDS: Final = frozenset({"table", "tables", "goals", "missed", "machine", "figu
 END: Final = "end"
 RATIO_DECIMALS: Final = 2
 EFFORTS: Final = {
-    Effort.FULL: "Figures are medians of several rounds, in which everybody measured takes turns.",
+    Effort.FULL: "Figures are medians of several rounds, measured in turns.",
     Effort.QUICK: "**Everything was measured once or twice: too little to compare by.**",
 }
 BEGINS_LINE: Final = re.compile(r"[\s>*+-]*(\d+[.)]\s*)?")

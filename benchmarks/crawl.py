@@ -1,4 +1,4 @@
-"""Pages without any delay: what obeying robots.txt costs, through either door.
+"""Pages without any delay: what obeying robots.txt costs, by `gate.fetch` and by the middleware.
 
 A hundred tasks take the URLs of few hosts with many pages each, or of many with few, a page of each host after the
 other. Beside the gate in the same run: bare aiohttp; bare aiohttp that asks each host for its robots.txt first and does
@@ -149,7 +149,7 @@ def address(number: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """Somebody who crawls."""
+    """A client that crawls."""
 
     name: str
     crawl: Callable[[Sequence[str]], Cost]
@@ -201,7 +201,7 @@ def _client(name: str, crawl: ours.Crawl) -> Client:
 
 
 def clients() -> tuple[Client, ...]:
-    """Those that can be measured here; who cannot is named to whoever waits."""
+    """The clients that can be measured here; the others are named on standard error."""
     rows = [
         _client(BARE, ours.bare),
         _client(WITH_ROBOTS, ours.bare_with_robots),
@@ -290,7 +290,7 @@ def observed_of(shape: Shape, seen: Mapping[str, Seen]) -> Findings:
 
 
 def goals_of(shape: Shape, figures: Mapping[str, Mapping[str, Figure]]) -> list[Goal]:
-    """What the doors are held to."""
+    """The goals of `gate.fetch` and the middleware."""
     of_shape = warm_goals if shape.is_warm else cold_goals
     goals = []
     for door in DOORS:

@@ -1,4 +1,4 @@
-"""The gate's answers: what one costs when the rules are known, and a storm on hosts that nobody has asked for before.
+"""The gate's answers: what one costs when the rules are known, and many tasks at once on new hosts.
 
 *Warm*: distinct URLs, one after another. Beside the gate, awaiting a coroutine that does nothing, which is the floor;
 looking the URL itself up in a dict; and Protego's ``can_fetch`` on one parsed copy of the same file, which has no host
@@ -238,7 +238,7 @@ def _p99(each: list[int]) -> float:
 
 
 class _Storm:
-    """So many hosts that nobody has asked for."""
+    """So many new hosts."""
 
     def __init__(self, port: int, hosts: int, tasks: int) -> None:
         self._urls = [f"http://{number % hosts}.site.example:{port}/page/{number}" for number in range(tasks)]

@@ -103,7 +103,7 @@ def by_scrapy(urls: Sequence[str], delay: float, *, randomize: bool) -> Cost:
 
 
 def clients() -> list[Client]:
-    """Those that can be measured here; who cannot is named to whoever waits."""
+    """The clients that can be measured here; the others are named on standard error."""
     rows = [
         Client(
             name=name,

@@ -1,6 +1,6 @@
 """Parsing and matching beside the libraries that people use: times, memory, and what hostile files cost.
 
-Each library is asked through its public door with whole URLs; *path only* leaves reading the URL to the caller, as the
+Each library is asked by its public interface with whole URLs; *path only* leaves reading the URL to the caller, as the
 gate does, and *explained* says which line decided. A file with its first question pays for whatever a library puts off
 until then. It all happens in a process of its own. Every figure has at least 20 ms of work behind it, repeated if need
 be, by a clock that counts nanoseconds; what is less than the clock itself takes is shown as such.
@@ -292,7 +292,7 @@ def _kept(library: Library, bodies: list[bytes], paths: list[list[str]]) -> dict
 
 
 def _over_hard(each: Sequence[Library], file: HardFile, effort: Effort) -> Table:
-    """One file that costs much; who has no patience left in one round is not asked in the next."""
+    """One file that costs much; a library that took too long in one round is left out of the next."""
     say(file.title)
     tries = {library.name: _Try(library, file, PATIENCE[effort]) for library in each}
     found = interleaved(ROUNDS[effort], tries)

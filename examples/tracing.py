@@ -26,7 +26,7 @@ async def main(options: argparse.Namespace) -> None:
     with opentelemetry(gate, tracer_provider=provider):
         async with gate:
             for url in options.urls:
-                with tracer.start_as_current_span("page"), suppress(ClientError):
+                with tracer.start_as_current_span("page"), suppress(ClientError, TimeoutError):
                     await gate.fetch(url)
 
 

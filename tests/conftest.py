@@ -109,6 +109,14 @@ class OpenGate(Protocol):
         ...
 
 
+@pytest.fixture(scope="session", autouse=True)
+def state_of_other_programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A folder for what Scrapy would leave below the user's home."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[RedisServer]:
     """A Redis server for one test, which may do to it as it likes."""

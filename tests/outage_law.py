@@ -1,4 +1,4 @@
-"""The law of outages, for the origins of one host: who is sent away, who tries, and who waits for what comes of it.
+"""The law of outages, for the origins of one host: which turns are refused, which tries, and which wait for it.
 
 It knows what was reported, and when; `pace_law` asks it.
 """
@@ -65,11 +65,11 @@ class OutageLaw:
         self._outages.pop(origin, None)
 
     def fails(self, origin: str, *, began_at: float, at: float, retry_at: float) -> str | None:
-        """Somebody found nobody; what is wrong with the next try, if anything is.
+        """A request failed to connect; return what is wrong with the next attempt, if anything.
 
         Args:
-            began_at: who had begun when an outage was noticed tells nothing new.
-            retry_at: what the gate makes of it. Chance decides within.
+            began_at: a request that began before an outage was noticed says nothing new.
+            retry_at: when the gate tries again, which is random within bounds.
         """
         known = self._outages.get(origin)
         if known is not None and began_at <= known.noticed_at:

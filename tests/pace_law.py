@@ -125,7 +125,7 @@ class PaceLaw:
     served: list[int] = field(default_factory=list)
     waiting: dict[int, Waiter] = field(default_factory=dict)
     open: dict[int, float] = field(default_factory=dict)
-    """Who has a turn, and since when."""
+    """The open turns, and when each began."""
     outages: OutageLaw = field(default_factory=OutageLaw)
     left_alone_until_at: float = 0.0
     """The operator's block."""
@@ -155,7 +155,7 @@ class PaceLaw:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the block is one that is not waited out: everybody is told so."""
+        """Whether the block is one that is not waited out: all turns are refused."""
         return max(self.blocked_until_at, self.left_alone_until_at) - self.now > self.max_block
 
     def pass_to(self, at: float) -> None:

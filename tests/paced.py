@@ -81,7 +81,7 @@ async def sleep_until(at: float) -> None:
 
 
 def asks(*lines: str) -> str:
-    """A robots.txt that asks everybody for this."""
+    """A robots.txt that asks all crawlers for this."""
     return "\n".join(("User-agent: *", *lines, ""))
 
 
@@ -158,7 +158,7 @@ async def refusal(turn: Awaitable[float], kind: type[RobotGateError]) -> tuple[R
 
 
 async def retry_at(gate: RobotGate, url: str = PAGE) -> float:
-    """When the origin is tried again, as who asks now is told."""
+    """When the origin is tried again, by the error that a new turn gets."""
     error, at = await refusal(visit(gate, url), HostUnavailableError)
     assert isinstance(error, HostUnavailableError)
     seen = gate.host(url).unreachable_until_at

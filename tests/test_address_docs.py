@@ -1,4 +1,4 @@
-"""docs/private-addresses.md keeps its word: its program runs, and prints what the page shows."""
+"""docs/private-addresses.md: its program runs, and prints what the page shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the groups of benchmarks make of what they saw: figures, goals, and who is left out."""
+"""What the groups of benchmarks make of what they saw: figures, goals, and the clients that are left out."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def seen(*seconds: float, again: int = 0, peak: int = 100) -> crawl.Seen:
 
 
 def rounds_of(shape: crawl.Shape, **others: crawl.Seen) -> dict[str, dict[str, Figure]]:
-    """Everybody who is always measured, and others."""
+    """The clients that are always measured, and others."""
     names = {"scrapy": crawl.SCRAPY, "crawlee": crawl.CRAWLEE, "fetch": crawl.FETCH, "hand": crawl.BY_HAND}
     usual = {
         crawl.BARE: seen(1.0, 2.0),
@@ -85,7 +85,7 @@ def test_goals_of_known_hosts() -> None:
 
 
 def test_goals_of_new_hosts() -> None:
-    """Speed beside who asks for robots.txt as well, and memory beside what is written by hand."""
+    """Speed is compared with clients that request robots.txt as well, memory with the one written by hand."""
     figures = rounds_of(COLD, fetch=seen(2.5, 5.0, peak=66), hand=seen(4.0, 8.0, peak=100))
     goals = crawl.goals_of(COLD, figures)
     assert goal(goals, crawl.FETCH, "with robots.txt").is_reached

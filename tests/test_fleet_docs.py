@@ -1,4 +1,4 @@
-"""docs/fleet.md keeps its word: its programs run, against a real server, and its tables are the code's."""
+"""docs/fleet.md: its programs run against a real server, and its tables are the code's."""
 
 from __future__ import annotations
 
@@ -146,6 +146,7 @@ async def test_a_client_of_sentinels_is_taken() -> None:
     await make().aclose()
 
 
+@pytest.mark.slow
 async def test_the_user_of_the_acl_can_crawl(server: RedisServer) -> None:
     """Two workers, records, grants, listings, blocks: the server refuses nothing, and notes no refusal."""
     crawl = cast("Crawl", names_of(BY_STORE)["crawl"])

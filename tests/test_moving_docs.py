@@ -1,4 +1,4 @@
-"""The pages on moving keep their word: both sides of each row are run, and say the same, or what the row says."""
+"""The pages on moving: both sides of each row are run, and return the same, or what the row says."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ Request-rate: 1/5
 Host: example.org
 Sitemap: https://example.org/sitemap.xml
 """
-_OF: Final = re.search(r"With Protego (?P<protego>[\d.]+\d) and Python (?P<python>[\d.]+\d)", PROTEGO)
+_OF: Final = re.search(r"with Protego (?P<protego>[\d.]+\d) and Python (?P<python>[\d.]+\d)", PROTEGO)
 assert _OF is not None
 OF: Final = _OF.groupdict()
 _PROTEGO_TABLE, _URLLIB_TABLE, _DIFFERENCES = tables(PROTEGO)
@@ -114,17 +114,16 @@ def test_answers_differ_as_the_table_says(row: list[str]) -> None:
     lines = [line.strip("`") for line in columns["robots.txt"].split("<br>")]
     text = "\n".join(lines).encode().decode("unicode_escape")
     url = f"https://example.org{CODE.findall(columns['path'])[0]}"
-    (agent,) = CODE.findall(columns["agent"])
     parser = RobotFileParser()
     parser.modified()
     parser.parse(text.split("\n"))
-    said = {"robotgate": RobotsTxt.parse(text.encode()).allowed(url, agent)}
+    said = {"robotgate": RobotsTxt.parse(text.encode()).allowed(url, AGENT)}
     # What others say in releases that the page does not speak of is theirs to change.
     if platform.python_version().startswith(f"{OF['python']}."):
-        said["urllib"] = parser.can_fetch(agent, url)
+        said["urllib"] = parser.can_fetch(AGENT, url)
     protego = pytest.importorskip("protego")
     if version("protego").startswith(f"{OF['protego']}."):
-        said["Protego"] = protego.Protego.parse(text).can_fetch(url, agent)
+        said["Protego"] = protego.Protego.parse(text).can_fetch(url, AGENT)
     told = {name: columns[name] for name in said}
     assert told == {name: "allowed" if answer else "refused" for name, answer in said.items()}
     assert len({columns["robotgate"], columns["Protego"], columns["urllib"]}) == 2

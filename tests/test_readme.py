@@ -1,4 +1,4 @@
-"""The README keeps its word: its code runs, its commands are those that continuous integration runs."""
+"""The README: its code runs, and continuous integration runs its commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/scaling.md keeps its word: its table is what its program prints."""
+"""docs/scaling.md: its table is what its program prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/store.md keeps its word: its program runs, and its figures are the code's."""
+"""docs/store.md: its program runs, and its figures are the code's."""
 
 from __future__ import annotations
 

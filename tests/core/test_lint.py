@@ -206,7 +206,7 @@ def test_every_code_has_its_case() -> None:
 
 
 def test_what_lint_leaves_alone(subtests: pytest.Subtests) -> None:
-    """What everybody reads as it is meant."""
+    """Lines that all parsers read as they are meant."""
     for body in [
         b"",
         b"\n\n# nothing\n",

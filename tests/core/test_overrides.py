@@ -263,7 +263,7 @@ def test_without_overrides_the_gate_s_options_hold() -> None:
 
 
 def test_fields_are_settled_one_by_one() -> None:
-    """The host's own, then the longest domain's, then everybody's, then the gate's."""
+    """The host's own, then the longest domain's, then that of ``*``, then the gate's."""
     overrides = Overrides(
         GATE,
         {

@@ -95,7 +95,7 @@ def test_a_group_without_delays_has_none() -> None:
     ],
 )
 def test_whom_a_group_names(agent: str, token: str, *, expected: bool) -> None:
-    """A whole token, in lower case, or everybody."""
+    """A whole token, in lower case, or ``*``."""
     assert Group((agent,)).names(token) is expected
 
 

@@ -39,14 +39,14 @@ BUSINESS_HOURS: Final = b"Request-rate: 1/2m 0900 - 1659"
 
 
 def record_of(*lines: bytes, at: float) -> RobotsRecord:
-    """What was read at an instant: these lines, for everybody."""
+    """What was read at an instant: these lines, in a group ``*``."""
     body = b"\n".join((b"User-agent: *", b"Disallow: /private", *lines, b""))
     ending = FetchResult(Outcome.SUCCESS, Answer(status=200, body=body), URL)
     return settle(ORIGIN, ending, previous=None, now=at, jitter=0.0)
 
 
 def read(*lines: bytes, options: HostOptions = OPTIONS, at: float = MIDNIGHT) -> Ruling:
-    """What a robots.txt means that has these lines for everybody."""
+    """What a robots.txt means that has these lines in a group ``*``."""
     return ruling_of(record_of(*lines, at=at), token="foobot", options=options, now=at)
 
 

@@ -220,7 +220,7 @@ def test_host_whose_end_is_doubtful(subtests: pytest.Subtests) -> None:
     ],
 )
 def test_the_same_characters_in_a_path_are_no_matter(url: str, target: str) -> None:
-    """There everybody reads them alike."""
+    """There all parsers read them alike."""
     origin, sent = split_url(url)
     assert (str(origin), sent) == ("http://site.example", target)
 

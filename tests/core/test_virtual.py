@@ -129,7 +129,7 @@ def test_threads_are_joined_when_the_loop_is_closed() -> None:
 
 
 def test_time_creeps_when_it_stalls() -> None:
-    """Who asks again and again for the present gets there in the end: rounding cannot stop the loop for ever."""
+    """A timer that is set to the present again and again ends at last: rounding cannot stop the loop for ever."""
 
     async def main() -> int:
         turns = 0

@@ -158,8 +158,11 @@ async def test_ctrl_c_ends_everything(server: RedisServer, client: Redis) -> Non
 
 
 @posix_only
-async def test_workers_end_with_a_parent_that_was_killed() -> None:
+async def test_workers_end_with_a_parent_that_was_killed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """It could not tell them. They hold its standard error, which is read to its end."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # A killed process removes no folder.
     process = await start_demo(*ENDLESS, "--workers", "2")
     await _worker_of(process.pid)
 

@@ -19,7 +19,7 @@ def test_a_seed_draws_the_same_sites() -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_seed_has_every_kind_of_site(seed: int) -> None:
-    """36 sites under domains that belong to nobody, with each delay of the table, and no URL twice."""
+    """36 sites under reserved domains, with each delay of the table, and no URL twice."""
     plan = draw_plan(seed, 300)
 
     assert len({site.name for site in plan.sites}) == len(plan.sites) == 36

@@ -126,6 +126,19 @@ async def test_fleet_worker(run: Program, sites: Web, server: RedisServer) -> No
     assert ran.line(HANGS_UP) == f"ServerDisconnectedError {HANGS_UP}"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["json_log.py", "metrics.py", "status.py", "tracing.py", "with_crawlee.py"])
+async def test_fetching_a_list(run: Program, sites: Web, name: str) -> None:
+    """The examples that fetch the URLs of their command line; Crawlee logs failures with their tracebacks."""
+    if name == "with_crawlee.py":
+        pytest.importorskip("crawlee")
+    command = usage(name).partition(" https://")[0].replace("9464", "0").replace("8099", "0")
+    ran = await run(f"{command} {' '.join(BAD)} {GOOD}")
+    assert ran.status == 0, ran.err
+    assert "Traceback" not in ran.err or name == "with_crawlee.py"
+    assert sites.count(GOOD) == 1
+
+
 async def test_day_of_crawling(run: Program, sites: Web) -> None:
     """examples/day_of_crawling.py sends nothing to any site."""
     ran = await run("python examples/day_of_crawling.py 20")

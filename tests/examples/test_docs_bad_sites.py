@@ -1,12 +1,13 @@
-"""The crawling programs of docs go on when a site fails: each bad site costs a line, and no other page."""
+"""The programs of docs when a site fails: each bad site costs a line, and no other page and no traceback."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
 import pytest
 from tests.examples.conftest import ROOT
-from tests.examples.test_bad_sites import BAD, GOOD, HANGS_UP, HTML, NO_NAME, sites
+from tests.examples.test_bad_sites import BAD, GOOD, HANGS_UP, HTML, NO_NAME, TOO_LONG, sites
 from tests.gate.servers import endless, hang_up
 from tests.test_readme import blocks
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from tests.examples.conftest import Program
     from tests.gate.servers import Web
+    from tests.redis_server import RedisServer
 
 __all__ = ["sites"]
 
@@ -37,7 +39,9 @@ def program_of(page: str, part: str) -> str:
     [
         ("sending.md", "ClientTimeout(total=30)", None),
         ("sending.md", "gate.middleware", None),
-        ("spider.md", "gate.ready", None),
+        ("spider.md", "MAX_PAGES", None),
+        ("deploying.md", "SIGTERM", None),
+        ("httpx.md", "gated_client", None),
         ("private-addresses.md", "PublicConnector", '"https://example.org/"'),
         ("tutorial.md", "URLS =", '"http://example.com/"'),
     ],
@@ -55,26 +59,122 @@ async def test_bad_sites_among_the_urls(
     assert sites.count(GOOD) == 1
 
 
-@pytest.mark.usefixtures("sites")
-async def test_httpx(run: Program, internet: Web, tmp_path: Path) -> None:
-    """The program of docs/httpx.md. The page says that `client.get` of httpx reads a body of any length."""
+async def test_errors_of_the_tutorial(run: Program, sites: Web, tmp_path: Path) -> None:
+    """The program that prints a line for each kind of error has one for these sites, too."""
+    code = program_of("tutorial.md", "HostUnavailableError")
+    shown = ("example.org/private/diary", "www.example.net/", "example.org/no-such-page", "example.net/busy")
+    for url, bad in zip(shown, (HANGS_UP, TOO_LONG, NO_NAME, GOOD), strict=True):
+        code = code.replace(f'await visit(gate, "http://{url}")', f'await visit(gate, "{bad}")')
     program = tmp_path / "program.py"
-    program.write_text(program_of("httpx.md", "gated_client"))
-    ran = await run(f"python {program} {HANGS_UP} {NO_NAME} {GOOD}")
+    program.write_text(code)
+    ran = await run(f"python {program}")
     assert ran.status == 0, ran.err
     assert "Traceback" not in ran.err
-    assert internet.count(GOOD) == 1
+    assert sites.count(GOOD) == 1
 
 
-async def test_bad_pages_behind_links(run: Program, internet: Web, tmp_path: Path) -> None:
-    """The spider of docs/moving-from-scrapy.md."""
+async def test_crawlee(run: Program, sites: Web, tmp_path: Path) -> None:
+    """The program of docs/crawlee.md. Crawlee logs each failure with its traceback, and goes on."""
+    pytest.importorskip("crawlee")
+    program = tmp_path / "program.py"
+    program.write_text(program_of("crawlee.md", "GateHttpClient"))
+    ran = await run(f"python {program} {HANGS_UP} {TOO_LONG} {NO_NAME} {GOOD}")
+    assert ran.status == 0, ran.err
+    assert ran.line(GOOD) == f"200 {GOOD}"
+    assert sites.count(GOOD) == 1
+
+
+@pytest.mark.usefixtures("sites")
+@pytest.mark.parametrize(
+    ("page", "part", "replaced"),
+    [
+        ("tutorial.md", "old-tea", '"http://example.org/old-tea"'),
+        ("tutorial.md", 'store="cache.db"', '"http://example.org/"'),
+        ("good-citizen.md", "sitemap_urls", '"https://example.org/coffee"'),
+        ("sending.md", "retries=1", None),
+        ("sending.md", "iter_chunked", None),
+        ("sending.md", "http.client", None),
+        ("store.md", "Recheck", None),
+    ],
+)
+async def test_one_bad_site(
+    page: str, part: str, replaced: str | None, *, run: Program, tmp_path: Path
+) -> None:
+    """A program of one URL ends with a line that says what failed."""
+    # A name that does not resolve would be tried again after a minute.
+    code = program_of(page, part).replace("retries=1", "retries=1, max_wait=5")
+
+    async def visit(number: int, url: str) -> None:
+        program = tmp_path / f"program{number}.py"
+        program.write_text(
+            code.replace("cache.db", f"cache{number}.db").replace(replaced or "\0", f'"{url}"')
+        )
+        ran = await run(f"python {program} {url} page{number}.html")
+        assert "Traceback" not in ran.err
+        if part == "http.client" and url == TOO_LONG:
+            assert ran.lines == [f"200 {url} 10000000"]
+        else:
+            assert ran.status == 1
+            assert ran.err.splitlines()[-1].endswith(")")
+
+    await asyncio.gather(*(visit(number, url) for number, url in enumerate((HANGS_UP, TOO_LONG, NO_NAME))))
+
+
+async def test_worker_with_an_owner(run: Program, sites: Web, tmp_path: Path) -> None:
+    """The worker of docs/fleet.md that is the only member."""
+    program = tmp_path / "worker.py"
+    program.write_text(program_of("fleet.md", "PaceKey"))
+    ran = await run(f"python {program} one one", stdin="\n".join(URLS))
+    assert ran.status == 0, ran.err
+    assert "Traceback" not in ran.err
+    assert len(ran.lines) == len(URLS)
+    assert sites.count(GOOD) == 1
+
+
+async def test_worker_with_redis(run: Program, sites: Web, tmp_path: Path, server: RedisServer) -> None:
+    """The worker of docs/fleet.md that shares a store."""
+    program = tmp_path / "worker.py"
+    program.write_text(program_of("fleet.md", "StoreLost"))
+    server.settle("examplebot:")
+    ran = await run(f"python {program} {server.url}", stdin="\n".join(URLS))
+    assert ran.status == 0, ran.err
+    assert "Traceback" not in ran.err
+    assert len(ran.lines) == len(URLS)
+    assert sites.count(GOOD) == 1
+
+
+async def test_bad_pages_of_a_sitemap(run: Program, sites: Web, tmp_path: Path) -> None:
+    """The program of docs/spider.md that reads sitemaps, which some of its sites do not have."""
+    sites.serve("https://example.org/robots.txt", "Sitemap: https://example.org/pages.txt")
+    sites.serve("https://example.org/pages.txt", "\n".join(URLS))
+    program = tmp_path / "program.py"
+    program.write_text(program_of("spider.md", "sitemap_urls"))
+    ran = await run(f"python {program} {' '.join(BAD)} https://example.org/")
+    assert ran.status == 0, ran.err
+    assert "Traceback" not in ran.err
+    assert ran.line(GOOD).startswith("200 ")
+    assert len(ran.lines) == len(URLS)
+
+
+@pytest.mark.parametrize(
+    ("page", "part", "arguments"),
+    [
+        ("moving-from-scrapy.md", "Selector", ""),
+        ("tutorial.md", "class Spider", ""),
+        ("scrapy.md", "LinkSpider", "https://example.org/"),
+    ],
+)
+async def test_bad_pages_behind_links(
+    page: str, part: str, arguments: str, *, run: Program, internet: Web, tmp_path: Path
+) -> None:
+    """A spider follows a link to a page that comes, whatever becomes of the links before."""
     pages = [f"https://example.org/{name}" for name in ("hangs-up", "too-long", "next")]
-    internet.serve("https://example.org/", "".join(f"<a href='{url}'>" for url in pages), headers=HTML)
+    internet.serve("https://example.org/", "".join(f'<a href="{url}">' for url in pages), headers=HTML)
     internet.handle(pages[0], hang_up())
     internet.handle(pages[1], endless(b"#" * 65536, headers=HTML))
     program = tmp_path / "program.py"
-    program.write_text(program_of("moving-from-scrapy.md", "Selector"))
-    ran = await run(f"python {program}")
+    program.write_text(program_of(page, part).replace("http://", "https://"))
+    ran = await run(f"python {program} {arguments}")
     assert ran.status == 0, ran.err
     assert "Traceback" not in ran.err
     assert internet.count(pages[2]) == 1

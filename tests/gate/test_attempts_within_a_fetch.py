@@ -142,7 +142,7 @@ async def test_every_attempt_is_told_once(
 
 
 async def test_outage_that_a_first_attempt_finds_sends_the_second_away(web: Web) -> None:
-    """As everybody who waits for that origin."""
+    """As do all turns that wait for that origin."""
     nobody = "http://127.0.0.1:9/page"
     async with gate_in(web, whatever_happens, GATED) as gate:
         blocks: list[Event] = []

@@ -1,4 +1,4 @@
-"""Closing a gate: what runs is cancelled and awaited, who waits is told, nothing is left behind."""
+"""Closing a gate: tasks are cancelled and awaited, waiters get an error, and nothing is left behind."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class SlowStore(MemoryStore):
 
 @pytest.mark.parametrize("door", ["allowed", "check", "sitemaps", "robots", "fetch"])
 async def test_who_waits_for_robots_txt_is_told(web: Web, open_gate: OpenGate, door: str) -> None:
-    """Everybody gets `GateClosedError`; the request is broken off."""
+    """All callers get `GateClosedError`; the request is broken off."""
     gate = await open_gate()
     web.handle(ROBOTS, silent())
     waiting = [asyncio.ensure_future(getattr(gate, door)(PAGE)) for _ in range(10)]

@@ -814,7 +814,7 @@ async def test_max_wait_counts_behind_a_robots_txt_too(open_gate: OpenGate) -> N
 
 
 async def test_priority_orders_those_who_wait(web: Web, gate: RobotGate) -> None:
-    """The higher first; among equals, who came first."""
+    """The higher priority first; among equals, in order of arrival."""
     web.serve(f"{PAGE}/first", takes=0.05)
     assert await gate.allowed(PAGE)
     tasks = [asyncio.create_task(gate.fetch(f"{PAGE}/first"))]

@@ -134,7 +134,7 @@ async def test_visits_and_times(web: Web, open_gate: OpenGate) -> None:
 
 
 async def test_waiting_and_open_turns(web: Web, gate: RobotGate) -> None:
-    """Who waits, and who is being served."""
+    """Waiting turns and open turns."""
     gate.learn(PAGE, b"")
     web.handle(PAGE, silent())
     tasks = [asyncio.create_task(gate.fetch(PAGE)) for _ in range(4)]

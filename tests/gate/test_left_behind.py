@@ -25,7 +25,7 @@ PAGES: Final = 20
 
 @contextmanager
 def no_collector() -> Iterator[Callable[[], int]]:
-    """Within this block what nobody refers to goes at once, or stays: a function that tells how many turns have."""
+    """Without the collector, only objects without references are freed; yields a count of the turns left."""
     gc.collect()
     before = turns()
     gc.disable()

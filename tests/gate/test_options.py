@@ -217,7 +217,7 @@ def test_contact_that_reaches_nobody_is_refused(contact: str) -> None:
     ["", " ", "Mozilla/5.0", "mozilla", "Bot!/1.0", "Ex.Bot", "Büchersammler/1", "A\r\nB", "/1.0", "*"],
 )
 def test_agent_without_a_product_token_is_refused(agent: str) -> None:
-    """RFC 9309 §2.2.1: letters, underscores, hyphens; and no name that is everybody's."""
+    """RFC 9309 §2.2.1: letters, underscores, hyphens; and not ``*``."""
     with pytest.raises(OptionError, match=r"agent|token"):
         RobotGate(agent, contact=CONTACT)
 

@@ -1,4 +1,4 @@
-"""Gates in front of a real server: what a crawl does while it is away, and how far the operator's word reaches."""
+"""Gates in front of a real server: what a crawl does while it is away, and which gates an operator's block reaches."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ async def test_max_wait_holds_while_the_server_is_away(
 async def test_server_that_answers_nobody(
     open_gate: OpenGate, open_store: OpenStore, server: RedisServer
 ) -> None:
-    """A turn waits, and is had once it does; each gate of the store hears of it."""
+    """A turn waits, and is granted when the server answers; each gate of the store emits the events."""
     store = open_store()
     gate, other = await open_gate(store=store), await open_gate(store=store)
     await gate.fetch(PAGE)
@@ -238,7 +238,7 @@ async def test_gate_that_opens_while_the_server_is_away(
 
 
 async def test_block_reaches_the_fleet(web: Web, open_gate: OpenGate, open_store: OpenStore) -> None:
-    """Who waits in another process is refused, and goes on once it is lifted, wherever; each tells its own operator."""
+    """Waiting turns of another process are refused, until any gate lifts the block; each gate emits the events."""
     one, two = [await open_gate(store=open_store()) for _ in range(2)]
     await two.fetch(PAGE)
     heard = listen(two, HostBlocked, HostRecovered)
@@ -280,7 +280,7 @@ async def test_process_that_starts_later_visits_nobody_blocked(
 async def test_block_outlives_a_server_that_forgets(
     web: Web, open_gate: OpenGate, open_store: OpenStore, server: RedisServer
 ) -> None:
-    """What was said before it was killed, and what was said while it was away: who comes later hears of both."""
+    """Blocks from before it was killed and from while it was away: a gate that opens later knows both."""
     one, two = [await open_gate(store=open_store()) for _ in range(2)]
     heard = listen(one, StoreLost, StoreRecovered, HostBlocked, HostRecovered)
     heard_by_two = listen(two, HostBlocked, HostRecovered)
@@ -302,7 +302,7 @@ async def test_block_outlives_a_server_that_forgets(
 async def test_process_that_is_cut_off(
     web: Web, open_gate: OpenGate, open_store: OpenStore, server: RedisServer
 ) -> None:
-    """It heeds its own word, and tells it when it is back: what another said since is not undone, the rest is heard."""
+    """It obeys its own blocks and sends them when it is back: later changes by others stay, and it learns the rest."""
     async with Proxy(server.port) as proxy:
         url = f"redis://127.0.0.1:{proxy.port}/0"
         one, two = (

@@ -46,7 +46,7 @@ class GatedAnswer:
 
 
 async def test_ten_thousand_tasks_cause_one_request(web: Web, gate: RobotGate) -> None:
-    """Everybody asks for one new host at once; its server sees one request."""
+    """All tasks ask for one new host at once; its server sees one request."""
     web.serve(ROBOTS, RULES, takes=0.05)
     paths = ("page", "private") * 5_000
     answers = await asyncio.gather(*(gate.allowed(f"http://site.example/{path}") for path in paths))
@@ -118,7 +118,7 @@ async def test_time_out_of_one_caller_harms_nobody(web: Web, gate: RobotGate) ->
 
 
 async def test_failure_is_shared(web: Web, gate: RobotGate) -> None:
-    """A server in trouble is not asked once for each who waits."""
+    """A failing server does not get a request for each waiting task."""
     web.serve(ROBOTS, status=500, takes=0.05)
     page = "http://site.example/page"
     verdicts = await asyncio.gather(*(gate.check(page) for _ in range(100)))
@@ -130,7 +130,7 @@ async def test_failure_is_shared(web: Web, gate: RobotGate) -> None:
 
 
 async def test_failure_of_the_store_is_shared(web: Web, open_gate: OpenGate) -> None:
-    """A store that fails is asked once, and everybody hears why; the next caller asks it again."""
+    """A failing store is asked once, and all callers get the reason; the next caller asks it again."""
     store = FailingStore("load_record")
     gate = await open_gate(store=store)
     page = "http://site.example/page"

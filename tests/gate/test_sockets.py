@@ -54,13 +54,13 @@ class Talk(asyncio.Protocol):
         self.transport.write(RESPONSE)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Who came is gone."""
+        """All connections are closed."""
         self.server.open.remove(self)
 
 
 @dataclass
 class Server:
-    """Counts who is there."""
+    """Counts open connections."""
 
     open: list[Talk] = field(default_factory=list)
     accepted: int = 0

@@ -86,7 +86,7 @@ def test_a_refusal_tells_no_password() -> None:
 
 
 def test_a_file_is_no_server() -> None:
-    """Who wants a server is told who takes one."""
+    """The error of a SQLiteStore that is given a server's URL names RedisStore."""
     with pytest.raises(
         OptionError, match=r"path='redis://db.example/0': .* RedisStore takes the URL of a server"
     ):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 SITE: Final = "http://site.example"
 RULES: Final = "User-agent: *\nDisallow: /\n\nUser-agent: ExampleBot\nDisallow: /private\nCrawl-delay: 0"
-"""Everybody else is shut out: the rules for the gate's own token count."""
+"""All other crawlers are shut out: the rules for the gate's own token count."""
 
 
 @pytest.fixture(autouse=True)

@@ -85,7 +85,7 @@ def test_alerts_are_of_metrics_that_there_are() -> None:
     """With labels that they have: an alert of another name never fires."""
     metrics = exposed()
     page = (DOCS / "deploying.md").read_text(encoding="utf-8")
-    expressions = [line for line in page.splitlines() if line.lstrip().startswith("expr: ")]
+    expressions = re.findall(r"expr: (.*?)\n +(?:for|- alert): ", page, re.DOTALL)
     assert len(expressions) == page.count("- alert: ") > 0
     for expression in expressions:
         for name, labels in SELECTED.findall(expression):

@@ -80,7 +80,7 @@ class Fleet(RuleBasedStateMachine):
 
     @initialize(offsets=st.lists(st.floats(-500, 500), min_size=3, max_size=3))
     def start(self, offsets: list[float]) -> None:
-        """Everybody joins."""
+        """All processes join."""
         for name, offset in enumerate(offsets):
             self._start(name, offset)
 

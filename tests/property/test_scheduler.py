@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -796,7 +795,7 @@ class SchedulerMachine(RuleBasedStateMachine):
     # The end.
 
     def teardown(self) -> None:
-        """Everybody goes; then every host can be visited again, by as many at once as ever."""
+        """All tasks leave; then every host can be visited again, with its full concurrency."""
         try:
             if self.laws and not self.errors:
                 self.come_to_an_end()
@@ -804,12 +803,12 @@ class SchedulerMachine(RuleBasedStateMachine):
             tasks = [visitor.task for visitor in self.visitors if visitor.task is not None]
             for task in tasks:
                 task.cancel()
-            with suppress(Exception):
-                self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+            if tasks:
+                self.loop.run_until_complete(asyncio.wait(tasks))
             self.loop.close()
 
     def come_to_an_end(self) -> None:
-        """Everybody goes; who comes then is served; closing refuses the rest."""
+        """All tasks leave; later ones get turns; closing refuses the rest."""
         for visitor in self.visitors:
             if visitor.task is not None:
                 visitor.is_cancelled = True

@@ -104,7 +104,7 @@ async def test_sitemaps_are_fetched_in_turn(web: Web, open_gate: OpenGate) -> No
 
 
 async def test_sitemap_is_asked_for_by_name(web: Web, gate: RobotGate) -> None:
-    """The request says who asks, and takes no coding but gzip."""
+    """The request names the crawler, and accepts no coding but gzip."""
     web.serve(MAP, urlset(*PAGES))
     await walk(gate, MAP, is_sitemap=True)
     headers = web.visit(MAP).headers

@@ -7,7 +7,7 @@ from robotgate.rules.verdict import Reason
 
 
 def allowed(rules: str, url: str) -> bool:
-    """The answer of a file with one group for everybody."""
+    """The answer of a file with one group ``*``."""
     return RobotsTxt.parse(f"User-agent: *\n{rules}\n".encode()).allowed(url, "foobot")
 
 

@@ -60,7 +60,7 @@ def test_sitemaps_belong_to_no_group() -> None:
 
 
 def test_other_records_are_kept_as_written() -> None:
-    """Whoever understands them finds field, value and line."""
+    """Their field, value and line are available."""
     robots = RobotsTxt.parse(
         b"Host : Example.com \n\nUser-agent: a\nCLEAN-param: a&b /x # why\nDisallow: /\n"
     )

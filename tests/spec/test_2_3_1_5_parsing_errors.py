@@ -41,7 +41,7 @@ def test_a_file_without_rules_allows_everything(body: bytes) -> None:
 
 
 def test_rules_before_the_first_user_agent_are_ignored() -> None:
-    """§2.2.2: such rules bind nobody."""
+    """§2.2.2: such rules bind no crawler."""
     robots = RobotsTxt.parse(b"Disallow: /a\nAllow: /b\nUser-agent: *\nDisallow: /c\n")
     assert robots.allowed("/a", "foobot")
     assert not robots.allowed("/c", "foobot")

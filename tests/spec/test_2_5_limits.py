@@ -64,7 +64,7 @@ LONG = b"x" * (MAX_LINE_BYTES + 16)
     ],
 )
 def test_an_over_long_line_keeps_the_role_of_its_field(body: bytes, url: str, *, expected: bool) -> None:
-    """A dropped User-agent line opens a group that binds nobody; a dropped rule ends a run of User-agent lines."""
+    """A dropped User-agent line opens a group that binds no crawler; a dropped rule ends a run of User-agent lines."""
     assert RobotsTxt.parse(body).allowed(url, "foobot") is expected
 
 

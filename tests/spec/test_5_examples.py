@@ -44,7 +44,7 @@ User-Agent: quxbot
     ],
 )
 def test_5_1_simple_example(agent: str, url: str, *, expected: bool) -> None:
-    """Everybody's group, two of one name or two, and one that is empty and last."""
+    """The group ``*``, two groups of one name or of two, and an empty one at the end."""
     assert RobotsTxt.parse(SIMPLE).allowed(url, agent) is expected
 
 

@@ -55,7 +55,7 @@ def test_letters_are_compared_in_ascii() -> None:
     ("written", "bound"), [("*", True), ("* foo", True), ("*\tfoo", True), ("*foo", False), ("**", False)]
 )
 def test_the_asterisk_stands_alone(written: str, *, bound: bool) -> None:
-    """Everybody is meant by ``*``, alone or before a blank."""
+    """``*`` means all crawlers, alone or before a blank."""
     assert (
         RobotsTxt.parse(f"User-agent: {written}\nDisallow: /".encode()).allowed("/page", "foobot")
         is not bound
@@ -88,7 +88,7 @@ def test_a_delay_is_asked_of_the_agents_above_it() -> None:
 
 
 def test_a_delay_for_everybody_is_not_for_a_named_agent() -> None:
-    """A group of ours hides everybody's, delay and all."""
+    """A group of our own replaces the group ``*``, with its delay."""
     robots = RobotsTxt.parse(
         b"User-agent: *\nCrawl-delay: 9\nDisallow: /\nUser-agent: foobot\nDisallow: /x\n"
     )
@@ -219,7 +219,7 @@ def test_a_nul_cuts_the_line() -> None:
 
 @pytest.mark.parametrize("line", ["Disallow /x", "disallow\t/x", " Disallow  /x ", "disalow /x"])
 def test_a_missing_colon_between_two_words_is_forgiven(line: str) -> None:
-    """Whoever writes so wants the rule."""
+    """These spellings are taken for the rule that they mean."""
     assert not RobotsTxt.parse(f"User-agent *\n{line}\n".encode()).allowed("/x", "foobot")
 
 

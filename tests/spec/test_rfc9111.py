@@ -161,5 +161,5 @@ def test_5_3_max_age_has_expires_ignored() -> None:
 
 @pytest.mark.parametrize("date", [None, "today", ""])
 def test_without_a_date_the_moment_of_arrival_counts(date: str | None) -> None:
-    """RFC 9110 §6.6.1: whoever receives it has a clock."""
+    """RFC 9110 §6.6.1: the recipient's clock is used."""
     assert life(expires=AT_ONE, date=date) == HOUR

@@ -54,7 +54,7 @@ class LookUp:
 
 @pytest.fixture
 def look_up() -> Iterator[LookUp]:
-    """Lets everybody go when the test is over."""
+    """Ends all look-ups when the test is over."""
     look_up = LookUp()
     yield look_up
     look_up.let_go.set()
@@ -117,7 +117,7 @@ async def test_dead_names_do_not_use_the_loops_own_threads(look_up: LookUp) -> N
 
 
 async def test_threads_are_bounded(look_up: LookUp) -> None:
-    """Never more at once than the bound; who comes later waits for a place."""
+    """Never more at once than the bound; a later look-up waits for a place."""
     resolver = ThreadPerNameResolver(max_threads=3, look_up=look_up)
     dead = [asyncio.create_task(resolver.resolve(f"dead{number}.example")) for number in range(10)]
     assert await asyncio.to_thread(look_up.three_run.wait, 5)
@@ -162,7 +162,7 @@ async def test_cancelled_look_up_that_fails_logs_nothing(
 
 
 async def test_cancelled_waiter_leaves_the_place_to_others(look_up: LookUp) -> None:
-    """Who leaves before the look-up began takes no place along."""
+    """A caller that is cancelled before its look-up began frees its place."""
     resolver = ThreadPerNameResolver(max_threads=1, look_up=look_up)
     dead = asyncio.create_task(resolver.resolve("dead.example"))
     await until(lambda: look_up.asked == ["dead.example"])

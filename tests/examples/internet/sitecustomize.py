@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import socket
-from asyncio.selector_events import BaseSelectorEventLoop
 from typing import TYPE_CHECKING, Final
 from unittest.mock import patch
 
@@ -21,7 +20,7 @@ PORT: Final = int(os.environ["TEST_PORT"])
 TLS_PORT: Final = int(os.environ["TEST_TLS_PORT"])
 
 _look_up = socket.getaddrinfo
-_connect = BaseSelectorEventLoop.sock_connect
+_connect, _connect_ex = socket.socket.connect, socket.socket.connect_ex
 
 
 def _addresses(host: str | bytes, port: int, *how: int, **named_how: int) -> list[AddressInfo]:
@@ -33,11 +32,23 @@ def _addresses(host: str | bytes, port: int, *how: int, **named_how: int) -> lis
     return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (ADDRESS, port))]
 
 
-async def _lead_here(loop: BaseSelectorEventLoop, sock: socket.socket, address: tuple[str, int]) -> None:
-    host, port = address[:2]
-    here = ("127.0.0.1", TLS_PORT if port == 443 else PORT)
-    await _connect(loop, sock, here if host == ADDRESS else address)
+def _address(host: str) -> str:
+    return str(_addresses(host, 80, socket.AF_INET)[0][4][0])
+
+
+def _here(address: tuple[str, int]) -> tuple[str, int]:
+    return ("127.0.0.1", TLS_PORT if address[1] == 443 else PORT) if address[0] == ADDRESS else address
+
+
+def _lead_here(sock: socket.socket, address: tuple[str, int]) -> None:
+    _connect(sock, _here(address))
+
+
+def _lead_here_without_raising(sock: socket.socket, address: tuple[str, int]) -> int:
+    return _connect_ex(sock, _here(address))
 
 
 patch.object(socket, "getaddrinfo", _addresses).start()
-patch.object(BaseSelectorEventLoop, "sock_connect", _lead_here).start()
+patch.object(socket, "gethostbyname", _address).start()
+patch.object(socket.socket, "connect", _lead_here).start()
+patch.object(socket.socket, "connect_ex", _lead_here_without_raising).start()

@@ -83,7 +83,7 @@ def serve_pages(web: Web, plan: Plan) -> None:
 
 
 async def crawl(plan: Plan, read: Read) -> Crawl:
-    """Ask for every page at once, and cancel whom the plan says; ends when everybody has got an answer or left."""
+    """Request every page at once, and cancel the tasks that the plan names; return when all tasks have ended."""
     crawl = Crawl()
     chances = random.Random(50)
     loop = asyncio.get_running_loop()

@@ -89,7 +89,7 @@ class LaterClock(SystemClock):
 
 @dataclass(frozen=True)
 class Internet:
-    """Who is where."""
+    """The addresses of each name."""
 
     zone: Zone
     network: Network
@@ -454,7 +454,7 @@ async def test_permission_is_a_flag(flag: object) -> None:
 async def test_permission_of_the_gate_is_not_that_of_its_connector(
     internet: Internet, open_gate: OpenGate, url: str
 ) -> None:
-    """Who has given the gate leave, and is refused by the connector, reads what is left to do."""
+    """If the gate permits private addresses and the connector refuses one, the error names the missing option."""
     internet.zone.give("site.example", (INSIDE,))
     gate = await open_gate(allow_private_addresses=True)
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""A host that cannot be reached: everybody is sent away, and one request finds out when it is back."""
+"""A host that cannot be reached: all turns are refused, and one request finds out when it is back."""
 
 from __future__ import annotations
 

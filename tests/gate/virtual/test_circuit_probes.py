@@ -1,4 +1,4 @@
-"""One request that finds out whether a host can be reached again; everybody else waits for what comes of it."""
+"""One request finds out whether a host can be reached again; all others wait for its outcome."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class FallingClock:
 @pytest.mark.parametrize("back", [0.0005, 0.5, 3.0, 3600.0])
 @pytest.mark.parametrize("delay", [0.0, 1.0])
 async def test_clock_set_back_makes_no_visit_come_sooner(back: float, delay: float) -> None:
-    """Once during a turn, once between two: the delay is kept on the loop's time, and everybody is served."""
+    """Once during a turn, once between two: the delay is kept on the loop's time, and all turns are granted."""
     clock = FallingClock()
     async with make_gate(delay=delay, clock=clock) as gate, asyncio.timeout(20_000.0):
         starts = [await visit(gate)]

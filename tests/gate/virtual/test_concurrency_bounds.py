@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Crowd:
-    """Counts who is under way: at each host, and together."""
+    """Counts open requests: of each host, and of all."""
 
     def __init__(self) -> None:
         self.under_way: dict[str, int] = {}
@@ -72,7 +72,7 @@ async def test_who_waits_for_a_host_holds_no_place() -> None:
 
 
 async def test_who_waits_out_a_block_holds_no_place() -> None:
-    """Nor who waits for a host that was told to be left alone."""
+    """Nor does a turn that waits for a blocked host."""
     async with make_gate(concurrency=1) as gate:
         learn(gate, "ab")
         gate.block("a.example", 300.0)

@@ -57,7 +57,7 @@ async def test_delay_longer_than_rules_are_fresh() -> None:
 
 
 async def test_rules_that_expire_cost_no_visit() -> None:
-    """Who waits past their end asks again, and counts only what is sent."""
+    """A turn that waits past their end loads them again, and only requests that are sent are counted."""
     fetcher = scripted()
     async with make_gate(fetcher, delay=10) as gate:
         gate.learn(SITE, b"", fresh_until=15)
@@ -136,7 +136,7 @@ async def test_consumer_that_leaves_with_its_turn_loses_no_url() -> None:
 
 
 async def test_closing_that_is_cancelled_still_ends_the_loop() -> None:
-    """Who waits for a turn hears that the gate is closed."""
+    """A waiting turn gets `GateClosedError`."""
 
     async def endless() -> AsyncIterator[str]:
         while True:

@@ -187,7 +187,7 @@ async def test_outage_and_recovery() -> None:
 
 
 async def test_turns_that_do_not_come() -> None:
-    """In time, or to who holds them."""
+    """For a nested turn, and for one that is too late."""
     async with make_gate() as gate:
         gate.learn(SITE, b"")
         heard = listen(gate)

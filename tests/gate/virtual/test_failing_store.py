@@ -461,7 +461,7 @@ async def test_closing_says_what_could_not_be_saved() -> None:
 async def test_store_that_takes_its_time_outlasts_no_patience(
     duty: str, max_wait: float, *, is_learnt: bool
 ) -> None:
-    """A caller who waits no longer than so long is answered soon after, though the store never answers."""
+    """A call with `max_wait` ends soon after it, even if the store never answers."""
     store = FailingStore()
     store.hangs = {duty}
     async with make_gate(store=store) as gate, asyncio.timeout(600.0):

@@ -68,7 +68,7 @@ async def test_body_that_keeps_arriving_keeps_its_turn(web: Web) -> None:
 
 
 async def test_body_that_stops_arriving_loses_its_turn(web: Web) -> None:
-    """Who holds it may wait for the very next turn."""
+    """The task that holds it may wait for the next turn."""
     web.handle(PAGE, arriving(every=MAX_HOLD / 2, count=4, then=asyncio.Event()))
     assert 2 * MAX_HOLD <= await start_of_next(web) <= 3.6 * MAX_HOLD
 

@@ -100,7 +100,7 @@ async def test_granted_hosts_go_on_for_a_lease() -> None:
 
 
 async def test_patience_ends_with_the_reason() -> None:
-    """A caller who waits no longer is told of the store, not of the pace, unless the host is the gate's own."""
+    """A call whose `max_wait` ends gets the error of the store, not of the pace, unless the gate holds the host."""
     store = LosableStore()
     async with make_gate(store=store) as gate:
         await visit(gate)

@@ -160,7 +160,7 @@ async def test_operators_block_is_kept() -> None:
 
 
 async def test_open_circuit_is_kept() -> None:
-    """Who cannot be reached is not tried sooner because others came."""
+    """An unreachable origin is not tried sooner because other hosts were added."""
     async with make_gate(max_hosts=2) as gate:
         await visit(gate)
         await fail(gate)
@@ -189,7 +189,7 @@ async def test_quota_is_kept() -> None:
 
 
 async def test_waiters_and_turns_are_kept() -> None:
-    """Who waits, and who has a turn, keep their host, with its rules."""
+    """A host with a waiting or an open turn is not evicted, and neither are its rules."""
     async with make_gate(everywhere(PRIVATE), max_hosts=1, concurrency=3) as gate:
         waiting = [asyncio.create_task(visit(gate, takes=100.0)) for _ in range(3)]
         await settle()
@@ -202,7 +202,7 @@ async def test_waiters_and_turns_are_kept() -> None:
 
 
 async def test_flight_is_kept() -> None:
-    """An open request for robots.txt is not repeated for other hosts' sake; every waiting task gets its answer."""
+    """An open request for robots.txt is not repeated because of other hosts; every waiting task gets its answer."""
     fetcher = everywhere(PRIVATE, latency=5.0)
     async with make_gate(fetcher, max_hosts=1) as gate:
         asking = [asyncio.create_task(gate.allowed(PAGE)) for _ in range(5)]

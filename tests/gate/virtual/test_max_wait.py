@@ -75,7 +75,7 @@ async def test_told_at_once_by_a_block() -> None:
 
 
 async def test_block_that_comes_while_one_waits() -> None:
-    """Who could have been in time when he came is told at his time's end, not at the block's."""
+    """A turn that could be in time when it was asked for is refused at the end of its `max_wait`, not of the block."""
     async with make_gate(concurrency_per_host=2) as gate:
         gate.learn(SITE, b"")
         waiting = [asyncio.create_task(visit(gate)) for _ in range(3)]
@@ -105,7 +105,7 @@ async def test_told_at_once_by_those_ahead() -> None:
 
 
 async def test_those_ahead_of_another_origin_count() -> None:
-    """They have the same pace; who is to wait for his own hours does not."""
+    """They share a pace; a turn that has to wait for its origin's own hours does not count."""
     fetcher = scripted({SITE: asks("Visit-time: 0600-0700")})
     async with make_gate(fetcher, obey_visit_time=True, max_block=1e6) as gate:
         await gate.allowed(PAGE)
@@ -163,7 +163,7 @@ async def test_thousand_who_want_a_turn_within_a_minute() -> None:
 
 
 async def test_refused_waiters_hold_up_nobody() -> None:
-    """Who leaves without a turn leaves it to the next, then and there."""
+    """A waiter that is refused passes its turn to the next at once."""
     async with make_gate() as gate:
         gate.learn(SITE, b"")
         first = asyncio.create_task(visit(gate, takes=9.0))

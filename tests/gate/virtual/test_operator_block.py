@@ -162,7 +162,7 @@ async def test_waiters_wait_out_what_is_short() -> None:
 
 
 async def test_open_turns_are_not_broken_off() -> None:
-    """Who has a turn keeps it; the next has none."""
+    """An open turn goes on; the next is refused."""
     async with make_gate() as gate:
         gate.learn(SITE, b"")
         holding = asyncio.create_task(visit(gate, takes=50.0))

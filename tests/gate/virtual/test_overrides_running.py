@@ -171,7 +171,7 @@ async def test_own_host_that_asks_for_a_pause_gets_it() -> None:
 
 
 async def test_host_that_is_no_longer_own() -> None:
-    """Who waits there is judged by robots.txt before he is sent."""
+    """A turn that waits there is judged by robots.txt before its request is sent."""
     fetcher = scripted({SITE: CLOSED})
     overrides = {HOST: HostOverride(ignore_robots=True)}
     async with make_gate(fetcher, delay=10.0, overrides=overrides) as gate:
@@ -231,7 +231,7 @@ async def test_most_specific_wins_field_by_field() -> None:
 
 
 async def test_max_block_of_one_host() -> None:
-    """Who waits out a block is sent away when the host's patience is cut; and who is patient waits."""
+    """A turn that waits out a block is refused when the host's `max_block` is shortened; others go on waiting."""
     async with make_gate(max_block=300.0) as gate:
         gate.learn(SITE, b"")
         await visit(gate, status=200)

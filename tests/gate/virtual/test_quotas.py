@@ -162,7 +162,7 @@ async def test_quota_too_late_for_max_wait() -> None:
 
 
 async def test_total_quota_too_late_for_max_wait() -> None:
-    """Who waits for it in vain costs nothing, and his host is free for the next."""
+    """A wait for it that ends in vain uses no quota, and the host is free for the next turn."""
     async with make_gate(total_rate=(1, 100)) as gate:
         gate.learn(PAGE, b"")
         gate.learn(OTHER, b"")

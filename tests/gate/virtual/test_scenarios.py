@@ -1,4 +1,4 @@
-"""The pace as a specification: who comes when, what the host answers, and the exact instants of what follows.
+"""The pace as a specification: when tasks ask, what the host answers, and the exact instants of what follows.
 
 Time begins at midnight of 1 January 1970 UTC, and is virtual. A row lists what happened, in order: a name where
 somebody's turn began, ``robots.txt`` where that was asked for, and a name with an error where somebody was refused.

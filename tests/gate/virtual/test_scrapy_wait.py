@@ -121,7 +121,7 @@ async def test_unreadable_robots_txt_is_not_waited_for() -> None:
 
 @pytest.mark.parametrize("max_wait", [0, 9, 25])
 async def test_all_waits_together_are_bounded(max_wait: float) -> None:
-    """Who waits out one outage has not all of `max_wait` again for the next."""
+    """A request that waits out two outages has one `max_wait` for both."""
     host = Host(down_for=100)
     async with make_gate(delay=0) as gate:
         gate.learn(PAGE, b"")

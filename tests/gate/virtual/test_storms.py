@@ -70,7 +70,7 @@ class Storm:
                 task.cancel()
 
     async def end(self) -> None:
-        """Everybody has had a turn, or left."""
+        """All tasks have had a turn or were cancelled."""
         outcomes = await asyncio.gather(*self.tasks, return_exceptions=True)
         assert {type(outcome) for outcome in outcomes} <= {type(None), asyncio.CancelledError}
 

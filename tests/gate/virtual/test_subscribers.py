@@ -168,7 +168,7 @@ async def complaints() -> AsyncIterator[list[str]]:
 
 
 async def test_log_that_raises_at_a_turn_breaks_nothing(complaints: list[str]) -> None:
-    """Who asked has the turn, and ends it; who waits behind him has his."""
+    """The task that asked gets its turn and ends it; the task behind it gets its own."""
     async with make_gate() as gate:
         gate.learn(SITE, b"")
         assert await visits(gate, 3) == [0.0, 1.0, 2.0]

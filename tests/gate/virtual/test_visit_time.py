@@ -192,7 +192,7 @@ async def test_max_wait_too_short_for_the_hours() -> None:
 
 
 async def test_hours_taken_up_and_given_up_while_running() -> None:
-    """By an override: who waits for the hours goes at once when they no longer count."""
+    """By an override: a turn that waits for the hours is granted at once when they no longer count."""
     async with make_gate(scripted({SITE: MORNING}), max_block=math.inf) as gate:
         assert await visit(gate) == 1.0
         gate.override("a.example", HostOverride(obey_visit_time=True))
