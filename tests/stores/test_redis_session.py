@@ -86,6 +86,21 @@ async def test_hosts_are_shared_out(workers: list[Worker]) -> None:
         task.cancel()
 
 
+async def test_hosts_that_nobody_else_wants_take_few_calls(server: RedisServer, prefix: str) -> None:
+    """A process that is alone asks for more and more hosts with each call to the server."""
+
+    async def calls() -> int:
+        async with admin(server) as client:
+            stats = await client.info("commandstats")
+        return int(stats["cmdstat_evalsha"]["calls"])
+
+    async with worker(server.url, prefix, lease=2.0) as one:
+        await one.obtain()
+        before = await calls()
+        await asyncio.gather(*(one.obtain(f"{number}.example") for number in range(1_000)))
+        assert await calls() - before <= 12
+
+
 async def test_what_nobody_wants_stays(workers: list[Worker]) -> None:
     """An owner that nobody disturbs keeps its host for as long as it lives."""
     grant = await workers[0].obtain()

@@ -41,7 +41,7 @@ class Keys:
 
     def tag_of(self, name: str) -> int:
         """Return the tag of a pace key, or of an origin's text."""
-        return crc32(spelled(name).encode()) % self.tags
+        return crc32(spelled(name).encode()) % self.tags if self.tags > 1 else 0
 
     def of_tag(self, tag: int) -> bytes:
         """Return the prefix of a tag's keys."""

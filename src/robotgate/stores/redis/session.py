@@ -31,7 +31,7 @@ POLLS: Final = 4
 """Looks at the inbox for each delay of a host that is waited for."""
 MIN_ASKS: Final = 16
 MAX_ASKS: Final = 500
-"""In one request."""
+"""Hosts that one request asks for; see `RedisSeat._next_asks`."""
 PAUSE: Final = 1.0
 """Seconds between attempts at what the server answers with an error of its own."""
 CLOSING: Final = 2.0
@@ -67,6 +67,7 @@ class RedisSeat(Seat):
         self._unasked: dict[str, None] = {}
         """Hosts that no request has asked for yet."""
         self._asked: tuple[str, ...] = ()
+        self._max_asks = MIN_ASKS
         self._is_due = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -87,6 +88,8 @@ class RedisSeat(Seat):
             if key in self.waiting:
                 self.waiting[key].pace = pace
         self.receive(reply)
+        is_contended = any(key in self.waiting for key in self._asked)
+        self._max_asks = MIN_ASKS if is_contended else max(2 * len(self._asked), MIN_ASKS)
 
     def uptime(self) -> float:
         """As `Seat.uptime`."""
@@ -139,16 +142,22 @@ class RedisSeat(Seat):
 
     def _request(self) -> bytes:
         self._is_due.clear()
-        # A few at a time, at random: a session that asked for all hosts in one request would get them all, and then the
-        # next session would.
-        self._unasked = {key: None for key in self._unasked if key in self.waiting}
-        number = min(max(len(self._unasked) // MIN_ASKS, MIN_ASKS), MAX_ASKS, len(self._unasked))
-        for key in sample(list(self._unasked), number):
+        for key in self._next_asks():
             del self._unasked[key]
             self.member.want(key)
         request = self.member.request(now=self.uptime())
         self._asked = request.asks
         return encoded_request(request, now=self._timing.now())
+
+    def _next_asks(self) -> list[str]:
+        """Return some hosts to ask for, at random.
+
+        One request for all hosts would get them all, and the next session would wait for all of them. So a request asks
+        for twice as many hosts as the last one only if all of those were granted at once: no other session wants them.
+        """
+        self._unasked = {key: None for key in self._unasked if key in self.waiting}
+        most = max(self._max_asks, len(self._unasked) // MIN_ASKS)
+        return sample(list(self._unasked), min(most, MAX_ASKS, len(self._unasked)))
 
     async def _pause(self) -> None:
         """Wait until there is something to send, or it is time for a sign of life or a look at the inbox."""
