@@ -421,6 +421,11 @@ class Member:
             self.wants.add(key)
             self._asks[key] = 0
 
+    def want_again(self, key: str) -> None:
+        """Repeat an ask that was answered, if the host is still waited for."""
+        if key in self.wants:
+            self._asks.setdefault(key, self._number)
+
     def unwant(self, key: str) -> None:
         """Do not wait for a host any more. If it is granted all the same, it is left at once."""
         if key in self.wants:
