@@ -117,6 +117,10 @@ WAL_TRIES: Final = 100
 """How often a write-ahead log is tried to be used."""
 WAL_PAUSE: Final = 0.02
 """Seconds between two tries."""
+UNLOCK_ROWS: Final = 100
+"""Rows written at a time."""
+UNLOCK_DELAY: Final = 0.00005
+"""Seconds between them, so that the event loop gets Python's lock."""
 _logger: Final = logging.getLogger("robotgate.stores")
 
 _COLUMNS: Final = ", ".join(HOST_FIELDS)
@@ -200,11 +204,16 @@ def save_hosts(
 def write_hosts(connection: sqlite3.Connection, at: Moment, states: Mapping[str, HostState]) -> None:
     """Write states in place of those that were there."""
     # In the order of the table, so that pages are written one after the other.
-    rows = (
-        (text(key), at.now + at.ahead, *host_fields(moved(state, at.ahead)).values())
-        for key, state in sorted(states.items())
-    )
-    connection.executemany(_WRITE_HOST, rows)
+    ordered = sorted(states.items())
+    for start in range(0, len(ordered), UNLOCK_ROWS):
+        if start:
+            # The event loop waits for Python's lock for up to 5 ms unless this thread releases it for a while.
+            time.sleep(UNLOCK_DELAY)
+        rows = (
+            (text(key), at.now + at.ahead, *host_fields(moved(state, at.ahead)).values())
+            for key, state in ordered[start : start + UNLOCK_ROWS]
+        )
+        connection.executemany(_WRITE_HOST, rows)
 
 
 def read_host(connection: sqlite3.Connection, pace_key: str, at: Moment) -> HostState | None:
