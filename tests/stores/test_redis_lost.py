@@ -326,7 +326,7 @@ async def test_refusals_are_told_at_once(server: RedisServer, user: str, cause: 
         for name, password in (("nobody", "wrong"), ("poor", "s3cret")):
             await run(client, "ACL", "SETUSER", name, "on", f">{password}", "~*", "+@all")
         async with asyncio.timeout(60):
-            await store._link.recovered(0)
+            await becomes(lambda: store._link.given_up(0) is None)
         async with store:
             assert await store.load_host(KEY) is None
 

@@ -32,7 +32,7 @@ MIN_ASKS: Final = 16
 MAX_ASKS: Final = 500
 """Hosts that one request asks for; see `RedisSeat._next_asks`."""
 PAUSE: Final = 1.0
-"""Seconds between attempts at what the server answers with an error of its own."""
+"""Seconds until a request is tried again that raised an error."""
 CLOSING: Final = 2.0
 """Seconds for the last requests of a session."""
 
@@ -134,7 +134,7 @@ class RedisSeat(Seat):
                 await self.exchange()
             except StoreError as error:
                 self.fail(error)
-                await self._link.recovered(self._tag, least=PAUSE)
+                await asyncio.sleep(PAUSE)
                 continue
             if not (self.member.has_to_send or self._unasked):
                 await self._pause()
