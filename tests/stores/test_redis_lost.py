@@ -78,7 +78,7 @@ async def test_patience_ends(server: RedisServer) -> None:
         server.kill()
         waiting = one.ask()
         with pytest.raises(
-            StoreError, match=r"^redis 127\.0\.0\.1:\d+/0: it cannot be reached .*see that it runs"
+            StoreError, match=r"^redis 127\.0\.0\.1:\d+/0: it cannot be reached .*check that it runs"
         ):
             await waiting
         for call in (one.session.obtain(KEY), one.store.load_record(RECORD.origin), one.store.load_host(KEY)):
@@ -341,7 +341,7 @@ async def test_what_is_no_redis_is_told_at_once() -> None:
 
     web = await asyncio.start_server(serve, "127.0.0.1", 0)
     store = RedisStore(f"redis://127.0.0.1:{web.sockets[0].getsockname()[1]}", patience=60)
-    with pytest.raises(StoreError, match="does not speak the protocol of Redis"):
+    with pytest.raises(StoreError, match="does not use the protocol of Redis"):
         await store.open()
     await store.aclose()
     web.close()

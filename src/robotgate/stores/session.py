@@ -1,4 +1,4 @@
-"""What the sessions of all shared stores have in common: tasks that wait for hosts, leases, and news."""
+"""The common part of the sessions of all shared stores: tasks that wait for hosts, leases, and news."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _logger: Final = logging.getLogger("robotgate.stores")
 
 
 class Inbox:
-    """The news of a session, until they are heard."""
+    """The news of a session, until a task reads them."""
 
     def __init__(self) -> None:
         self._news: list[News] = []
@@ -38,13 +38,13 @@ class Inbox:
         return news
 
     def tell(self, *news: News) -> None:
-        """Have it heard."""
+        """Add news."""
         if news:
             self._news += news
             self._told.set()
 
     def overrule(self, pattern: str) -> None:
-        """Drop what was not heard yet of a pattern of which this session has said something since."""
+        """Drop unread news of a pattern that this session has blocked, or unblocked, since."""
         self._news = [
             news for news in self._news if not (isinstance(news, OperatorBlock) and news.pattern == pattern)
         ]
@@ -52,7 +52,7 @@ class Inbox:
 
 @dataclass(frozen=True, slots=True)
 class HeldLease:
-    """Valid while the host is held, and its session is known to be alive."""
+    """The lease of one grant: valid while the session holds the host, and the store has answered recently."""
 
     seat: Seat
     hold: Hold
@@ -70,14 +70,14 @@ class Waiter:
     since: float
     """By the clock of leases."""
     pace: float | None = None
-    """Seconds between two visits of the host, as far as they are known."""
+    """Seconds between two visits of the host; None: not known."""
 
 
 class Seat(ABC):
-    """A `Member`, and the tasks that wait for what it asks for.
+    """A `Member`, and the tasks that wait for its hosts.
 
     Args:
-        inbox: is told which hosts others want, and what was said elsewhere.
+        inbox: receives which hosts other sessions want, and blocks of their operators.
     """
 
     def __init__(self, member: Member, inbox: Inbox) -> None:
@@ -91,7 +91,7 @@ class Seat(ABC):
 
     @abstractmethod
     def poke(self) -> None:
-        """There is something to send."""
+        """Have a request sent soon."""
 
     def ask(self, key: str) -> None:
         """Ask for a host."""
@@ -111,7 +111,7 @@ class Seat(ABC):
             if self.waiting.get(key) is waiter:
                 self._forget(key)
             elif not granted.cancelled():
-                # It was granted in the same moment.
+                # The host was granted before this task ran again.
                 self.leave(key, None)
             raise
 
@@ -127,13 +127,13 @@ class Seat(ABC):
         self.poke()
 
     def receive(self, reply: Reply) -> None:
-        """Take in a reply: wake those who waited, and tell what is wanted, and what was said."""
+        """Process a reply: wake tasks whose hosts are granted, and add news."""
         wanted = set()
         items, words = self.member.receive(reply)
         for item in items:
             waiter = self.waiting.pop(item.key, None)
             if waiter is not None and waiter.granted.done():
-                # It was cancelled a moment ago.
+                # The task was cancelled, and has not run since.
                 self.leave(item.key, None)
                 continue
             if waiter is not None:
@@ -147,11 +147,11 @@ class Seat(ABC):
         self._inbox.tell(*(OperatorBlock(word.pattern, word.until_at) for word in words if _is_valid(word)))
 
     def fail(self, error: StoreError) -> None:
-        """Tell all who wait that the store cannot tell."""
+        """Raise an error in all tasks that wait."""
         for key, waiter in list(self.waiting.items()):
             self._forget(key)
             if not waiter.granted.done():
-                # An error of its own: one that is raised twice gathers two traces.
+                # A new error for each task: one that is raised twice collects both tracebacks.
                 waiter.granted.set_exception(StoreError(*error.args))
 
     def _forget(self, key: str) -> None:

@@ -1,4 +1,4 @@
-"""The way to the server: calls of its script that are made in one turn of the event loop travel together."""
+"""The connection to the server: calls of its script are collected and sent in one command."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ TIMEOUT: Final = 5.0
 FIRST_PAUSE: Final = 0.05
 LAST_PAUSE: Final = 1.0
 MAX_CALLS: Final = 200
-"""In one command: the server does nothing else while it runs a script."""
+"""Calls in one command: the server does nothing else while it runs a script."""
 
 _logger: Final = logging.getLogger("robotgate.stores")
 
 
 SCRIPT: Final = (files("robotgate.stores.redis") / "lua" / "grants.lua").read_bytes()
-"""It has one key and one argument for each call, behind an argument of settings for all."""
+"""Its first argument has settings for all calls. Each call has one key and one argument."""
 _PROBE: Final = b'["save",[]]'
-"""Changes nothing but writes, as calls do."""
+"""A call that changes no host, but needs a server that accepts writes."""
 
 
 @dataclass(slots=True, eq=False)
@@ -62,11 +62,11 @@ class _Place:
 
 
 class Link:
-    """Has the server run its script.
+    """Calls the script at the server.
 
-    Each place has a task while there is something to do. Calls for it that were made while one command was on its way
-    travel together in the next. A place that fails is lost: the task tries it again and again, and its calls wait for
-    `patience` seconds from then on. A call may be run twice; its argument is made anew for each attempt.
+    Each place has a task while it has calls or is lost. Calls that are made while a command is under way are sent
+    together in the next command. A place that fails is lost: the task tries it again and again, and its calls wait for
+    at most `patience` seconds. A call may be run twice; its argument is made anew for each attempt.
 
     It belongs to the event loop that first uses it.
 
@@ -84,14 +84,14 @@ class Link:
         self._settings = settings
         self._keys = keys
         self._script = script
-        # The name by which EVALSHA finds it; it protects nothing.
+        # The name of the script for EVALSHA.
         self._sha = sha1(script, usedforsecurity=False).hexdigest()
         self._patience = patience
         self._loop: asyncio.AbstractEventLoop | None = None
         self._places: dict[int, _Place] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self.listeners: list[Callable[[StoreError | None], object]] = []
-        """Each is called with the error when the first place is lost, and with None when all are back."""
+        """Each is called with the error when the first place is lost, and with None when none is lost any more."""
         self._is_closed = False
 
     async def call(self, tag: int, encode: Callable[[], bytes]) -> bytes:
@@ -113,15 +113,15 @@ class Link:
         return await call.reply
 
     def given_up(self, tag: int) -> StoreError | None:
-        """Return the error for a new caller, where the server has been lost for longer than `patience`."""
+        """Return the error for new calls, if the server has been lost for longer than `patience`."""
         place = self._places.get(tag)
         if place is None or place.error is None or not place.has_given_up:
             return None
-        # An error that is raised twice gathers two traces.
+        # A new error: one that is raised twice collects both tracebacks.
         return StoreError(*place.error.args)
 
     async def aclose(self) -> None:
-        """Fail what is still waiting, and end all tasks."""
+        """Fail all calls that wait, and end all tasks."""
         self._is_closed = True
         tasks = list(self._tasks.values())
         for task in tasks:
@@ -156,7 +156,7 @@ class Link:
         )
 
     async def _serve(self, tag: int) -> None:
-        """Send calls, one command after the other; while the place is lost, try it until it takes writes again."""
+        """Send calls, one command after the other; while the place is lost, try it until it accepts writes again."""
         place, pause = self._places[tag], FIRST_PAUSE
         try:
             # With Python 3.11, redis-py can swallow the cancellation of a task.
@@ -166,7 +166,7 @@ class Link:
                     await self._carry(tag, place.calls[:MAX_CALLS])
                     place.calls = [call for call in place.calls if not call.reply.done()]
                     continue
-                # Processes that lost their server together should not come back together.
+                # Processes that lost their server at the same time should not return at the same time.
                 await asyncio.sleep(pause * uniform(0.5, 1.0))
                 pause = min(2 * pause, LAST_PAUSE)
                 found = await self._try(tag, [_PROBE])
@@ -180,7 +180,7 @@ class Link:
             self._give_up(place)
 
     async def _carry(self, tag: int, calls: Sequence[_Call]) -> None:
-        """Send calls in one command, and settle them."""
+        """Send calls in one command, and set their results."""
         found = await self._try(tag, [call.encode() for call in calls])
         if isinstance(found, list):
             for call, reply in zip(calls, found, strict=True):
@@ -192,7 +192,7 @@ class Link:
         elif len(calls) == 1:
             _fail(calls[0], found.error)
         else:
-            # One call of many, as a rule, and the others should not pay for it.
+            # Usually one call is at fault: send each by itself.
             for call in calls:
                 await self._carry(tag, [call])
 
@@ -211,7 +211,7 @@ class Link:
         rest: tuple[int | bytes, ...] = (len(keys), *keys, self._settings, *arguments)
         execute = self._client.execute_command
         try:
-            # Whatever the operator's client makes of replies, ours are bytes.
+            # The operator's client may be set to decode replies.
             replies: list[bytes] = await execute("EVALSHA", self._sha, *rest, NEVER_DECODE=True)
         except NoScriptError:
             replies = await execute("EVAL", self._script, *rest, NEVER_DECODE=True)
@@ -241,7 +241,7 @@ class Link:
             _fail(call, StoreError(*(place.error or self.stopped()).args))
 
     def _find(self, place: _Place) -> None:
-        """The place is not lost any more, if it was."""
+        """Note that a place is not lost any more, if it was."""
         if place.giving_up is None:
             return
         place.giving_up.cancel()

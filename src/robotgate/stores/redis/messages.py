@@ -1,6 +1,6 @@
-"""Names of keys, and messages to and from ``grants.lua``, which has the same layouts.
+"""Names of keys, and messages to and from ``grants.lua``, which describes their layouts.
 
-Messages are JSON: only relative seconds, and numbers over 2^46 as text, since Redis writes 14 digits.
+Messages are JSON. All seconds are relative. Numbers over 2^46 are text, since Redis writes 14 digits.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Keys:
 
     Args:
         prefix: before all of them; fleets with different ones share nothing.
-        tags: how many hash tags. One is enough for a single server, which then has one call to answer instead of many.
+        tags: how many hash tags: one for a single server, which then gets one call instead of many.
     """
 
     prefix: str
@@ -109,7 +109,7 @@ def encoded_request(request: Request, *, now: float) -> bytes:
 
 
 def read_reply(data: bytes, *, now: float) -> tuple[Reply, list[float | None]]:
-    """Read a reply, and for each host that was asked for its pace in seconds, as far as that is known."""
+    """Read a reply, and for each host of the request's asks its pace in seconds, or None where it is not known."""
     number, epoch, joined, items, words, paces = json.loads(data)
     heard = tuple(
         Word(read_name(pattern), _until_at(until_in, now), said_ago, int(count))

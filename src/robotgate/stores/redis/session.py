@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MIN_POLL: Final = 0.025
 MAX_POLL: Final = 1.0
 POLLS: Final = 4
-"""Looks at the inbox for each delay of a host that is waited for."""
+"""How often the inbox is read for each delay of a host for which a task waits."""
 MIN_ASKS: Final = 16
 MAX_ASKS: Final = 500
 """Hosts that one request asks for; see `RedisSeat._next_asks`."""
@@ -41,7 +41,7 @@ _logger: Final = logging.getLogger("robotgate.stores")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """How long things last, and by which clocks."""
+    """The length of leases, and the clocks."""
 
     lease: float
     """Seconds after which a silent session is ended."""
@@ -56,7 +56,7 @@ class Timing:
 
 
 class RedisSeat(Seat):
-    """A session's part for one hash tag, with a sign of life of its own: in a cluster, nodes fail one by one."""
+    """The part of a session for one hash tag. It has its own lease: in a cluster, nodes fail one by one."""
 
     def __init__(self, link: Link, tag: int, timing: Timing, inbox: Inbox) -> None:
         super().__init__(Member(token_hex(8), lease=timing.lease * LEASE / EXPIRY), inbox)
@@ -71,7 +71,7 @@ class RedisSeat(Seat):
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to talk to the server."""
+        """Start the task that sends requests."""
         self._task = asyncio.get_running_loop().create_task(self._run())
         self._task.add_done_callback(self._ended)
 
@@ -99,7 +99,7 @@ class RedisSeat(Seat):
         self._is_due.set()
 
     def ask(self, key: str) -> None:
-        """As `Seat.ask`, not all at once."""
+        """As `Seat.ask`; `_next_asks` chooses the request."""
         self._unasked[key] = None
         self.poke()
 
@@ -123,7 +123,7 @@ class RedisSeat(Seat):
         await self._link.call(self._tag, encode)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Let nobody wait for a task that has ended: by a mistake, or cancelled."""
+        """Fail tasks that wait for this one, which has failed or was cancelled."""
         self.fail(self._link.stopped())
         if not task.cancelled() and (error := task.exception()) is not None:
             _logger.error("a session of %s failed", self._link.server, exc_info=error)
@@ -159,7 +159,7 @@ class RedisSeat(Seat):
         return sample(list(self._unasked), min(most, MAX_ASKS, len(self._unasked)))
 
     async def _pause(self) -> None:
-        """Wait until there is something to send, or it is time for a sign of life or a look at the inbox."""
+        """Wait until there is something to send, or a sign of life or a look into the inbox is due."""
         now, delay = self.uptime(), self._timing.beat
         unknown = []
         for key, waiter in self.waiting.items():
@@ -178,7 +178,7 @@ class RedisSeat(Seat):
 
 
 class RedisSession(Inbox):
-    """A gate's session. It keeps itself alive from its first reply on."""
+    """A gate's session: a seat for each hash tag."""
 
     def __init__(self, link: Link, keys: Keys, timing: Timing) -> None:
         super().__init__()
@@ -191,19 +191,19 @@ class RedisSession(Inbox):
         link.listeners.append(self._heard)
 
     async def join(self) -> None:
-        """Make sure that the server can be reached.
+        """Open the session.
 
         Raises:
-            StoreError: it cannot.
+            StoreError: the server cannot be reached.
         """
-        # The first seat bears the operator's blocks, too.
+        # The first seat also carries the operator's blocks.
         seat = self._seats[0] = self._seat_of(0)
         while seat.member.has_to_send:
             await seat.exchange()
         seat.start()
 
     async def obtain(self, key: str) -> Grant:
-        """Wait in line for a host. One task at a time may wait for one.
+        """As `Session.obtain`. One task at a time may wait for a host.
 
         Raises:
             StoreError: the server was away for longer than the store's `patience`, or refuses.
@@ -213,12 +213,12 @@ class RedisSession(Inbox):
         return await self._seat(key).obtain(key)
 
     def leave(self, key: str, state: HostState | None) -> None:
-        """Hand a host on, with its state."""
+        """As `Session.leave`."""
         if not self.is_closed:
             self._seat(key).leave(key, state)
 
     def publish_block(self, pattern: str, until_at: float) -> None:
-        """Tell every session of a block; 0 lifts it. Others hear of it with their next sign of life."""
+        """As `Session.publish_block`. Other sessions receive it with their next request."""
         self._seats[0].publish_block(pattern, until_at)
 
     def grant_of(self, key: str) -> tuple[str, str] | None:
@@ -228,13 +228,13 @@ class RedisSession(Inbox):
         return None if seat is None or hold is None else (seat.member.session, str(hold.token))
 
     def look(self) -> None:
-        """Look at once whether others want hosts: something is sent to the server anyway."""
+        """Read the inbox at once: another call is sent to the server in any case."""
         for seat in self._seats.values():
             if seat.member.holds:
                 seat.poke()
 
     async def aclose(self) -> None:
-        """Leave every host and every line."""
+        """As `Session.aclose`."""
         if self.is_closed:
             return
         self.is_closed = True
