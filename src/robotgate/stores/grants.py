@@ -204,7 +204,11 @@ class Grants:
         if request.number > session.number:
             session.number, session.seen_at = request.number, now
             self._heed(request, session, now)
-        items = [self._item(key, number) for key, number in session.inbox.items() if number > request.after]
+        items = [
+            Item(number, key, self.hosts[key].token, bool(self.hosts[key].line), self.known(key))
+            for key, number in session.inbox.items()
+            if number > request.after
+        ]
         return Reply(request.number, term, tuple(items), self._words(request.after, now))
 
     def expire(self, now: float) -> None:
@@ -339,10 +343,6 @@ class Grants:
             inbox = self.sessions[owner].inbox
             inbox.pop(key, None)
             inbox[key] = self.next_number()
-
-    def _item(self, key: str, number: int) -> Item:
-        host = self.hosts[key]
-        return Item(number, key, host.token, bool(host.line), self.known(key))
 
     def _forget_free(self, key: str) -> None:
         host = self.hosts.get(key)

@@ -49,11 +49,6 @@ class Timing:
     """Seconds since the epoch."""
     uptime: Callable[[], float] = uptime
 
-    @property
-    def beat(self) -> float:
-        """Seconds between two signs of life."""
-        return self.lease * BEAT / EXPIRY
-
 
 class RedisSeat(Seat):
     """The part of a session for one hash tag. It has its own lease: in a cluster, nodes fail one by one."""
@@ -160,7 +155,7 @@ class RedisSeat(Seat):
 
     async def _pause(self) -> None:
         """Wait until there is something to send, or a sign of life or a look into the inbox is due."""
-        now, delay = self.uptime(), self._timing.beat
+        now, delay = self.uptime(), self._timing.lease * BEAT / EXPIRY
         unknown = []
         for key, waiter in self.waiting.items():
             pace = waiter.pace
