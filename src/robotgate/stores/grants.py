@@ -17,7 +17,7 @@ sent, so transit makes instants later, never earlier.
   if the medium lost its memory (another epoch), it may claim them again while its lease is valid, and repeats the
   operator's blocks. Redis grants only claimed hosts until `EXPIRY` after the loss, and counts all others as visited
   then.
-- Of all words about a pattern (a block, or its end), the last one counts.
+- Of all notices about a pattern (a block, or its end), the last one counts.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Leave:
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class BlockNotice:
     """A block by an operator, or the end of one."""
 
     pattern: str
@@ -90,14 +90,14 @@ class Request:
     number: int
     """Counts the session's requests. Of one that arrives after a later one, only the leaves are processed."""
     after: int = 0
-    """Items and words are acknowledged up to this number."""
+    """Items and notices are acknowledged up to this number."""
     leaves: tuple[Leave, ...] = ()
     withdrawals: tuple[str, ...] = ()
     """Hosts for which the session does not wait any more."""
     asks: tuple[str, ...] = ()
     claims: tuple[str, ...] = ()
     """Hosts that were granted in the epoch before, by grants that are still valid."""
-    words: tuple[Word, ...] = ()
+    notices: tuple[BlockNotice, ...] = ()
     is_last: bool = False
     """The session ends: it leaves every line, and its hosts are free with the instants that are known."""
 
@@ -122,7 +122,7 @@ class Reply:
     """Of the request."""
     term: Term
     items: tuple[Item, ...] = ()
-    words: tuple[Word, ...] = ()
+    notices: tuple[BlockNotice, ...] = ()
 
 
 @dataclass(slots=True)
@@ -152,7 +152,7 @@ class HostRow:
 
 @dataclass(frozen=True, slots=True)
 class BlockRow:
-    """The last word on a pattern."""
+    """The last notice on a pattern."""
 
     until_at: float
     said_at: float
@@ -184,7 +184,7 @@ class Grants:
     def __init__(self, epoch: str) -> None:
         self.epoch = epoch
         self._serial = 0
-        """The last number given to a token, a stay, an item or a word."""
+        """The last number given to a token, a stay, an item or a notice."""
         self.sessions: dict[str, SessionRow] = {}
         self.hosts: dict[str, HostRow] = {}
         self.states: dict[str, HostState] = {}
@@ -209,7 +209,7 @@ class Grants:
             for key, number in session.inbox.items()
             if number > request.after
         ]
-        return Reply(request.number, term, tuple(items), self._words(request.after, now))
+        return Reply(request.number, term, tuple(items), self._notices_after(request.after, now))
 
     def expire(self, now: float) -> None:
         """End sessions without a request for `EXPIRY`."""
@@ -260,8 +260,8 @@ class Grants:
             self._ask(request.session, key)
         for key in request.claims:
             self._claim(request.session, key)
-        for word in request.words:
-            self._say(word, now)
+        for notice in request.notices:
+            self._process_notice(notice, now)
         for key in [key for key, number in session.inbox.items() if number <= request.after]:
             del session.inbox[key]
         if request.is_last:
@@ -302,22 +302,24 @@ class Grants:
         if self.host(key).owner in {None, name}:
             self._grant(name, key)
 
-    def _say(self, word: Word, now: float) -> None:
-        known, row = self.blocks.get(word.pattern), BlockRow(word.until_at, now - word.age, 0)
-        if known is None or not _is_same_block(known.until_at, word.until_at):
-            # Sessions that sent the other word may not know the last one: it is sent again.
+    def _process_notice(self, notice: BlockNotice, now: float) -> None:
+        known, row = self.blocks.get(notice.pattern), BlockRow(notice.until_at, now - notice.age, 0)
+        if known is None or not _is_same_block(known.until_at, notice.until_at):
+            # Sessions that sent the other notice may not know the last one: it is sent again.
             number = self.next_number()
         else:
             number = known.number
         last = row if known is None or known.said_at <= row.said_at else known
-        self.blocks[word.pattern] = replace(last, number=number)
+        self.blocks[notice.pattern] = replace(last, number=number)
         for pattern, block in list(self.blocks.items()):
             if max(block.until_at, block.said_at) + OLD_BLOCK < now:
                 del self.blocks[pattern]
 
-    def _words(self, after: int, now: float) -> tuple[Word, ...]:
+    def _notices_after(self, after: int, now: float) -> tuple[BlockNotice, ...]:
         return tuple(
-            Word(pattern, block.until_at if block.until_at > now else 0.0, now - block.said_at, block.number)
+            BlockNotice(
+                pattern, block.until_at if block.until_at > now else 0.0, now - block.said_at, block.number
+            )
             for pattern, block in self.blocks.items()
             if block.number > after
         )
@@ -389,25 +391,25 @@ class Member:
         self._is_new = True
         """Whether no request of this term was processed."""
         self._number = 0
-        self._heard = 0
+        self._answered = 0
         """The number of the latest request that was answered."""
         self.after = 0
-        """The number of the last item or word that was received."""
+        """The number of the last item or notice that was received."""
         self._sent: dict[int, tuple[float, Term | None]] = {}
-        self._words: dict[str, tuple[float, float]] = {}
-        """For each pattern the last word: the end of the block, and when the word was given."""
+        self._notices: dict[str, tuple[float, float]] = {}
+        """For each pattern the last notice: the end of the block, and when the notice was given."""
         # All that was not acknowledged, each with the number of the first request that carried it; 0: none.
         self._asks: dict[str, int] = {}
         self._withdrawn: dict[str, int] = {}
         self._claims: dict[str, int] = {}
-        self._unsaid: dict[str, int] = {}
+        self._unsent: dict[str, int] = {}
         self._left: dict[str, _Left] = {}
 
     @property
     def has_to_send(self) -> bool:
         """Whether there is something that was not acknowledged."""
         return self._is_new or bool(
-            self._asks or self._withdrawn or self._claims or self._unsaid or self._left
+            self._asks or self._withdrawn or self._claims or self._unsent or self._left
         )
 
     def is_valid(self, hold: Hold, *, now: float) -> bool:
@@ -435,19 +437,19 @@ class Member:
 
     def leave(self, key: str, state: HostState | None) -> None:
         """Hand a host on; of a host that was lost, send its later instants."""
-        hold, unsaid = self.holds.pop(key, None), self._left.get(key)
+        hold, unsent = self.holds.pop(key, None), self._left.get(key)
         self._claims.pop(key, None)
         if hold is not None:
             hold.is_live = False
         elif state is None:
             return
-        token = hold.token if hold is not None else 0 if unsaid is None else unsaid.leave.token
+        token = hold.token if hold is not None else 0 if unsent is None else unsent.leave.token
         self._left[key] = _Left(Leave(key, state, token))
 
-    def say(self, pattern: str, until_at: float, *, now: float) -> None:
+    def publish_block(self, pattern: str, until_at: float, *, now: float) -> None:
         """Block hosts for all sessions until an instant; 0 lifts the block."""
-        self._words[pattern] = until_at, now
-        self._unsaid[pattern] = 0
+        self._notices[pattern] = until_at, now
+        self._unsent[pattern] = 0
 
     def request(self, *, now: float, is_last: bool = False) -> Request:
         """Return the next request, with all that was not acknowledged. It has to be sent at once."""
@@ -455,11 +457,11 @@ class Member:
             self._drop(self._claims)
         self._number += 1
         self._sent[self._number] = now, self._term
-        for unsaid in (self._asks, self._withdrawn, self._claims, self._unsaid):
-            unsaid.update({key: first or self._number for key, first in unsaid.items()})
+        for unsent in (self._asks, self._withdrawn, self._claims, self._unsent):
+            unsent.update({key: first or self._number for key, first in unsent.items()})
         for left in self._left.values():
             left.first = left.first or self._number
-        words = ((pattern, *self._words[pattern]) for pattern in self._unsaid)
+        notices = ((pattern, *self._notices[pattern]) for pattern in self._unsent)
         return Request(
             self.session,
             self._term,
@@ -469,21 +471,24 @@ class Member:
             tuple(self._withdrawn),
             tuple(self._asks),
             tuple(self._claims),
-            tuple(Word(pattern, until_at, max(now - said_at, 0.0)) for pattern, until_at, said_at in words),
+            tuple(
+                BlockNotice(pattern, until_at, max(now - said_at, 0.0))
+                for pattern, until_at, said_at in notices
+            ),
             is_last,
         )
 
-    def receive(self, reply: Reply) -> tuple[list[Item], list[Word]]:
+    def receive(self, reply: Reply) -> tuple[list[Item], list[BlockNotice]]:
         """Process a reply.
 
         Returns:
-            The hosts that are granted, and hosts of the session that others want; and words of other operators.
+            The hosts that are granted, and hosts of the session that others want; and notices of other operators.
         """
         number = reply.number
-        if number <= self._heard:
+        if number <= self._answered:
             return [], []
         sent_at, term = self._sent[number]
-        self._heard = number
+        self._answered = number
         self._sent = {sent: what for sent, what in self._sent.items() if sent > number}
         self._left = {key: left for key, left in self._left.items() if not 0 < left.first <= number}
         if reply.term != self._term:
@@ -494,17 +499,21 @@ class Member:
             return [], []
         self._is_new = False
         self.valid_until_at = max(self.valid_until_at, sent_at + self._lease)
-        self._asks = _unsaid_after(number, self._asks)
-        self._withdrawn = _unsaid_after(number, self._withdrawn)
-        self._unsaid = _unsaid_after(number, self._unsaid)
+        self._asks = _unacknowledged(number, self._asks)
+        self._withdrawn = _unacknowledged(number, self._withdrawn)
+        self._unsent = _unacknowledged(number, self._unsent)
         told = [item for item in reply.items if item.number > self.after and self._take(item)]
-        heard = [word for word in reply.words if word.number > self.after and self._hear(word, sent_at)]
-        numbers = [*(item.number for item in reply.items), *(word.number for word in reply.words)]
+        notices = [
+            notice
+            for notice in reply.notices
+            if notice.number > self.after and self._process_notice(notice, sent_at)
+        ]
+        numbers = [*(item.number for item in reply.items), *(notice.number for notice in reply.notices)]
         self.after = max([self.after, *numbers])
-        unsaid = _unsaid_after(number, self._claims)
-        self._drop(self._claims.keys() - unsaid.keys())
-        self._claims = unsaid
-        return told, heard
+        unsent = _unacknowledged(number, self._claims)
+        self._drop(self._claims.keys() - unsent.keys())
+        self._claims = unsent
+        return told, notices
 
     def _take(self, item: Item) -> bool:
         """Process an item. Returns whether it is news."""
@@ -526,23 +535,23 @@ class Member:
         self.holds[key] = Hold(item.token)
         return True
 
-    def _hear(self, word: Word, now: float) -> bool:
-        """Process a word. Returns whether it is news."""
-        if word.pattern in self._unsaid:
-            # The own word is the later one: it was not sent yet.
+    def _process_notice(self, notice: BlockNotice, now: float) -> bool:
+        """Process a notice. Returns whether it is news."""
+        if notice.pattern in self._unsent:
+            # The own notice is the later one: it was not sent yet.
             return False
-        known_until_at = self._words.get(word.pattern, (0.0, 0.0))[0]
-        self._words[word.pattern] = word.until_at, now - word.age
-        return not _is_same_block(known_until_at, word.until_at)
+        known_until_at = self._notices.get(notice.pattern, (0.0, 0.0))[0]
+        self._notices[notice.pattern] = notice.until_at, now - notice.age
+        return not _is_same_block(known_until_at, notice.until_at)
 
     def _start_anew(self, term: Term) -> None:
-        """Enter another term: repeat all asks and words. Only grants that can be claimed are kept."""
+        """Enter another term: repeat all asks and notices. Only grants that can be claimed are kept."""
         if self._term is not None and self._term.epoch == term.epoch:
             self._drop(self.holds)
         self._term, self._is_new, self.after = term, True, 0
         self._asks = dict.fromkeys(self.wants, 0)
         self._claims = dict.fromkeys(self.holds, 0)
-        self._unsaid = dict.fromkeys(self._words, 0)
+        self._unsent = dict.fromkeys(self._notices, 0)
         self._withdrawn.clear()
 
     def _drop(self, keys: Iterable[str]) -> None:
@@ -551,8 +560,8 @@ class Member:
             self._claims.pop(key, None)
 
 
-def _unsaid_after(number: int, unsaid: dict[str, int]) -> dict[str, int]:
-    return {key: first for key, first in unsaid.items() if not 0 < first <= number}
+def _unacknowledged(number: int, unsent: dict[str, int]) -> dict[str, int]:
+    return {key: first for key, first in unsent.items() if not 0 < first <= number}
 
 
 def _is_same_block(until_at: float, other_until_at: float) -> bool:

@@ -180,7 +180,7 @@ class MemorySession(Inbox, Seat):
         """As `Seat.uptime`."""
         return _TIME
 
-    def poke(self) -> None:
+    def send_soon(self) -> None:
         """Exchange messages at once."""
         self._store.exchange()
 

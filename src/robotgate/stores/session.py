@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from robotgate.pace.state import HostState
     from robotgate.stores.base import News
-    from robotgate.stores.grants import Hold, Member, Reply, Word
+    from robotgate.stores.grants import BlockNotice, Hold, Member, Reply
 
 _logger: Final = logging.getLogger("robotgate.stores")
 
@@ -28,22 +28,22 @@ class Inbox:
 
     def __init__(self) -> None:
         self._news: list[News] = []
-        self._told = asyncio.Event()
+        self._arrived = asyncio.Event()
 
     async def news(self) -> Sequence[News]:
         """As `Session.news`."""
-        await self._told.wait()
-        self._told.clear()
+        await self._arrived.wait()
+        self._arrived.clear()
         news, self._news = self._news, []
         return news
 
-    def tell(self, *news: News) -> None:
+    def add(self, *news: News) -> None:
         """Add news."""
         if news:
             self._news += news
-            self._told.set()
+            self._arrived.set()
 
-    def overrule(self, pattern: str) -> None:
+    def drop_blocks(self, pattern: str) -> None:
         """Drop unread news of a pattern that this session has blocked, or unblocked, since."""
         self._news = [
             news for news in self._news if not (isinstance(news, OperatorBlock) and news.pattern == pattern)
@@ -90,13 +90,13 @@ class Seat(ABC):
         """The clock of leases, which runs while the machine is suspended."""
 
     @abstractmethod
-    def poke(self) -> None:
+    def send_soon(self) -> None:
         """Have a request sent soon."""
 
     def ask(self, key: str) -> None:
         """Ask for a host."""
         self.member.want(key)
-        self.poke()
+        self.send_soon()
 
     async def obtain(self, key: str) -> Grant:
         """As `Session.obtain`. One task at a time may wait for a host."""
@@ -118,18 +118,18 @@ class Seat(ABC):
     def leave(self, key: str, state: HostState | None) -> None:
         """As `Session.leave`."""
         self.member.leave(key, state)
-        self.poke()
+        self.send_soon()
 
     def publish_block(self, pattern: str, until_at: float) -> None:
         """As `Session.publish_block`."""
-        self._inbox.overrule(pattern)
-        self.member.say(pattern, until_at, now=self.uptime())
-        self.poke()
+        self._inbox.drop_blocks(pattern)
+        self.member.publish_block(pattern, until_at, now=self.uptime())
+        self.send_soon()
 
     def receive(self, reply: Reply) -> None:
         """Process a reply: wake tasks whose hosts are granted, and add news."""
         wanted = set()
-        items, words = self.member.receive(reply)
+        items, notices = self.member.receive(reply)
         for item in items:
             waiter = self.waiting.pop(item.key, None)
             if waiter is not None and waiter.granted.done():
@@ -143,8 +143,10 @@ class Seat(ABC):
             if item.is_wanted:
                 wanted.add(item.key)
         if wanted:
-            self._inbox.tell(Wanted(frozenset(wanted)))
-        self._inbox.tell(*(OperatorBlock(word.pattern, word.until_at) for word in words if _is_valid(word)))
+            self._inbox.add(Wanted(frozenset(wanted)))
+        self._inbox.add(
+            *(OperatorBlock(notice.pattern, notice.until_at) for notice in notices if _is_valid(notice))
+        )
 
     def fail(self, error: StoreError) -> None:
         """Raise an error in all tasks that wait."""
@@ -157,12 +159,12 @@ class Seat(ABC):
     def _forget(self, key: str) -> None:
         del self.waiting[key]
         self.member.unwant(key)
-        self.poke()
+        self.send_soon()
 
 
-def _is_valid(word: Word) -> bool:
+def _is_valid(notice: BlockNotice) -> bool:
     try:
-        HostPattern.parse(word.pattern)
+        HostPattern.parse(notice.pattern)
     except OptionError as error:
         _logger.warning("an operator block in the store is ignored: %s", error)
         return False

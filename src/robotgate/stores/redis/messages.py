@@ -15,7 +15,7 @@ from zlib import crc32
 
 from robotgate.pace.state import HostState, moved
 from robotgate.stores.codec import FieldError, pack_host, unpack_host
-from robotgate.stores.grants import ROBOTS, Item, Reply, Term, Word, no_earlier, not_before
+from robotgate.stores.grants import ROBOTS, BlockNotice, Item, Reply, Term, no_earlier, not_before
 
 if TYPE_CHECKING:
     from robotgate.stores.grants import Request
@@ -102,7 +102,10 @@ def encoded_request(request: Request, *, now: float) -> bytes:
             [spelled(key) for key in request.withdrawals],
             [spelled(key) for key in request.asks],
             [spelled(key) for key in request.claims],
-            [[spelled(word.pattern), _until_in(word.until_at, now), word.age] for word in request.words],
+            [
+                [spelled(notice.pattern), _until_in(notice.until_at, now), notice.age]
+                for notice in request.notices
+            ],
             request.is_last,
         ]
     )
@@ -110,14 +113,14 @@ def encoded_request(request: Request, *, now: float) -> bytes:
 
 def read_reply(data: bytes, *, now: float) -> tuple[Reply, list[float | None]]:
     """Read a reply, and for each host of the request's asks its pace in seconds, or None where it is not known."""
-    number, epoch, joined, items, words, paces = json.loads(data)
-    heard = tuple(
-        Word(read_name(pattern), _until_at(until_in, now), said_ago, int(count))
-        for pattern, until_in, said_ago, count in words
+    number, epoch, joined, items, notices, paces = json.loads(data)
+    notices = tuple(
+        BlockNotice(read_name(pattern), _until_at(until_in, now), said_ago, int(count))
+        for pattern, until_in, said_ago, count in notices
     )
     granted = tuple(read_item(item, now=now) for item in items)
     # An empty list is written as an empty object.
-    return Reply(number, Term(epoch, int(joined)), granted, heard), [pace or None for pace in paces]
+    return Reply(number, Term(epoch, int(joined)), granted, notices), [pace or None for pace in paces]
 
 
 def read_item(values: ItemValues, *, now: float) -> Item:

@@ -89,14 +89,14 @@ class RedisSeat(Seat):
         """As `Seat.uptime`."""
         return self._timing.uptime()
 
-    def poke(self) -> None:
-        """As `Seat.poke`."""
+    def send_soon(self) -> None:
+        """As `Seat.send_soon`."""
         self._is_due.set()
 
     def ask(self, key: str) -> None:
         """As `Seat.ask`; `_next_asks` chooses the request."""
         self._unasked[key] = None
-        self.poke()
+        self.send_soon()
 
     async def obtain(self, key: str) -> Grant:
         """As `Session.obtain`."""
@@ -226,7 +226,7 @@ class RedisSession(Inbox):
         """Read the inbox at once: another call is sent to the server in any case."""
         for seat in self._seats.values():
             if seat.member.holds:
-                seat.poke()
+                seat.send_soon()
 
     async def aclose(self) -> None:
         """As `Session.aclose`."""
@@ -258,4 +258,4 @@ class RedisSession(Inbox):
         return RedisSeat(self._link, tag, self._timing, self)
 
     def _heard(self, error: StoreError | None) -> None:
-        self.tell(Recovered() if error is None else Lost(error))
+        self.add(Recovered() if error is None else Lost(error))

@@ -96,7 +96,7 @@ class FileGrants(Grants):
         if name in self.sessions:
             values = name, reply.term.joined, self._at.uptime, clock.boot, clock.place, os.getpid()
             run("REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?)", values)
-        if request.words:
+        if request.notices:
             run("DELETE FROM blocks")
             rows = (
                 (pattern, block.until_at and block.until_at + ahead, block.said_at + ahead, block.number)
@@ -144,7 +144,7 @@ class SQLiteSession(Inbox, Seat):
         Seat.__init__(self, Member(name), self)
         self._store = store
         self._clock = clock
-        self._poked = asyncio.Event()
+        self._is_due = asyncio.Event()
         self._beat_at = -math.inf
         self._look = FIRST_LOOK
         self._is_lost = False
@@ -165,9 +165,9 @@ class SQLiteSession(Inbox, Seat):
         """As `Seat.uptime`."""
         return self._clock.uptime()
 
-    def poke(self) -> None:
-        """As `Seat.poke`."""
-        self._poked.set()
+    def send_soon(self) -> None:
+        """As `Seat.send_soon`."""
+        self._is_due.set()
 
     async def obtain(self, key: str) -> Grant:
         """As `Session.obtain`."""
@@ -190,7 +190,7 @@ class SQLiteSession(Inbox, Seat):
             return
         self._closing.set()
         if self._task is not None:
-            self.poke()
+            self.send_soon()
             await asyncio.wait({self._task})
         try:
             await self._exchange(is_last=True)
@@ -222,8 +222,8 @@ class SQLiteSession(Inbox, Seat):
             pause = IDLE_LOOK
         with suppress(TimeoutError):
             async with asyncio.timeout(max(min(pause, self._beat_at - self.uptime()), 0.0)):
-                await self._poked.wait()
-        self._poked.clear()
+                await self._is_due.wait()
+        self._is_due.clear()
 
     def _has_news(self, there: sqlite3.Connection, _: Moment) -> bool:
         """Whether there is something in the inbox, or the session's row was deleted."""
@@ -255,9 +255,9 @@ class SQLiteSession(Inbox, Seat):
             self.fail(error)
         if not self._is_lost:
             self._is_lost = True
-            self.tell(Lost(error))
+            self.add(Lost(error))
 
     def _recover(self) -> None:
         if self._is_lost:
             self._is_lost = False
-            self.tell(Recovered())
+            self.add(Recovered())

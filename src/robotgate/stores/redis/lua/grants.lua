@@ -1,12 +1,12 @@
 -- Grants, states of hosts, operator blocks, and records. `robotgate.stores.grants.Grants` is the model of grants.
 --
 -- A call is one key and one argument: the prefix of a hash tag's keys, and a JSON array that begins with the operation:
---   exchange session epoch joined number after leaves withdrawals asks claims words is_last
+--   exchange session epoch joined number after leaves withdrawals asks claims notices is_last
 --     leave: key token visited_ago not_before_in state      (absent values are false)
---     word: pattern until_in said_ago      (until_in is false where a block is lifted)
---     -> number epoch joined items words paces
+--     notice: pattern until_in said_ago      (until_in is false where a block is lifted)
+--     -> number epoch joined items notices paces
 --     item: number key token is_wanted state state_age visited_ago not_before_in
---     word: pattern until_in said_ago number
+--     notice: pattern until_in said_ago number
 --     paces: for each ask that has to wait, the seconds between two visits, or false if they are not known
 --   save {{key session token visited_ago not_before_in state}...}   -> 1
 --     the state replaces the known one if the session holds the host; with false as session, if no session holds it;
@@ -21,7 +21,7 @@
 --
 -- Keys of a tag:
 --   epoch               {run, number, lost_until, seen_at}: which memory this is; see `open_tag`
---   serial              the last number given to a grant, a stay, an item or a word
+--   serial              the last number given to a grant, a stay, an item or a notice
 --   sessions            sorted set: session -> when it ends
 --   unsettled           set: the sessions that joined within a lease after a loss; see `settle`
 --   inbox:<session>     hash: key -> number of its item; under '' {joined, number}
@@ -292,9 +292,9 @@ local function read_inbox(tag, inbox, after)
   return items
 end
 
--- The last word on a pattern counts. If two differ, it gets a new number, so that all sessions receive it.
-local function say(tag, word)
-  local pattern, until_in, said_ago = unpack(word)
+-- The last notice on a pattern counts. If two differ, it gets a new number, so that all sessions receive it.
+local function process_notice(tag, notice)
+  local pattern, until_in, said_ago = unpack(notice)
   local known, row = read('HGET', tag.blocks, pattern), {until_in and now + until_in or 0, now - said_ago}
   local is_same = known and math.abs(known[1] - row[1]) <= 1
   row = known and known[2] > row[2] and known or row
@@ -305,8 +305,8 @@ local function say(tag, word)
   end
 end
 
-local function words_after(tag, after)
-  local words = {}
+local function notices_after(tag, after)
+  local notices = {}
   local last = tonumber(redis.call('HGET', tag.blocks, '') or 0)
   local all = last > after and redis.call('HGETALL', tag.blocks) or {}
   for i = 1, #all, 2 do
@@ -314,16 +314,16 @@ local function words_after(tag, after)
     if number and math.max(until_at, said_at) + DAY < now then
       redis.call('HDEL', tag.blocks, all[i])
     elseif number and tonumber(number) > after then
-      words[#words + 1] = {all[i], until_at > now and until_at - now, now - said_at, number}
+      notices[#notices + 1] = {all[i], until_at > now and until_at - now, now - said_at, number}
     end
   end
-  return words
+  return notices
 end
 
 local operations = {}
 
 function operations.exchange(
-  tag, session, epoch, joined, number, after, leaves, withdrawals, asks, claims, words, is_last)
+  tag, session, epoch, joined, number, after, leaves, withdrawals, asks, claims, notices, is_last)
   local inbox, keys = tag.prefix .. 'inbox:' .. session, tag.prefix .. 'keys:' .. session
   end_silent_sessions(tag)
   settle(tag)
@@ -345,7 +345,7 @@ function operations.exchange(
   for _, message in ipairs(leaves) do
     leave(tag, session, is_current, message)
   end
-  local items, heard, paces = {}, {}, {}
+  local items, news_of_blocks, paces = {}, {}, {}
   if is_current then
     if number > me[2] then
       redis.call('ZADD', tag.sessions, now + EXPIRY, session)
@@ -359,11 +359,11 @@ function operations.exchange(
       for _, key in ipairs(claims) do
         claim(tag, session, key)
       end
-      for _, word in ipairs(words) do
-        say(tag, word)
+      for _, notice in ipairs(notices) do
+        process_notice(tag, notice)
       end
     end
-    items, heard = read_inbox(tag, inbox, after), words_after(tag, after)
+    items, news_of_blocks = read_inbox(tag, inbox, after), notices_after(tag, after)
   end
   keep(MONTH, tag.sessions, tag.unsettled, tag.blocks, inbox, keys)
   if is_current and is_last then
@@ -373,7 +373,7 @@ function operations.exchange(
       redis.call('ZADD', tag.sessions, now, session)
     end
   end
-  return {number, tag.epoch, me[1], items, heard, paces}
+  return {number, tag.epoch, me[1], items, news_of_blocks, paces}
 end
 
 function operations.save(tag, messages)
