@@ -133,7 +133,7 @@ def pace(bench: Bench) -> Findings:
 
     figures = in_rounds(
         "pace",
-        1,
+        size.rounds,
         {way.name: partial(measured, way) for way in bench.ways(size.pace_processes)},
     )
     table = Table(

@@ -99,7 +99,7 @@ class LosableStore(FailingStore):
         session = LosableSession(self, inner)
         self._sessions.append(session)
         if self.error is not None:
-            inner.tell(Lost(self.error))
+            inner.add(Lost(self.error))
         return session
 
     def lose(self, error: StoreError) -> None:
@@ -109,7 +109,7 @@ class LosableStore(FailingStore):
         self.error = error
         self.fails, self.hangs = {"save_record", "save_hosts"}, {"load_record", "load_host"}
         for session in self._sessions:
-            session.inner.tell(Lost(error))
+            session.inner.add(Lost(error))
 
     def give_up(self) -> None:
         """Raise from now on, while it is lost, instead of waiting."""
@@ -126,7 +126,7 @@ class LosableStore(FailingStore):
         self.found = asyncio.Event()
         for session in self._sessions:
             session.send()
-            session.inner.tell(Recovered())
+            session.inner.add(Recovered())
 
 
 class LosableSession:

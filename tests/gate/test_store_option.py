@@ -44,7 +44,7 @@ def test_what_is_no_path_is_refused_at_once(subtests: pytest.Subtests) -> None:
         (1, "path of a file"),
         (SQLiteStore, "path of a file"),
         (os.fsdecode, "path of a file"),
-        (":memory:", "MemoryStore remembers without"),
+        (":memory:", "use a MemoryStore"),
         ("redis://localhost:port", "port is no number"),
         ("REDISS://localhost/name", "number of a database"),
         ("valkey://localhost/0?no_such=1", "no_such"),

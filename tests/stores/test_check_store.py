@@ -208,7 +208,7 @@ class _Eternal(MemorySession):
         grant = await super().obtain(key)
         self.member.leave(key, None)
         self.member.want(key)
-        self.poke()
+        self.send_soon()
         return grant
 
 

@@ -78,7 +78,7 @@ async def test_patience_ends(server: RedisServer) -> None:
         server.kill()
         waiting = one.ask()
         with pytest.raises(
-            StoreError, match=r"^redis 127\.0\.0\.1:\d+/0: it cannot be reached .*see that it runs"
+            StoreError, match=r"^redis 127\.0\.0\.1:\d+/0: it cannot be reached .*check that it runs"
         ):
             await waiting
         for call in (one.session.obtain(KEY), one.store.load_record(RECORD.origin), one.store.load_host(KEY)):
@@ -326,7 +326,7 @@ async def test_refusals_are_told_at_once(server: RedisServer, user: str, cause: 
         for name, password in (("nobody", "wrong"), ("poor", "s3cret")):
             await run(client, "ACL", "SETUSER", name, "on", f">{password}", "~*", "+@all")
         async with asyncio.timeout(60):
-            await store._link.recovered(0)
+            await becomes(lambda: store._link.given_up(0) is None)
         async with store:
             assert await store.load_host(KEY) is None
 
@@ -341,7 +341,7 @@ async def test_what_is_no_redis_is_told_at_once() -> None:
 
     web = await asyncio.start_server(serve, "127.0.0.1", 0)
     store = RedisStore(f"redis://127.0.0.1:{web.sockets[0].getsockname()[1]}", patience=60)
-    with pytest.raises(StoreError, match="does not speak the protocol of Redis"):
+    with pytest.raises(StoreError, match="does not use the protocol of Redis"):
         await store.open()
     await store.aclose()
     web.close()

@@ -22,7 +22,7 @@ from robotgate.stores.redis.messages import encoded_request, read_reply
 if TYPE_CHECKING:
     from tests.redis_server import RedisServer
 
-    from robotgate.stores.grants import Item, Request, Word
+    from robotgate.stores.grants import BlockNotice, Item, Request
 
 KEYS: Final = ("a.example", "b.example", "robots|https://ü.example")
 STEPS: Final = 400
@@ -102,15 +102,15 @@ class Both:
 
 
 def told(
-    items: list[Item], words: list[Word], held: list[str], now: float
+    items: list[Item], notices: list[BlockNotice], held: list[str], now: float
 ) -> tuple[list[object], list[float]]:
-    """Return what items and words say, and their seconds.
+    """Return what items and notices say, and their seconds.
 
     Numbers are left out, which are each medium's own; and of hosts that were held before, all but who wants them.
     """
     items = sorted(items, key=lambda item: item.key)
     said: list[object] = [(item.key, item.is_wanted) for item in items]
-    said += sorted((word.pattern, bool(word.until_at)) for word in words)
+    said += sorted((notice.pattern, bool(notice.until_at)) for notice in notices)
     states = [(item.key, item.state or HostState()) for item in items if item.key not in held]
     # What nobody may know to have been visited has no state; of a robots.txt there is none.
     said += [(key, state.visits, state.last_visit_at is None) for key, state in states]
@@ -182,7 +182,7 @@ class Fleet:
             case 8:
                 pattern, until_at = self.random.choice(KEYS[:2]), self.random.choice((0.0, math.inf))
                 for member in one.members:
-                    member.say(pattern, until_at, now=self.now)
+                    member.publish_block(pattern, until_at, now=self.now)
 
     def leave(self, one: Both) -> None:
         """Hand on something, visited or not."""

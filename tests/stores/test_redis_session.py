@@ -43,6 +43,13 @@ async def workers(server: RedisServer, prefix: str) -> AsyncIterator[list[Worker
         yield [await stack.enter_async_context(worker(server.url, prefix)) for _ in range(3)]
 
 
+async def calls(server: RedisServer) -> int:
+    """Count the calls of the script that the server has had."""
+    async with admin(server) as client:
+        stats = await client.info("commandstats")
+    return int(stats["cmdstat_evalsha"]["calls"])
+
+
 async def test_one_at_a_time_and_in_turn(workers: list[Worker]) -> None:
     """A host is granted to one session; others wait in line, and the owner hears that it is wanted, once."""
     first, second, third = workers
@@ -84,6 +91,34 @@ async def test_hosts_are_shared_out(workers: list[Worker]) -> None:
     assert max(shares) < len(keys)
     for _, _, task in asked:
         task.cancel()
+
+
+async def test_hosts_that_nobody_else_wants_take_few_calls(server: RedisServer, prefix: str) -> None:
+    """A process that is alone asks for more and more hosts with each call to the server."""
+    async with worker(server.url, prefix, lease=2.0) as one:
+        await one.obtain()
+        before = await calls(server)
+        await asyncio.gather(*(one.obtain(f"{number}.example") for number in range(1_000)))
+        assert await calls(server) - before <= 12
+
+
+async def test_a_waiter_learns_the_pace_of_a_host_that_was_new(server: RedisServer, prefix: str) -> None:
+    """Once the owner has visited the host, a waiter looks four times for each delay, not ever more seldom."""
+    server.settle(prefix)
+    async with (
+        worker(server.url, prefix, lease=20.0) as owner,
+        worker(server.url, prefix, lease=20.0) as other,
+    ):
+        await owner.obtain()
+        waiting = other.ask()
+        await asyncio.sleep(1.0)
+        now = NOW()
+        await owner.store.save_hosts({KEY: HostState(last_visit_at=now, next_allowed_at=now + 0.1)})
+        before = await calls(server)
+        await asyncio.sleep(1.5)
+        assert await calls(server) - before > 20
+        owner.session.leave(KEY, None)
+        await waiting
 
 
 async def test_what_nobody_wants_stays(workers: list[Worker]) -> None:

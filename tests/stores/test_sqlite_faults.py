@@ -171,7 +171,7 @@ async def test_newer_tables(path: Path) -> None:
     """What a newer robotgate wrote is not touched."""
     change(path, "PRAGMA user_version = 7")
     before = path.read_bytes()
-    await refused(path, r"it was written by a newer robotgate \(version 7 .* known is 3\); upgrade robotgate")
+    await refused(path, r"it was written by a newer robotgate \(version 7 .* knows 3\); upgrade robotgate")
     assert path.read_bytes() == before
 
 
@@ -307,7 +307,7 @@ async def test_refuses_a_directory_where_everybody_may_exchange_files(tmp_path: 
 
 async def test_makes_one_directory_but_no_path(tmp_path: Path) -> None:
     """A whole path that is missing is rather a mistake, or a disk that is not there; a file is no directory."""
-    await refused(tmp_path / "no" / "such" / "cache.db", "see that its directory exists")
+    await refused(tmp_path / "no" / "such" / "cache.db", "check that its directory exists")
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "file").write_bytes(b"precious")
     await refused(tmp_path / "file" / "cache.db", "is no directory")
@@ -385,7 +385,7 @@ async def test_replaced_by_another_file_of_ours(store: SQLiteStore, tmp_path: Pa
 async def test_directory_vanished_while_open(store: SQLiteStore) -> None:
     """It is not made again: a disk that is gone is not replaced by a directory of the same name."""
     away = store.path.parent.rename(store.path.parent.with_name("away"))
-    await refuses(store, "see that its directory exists")
+    await refuses(store, "check that its directory exists")
     assert not store.path.parent.exists()
     away.rename(store.path.parent)
     await works(store)
@@ -543,7 +543,7 @@ async def test_goes_on_in_memory(path: Path, caplog: pytest.LogCaptureFixture) -
             assert (await session.obtain("unknown.example")).state == HostState(visits=2, last_visit_at=NOW)
             assert [record.levelname for record in caplog.records] == ["WARNING"]
             assert "another program keeps it locked" in caplog.text
-            assert "On with memory alone until it can be used again" in caplog.text
+            assert "Memory is used until the file works again" in caplog.text
         await until(lambda: not grant.lease.is_valid())
         regained = await asyncio.wait_for(session.obtain("unknown.example"), 60)
         assert regained.state is not None
@@ -579,7 +579,7 @@ async def test_with_neighbours_memory_is_not_enough(path: Path, caplog: pytest.L
             assert not waiter.done()
             assert held.lease.is_valid()
         assert (await asyncio.wait_for(waiter, 60)).lease.is_valid()
-        assert "Hosts that others may hold wait until it can be used again" in caplog.text
+        assert "Hosts that others may hold wait until the file works again" in caplog.text
         await session.aclose()
         await neighbour.aclose()
 
@@ -596,7 +596,7 @@ async def test_file_that_never_was(tmp_path: Path, caplog: pytest.LogCaptureFixt
         assert await store.load_record(Origin("http", "0.example", 80)) is None, "records are bounded"
         await session.aclose()
     assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
-    assert "What was learnt since is lost" in caplog.records[-1].message
+    assert "All later records and states are lost" in caplog.records[-1].message
 
 
 async def test_same_fault_warns_once(path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -638,15 +638,15 @@ async def test_closing_a_file_that_is_lost_says_so(path: Path) -> None:
 @pytest.mark.parametrize(
     ("number", "remedy"),
     [
-        (errno.ENOENT, "see that its directory exists"),
-        (errno.ENOTDIR, "see that its directory exists"),
+        (errno.ENOENT, "check that its directory exists"),
+        (errno.ENOTDIR, "check that its directory exists"),
         (errno.ENOSPC, "free some space"),
         (errno.EROFS, "make the file and its directory writable"),
         (errno.EACCES, "make the file and its directory writable"),
         (errno.EPERM, "make the file and its directory writable"),
         (errno.EMFILE, "let this program open fewer files at once, or more (ulimit -n)"),
-        (errno.EIO, "look at the disk"),
-        (errno.ELOOP, "close other programs that use it, look at the disk, or name another file"),
+        (errno.EIO, "check the disk"),
+        (errno.ELOOP, "close other programs that use it, check the disk, or name another file"),
     ],
 )
 def test_remedy_for_what_the_system_says(number: int, remedy: str) -> None:
@@ -664,5 +664,5 @@ def test_remedy_for_what_was_not_foreseen() -> None:
         connection.execute("SELECT missing")
     assert str(explained(Path("cache.db"), caught.value)) == (
         "cache.db: SQLite failed (no such column: missing); "
-        "close other programs that use it, look at the disk, or name another file"
+        "close other programs that use it, check the disk, or name another file"
     )

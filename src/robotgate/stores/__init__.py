@@ -1,4 +1,4 @@
-"""Where records and host states live."""
+"""Stores of robots.txt records and host states: in memory, in a SQLite file, in Redis."""
 
 from robotgate.pace.host import Lease
 from robotgate.stores.base import (

@@ -1,4 +1,4 @@
-"""What a gate expects of a store: `Store` keeps records and host states, `SharedStore` also hands out grants.
+"""The protocols of stores: `Store` keeps records and host states, `SharedStore` also grants hosts.
 
 A grant is the exclusive right to pace one host. A process asks for a host once, paces it from memory as if it were
 alone, and hands the host on after the turn under way as soon as another process asks for it. No method is called for
@@ -35,7 +35,7 @@ class Store(Protocol):
     """
 
     async def load_record(self, origin: Origin) -> RobotsRecord | None:
-        """Return what is known of an origin's robots.txt, fresh or not."""
+        """Return the record of an origin's robots.txt, fresh or not; None if there is none."""
 
     async def save_record(self, record: RobotsRecord) -> None:
         """Keep a record in place of the origin's earlier one."""
@@ -47,16 +47,16 @@ class Store(Protocol):
         """Keep the states of these hosts, by pace key. A gate calls it at most twice a second, with all changes."""
 
     async def aclose(self) -> None:
-        """Write what is pending and release all resources. Closing twice is closing once."""
+        """Write what is pending and release all resources. A second call does nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """The exclusive right to pace one host, until it is left or its lease is no longer valid."""
+    """The exclusive right to pace one host, until `Session.leave` or the end of its lease."""
 
     lease: Lease
     state: HostState | None
-    """What the previous owner left, by the clock of this process. None: the host was never visited."""
+    """The state that the previous owner saved, by the clock of this process. None: the host was never visited."""
     not_before_at: float = 0.0
     """No request may start earlier (seconds since the epoch, by the clock of this process)."""
 
@@ -70,7 +70,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class OperatorBlock:
-    """Another process was told to leave hosts alone, or to visit them again."""
+    """The operator blocked hosts in another process, or lifted a block."""
 
     pattern: str
     """As `RobotGate.block` takes it."""
@@ -80,7 +80,7 @@ class OperatorBlock:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The store cannot be reached. Hosts with valid grants go on; all others wait."""
+    """The store cannot be reached. Hosts with valid grants are still visited; all others wait."""
 
     error: StoreError
 
@@ -97,28 +97,28 @@ class Session(Protocol):
     """One gate's membership in a shared store. It keeps itself alive while it is open."""
 
     async def obtain(self, key: str) -> Grant:
-        """Wait in line for a host and return the grant. Cancelled, it leaves the line, or hands the grant on.
+        """Wait in line for a host and return the grant. A cancelled task leaves the line, or hands the grant on.
 
         Raises:
-            StoreError: the store cannot tell, and will not for a while.
+            StoreError: the store cannot be reached, or refuses.
         """
 
     def leave(self, key: str, state: HostState | None) -> None:
-        """Hand a host on, with its state; the next session in line is granted. It is sent behind this call.
+        """Hand a host on, with its state, to the next session in line. The message is sent in the background.
 
-        A call for a grant that is not held any more changes nothing but instants, which it can only move later.
+        Where the grant is not held any more, the state only moves the host's instants later.
         """
 
     async def news(self) -> Sequence[News]:
-        """Wait until there is something to tell, and return it. One task at a time may wait."""
+        """Wait for news, and return them. One task at a time may wait."""
 
     def publish_block(self, pattern: str, until_at: float) -> None:
-        """Tell every session to leave hosts alone until an instant; 0 lifts. It is sent behind this call, and kept
-        until it can be sent. What was said last holds.
+        """Block hosts for every session until an instant; 0 lifts the block. The message is sent in the background,
+        and repeated until it is acknowledged. Of two messages about one pattern, the later counts.
         """
 
     async def aclose(self) -> None:
-        """Leave every host and every line. Hosts that were not left before are free as they were last saved."""
+        """Leave every host and every line. Hosts that were not left before keep the state that was saved last."""
 
 
 @runtime_checkable
@@ -126,7 +126,7 @@ class SharedStore(Store, Protocol):
     """A store that several gates, in one process or in many, may use at the same time."""
 
     async def session(self) -> Session:
-        """Join. A gate that uses the store has one session for as long as it is open.
+        """Open a session. A gate has one session for as long as it is open.
 
         Raises:
             StoreError: the store cannot be reached.
@@ -164,18 +164,15 @@ class Catalogue(Store, Protocol):
         """Remove an origin's record. Returns whether there was one."""
 
     async def forget_host(self, pace_key: str) -> bool:
-        """Remove a host's state, even if its wait is not over. Returns whether there was any."""
+        """Remove a host's state, even if its delay or block is not over. Returns whether there was any."""
 
     async def prune(self, *, now: float) -> Pruned:
-        """Remove the oldest entries over the store's bounds, but no host whose wait is not over."""
+        """Remove the oldest entries over the store's bounds, but no host whose delay or block is not over."""
 
 
 @runtime_checkable
 class OwnStore(Catalogue, SharedStore, Protocol):
-    """A store of ours: what is listed, and that its maker opens and closes it.
-
-    ``async with`` opens it, if that was not done before, and closes it.
-    """
+    """The base of our stores: lists of all entries, and ``async with``, which opens and closes the store."""
 
     async def origins(self, host: str | None = None) -> list[Origin]:
         """Return the origins that have a record, of all hosts or of one, by host, then port, then scheme."""
@@ -184,7 +181,7 @@ class OwnStore(Catalogue, SharedStore, Protocol):
         """Return the pace keys of all hosts, in order."""
 
     async def records(self) -> AsyncIterator[RobotsRecord]:
-        """As `Catalogue.records`; those that come or go meanwhile may be among them or not."""
+        """As `Catalogue.records`; records that are saved or removed meanwhile may be missing."""
         origins = await self.origins()
         for start in range(0, len(origins), PAGE):
             for record in await asyncio.gather(*map(self.load_record, origins[start : start + PAGE])):
@@ -192,7 +189,7 @@ class OwnStore(Catalogue, SharedStore, Protocol):
                     yield record
 
     async def hosts(self) -> AsyncIterator[tuple[str, HostState]]:
-        """As `Catalogue.hosts`; those that come or go meanwhile may be among them or not."""
+        """As `Catalogue.hosts`; hosts that are saved or removed meanwhile may be missing."""
         pace_keys = await self.pace_keys()
         for start in range(0, len(pace_keys), PAGE):
             page = pace_keys[start : start + PAGE]
@@ -205,7 +202,7 @@ class OwnStore(Catalogue, SharedStore, Protocol):
         return await self.origins(host)
 
     async def open(self) -> None:
-        """Reach the medium now rather than at the first use.
+        """Open the file, or reach the server, now rather than at the first use.
 
         Raises:
             StoreError: it cannot be reached.
@@ -215,7 +212,7 @@ class OwnStore(Catalogue, SharedStore, Protocol):
         try:
             await self.open()
         except BaseException:
-            # A store that cannot be opened may still try to. Why it cannot be closed either is no news.
+            # This ends its tasks. An error of closing would hide the error of opening.
             with suppress(StoreError):
                 await self.aclose()
             raise

@@ -1,8 +1,7 @@
 """Records and host states as named fields: one table of fields for every store, and for the files of `cli.transfer`.
 
-What is written as JSON is ASCII: no terminal, and no tool that splits lines its own way, makes anything else of it.
-What is read may come from anywhere: a value is taken whole or refused whole. A field that is missing, unknown, or there
-twice is refused like a wrong one: what the writer meant by it would be lost.
+JSON is written in ASCII, so that terminals and tools that split lines do not change it. Input is not trusted: an entry
+with a field that is missing, unknown, doubled or wrong is refused as a whole.
 
 Pure functions of text and bytes.
 """
@@ -30,10 +29,10 @@ T = TypeVar("T")
 MAX_LINE_BYTES: Final = 8 * 1024 * 1024
 """A longer line is refused: twice what the longest robots.txt takes with every byte of it escaped."""
 MAX_AMOUNT: Final = 253_402_300_799.0
-"""The last second of the year 9999, which stands for every later one, too."""
+"""The last second of the year 9999; later instants are written as this one."""
 MAX_COUNT: Final = 2**63 - 1
 COMPRESSION: Final = 6
-"""Of records, by zlib."""
+"""The level of zlib, for records."""
 _USUAL: Final = (
     b"Sitemap: https://www./sitemap.xml\nAllow: /\nCrawl-delay: 10\nUser-agent: *\nDisallow: /"
     b'{"outcome":"missing","status":404,"outcome":"success","status":200,"cause":null,"checked_at":1800000000.'
@@ -41,16 +40,16 @@ _USUAL: Final = (
     b'/robots.txt","redirects":[],"etag":"\\"\\"","last_modified":"Mon, 23 Nov 2026 00:00:00 GMT","last_modified":null,'
     b'"body_bytes":'
 )
-"""What most records have in common, so that a small one is kept small. Another text is another format."""
+"""The dictionary of zlib: text that most records contain. To change it is to change the format."""
 _MAX_DIGITS: Final = 20
 _MAX_QUOTED: Final = 40
-"""Of a value or a name that is wrong, an error message shows no more characters."""
+"""Characters of a wrong value or name that an error message shows."""
 _UNSENDABLE: Final = frozenset("\r\n\0")
-"""What no header may hold, and what is sent back to a server must not."""
+"""Characters that no header may have; some of these fields are sent in request headers."""
 
 
 class FieldError(ValueError):
-    """What is wrong with a value, or with one field of it."""
+    """A value, or one field of it, is wrong."""
 
     def __init__(self, problem: str, field: str | None = None) -> None:
         super().__init__(problem)
@@ -58,7 +57,7 @@ class FieldError(ValueError):
         self.field = field
 
 
-# What a field may be: each function returns the value that it is given, or raises `FieldError`.
+# Checks of fields: each function returns its value, or raises `FieldError`.
 
 
 def text_value(value: object) -> str:
@@ -81,7 +80,7 @@ def amount(value: object) -> float:
     Raises:
         FieldError: the value is something else.
     """
-    # Compared, not converted: an int may be beyond every float, and NaN is under and over nothing.
+    # Compared before the conversion: an int may be too large for a float. NaN fails the comparison.
     if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= MAX_AMOUNT:
         return float(value)
     raise FieldError(f"{quoted(value)} is no number of seconds up to {MAX_AMOUNT:.0f}")
@@ -101,7 +100,7 @@ def _texts(value: object) -> tuple[str, ...]:
 
 
 def choice(value: object, *, known: Mapping[str, T]) -> T:
-    """Return what one of some texts stands for."""
+    """Return the value that a text stands for."""
     if (text := text_value(value)) in known:
         return known[text]
     raise FieldError(f"{quoted(value)} is none of {', '.join(known)}")
@@ -138,13 +137,13 @@ HOST: Final[Mapping[str, Callable[[object], object]]] = {
 }
 """The fields of a host's state."""
 HOST_FIELDS: Final = tuple(HOST)
-# The tables see to the types of what these are given.
+# The tables check the types of the arguments.
 make_record: Final[Callable[..., RobotsRecord]] = RobotsRecord
 _make_host: Final[Callable[..., HostState]] = HostState
 
 
 def object_of(line: bytes) -> dict[str, object]:
-    """The one JSON object that a line is.
+    """Parse a line that is one JSON object.
 
     Raises:
         FieldError: it is none.
@@ -176,12 +175,12 @@ def _once_each(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _whole(digits: str) -> float:
-    # So many digits take Python long to read, and are too many for any field.
+    # Python takes long to parse many digits, and no field is that large.
     return int(digits) if len(digits) <= _MAX_DIGITS else math.inf
 
 
 def quoted(value: object) -> str:
-    """A value as it may be shown to people: short, and in ASCII."""
+    """Return a value for a message: short, and in ASCII."""
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "an object"
     text = ascii(value[: _MAX_QUOTED + 1] if isinstance(value, str) else value)
@@ -209,7 +208,7 @@ def take_all(
 
 
 def _written(value: object) -> object:
-    """A field's value as it is written, which the tables can read."""
+    """Return the value to write for a field."""
     if isinstance(value, Outcome):
         return value.name.lower()
     if isinstance(value, float):
@@ -223,7 +222,7 @@ def record_fields(record: RobotsRecord) -> dict[str, object]:
 
 
 def moved_record(record: RobotsRecord, seconds: float) -> RobotsRecord:
-    """A record as a clock tells it that is so many seconds ahead."""
+    """Return a record with its instants moved by some seconds."""
     if not seconds:
         return record
     instants = ((name, getattr(record, name)) for name in RECORD if name.endswith("_at"))
@@ -231,20 +230,20 @@ def moved_record(record: RobotsRecord, seconds: float) -> RobotsRecord:
 
 
 def pack_record(record: RobotsRecord) -> bytes:
-    """A record but for its origin: a line of JSON, then the body, compressed."""
+    """Pack a record without its origin: a line of JSON, then the body, compressed."""
     packer = zlib.compressobj(COMPRESSION, zdict=_USUAL)
     head = _json({**record_fields(record), "body_bytes": len(record.body)})
     return packer.compress(head + b"\n" + record.body) + packer.flush()
 
 
 def unpack_record(origin: Origin, packed: bytes) -> RobotsRecord:
-    """The record of `pack_record`.
+    """Read the output of `pack_record`.
 
     Raises:
         FieldError: it is none.
     """
     try:
-        # What is made to burst is decompressed no further than any record goes.
+        # A record never needs more bytes; this bounds a decompression bomb.
         head, _, body = zlib.decompressobj(zdict=_USUAL).decompress(packed, MAX_LINE_BYTES).partition(b"\n")
     except zlib.error as error:
         raise FieldError(f"not compressed as it says ({error})") from None
@@ -255,12 +254,12 @@ def unpack_record(origin: Origin, packed: bytes) -> RobotsRecord:
 
 
 def host_fields(state: HostState) -> dict[str, object]:
-    """A host state's fields."""
+    """Return the fields of a host's state."""
     return {name: _written(getattr(state, name)) for name in HOST}
 
 
 def host_of(values: dict[str, object]) -> HostState:
-    """The state of `host_fields`.
+    """Read the output of `host_fields`.
 
     Raises:
         FieldError: a field is not what it should be.
@@ -269,12 +268,12 @@ def host_of(values: dict[str, object]) -> HostState:
 
 
 def pack_host(state: HostState) -> bytes:
-    """A host's state as JSON. For a shared medium, `pace.state.moved` makes its instants relative first."""
+    """Write a host's state as JSON. For a server, `pace.state.moved` makes its instants relative first."""
     return _json(host_fields(state))
 
 
 def unpack_host(packed: bytes) -> HostState:
-    """The state of `pack_host`.
+    """Read the output of `pack_host`.
 
     Raises:
         FieldError: it is none.

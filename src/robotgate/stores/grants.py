@@ -1,23 +1,23 @@
 """The protocol by which sessions share hosts, without I/O and without a clock: every method takes `now`.
 
-A grant is the exclusive right to pace one host. It has two sides. `Grants` is what the shared medium does with one
-message: a file keeps its rows, and the Lua of Redis does the same. `Member` is one session's side: it knows what the
-session holds and waits for, puts that into messages, and repeats what was not acknowledged.
+A grant is the exclusive right to pace one host. The protocol has two sides. `Grants` is the shared medium: it processes
+one message after the other. A file keeps its rows in tables, and the Lua script of Redis does the same. `Member` is one
+session: it knows the hosts that the session holds and waits for, and repeats messages that were not acknowledged.
 
 There is one kind of message. A `Request` is a sign of life and carries asks, withdrawals, hosts that are left, claims,
-and what the operator has said of hosts; its `Reply` carries hosts that were granted to the session, hosts it holds that
-others want, and what was said elsewhere. Messages may be lost, doubled and late. Between machines only relative seconds
-are sent, so transit makes instants later, never earlier.
+and the operator's blocks. Its `Reply` carries hosts that are granted to the session, hosts of the session that others
+want, and blocks of other operators. Messages may be lost, doubled and late. Between machines only relative seconds are
+sent, so transit makes instants later, never earlier.
 
-- A session that was not heard of for `EXPIRY` is ended: its hosts count as visited at that moment. By its own clock its
+- A session without a request for `EXPIRY` is ended, and its hosts count as visited at that moment. By its own clock its
   grants are valid for `LEASE` after it *sent* the last request that was answered, which always ends sooner.
 - Waiting sessions stand in one line for each host, in the order in which their asks arrived.
-- A token names one grant. What is said of a token that is not the current one moves instants later and frees nothing.
+- A token names one grant. A message with another than the current token moves instants later and frees nothing.
 - A term names one stay of a session in one epoch of the medium. A session that finds another term has lost its grants;
-  if the medium lost its memory (another epoch), it may claim them again while its lease is valid, and says again what
-  the operator said. Redis grants only claimed hosts until `EXPIRY` after the loss, and counts all others as visited
+  if the medium lost its memory (another epoch), it may claim them again while its lease is valid, and repeats the
+  operator's blocks. Redis grants only claimed hosts until `EXPIRY` after the loss, and counts all others as visited
   then.
-- Of what the operator said of a pattern, the last word holds.
+- Of all notices about a pattern (a block, or its end), the last one counts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 BEAT: Final = 4.0
-"""Seconds between two requests of a session that has nothing to say."""
+"""Seconds between two requests of a session that has nothing to send."""
 LEASE: Final = 16.0
 """Seconds for which a session's grants are valid, from when it sent the last request that was answered."""
 EXPIRY: Final = 20.0
@@ -40,11 +40,11 @@ EXPIRY: Final = 20.0
 ROBOTS: Final = "robots|"
 """Before the origin in a key that grants the fetch of a robots.txt. Such a host has no state."""
 GRAIN: Final = 1e-5
-"""Seconds; a wait that is longer by less is the same, rounded on its way."""
+"""Seconds; a smaller difference of two waits is due to rounding."""
 SAME_BLOCK: Final = 1.0
-"""Seconds; blocks that end closer together are the same, said by two processes."""
+"""Seconds; blocks that end closer together are the same block, from two processes."""
 OLD_BLOCK: Final = 86_400.0
-"""Seconds for which a block that is over is kept, so that every session hears that it was lifted."""
+"""Seconds for which a block that is over is kept, so that every session learns of its end."""
 
 
 class Term(NamedTuple):
@@ -62,42 +62,42 @@ class Leave:
 
     key: str
     state: HostState | None = None
-    """What the next owner is told; None: it was not visited."""
+    """For the next owner; None: the host was not visited."""
     token: int = 0
     """Of the grant; 0 where it was lost before."""
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
-    """What the operator has said of a pattern."""
+class BlockNotice:
+    """A block by an operator, or the end of one."""
 
     pattern: str
     until_at: float
     """Seconds since the epoch; `math.inf`: until lifted; 0: lifted."""
     age: float
-    """Seconds since it was said."""
+    """Seconds since the operator gave it."""
     number: int = 0
     """In a reply, as `Item.number`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a session says."""
+    """A message of a session."""
 
     session: str
     term: Term | None
-    """None: it has not joined yet, and is told its term. Only leaves are heeded then."""
+    """None: the session has not joined, and the reply has its term. Only leaves are processed then."""
     number: int
-    """Counts the session's requests. One that comes after a later one is not heeded, but for its leaves."""
+    """Counts the session's requests. Of one that arrives after a later one, only the leaves are processed."""
     after: int = 0
-    """Items and words are acknowledged up to this number."""
+    """Items and notices are acknowledged up to this number."""
     leaves: tuple[Leave, ...] = ()
     withdrawals: tuple[str, ...] = ()
-    """Hosts that are not waited for any more."""
+    """Hosts for which the session does not wait any more."""
     asks: tuple[str, ...] = ()
     claims: tuple[str, ...] = ()
     """Hosts that were granted in the epoch before, by grants that are still valid."""
-    words: tuple[Word, ...] = ()
+    notices: tuple[BlockNotice, ...] = ()
     is_last: bool = False
     """The session ends: it leaves every line, and its hosts are free with the instants that are known."""
 
@@ -116,18 +116,18 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the medium answers."""
+    """The answer of the medium."""
 
     number: int
     """Of the request."""
     term: Term
     items: tuple[Item, ...] = ()
-    words: tuple[Word, ...] = ()
+    notices: tuple[BlockNotice, ...] = ()
 
 
 @dataclass(slots=True)
 class SessionRow:
-    """What is known of a session."""
+    """A session, as the medium knows it."""
 
     joined: int
     seen_at: float
@@ -138,7 +138,7 @@ class SessionRow:
 
 @dataclass(slots=True)
 class HostRow:
-    """Who holds a host, and who waits for it."""
+    """The owner of a host, and the sessions that wait for it."""
 
     owner: str | None = None
     token: int = 0
@@ -152,7 +152,7 @@ class HostRow:
 
 @dataclass(frozen=True, slots=True)
 class BlockRow:
-    """The last word on a pattern."""
+    """The last notice on a pattern."""
 
     until_at: float
     said_at: float
@@ -175,23 +175,23 @@ def no_earlier(state: HostState, known: HostState | None) -> HostState:
 
 
 class Grants:
-    """What a shared medium knows, by its own clock.
+    """The state of a shared medium, by its own clock.
 
     Args:
-        epoch: names what it remembers.
+        epoch: names the memory of the medium.
     """
 
     def __init__(self, epoch: str) -> None:
         self.epoch = epoch
         self._serial = 0
-        """The last number given to a token, a stay, an item or a word."""
+        """The last number given to a token, a stay, an item or a notice."""
         self.sessions: dict[str, SessionRow] = {}
         self.hosts: dict[str, HostRow] = {}
         self.states: dict[str, HostState] = {}
         self.blocks: dict[str, BlockRow] = {}
 
     def exchange(self, request: Request, *, now: float) -> Reply:
-        """Take in a request, and answer it."""
+        """Process a request, and return the reply."""
         self.expire(now)
         session = self.sessions.get(request.session)
         if session is None:
@@ -204,11 +204,15 @@ class Grants:
         if request.number > session.number:
             session.number, session.seen_at = request.number, now
             self._heed(request, session, now)
-        items = [self._item(key, number) for key, number in session.inbox.items() if number > request.after]
-        return Reply(request.number, term, tuple(items), self._words(request.after, now))
+        items = [
+            Item(number, key, self.hosts[key].token, bool(self.hosts[key].line), self.known(key))
+            for key, number in session.inbox.items()
+            if number > request.after
+        ]
+        return Reply(request.number, term, tuple(items), self._notices_after(request.after, now))
 
     def expire(self, now: float) -> None:
-        """End sessions that were not heard of for `EXPIRY`."""
+        """End sessions without a request for `EXPIRY`."""
         ended = sorted((session.seen_at + EXPIRY, name) for name, session in self.sessions.items())
         for ended_at, name in ended:
             if ended_at <= now:
@@ -218,7 +222,7 @@ class Grants:
         """End a session.
 
         Args:
-            visited_at: when its hosts count as visited; None: as is known.
+            visited_at: when its hosts count as visited; None: their states say it.
         """
         session = self.sessions.pop(name)
         for key in self.keys_of(name):
@@ -231,20 +235,20 @@ class Grants:
         session.inbox.clear()
 
     def host(self, key: str) -> HostRow:
-        """Who has a host."""
+        """Return a host's row, and make one if there is none."""
         return self.hosts.setdefault(key, HostRow())
 
     def known(self, key: str) -> HostState | None:
-        """What is known of a host."""
+        """Return the state of a host."""
         return self.states.get(key)
 
     def keep(self, key: str, state: HostState) -> None:
-        """Keep what is known of a host, behind all others."""
+        """Keep the state of a host, as the last of all."""
         self.states.pop(key, None)
         self.states[key] = state
 
     def keys_of(self, name: str) -> list[str]:
-        """All hosts that a session holds or waits for, and maybe others."""
+        """Return all hosts that a session holds or waits for, and maybe others."""
         del name
         return list(self.hosts)
 
@@ -256,8 +260,8 @@ class Grants:
             self._ask(request.session, key)
         for key in request.claims:
             self._claim(request.session, key)
-        for word in request.words:
-            self._say(word, now)
+        for notice in request.notices:
+            self._process_notice(notice, now)
         for key in [key for key, number in session.inbox.items() if number <= request.after]:
             del session.inbox[key]
         if request.is_last:
@@ -276,7 +280,7 @@ class Grants:
         self._forget_free(leave.key)
 
     def _move_later(self, key: str, told: HostState) -> None:
-        """Take in instants, as far as they are later than those that are known."""
+        """Move the instants of a host to those of a message, where these are later."""
         known = self.known(key)
         state = merged(known or HostState(), told)
         if state != (known or HostState()) and not key.startswith(ROBOTS):
@@ -294,26 +298,28 @@ class Grants:
                 self._tell(key)
 
     def _claim(self, name: str, key: str) -> None:
-        """A session has a host that it had if nobody else was granted it meanwhile."""
+        """Grant a host to a session that held it before the loss, unless another session holds it."""
         if self.host(key).owner in {None, name}:
             self._grant(name, key)
 
-    def _say(self, word: Word, now: float) -> None:
-        known, row = self.blocks.get(word.pattern), BlockRow(word.until_at, now - word.age, 0)
-        if known is None or not _is_same_block(known.until_at, word.until_at):
-            # One of two has to be told again: whoever said another word may not have heard of the last one.
+    def _process_notice(self, notice: BlockNotice, now: float) -> None:
+        known, row = self.blocks.get(notice.pattern), BlockRow(notice.until_at, now - notice.age, 0)
+        if known is None or not _is_same_block(known.until_at, notice.until_at):
+            # Sessions that sent the other notice may not know the last one: it is sent again.
             number = self.next_number()
         else:
             number = known.number
         last = row if known is None or known.said_at <= row.said_at else known
-        self.blocks[word.pattern] = replace(last, number=number)
+        self.blocks[notice.pattern] = replace(last, number=number)
         for pattern, block in list(self.blocks.items()):
             if max(block.until_at, block.said_at) + OLD_BLOCK < now:
                 del self.blocks[pattern]
 
-    def _words(self, after: int, now: float) -> tuple[Word, ...]:
+    def _notices_after(self, after: int, now: float) -> tuple[BlockNotice, ...]:
         return tuple(
-            Word(pattern, block.until_at if block.until_at > now else 0.0, now - block.said_at, block.number)
+            BlockNotice(
+                pattern, block.until_at if block.until_at > now else 0.0, now - block.said_at, block.number
+            )
             for pattern, block in self.blocks.items()
             if block.number > after
         )
@@ -340,28 +346,24 @@ class Grants:
             inbox.pop(key, None)
             inbox[key] = self.next_number()
 
-    def _item(self, key: str, number: int) -> Item:
-        host = self.hosts[key]
-        return Item(number, key, host.token, bool(host.line), self.known(key))
-
     def _forget_free(self, key: str) -> None:
         host = self.hosts.get(key)
         if host is not None and host.owner is None and not host.line:
             del self.hosts[key]
 
     def next_number(self) -> int:
-        """A number greater than all before."""
+        """Return a number greater than all before."""
         self._serial += 1
         return self._serial
 
 
 @dataclass(slots=True, eq=False)
 class Hold:
-    """A grant, as its session knows it."""
+    """A grant, on the side of its session."""
 
     token: int
     is_live: bool = True
-    """Whether it was neither left nor lost. It is valid while the session's lease is, too."""
+    """Whether it was neither left nor lost. The grant is valid while the session's lease is valid, too."""
 
 
 @dataclass(slots=True)
@@ -374,7 +376,7 @@ class Member:
     """One session's side. `now` is by its lease clock, which must run while the machine is suspended.
 
     Args:
-        session: its name, which no other session ever has.
+        session: its name; no two sessions have the same.
         lease: seconds for which its grants are valid; shorter than the medium's expiry.
     """
 
@@ -382,32 +384,32 @@ class Member:
         self.session = session
         self.holds: dict[str, Hold] = {}
         self.wants: set[str] = set()
-        """The hosts it waits for."""
+        """The hosts for which the session waits."""
         self.valid_until_at = -math.inf
         self._lease = lease
         self._term: Term | None = None
         self._is_new = True
-        """Whether no request was heeded in this term."""
+        """Whether no request of this term was processed."""
         self._number = 0
-        self._heard = 0
+        self._answered = 0
         """The number of the latest request that was answered."""
         self.after = 0
-        """The last item or word that it knows."""
+        """The number of the last item or notice that was received."""
         self._sent: dict[int, tuple[float, Term | None]] = {}
-        self._words: dict[str, tuple[float, float]] = {}
-        """For each pattern the last word: until when, and when it was said."""
-        # What was not acknowledged, each with the number of the first request that said it; 0: none has.
+        self._notices: dict[str, tuple[float, float]] = {}
+        """For each pattern the last notice: the end of the block, and when the notice was given."""
+        # All that was not acknowledged, each with the number of the first request that carried it; 0: none.
         self._asks: dict[str, int] = {}
         self._withdrawn: dict[str, int] = {}
         self._claims: dict[str, int] = {}
-        self._unsaid: dict[str, int] = {}
+        self._unsent: dict[str, int] = {}
         self._left: dict[str, _Left] = {}
 
     @property
     def has_to_send(self) -> bool:
         """Whether there is something that was not acknowledged."""
         return self._is_new or bool(
-            self._asks or self._withdrawn or self._claims or self._unsaid or self._left
+            self._asks or self._withdrawn or self._claims or self._unsent or self._left
         )
 
     def is_valid(self, hold: Hold, *, now: float) -> bool:
@@ -421,40 +423,45 @@ class Member:
             self.wants.add(key)
             self._asks[key] = 0
 
+    def want_again(self, key: str) -> None:
+        """Repeat an ask that was answered, if the host is still waited for."""
+        if key in self.wants:
+            self._asks.setdefault(key, self._number)
+
     def unwant(self, key: str) -> None:
-        """Do not wait for a host any more. If it is granted all the same, it is left at once."""
+        """Do not wait for a host any more. If it is granted nevertheless, it is left at once."""
         if key in self.wants:
             self.wants.remove(key)
             if self._asks.pop(key, 1):
                 self._withdrawn[key] = 0
 
     def leave(self, key: str, state: HostState | None) -> None:
-        """Hand a host on, or tell later instants of one that was lost."""
-        hold, unsaid = self.holds.pop(key, None), self._left.get(key)
+        """Hand a host on; of a host that was lost, send its later instants."""
+        hold, unsent = self.holds.pop(key, None), self._left.get(key)
         self._claims.pop(key, None)
         if hold is not None:
             hold.is_live = False
         elif state is None:
             return
-        token = hold.token if hold is not None else 0 if unsaid is None else unsaid.leave.token
+        token = hold.token if hold is not None else 0 if unsent is None else unsent.leave.token
         self._left[key] = _Left(Leave(key, state, token))
 
-    def say(self, pattern: str, until_at: float, *, now: float) -> None:
-        """Tell all sessions to leave hosts alone until an instant; 0 lifts."""
-        self._words[pattern] = until_at, now
-        self._unsaid[pattern] = 0
+    def publish_block(self, pattern: str, until_at: float, *, now: float) -> None:
+        """Block hosts for all sessions until an instant; 0 lifts the block."""
+        self._notices[pattern] = until_at, now
+        self._unsent[pattern] = 0
 
     def request(self, *, now: float, is_last: bool = False) -> Request:
-        """The next request: all that was not acknowledged. It has to be sent at once."""
+        """Return the next request, with all that was not acknowledged. It has to be sent at once."""
         if now >= self.valid_until_at:
             self._drop(self._claims)
         self._number += 1
         self._sent[self._number] = now, self._term
-        for unsaid in (self._asks, self._withdrawn, self._claims, self._unsaid):
-            unsaid.update({key: first or self._number for key, first in unsaid.items()})
+        for unsent in (self._asks, self._withdrawn, self._claims, self._unsent):
+            unsent.update({key: first or self._number for key, first in unsent.items()})
         for left in self._left.values():
             left.first = left.first or self._number
-        words = ((pattern, *self._words[pattern]) for pattern in self._unsaid)
+        notices = ((pattern, *self._notices[pattern]) for pattern in self._unsent)
         return Request(
             self.session,
             self._term,
@@ -464,48 +471,55 @@ class Member:
             tuple(self._withdrawn),
             tuple(self._asks),
             tuple(self._claims),
-            tuple(Word(pattern, until_at, max(now - said_at, 0.0)) for pattern, until_at, said_at in words),
+            tuple(
+                BlockNotice(pattern, until_at, max(now - said_at, 0.0))
+                for pattern, until_at, said_at in notices
+            ),
             is_last,
         )
 
-    def receive(self, reply: Reply) -> tuple[list[Item], list[Word]]:
-        """Take in a reply.
+    def receive(self, reply: Reply) -> tuple[list[Item], list[BlockNotice]]:
+        """Process a reply.
 
         Returns:
-            The hosts that are granted, and those held before that are wanted by others; and what was said elsewhere.
+            The hosts that are granted, and hosts of the session that others want; and notices of other operators.
         """
         number = reply.number
-        if number <= self._heard:
+        if number <= self._answered:
             return [], []
         sent_at, term = self._sent[number]
-        self._heard = number
+        self._answered = number
         self._sent = {sent: what for sent, what in self._sent.items() if sent > number}
         self._left = {key: left for key, left in self._left.items() if not 0 < left.first <= number}
         if reply.term != self._term:
             self._start_anew(reply.term)
             return [], []
         if term != reply.term:
-            # It was sent before the present term was known, and was not heeded.
+            # The request was sent in another term, so the medium processed only its leaves.
             return [], []
         self._is_new = False
         self.valid_until_at = max(self.valid_until_at, sent_at + self._lease)
-        self._asks = _unsaid_after(number, self._asks)
-        self._withdrawn = _unsaid_after(number, self._withdrawn)
-        self._unsaid = _unsaid_after(number, self._unsaid)
+        self._asks = _unacknowledged(number, self._asks)
+        self._withdrawn = _unacknowledged(number, self._withdrawn)
+        self._unsent = _unacknowledged(number, self._unsent)
         told = [item for item in reply.items if item.number > self.after and self._take(item)]
-        heard = [word for word in reply.words if word.number > self.after and self._hear(word, sent_at)]
-        numbers = [*(item.number for item in reply.items), *(word.number for word in reply.words)]
+        notices = [
+            notice
+            for notice in reply.notices
+            if notice.number > self.after and self._process_notice(notice, sent_at)
+        ]
+        numbers = [*(item.number for item in reply.items), *(notice.number for notice in reply.notices)]
         self.after = max([self.after, *numbers])
-        unsaid = _unsaid_after(number, self._claims)
-        self._drop(self._claims.keys() - unsaid.keys())
-        self._claims = unsaid
-        return told, heard
+        unsent = _unacknowledged(number, self._claims)
+        self._drop(self._claims.keys() - unsent.keys())
+        self._claims = unsent
+        return told, notices
 
     def _take(self, item: Item) -> bool:
-        """Take in an item. Returns whether it is news."""
+        """Process an item. Returns whether it is news."""
         key, hold, left = item.key, self.holds.get(item.key), self._left.get(item.key)
         if left is not None:
-            # The medium has not heard of the end of the last visit. What it grants is left again, with that.
+            # The medium has not received the state of the last visit: the new grant is left again, with that state.
             if left.leave.token != item.token:
                 self._left[key] = _Left(replace(left.leave, token=item.token))
             return False
@@ -521,23 +535,23 @@ class Member:
         self.holds[key] = Hold(item.token)
         return True
 
-    def _hear(self, word: Word, now: float) -> bool:
-        """Take in a word. Returns whether it is news."""
-        if word.pattern in self._unsaid:
-            # What is still to be said is said later.
+    def _process_notice(self, notice: BlockNotice, now: float) -> bool:
+        """Process a notice. Returns whether it is news."""
+        if notice.pattern in self._unsent:
+            # The own notice is the later one: it was not sent yet.
             return False
-        known_until_at = self._words.get(word.pattern, (0.0, 0.0))[0]
-        self._words[word.pattern] = word.until_at, now - word.age
-        return not _is_same_block(known_until_at, word.until_at)
+        known_until_at = self._notices.get(notice.pattern, (0.0, 0.0))[0]
+        self._notices[notice.pattern] = notice.until_at, now - notice.age
+        return not _is_same_block(known_until_at, notice.until_at)
 
     def _start_anew(self, term: Term) -> None:
-        """Go on in another term: all is asked for and said again, and nothing is held but what can be claimed."""
+        """Enter another term: repeat all asks and notices. Only grants that can be claimed are kept."""
         if self._term is not None and self._term.epoch == term.epoch:
             self._drop(self.holds)
         self._term, self._is_new, self.after = term, True, 0
         self._asks = dict.fromkeys(self.wants, 0)
         self._claims = dict.fromkeys(self.holds, 0)
-        self._unsaid = dict.fromkeys(self._words, 0)
+        self._unsent = dict.fromkeys(self._notices, 0)
         self._withdrawn.clear()
 
     def _drop(self, keys: Iterable[str]) -> None:
@@ -546,8 +560,8 @@ class Member:
             self._claims.pop(key, None)
 
 
-def _unsaid_after(number: int, unsaid: dict[str, int]) -> dict[str, int]:
-    return {key: first for key, first in unsaid.items() if not 0 < first <= number}
+def _unacknowledged(number: int, unsent: dict[str, int]) -> dict[str, int]:
+    return {key: first for key, first in unsent.items() if not 0 < first <= number}
 
 
 def _is_same_block(until_at: float, other_until_at: float) -> bool:

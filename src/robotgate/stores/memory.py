@@ -1,4 +1,4 @@
-"""The store that lives as long as its process."""
+"""The store in memory, which ends with its process."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
     from robotgate.urls import Origin
 
 LOOKS: Final = 4
-"""Hosts looked at for each that is saved while there are too many: those that must stay are passed over."""
+"""Hosts examined for each one that is saved while there are too many; some of them must stay."""
 LONGEST_DELAY: Final = 600.0
-"""Seconds for which a visit may bind beyond what its state says: what a site asks for is learnt by its first visit,
-and counts from that. A gate refuses longer delays than its `max_delay`, a minute unless told otherwise."""
+"""Seconds after a visit for which its host stays. The state of a first visit may lack the delay that robots.txt asks
+for, which counts from that visit. A gate refuses delays over its `max_delay`, which is a minute by default."""
 _PLACE: Final = attrgetter("host", "port", "scheme")
 _TIME: Final = 0.0
-"""The time by which sessions of one event loop are judged: nothing expires while the loop lives."""
+"""The lease clock of sessions in one event loop. It stands still: no session expires."""
 
 
 class MemoryStore(OwnStore):
-    """Keeps all in dictionaries. Gates of one event loop may share it.
+    """Keeps records and host states in dictionaries. Gates of one event loop may share it.
 
-    Beyond `max_hosts` those go first of which nothing was saved for the longest: records, and hosts. No host goes that
-    may not be visited yet, that was visited within the last ten minutes, or whose blocks are not forgiven. The saved
-    visits themselves tell what time it is.
+    Over `max_hosts`, the records and hosts that were saved longest ago are evicted. A host stays while its delay or
+    block lasts, for ten minutes after its last visit, and until its blocks are forgiven. The store has no clock: the
+    instants of saved visits tell the time.
 
-    What they take is bounded by their number alone: a robots.txt is kept whole, and may have 500 KiB.
+    Only the number of entries is bounded: a robots.txt is kept whole, and may have 500 KiB.
 
     Args:
         max_hosts: how many records are kept, and how many hosts but for those that must stay.
@@ -57,7 +57,7 @@ class MemoryStore(OwnStore):
         self._sessions: dict[str, MemorySession] = {}
         self._names = itertools.count()
         self._now = 0.0
-        """The latest instant at which anything is known to have happened."""
+        """The latest instant of the past in any saved state."""
 
     async def load_record(self, origin: Origin) -> RobotsRecord | None:
         """As `Store.load_record`."""
@@ -96,10 +96,10 @@ class MemoryStore(OwnStore):
         return session
 
     async def open(self) -> None:
-        """There is nothing to reach."""
+        """Do nothing."""
 
     async def aclose(self) -> None:
-        """There is nothing to release: what is kept serves the next gate."""
+        """Do nothing: the contents stay for the next gate."""
 
     async def origins(self, host: str | None = None) -> list[Origin]:
         """Return the origins that have a record, of all hosts or of one, by host, then port, then scheme."""
@@ -123,25 +123,25 @@ class MemoryStore(OwnStore):
         return self._hosts.pop(pace_key, None) is not None
 
     async def prune(self, *, now: float) -> Pruned:
-        """As `Catalogue.prune`. Of records there are never more than `max_hosts`; of hosts, while they must stay."""
+        """As `Catalogue.prune`. There are never more than `max_hosts` records, so only hosts are removed."""
         return Pruned(records=0, hosts=self._evict_hosts(now=now, looks=len(self._hosts)))
 
     def _keep_bound(self) -> None:
         if len(self._hosts) > self._max_hosts:
-            # These of the last state have been; its other instants are yet to come.
+            # These two instants are past; the others of the state may lie in the future.
             state = next(reversed(self._hosts.values()))
             self._now = max(self._now, state.last_visit_at or 0.0, state.blocked_at)
             self._evict_hosts(now=self._now, looks=LOOKS)
 
     def _evict_hosts(self, *, now: float, looks: int) -> int:
-        """Look at so many, the oldest first, as long as there are too many. Returns how many have gone."""
+        """Examine the oldest `looks` hosts while there are too many. Returns how many were evicted."""
         gone = 0
         for _ in range(looks):
             if len(self._hosts) <= self._max_hosts:
                 break
             pace_key, state = next(iter(self._hosts.items()))
             if state.last_visit_at is not None and state.last_visit_at + LONGEST_DELAY > now:
-                # All others were saved later.
+                # All other hosts were saved later.
                 break
             if is_served(state, now):
                 del self._hosts[pace_key]
@@ -151,7 +151,7 @@ class MemoryStore(OwnStore):
         return gone
 
     def exchange(self) -> None:
-        """Have every session say what it has to say, and hear what there is to hear."""
+        """Exchange messages with every session that has some to send or to receive."""
         sessions = self._sessions.values()
         while behind := [session for session in sessions if session.is_behind(self._grants)]:
             for session in behind:
@@ -159,7 +159,7 @@ class MemoryStore(OwnStore):
         self._keep_bound()
 
     def end(self, session: MemorySession) -> None:
-        """Take a session out: its hosts are free."""
+        """End a session: its hosts are free."""
         if self._sessions.pop(session.member.session, None) is not None:
             session.exchange(self._grants, is_last=True)
             self.exchange()
@@ -181,8 +181,8 @@ class MemorySession(Inbox, Seat):
         """As `Seat.uptime`."""
         return _TIME
 
-    def poke(self) -> None:
-        """Exchange at once: it takes no time."""
+    def send_soon(self) -> None:
+        """Exchange messages at once."""
         self._store.exchange()
 
     async def aclose(self) -> None:
@@ -190,7 +190,7 @@ class MemorySession(Inbox, Seat):
         self._store.end(self)
 
     def is_behind(self, grants: Grants) -> bool:
-        """Whether it has something to say or to hear."""
+        """Whether there are messages to send or to receive."""
         session = grants.sessions.get(self.member.session)
         numbers = [block.number for block in grants.blocks.values()]
         if session is not None:
@@ -198,5 +198,5 @@ class MemorySession(Inbox, Seat):
         return self.member.has_to_send or max(numbers, default=0) > self.member.after
 
     def exchange(self, grants: Grants, *, is_last: bool = False) -> None:
-        """Send a request, and take in the reply."""
+        """Send a request, and process the reply."""
         self.receive(grants.exchange(self.member.request(now=_TIME, is_last=is_last), now=_TIME))

@@ -1,4 +1,4 @@
-"""What may be given as `store`: the path of a file, the URL of a server, or a store."""
+"""The values of the option `store`: the path of a file, the URL of a server, or a store."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ StoreOption: TypeAlias = "Store | str | os.PathLike[str] | None"
 PATIENCE: Final = 30.0
 """Seconds for which a server that cannot be reached is tried again."""
 _SCHEME: Final = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]+)://", re.IGNORECASE)
-"""Of two letters at least: one is a drive's."""
+"""Two letters at least: one letter is a drive."""
 _SERVERS: Final = re.compile(r"((redis|valkey)(s|\+[a-z+]+)?|unix)://", re.IGNORECASE)
-"""How a URL begins by which clients of Redis and Valkey are told where their server is."""
+"""The beginning of a URL of Redis or Valkey."""
 
 
 def open_store(store: StoreOption, *, clock: Clock, patience: float = PATIENCE) -> OwnStore | None:
-    """The store that a path or a URL stands for; None where neither was given. Nothing is touched before its `open`.
+    """Make the store for a path or a URL; return None for other values. Nothing is read or written before its `open`.
 
     Args:
-        clock: the gate's, so that both tell the same time.
+        clock: the gate's clock.
         patience: seconds for which a server that cannot be reached is tried again.
 
     Raises:
-        OptionError: it can be no path of a file and no URL of a server, or there is no client for the server.
+        OptionError: the value is neither the path of a file nor the URL of a server, or redis-py is missing.
     """
     if not isinstance(store, str | os.PathLike):
         return None
@@ -53,15 +53,15 @@ def open_store(store: StoreOption, *, clock: Clock, patience: float = PATIENCE) 
             'pip install "robotgate[redis]"'
         ) from error
     except OptionError as error:
-        # By the name of the option that it was given as.
+        # The error names the option of the store's class; the user has given `store`.
         raise OptionError(f"store={str(error).partition('=')[2]}") from error
 
 
 def given_store(store: StoreOption) -> Store | None:
-    """The store that was given; None where there is none.
+    """Check that a value is a store or None, and return it.
 
     Raises:
-        OptionError: it is no store.
+        OptionError: it is neither.
     """
     if store is None or (isinstance(store, Store) and not isinstance(store, type)):
         return store
@@ -69,18 +69,16 @@ def given_store(store: StoreOption) -> Store | None:
 
 
 def file_path(given: object) -> Path:
-    """The absolute path of a file, as it is now: the program may go to another directory later. Links stay.
+    """Return the absolute path of a file: the program may change its directory later. Symbolic links are kept.
 
     Raises:
-        OptionError: it can be no path of a file.
+        OptionError: it is not the path of a file.
     """
     path: object = os.fspath(given) if isinstance(given, os.PathLike) else given
     if not isinstance(path, str) or not path or "\0" in path:
         raise OptionError(f"path={given!r}: give the path of a file, as text")
     if path == ":memory:":
-        raise OptionError(
-            f"path={given!r}: give the path of a file; a MemoryStore remembers without, as a gate does by itself"
-        )
+        raise OptionError(f"path={given!r}: give the path of a file, or use a MemoryStore")
     if _SCHEME.match(path):
         server = "; a RedisStore takes the URL of a server, and so does store= of a gate"
         why = server if _SERVERS.match(path) else ", not a URL"
@@ -92,6 +90,6 @@ def file_path(given: object) -> Path:
 
 
 def without_secrets(url: str) -> str:
-    """A URL as a message may show it: a password stands before the last ``@``, or among the parameters."""
+    """Return a URL without its credentials and parameters, for a message."""
     scheme, _, rest = url.partition("://")
     return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"

@@ -1,4 +1,4 @@
-"""What the sessions of all shared stores have in common: tasks that wait for hosts, leases, and news."""
+"""The common part of the sessions of all shared stores: tasks that wait for hosts, leases, and news."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ if TYPE_CHECKING:
 
     from robotgate.pace.state import HostState
     from robotgate.stores.base import News
-    from robotgate.stores.grants import Hold, Member, Reply, Word
+    from robotgate.stores.grants import BlockNotice, Hold, Member, Reply
 
 _logger: Final = logging.getLogger("robotgate.stores")
 
 
 class Inbox:
-    """The news of a session, until they are heard."""
+    """The news of a session, until a task reads them."""
 
     def __init__(self) -> None:
         self._news: list[News] = []
-        self._told = asyncio.Event()
+        self._arrived = asyncio.Event()
 
     async def news(self) -> Sequence[News]:
         """As `Session.news`."""
-        await self._told.wait()
-        self._told.clear()
+        await self._arrived.wait()
+        self._arrived.clear()
         news, self._news = self._news, []
         return news
 
-    def tell(self, *news: News) -> None:
-        """Have it heard."""
+    def add(self, *news: News) -> None:
+        """Add news."""
         if news:
             self._news += news
-            self._told.set()
+            self._arrived.set()
 
-    def overrule(self, pattern: str) -> None:
-        """Drop what was not heard yet of a pattern of which this session has said something since."""
+    def drop_blocks(self, pattern: str) -> None:
+        """Drop unread news of a pattern that this session has blocked, or unblocked, since."""
         self._news = [
             news for news in self._news if not (isinstance(news, OperatorBlock) and news.pattern == pattern)
         ]
@@ -52,7 +52,7 @@ class Inbox:
 
 @dataclass(frozen=True, slots=True)
 class HeldLease:
-    """Valid while the host is held, and its session is known to be alive."""
+    """The lease of one grant: valid while the session holds the host, and the store has answered recently."""
 
     seat: Seat
     hold: Hold
@@ -70,14 +70,14 @@ class Waiter:
     since: float
     """By the clock of leases."""
     pace: float | None = None
-    """Seconds between two visits of the host, as far as they are known."""
+    """Seconds between two visits of the host; None: not known."""
 
 
 class Seat(ABC):
-    """A `Member`, and the tasks that wait for what it asks for.
+    """A `Member`, and the tasks that wait for its hosts.
 
     Args:
-        inbox: is told which hosts others want, and what was said elsewhere.
+        inbox: receives which hosts other sessions want, and blocks of their operators.
     """
 
     def __init__(self, member: Member, inbox: Inbox) -> None:
@@ -90,13 +90,13 @@ class Seat(ABC):
         """The clock of leases, which runs while the machine is suspended."""
 
     @abstractmethod
-    def poke(self) -> None:
-        """There is something to send."""
+    def send_soon(self) -> None:
+        """Have a request sent soon."""
 
     def ask(self, key: str) -> None:
         """Ask for a host."""
         self.member.want(key)
-        self.poke()
+        self.send_soon()
 
     async def obtain(self, key: str) -> Grant:
         """As `Session.obtain`. One task at a time may wait for a host."""
@@ -111,29 +111,29 @@ class Seat(ABC):
             if self.waiting.get(key) is waiter:
                 self._forget(key)
             elif not granted.cancelled():
-                # It was granted in the same moment.
+                # The host was granted before this task ran again.
                 self.leave(key, None)
             raise
 
     def leave(self, key: str, state: HostState | None) -> None:
         """As `Session.leave`."""
         self.member.leave(key, state)
-        self.poke()
+        self.send_soon()
 
     def publish_block(self, pattern: str, until_at: float) -> None:
         """As `Session.publish_block`."""
-        self._inbox.overrule(pattern)
-        self.member.say(pattern, until_at, now=self.uptime())
-        self.poke()
+        self._inbox.drop_blocks(pattern)
+        self.member.publish_block(pattern, until_at, now=self.uptime())
+        self.send_soon()
 
     def receive(self, reply: Reply) -> None:
-        """Take in a reply: wake those who waited, and tell what is wanted, and what was said."""
+        """Process a reply: wake tasks whose hosts are granted, and add news."""
         wanted = set()
-        items, words = self.member.receive(reply)
+        items, notices = self.member.receive(reply)
         for item in items:
             waiter = self.waiting.pop(item.key, None)
             if waiter is not None and waiter.granted.done():
-                # It was cancelled a moment ago.
+                # The task was cancelled, and has not run since.
                 self.leave(item.key, None)
                 continue
             if waiter is not None:
@@ -143,26 +143,28 @@ class Seat(ABC):
             if item.is_wanted:
                 wanted.add(item.key)
         if wanted:
-            self._inbox.tell(Wanted(frozenset(wanted)))
-        self._inbox.tell(*(OperatorBlock(word.pattern, word.until_at) for word in words if _is_valid(word)))
+            self._inbox.add(Wanted(frozenset(wanted)))
+        self._inbox.add(
+            *(OperatorBlock(notice.pattern, notice.until_at) for notice in notices if _is_valid(notice))
+        )
 
     def fail(self, error: StoreError) -> None:
-        """Tell all who wait that the store cannot tell."""
+        """Raise an error in all tasks that wait."""
         for key, waiter in list(self.waiting.items()):
             self._forget(key)
             if not waiter.granted.done():
-                # An error of its own: one that is raised twice gathers two traces.
+                # A new error for each task: one that is raised twice collects both tracebacks.
                 waiter.granted.set_exception(StoreError(*error.args))
 
     def _forget(self, key: str) -> None:
         del self.waiting[key]
         self.member.unwant(key)
-        self.poke()
+        self.send_soon()
 
 
-def _is_valid(word: Word) -> bool:
+def _is_valid(notice: BlockNotice) -> bool:
     try:
-        HostPattern.parse(word.pattern)
+        HostPattern.parse(notice.pattern)
     except OptionError as error:
         _logger.warning("an operator block in the store is ignored: %s", error)
         return False

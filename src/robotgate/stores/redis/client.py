@@ -33,10 +33,10 @@ _EXAMPLE: Final = "redis://localhost:6379/0"
 
 
 def client_of(given: object) -> Client:
-    """Return the operator's own client, or make one for a URL. It connects nowhere yet. What the URL says counts.
+    """Return the operator's own client, or make one for a URL. It does not connect yet.
 
     Raises:
-        OptionError: it is no such URL, or the client cannot be used.
+        OptionError: the URL is not valid, or the client cannot be used.
     """
     if isinstance(given, str):
         return _client_for(given)
@@ -65,13 +65,13 @@ def _client_for(url: str) -> Client:
     spelled = f"{scheme}://{found['rest']}"
     is_cluster = found["cluster"] is not None
     _check_address(url, spelled, is_cluster=is_cluster)
-    # The first retry meets connections that were closed while idle. `Link` sees to all others.
+    # The first retry is for connections that were closed while idle. `Link` makes all others.
     settings: dict[str, object] = {
         "socket_timeout": TIMEOUT,
         "socket_connect_timeout": TIMEOUT,
         "health_check_interval": HEALTH_CHECK,
         "retry": Retry(NoBackoff(), 3 if is_cluster else 1),
-        # All servers speak it, and it pushes nothing.
+        # All servers have it, and it has no push messages.
         "protocol": 2,
     }
     if not is_cluster and scheme != "unix":
@@ -80,10 +80,10 @@ def _client_for(url: str) -> Client:
     try:
         client = make(spelled, **settings)
         if isinstance(client, Redis):
-            # Which refuses parameters that it does not know.
+            # It raises an error for unknown parameters.
             client.connection_pool.make_connection()  # type: ignore[no-untyped-call]
     except (ValueError, TypeError, redis.RedisError) as error:
-        # It may quote the URL.
+        # The message may contain the URL.
         problem = str(error).replace(url, "…").replace(spelled, "…")
         raise _bad_url(url, f"{problem}; give a URL such as {_EXAMPLE}") from None
     return client
@@ -110,12 +110,12 @@ def _address(host: str, port: object) -> str:
 
 
 def _check_address(url: str, spelled: str, *, is_cluster: bool) -> None:
-    """Refuse what redis-py would ignore silently, and so talk to another database or server."""
+    """Refuse parts of a URL that redis-py ignores: it would use another database or server."""
     try:
         parts = urlsplit(spelled)
         _ = parts.port
     except ValueError:
-        # What stands there may be a password that lacks its @.
+        # It may be a password without its @.
         hidden = f"{url.partition(':')[0]}://…"
         raise _bad_url(hidden, f"its port is no number; give a URL such as {_EXAMPLE}") from None
     database = parts.path.strip("/")

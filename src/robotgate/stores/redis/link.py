@@ -1,4 +1,4 @@
-"""The way to the server: calls of its script that are made in one turn of the event loop travel together."""
+"""The connection to the server: calls of its script are collected and sent in one command."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ TIMEOUT: Final = 5.0
 FIRST_PAUSE: Final = 0.05
 LAST_PAUSE: Final = 1.0
 MAX_CALLS: Final = 200
-"""In one command: the server does nothing else while it runs a script."""
+"""Calls in one command: the server does nothing else while it runs a script."""
 
 _logger: Final = logging.getLogger("robotgate.stores")
 
 
 SCRIPT: Final = (files("robotgate.stores.redis") / "lua" / "grants.lua").read_bytes()
-"""It has one key and one argument for each call, behind an argument of settings for all."""
+"""Its first argument has settings for all calls. Each call has one key and one argument."""
 _PROBE: Final = b'["save",[]]'
-"""Changes nothing but writes, as calls do."""
+"""A call that changes no host, but needs a server that accepts writes."""
 
 
 @dataclass(slots=True, eq=False)
@@ -48,23 +48,25 @@ class _Call:
 
 
 @dataclass(slots=True, eq=False)
-class _Loss:
-    """A server, or the node of a cluster that has a tag, that is lost."""
+class _Place:
+    """The server, or the node of a cluster that has a tag, while it has calls to answer or is lost."""
 
-    error: StoreError
-    gives_up_at: float
-    """By the loop's clock; callers fail from then on."""
-    is_over: asyncio.Event = field(default_factory=asyncio.Event)
-    probing: asyncio.Task[None] | None = None
+    calls: list[_Call] = field(default_factory=list)
+    """Those without a reply, the oldest first."""
+    error: StoreError | None = None
+    """Why it is lost."""
+    giving_up: asyncio.TimerHandle | None = None
+    """Runs `patience` seconds after the loss."""
+    has_given_up: bool = False
+    """Whether calls fail until the place is found."""
 
 
 class Link:
-    """Has the server run its script.
+    """Calls the script at the server.
 
-    Calls for one place travel together, and gather while others are on their way. The place is the whole
-    server, or in a cluster the node that has a tag. A place that fails is lost: it is tried again and again, and its
-    calls wait for as long as `patience` from then on. A call may be run twice, and its arguments are made anew for each
-    attempt.
+    Each place has a task while it has calls or is lost. Calls that are made while a command is under way are sent
+    together in the next command. A place that fails is lost: the task tries it again and again, and its calls wait for
+    at most `patience` seconds. A call may be run twice; its argument is made anew for each attempt.
 
     It belongs to the event loop that first uses it.
 
@@ -82,15 +84,14 @@ class Link:
         self._settings = settings
         self._keys = keys
         self._script = script
-        # The name by which EVALSHA finds it; it protects nothing.
+        # The name of the script for EVALSHA.
         self._sha = sha1(script, usedforsecurity=False).hexdigest()
         self._patience = patience
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._waiting: dict[int, list[_Call]] = {}
-        self._senders: dict[int, asyncio.Task[None]] = {}
-        self._losses: dict[int, _Loss] = {}
+        self._places: dict[int, _Place] = {}
+        self._tasks: dict[int, asyncio.Task[None]] = {}
         self.listeners: list[Callable[[StoreError | None], object]] = []
-        """Each is called with the error when the first place is lost, and with None when all are back."""
+        """Each is called with the error when the first place is lost, and with None when none is lost any more."""
         self._is_closed = False
 
     async def call(self, tag: int, encode: Callable[[], bytes]) -> bytes:
@@ -103,28 +104,26 @@ class Link:
             StoreError: the server was lost for longer than `patience`, or refuses the call; or the link was closed.
         """
         loop = self.check()
+        if (error := self.given_up(tag)) is not None:
+            raise error
         call = _Call(encode, loop.create_future())
-        self._waiting.setdefault(tag, []).append(call)
-        if tag not in self._senders:
-            self._senders[tag] = loop.create_task(self._send(tag))
+        self._places.setdefault(tag, _Place()).calls.append(call)
+        if tag not in self._tasks:
+            self._tasks[tag] = loop.create_task(self._serve(tag))
         return await call.reply
 
     def given_up(self, tag: int) -> StoreError | None:
-        """Return the error for a new caller, where the server has been lost for longer than `patience`."""
-        loss = self._losses.get(tag)
-        if loss is None or asyncio.get_running_loop().time() < loss.gives_up_at:
+        """Return the error for new calls, if the server has been lost for longer than `patience`."""
+        place = self._places.get(tag)
+        if place is None or place.error is None or not place.has_given_up:
             return None
-        return StoreError(*loss.error.args)
-
-    async def recovered(self, tag: int, *, least: float = 0.0) -> None:
-        """Wait until the server is not lost; where it is not, for some seconds."""
-        loss = self._losses.get(tag)
-        await (asyncio.sleep(least) if loss is None else loss.is_over.wait())
+        # A new error: one that is raised twice collects both tracebacks.
+        return StoreError(*place.error.args)
 
     async def aclose(self) -> None:
-        """Fail what is still waiting, and end all tasks."""
+        """Fail all calls that wait, and end all tasks."""
         self._is_closed = True
-        tasks = [*self._senders.values(), *(loss.probing for loss in self._losses.values() if loss.probing)]
+        tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
         for task in tasks:
@@ -139,7 +138,7 @@ class Link:
         """
         loop = asyncio.get_running_loop()
         if self._is_closed:
-            raise self._closed()
+            raise self.stopped()
         if self._loop is None:
             self._loop = loop
         if loop is not self._loop:
@@ -148,53 +147,52 @@ class Link:
             )
         return loop
 
-    def _closed(self) -> StoreError:
-        return StoreError(f"{self.server}: the store was closed; make another")
-
-    async def _send(self, tag: int) -> None:
-        """Send what waits, one command after the other. While the place is lost, wait until it gives up."""
-        waiting, reason = self._waiting[tag], None
-        try:
-            while waiting:
-                while (loss := self._losses.get(tag)) is not None:
-                    with suppress(TimeoutError):
-                        async with asyncio.timeout_at(loss.gives_up_at):
-                            await loss.is_over.wait()
-                    if not loss.is_over.is_set():
-                        reason = loss.error
-                        return
-                calls = waiting[:MAX_CALLS]
-                await self._carry(tag, calls)
-                waiting[: len(calls)] = [call for call in calls if not call.reply.done()]
-        finally:
-            del self._senders[tag], self._waiting[tag]
-            for call in waiting:
-                # Without a reason, after a mistake, or when somebody cancelled this task. An error that is raised twice
-                # gathers two traces.
-                _fail(call, StoreError(*(reason or self.stopped()).args))
-
     def stopped(self) -> StoreError:
         """Return the error for callers of a task that has ended."""
         if self._is_closed:
-            return self._closed()
+            return StoreError(f"{self.server}: the store was closed; make another")
         return StoreError(
             f"{self.server}: a task of the store has ended; look at the log, and cancel only your own tasks"
         )
 
+    async def _serve(self, tag: int) -> None:
+        """Send calls, one command after the other; while the place is lost, try it until it accepts writes again."""
+        place, pause = self._places[tag], FIRST_PAUSE
+        try:
+            # With Python 3.11, redis-py can swallow the cancellation of a task.
+            while (place.calls or place.error) and not self._is_closed:
+                if place.error is None:
+                    pause = FIRST_PAUSE
+                    await self._carry(tag, place.calls[:MAX_CALLS])
+                    place.calls = [call for call in place.calls if not call.reply.done()]
+                    continue
+                # Processes that lost their server at the same time should not return at the same time.
+                await asyncio.sleep(pause * uniform(0.5, 1.0))
+                pause = min(2 * pause, LAST_PAUSE)
+                found = await self._try(tag, [_PROBE])
+                if isinstance(found, list) or found.kind is Kind.CALL:
+                    self._find(place)
+                else:
+                    self._lose(place, found)
+        finally:
+            del self._tasks[tag], self._places[tag]
+            self._find(place)
+            self._give_up(place)
+
     async def _carry(self, tag: int, calls: Sequence[_Call]) -> None:
-        """Send calls in one command, and settle them."""
+        """Send calls in one command, and set their results."""
         found = await self._try(tag, [call.encode() for call in calls])
         if isinstance(found, list):
             for call, reply in zip(calls, found, strict=True):
                 if not call.reply.done():
                     call.reply.set_result(reply)
         elif found.kind is not Kind.CALL:
-            # They are sent again once it is over.
-            self._lose(tag, found)
+            # They are sent again once the place is found.
+            self._lose(self._places[tag], found)
         elif len(calls) == 1:
             _fail(calls[0], found.error)
         else:
-            # One call of many, as a rule, and the others should not pay for it.
+            # Usually one call is at fault: send each by itself.
             for call in calls:
                 await self._carry(tag, [call])
 
@@ -213,7 +211,7 @@ class Link:
         rest: tuple[int | bytes, ...] = (len(keys), *keys, self._settings, *arguments)
         execute = self._client.execute_command
         try:
-            # Whatever the operator's client makes of replies, ours are bytes.
+            # The operator's client may be set to decode replies.
             replies: list[bytes] = await execute("EVALSHA", self._sha, *rest, NEVER_DECODE=True)
         except NoScriptError:
             replies = await execute("EVAL", self._script, *rest, NEVER_DECODE=True)
@@ -226,34 +224,29 @@ class Link:
                 async with asyncio.timeout(FIRST_PAUSE):
                     await self._client.connection_pool.disconnect(inuse_connections=False)
 
-    def _lose(self, tag: int, found: Fault) -> None:
-        loop = asyncio.get_running_loop()
-        gives_up_at = loop.time() + (self._patience if found.kind is Kind.AWAY else 0.0)
-        loss = self._losses.get(tag)
-        if loss is not None:
-            loss.error, loss.gives_up_at = found.error, min(loss.gives_up_at, gives_up_at)
-            return
-        is_first = not self._losses
-        loss = self._losses[tag] = _Loss(found.error, gives_up_at)
-        loss.probing = loop.create_task(self._seek(tag, loss))
+    def _lose(self, place: _Place, found: Fault) -> None:
+        if place.error is None:
+            place.giving_up = asyncio.get_running_loop().call_later(self._patience, self._give_up, place)
+        is_first = not any(other.error for other in self._places.values())
+        place.error = found.error
         if is_first:
             self._publish(found.error)
+        if found.kind is Kind.REFUSED:
+            self._give_up(place)
 
-    async def _seek(self, tag: int, loss: _Loss) -> None:
-        """Try until the server answers again, and takes writes."""
-        pause = FIRST_PAUSE
-        # With Python 3.11, redis-py can swallow the cancellation of a task.
-        while not self._is_closed:
-            # Processes that lost their server together should not come back together.
-            await asyncio.sleep(pause * uniform(0.5, 1.0))
-            pause = min(2 * pause, LAST_PAUSE)
-            found = await self._try(tag, [_PROBE])
-            if isinstance(found, list) or found.kind is Kind.CALL:
-                break
-            self._lose(tag, found)
-        del self._losses[tag]
-        loss.is_over.set()
-        if not self._losses:
+    def _give_up(self, place: _Place) -> None:
+        place.has_given_up = True
+        calls, place.calls = place.calls, []
+        for call in calls:
+            _fail(call, StoreError(*(place.error or self.stopped()).args))
+
+    def _find(self, place: _Place) -> None:
+        """Note that a place is not lost any more, if it was."""
+        if place.giving_up is None:
+            return
+        place.giving_up.cancel()
+        place.error, place.giving_up, place.has_given_up = None, None, False
+        if not any(other.error for other in self._places.values()):
             self._publish(None)
 
     def _publish(self, error: StoreError | None) -> None:

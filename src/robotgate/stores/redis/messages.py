@@ -1,6 +1,6 @@
-"""Names of keys, and messages to and from ``grants.lua``, which has the same layouts.
+"""Names of keys, and messages to and from ``grants.lua``, which describes their layouts.
 
-Messages are JSON: only relative seconds, and numbers over 2^46 as text, since Redis writes 14 digits.
+Messages are JSON. All seconds are relative. Numbers over 2^46 are text, since Redis writes 14 digits.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from zlib import crc32
 
 from robotgate.pace.state import HostState, moved
 from robotgate.stores.codec import FieldError, pack_host, unpack_host
-from robotgate.stores.grants import ROBOTS, Item, Reply, Term, Word, no_earlier, not_before
+from robotgate.stores.grants import ROBOTS, BlockNotice, Item, Reply, Term, no_earlier, not_before
 
 if TYPE_CHECKING:
     from robotgate.stores.grants import Request
@@ -33,7 +33,7 @@ class Keys:
 
     Args:
         prefix: before all of them; fleets with different ones share nothing.
-        tags: how many hash tags. One is enough for a single server, which then has one call to answer instead of many.
+        tags: how many hash tags: one for a single server, which then gets one call instead of many.
     """
 
     prefix: str
@@ -41,7 +41,7 @@ class Keys:
 
     def tag_of(self, name: str) -> int:
         """Return the tag of a pace key, or of an origin's text."""
-        return crc32(spelled(name).encode()) % self.tags
+        return crc32(spelled(name).encode()) % self.tags if self.tags > 1 else 0
 
     def of_tag(self, tag: int) -> bytes:
         """Return the prefix of a tag's keys."""
@@ -102,22 +102,25 @@ def encoded_request(request: Request, *, now: float) -> bytes:
             [spelled(key) for key in request.withdrawals],
             [spelled(key) for key in request.asks],
             [spelled(key) for key in request.claims],
-            [[spelled(word.pattern), _until_in(word.until_at, now), word.age] for word in request.words],
+            [
+                [spelled(notice.pattern), _until_in(notice.until_at, now), notice.age]
+                for notice in request.notices
+            ],
             request.is_last,
         ]
     )
 
 
 def read_reply(data: bytes, *, now: float) -> tuple[Reply, list[float | None]]:
-    """Read a reply, and for each host that was asked for its pace in seconds, as far as that is known."""
-    number, epoch, joined, items, words, paces = json.loads(data)
-    heard = tuple(
-        Word(read_name(pattern), _until_at(until_in, now), said_ago, int(count))
-        for pattern, until_in, said_ago, count in words
+    """Read a reply, and for each host of the request's asks its pace in seconds, or None where it is not known."""
+    number, epoch, joined, items, notices, paces = json.loads(data)
+    notices = tuple(
+        BlockNotice(read_name(pattern), _until_at(until_in, now), said_ago, int(count))
+        for pattern, until_in, said_ago, count in notices
     )
     granted = tuple(read_item(item, now=now) for item in items)
     # An empty list is written as an empty object.
-    return Reply(number, Term(epoch, int(joined)), granted, heard), [pace or None for pace in paces]
+    return Reply(number, Term(epoch, int(joined)), granted, notices), [pace or None for pace in paces]
 
 
 def read_item(values: ItemValues, *, now: float) -> Item:

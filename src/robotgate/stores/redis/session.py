@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
 from dataclasses import dataclass
 from random import sample
 from secrets import token_hex
@@ -28,12 +27,12 @@ if TYPE_CHECKING:
 MIN_POLL: Final = 0.025
 MAX_POLL: Final = 1.0
 POLLS: Final = 4
-"""Looks at the inbox for each delay of a host that is waited for."""
+"""How often the inbox is read for each delay of a host for which a task waits."""
 MIN_ASKS: Final = 16
 MAX_ASKS: Final = 500
-"""In one request."""
+"""Hosts that one request asks for; see `RedisSeat._next_asks`."""
 PAUSE: Final = 1.0
-"""Seconds between attempts at what the server answers with an error of its own."""
+"""Seconds until a request is tried again that raised an error."""
 CLOSING: Final = 2.0
 """Seconds for the last requests of a session."""
 
@@ -42,7 +41,7 @@ _logger: Final = logging.getLogger("robotgate.stores")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """How long things last, and by which clocks."""
+    """The length of leases, and the clocks."""
 
     lease: float
     """Seconds after which a silent session is ended."""
@@ -50,14 +49,9 @@ class Timing:
     """Seconds since the epoch."""
     uptime: Callable[[], float] = uptime
 
-    @property
-    def beat(self) -> float:
-        """Seconds between two signs of life."""
-        return self.lease * BEAT / EXPIRY
-
 
 class RedisSeat(Seat):
-    """A session's part for one hash tag, with a sign of life of its own: in a cluster, nodes fail one by one."""
+    """The part of a session for one hash tag. It has its own lease: in a cluster, nodes fail one by one."""
 
     def __init__(self, link: Link, tag: int, timing: Timing, inbox: Inbox) -> None:
         super().__init__(Member(token_hex(8), lease=timing.lease * LEASE / EXPIRY), inbox)
@@ -67,11 +61,12 @@ class RedisSeat(Seat):
         self._unasked: dict[str, None] = {}
         """Hosts that no request has asked for yet."""
         self._asked: tuple[str, ...] = ()
+        self._max_asks = MIN_ASKS
         self._is_due = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to talk to the server."""
+        """Start the task that sends requests."""
         self._task = asyncio.get_running_loop().create_task(self._run())
         self._task.add_done_callback(self._ended)
 
@@ -87,19 +82,21 @@ class RedisSeat(Seat):
             if key in self.waiting:
                 self.waiting[key].pace = pace
         self.receive(reply)
+        is_contended = any(key in self.waiting for key in self._asked)
+        self._max_asks = MIN_ASKS if is_contended else max(2 * len(self._asked), MIN_ASKS)
 
     def uptime(self) -> float:
         """As `Seat.uptime`."""
         return self._timing.uptime()
 
-    def poke(self) -> None:
-        """As `Seat.poke`."""
+    def send_soon(self) -> None:
+        """As `Seat.send_soon`."""
         self._is_due.set()
 
     def ask(self, key: str) -> None:
-        """As `Seat.ask`, not all at once."""
+        """As `Seat.ask`; `_next_asks` chooses the request."""
         self._unasked[key] = None
-        self.poke()
+        self.send_soon()
 
     async def obtain(self, key: str) -> Grant:
         """As `Session.obtain`."""
@@ -121,7 +118,7 @@ class RedisSeat(Seat):
         await self._link.call(self._tag, encode)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Let nobody wait for a task that has ended: by a mistake, or cancelled."""
+        """Fail tasks that wait for this one, which has failed or was cancelled."""
         self.fail(self._link.stopped())
         if not task.cancelled() and (error := task.exception()) is not None:
             _logger.error("a session of %s failed", self._link.server, exc_info=error)
@@ -132,37 +129,51 @@ class RedisSeat(Seat):
                 await self.exchange()
             except StoreError as error:
                 self.fail(error)
-                await self._link.recovered(self._tag, least=PAUSE)
+                await asyncio.sleep(PAUSE)
                 continue
             if not (self.member.has_to_send or self._unasked):
                 await self._pause()
 
     def _request(self) -> bytes:
         self._is_due.clear()
-        # A few at a time, at random: a session that asked for all hosts in one request would get them all, and then the
-        # next session would.
-        self._unasked = {key: None for key in self._unasked if key in self.waiting}
-        number = min(max(len(self._unasked) // MIN_ASKS, MIN_ASKS), MAX_ASKS, len(self._unasked))
-        for key in sample(list(self._unasked), number):
+        for key in self._next_asks():
             del self._unasked[key]
             self.member.want(key)
         request = self.member.request(now=self.uptime())
         self._asked = request.asks
         return encoded_request(request, now=self._timing.now())
 
+    def _next_asks(self) -> list[str]:
+        """Return some hosts to ask for, at random.
+
+        One request for all hosts would get them all, and the next session would wait for all of them. So a request asks
+        for twice as many hosts as the last one only if all of those were granted at once: no other session wants them.
+        """
+        self._unasked = {key: None for key in self._unasked if key in self.waiting}
+        most = max(self._max_asks, len(self._unasked) // MIN_ASKS)
+        return sample(list(self._unasked), min(most, MAX_ASKS, len(self._unasked)))
+
     async def _pause(self) -> None:
-        """Wait until there is something to send, or it is time for a sign of life or a look at the inbox."""
-        now, delay = self.uptime(), self._timing.beat
-        for waiter in self.waiting.values():
-            pace = now - waiter.since if waiter.pace is None else waiter.pace
+        """Wait until there is something to send, or a sign of life or a look into the inbox is due."""
+        now, delay = self.uptime(), self._timing.lease * BEAT / EXPIRY
+        unknown = []
+        for key, waiter in self.waiting.items():
+            pace = waiter.pace
+            if pace is None:
+                pace = now - waiter.since
+                unknown.append(key)
             delay = min(delay, max(pace / POLLS, MIN_POLL), MAX_POLL)
-        with suppress(TimeoutError):
+        try:
             async with asyncio.timeout(delay):
                 await self._is_due.wait()
+        except TimeoutError:
+            # The first visit of a host tells the server its pace. A few hosts are enough: the fastest sets the delay.
+            for key in sample(unknown, min(len(unknown), MIN_ASKS)):
+                self.member.want_again(key)
 
 
 class RedisSession(Inbox):
-    """A gate's session. It keeps itself alive from its first reply on."""
+    """A gate's session: a seat for each hash tag."""
 
     def __init__(self, link: Link, keys: Keys, timing: Timing) -> None:
         super().__init__()
@@ -175,19 +186,19 @@ class RedisSession(Inbox):
         link.listeners.append(self._heard)
 
     async def join(self) -> None:
-        """Make sure that the server can be reached.
+        """Open the session.
 
         Raises:
-            StoreError: it cannot.
+            StoreError: the server cannot be reached.
         """
-        # The first seat bears the operator's blocks, too.
+        # The first seat also carries the operator's blocks.
         seat = self._seats[0] = self._seat_of(0)
         while seat.member.has_to_send:
             await seat.exchange()
         seat.start()
 
     async def obtain(self, key: str) -> Grant:
-        """Wait in line for a host. One task at a time may wait for one.
+        """As `Session.obtain`. One task at a time may wait for a host.
 
         Raises:
             StoreError: the server was away for longer than the store's `patience`, or refuses.
@@ -197,12 +208,12 @@ class RedisSession(Inbox):
         return await self._seat(key).obtain(key)
 
     def leave(self, key: str, state: HostState | None) -> None:
-        """Hand a host on, with its state."""
+        """As `Session.leave`."""
         if not self.is_closed:
             self._seat(key).leave(key, state)
 
     def publish_block(self, pattern: str, until_at: float) -> None:
-        """Tell every session of a block; 0 lifts it. Others hear of it with their next sign of life."""
+        """As `Session.publish_block`. Other sessions receive it with their next request."""
         self._seats[0].publish_block(pattern, until_at)
 
     def grant_of(self, key: str) -> tuple[str, str] | None:
@@ -212,13 +223,13 @@ class RedisSession(Inbox):
         return None if seat is None or hold is None else (seat.member.session, str(hold.token))
 
     def look(self) -> None:
-        """Look at once whether others want hosts: something is sent to the server anyway."""
+        """Read the inbox at once: another call is sent to the server in any case."""
         for seat in self._seats.values():
             if seat.member.holds:
-                seat.poke()
+                seat.send_soon()
 
     async def aclose(self) -> None:
-        """Leave every host and every line."""
+        """As `Session.aclose`."""
         if self.is_closed:
             return
         self.is_closed = True
@@ -247,4 +258,4 @@ class RedisSession(Inbox):
         return RedisSeat(self._link, tag, self._timing, self)
 
     def _heard(self, error: StoreError | None) -> None:
-        self.tell(Recovered() if error is None else Lost(error))
+        self.add(Recovered() if error is None else Lost(error))

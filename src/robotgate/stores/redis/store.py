@@ -50,12 +50,12 @@ LEAST_MAX_AGE: Final = 3600.0
 TAGS: Final = 16
 """Hash tags in a cluster, over whose nodes they spread."""
 _SAVED: Final = 200
-"""Hosts that are saved in one call."""
+"""Hosts that one call saves."""
 _SCANNED: Final = 1000
-"""Keys that the server examines before it serves other clients."""
+"""Keys that one SCAN examines; the server serves other clients between two."""
 _AGE_BYTES: Final = 24
 _LARGE: Final = 64 * 1024
-"""Bytes of a body from which on it is packed in a thread: that would keep the event loop for too long."""
+"""Bytes of a body that is packed in a thread: it would block the event loop for too long."""
 _SAME_CLOCK: Final = 1.0
 """Seconds by which the clocks of two machines may differ before a record's instants are moved."""
 
@@ -63,21 +63,21 @@ _logger: Final = logging.getLogger("robotgate.stores")
 
 
 class RedisStore(OwnStore):
-    """Keeps records and host states in a Redis or Valkey server, and hands out grants to all that use the same prefix.
+    """Keeps records and host states in a Redis or Valkey server, and grants hosts to processes with the same prefix.
 
     It belongs to the event loop that first uses it.
 
     Args:
         client_or_url: of the server or cluster; or a client of redis-py, which stays open when the store is closed.
         prefix: before all keys; fleets with different ones share nothing.
-        lease: seconds after which a process that gives no sign of life is taken to have ended; 1 at least, and the
-            same for all processes. Hosts that it held are free then.
+        lease: seconds without a sign of life after which a process counts as ended, and its hosts are free; 1 at
+            least, and the same for all processes.
         patience: seconds for which calls wait once the server cannot be reached.
-        max_age: seconds for which the server keeps what is not asked for; an hour at least.
-        clock: tells the time, as the gate's own does.
+        max_age: seconds for which the server keeps entries that are not used; an hour at least.
+        clock: as the gate's.
 
     Raises:
-        OptionError: an option makes no sense.
+        OptionError: the value of an option is not valid.
     """
 
     def __init__(
@@ -131,8 +131,8 @@ class RedisStore(OwnStore):
     async def load_record(self, origin: Origin) -> RobotsRecord | None:
         """Return the origin's record, fresh or not.
 
-        One that cannot be read counts as none, which the log says: robots.txt is fetched again, and replaces it. So a
-        fleet of which a part runs a newer version goes on, too.
+        A record that cannot be read counts as none, with a warning in the log: robots.txt is fetched again. So
+        processes of different versions can share a server.
 
         Raises:
             StoreError: the server was away for longer than `patience`, or refuses. So with all other methods.
@@ -171,14 +171,14 @@ class RedisStore(OwnStore):
         )
 
     async def load_host(self, pace_key: str) -> HostState | None:
-        """Return what the server knows of a host."""
+        """Return the state of a host."""
         found = await self._call(self._keys.tag_of(pace_key), "load", spelled(pace_key))
         return None if isinstance(found, bool) else read_item(found, now=self._now()).state
 
     async def save_hosts(self, states: Mapping[str, HostState]) -> None:
-        """Keep the states of hosts. Where another session may know a host better, instants only move later."""
+        """Keep the states of hosts. Of a host that another session may hold, instants only move later."""
         self._sessions = [session for session in self._sessions if not session.is_closed]
-        # With two gates on this store, either of them may say it.
+        # With two gates on this store, either of them may be the owner.
         owner = self._sessions[0] if len(self._sessions) == 1 else None
         said_by = {key: (owner and owner.grant_of(key)) or (bool(self._sessions), "0") for key in states}
 
@@ -216,7 +216,7 @@ class RedisStore(OwnStore):
         return sorted([name async for name in self._names("host", "") if not name.startswith(ROBOTS)])
 
     async def host(self, pace_key: str) -> HostState | None:
-        """Return what the server knows of a host."""
+        """As `Catalogue.host`."""
         return await self.load_host(pace_key)
 
     async def forget_record(self, origin: Origin) -> bool:
@@ -232,7 +232,7 @@ class RedisStore(OwnStore):
         return Pruned(records=0, hosts=0)
 
     async def aclose(self) -> None:
-        """End all sessions, and close the connections. Closing twice is closing once."""
+        """End all sessions, and close the connections. A second call does nothing."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -251,7 +251,7 @@ class RedisStore(OwnStore):
         return await self._link.call(self._keys.tag_of(origin.text), lambda: message)
 
     async def _names(self, kind: str, containing: str) -> AsyncIterator[str]:
-        """Yield the names in the keys of one kind; the server knows no order, and walks through all its keys."""
+        """Yield the names in the keys of one kind, in no order; the server examines all its keys."""
         self._link.check()
         pattern = self._keys.pattern(kind, containing=containing)
         seen: set[str] = set()
@@ -268,8 +268,8 @@ class RedisStore(OwnStore):
 def useful_for(record: RobotsRecord) -> float:
     """Return for how many seconds from its last check a record can be used.
 
-    That is as long as its copy may be used stale. How often and since when a site has failed says when to try it next,
-    for some hours after the answer itself has expired: a day covers them.
+    That is as long as its copy may be used stale. The count of failures is needed for some hours after the record has
+    expired, to find the next attempt: a day covers them.
     """
     until_at = record.fresh_until_at + DAY
     if record.fetched_at is not None:

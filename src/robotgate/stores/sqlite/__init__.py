@@ -1,4 +1,4 @@
-"""The store in a file, which outlives its process."""
+"""The store in a file."""
 
 from robotgate.stores.sqlite.database import WhenLost
 from robotgate.stores.sqlite.store import MAX_AGE, MAX_BYTES, SQLiteStore

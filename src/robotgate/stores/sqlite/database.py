@@ -1,7 +1,7 @@
-"""A file, and the one thread that touches it: everything that may block is done there, in transactions.
+"""A file, and the one thread that uses it: everything that may block is done there, in transactions.
 
-Before SQLite sees the file it is known to be ours to use: a plain file of this user, no way to somewhere else, and
-empty or a robotgate database by its first bytes. Before that, neither it nor its mode is changed.
+The file is checked before SQLite opens it: a plain file of this user, not a link, and empty or a robotgate database.
+Before that, neither the file nor its mode is changed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Identity: TypeAlias = tuple[int, int]
-"""Device and number of a file: not its name, which may come to name another."""
+"""Device and number of a file. Its name may lead to another file later."""
 
 RETRY_DELAY: Final = 1.0
 """Seconds until a file that failed is tried again."""
@@ -34,65 +34,65 @@ BUSY_TIMEOUT: Final = 5.0
 """Seconds to wait for another program's lock."""
 
 _COMPANIONS: Final = ("-wal", "-shm", "-journal")
-"""What SQLite writes beside the file, with the mode that the file has."""
+"""Files that SQLite writes beside the file, with the same mode."""
 _DIRECTORY_MODE: Final = 0o700
 _FILE_MODE: Final = 0o600
 _EXCLUSIVELY: Final = (
     os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 )
 APPLICATION_ID: Final = 0x52476174
-"""``RGat``: by it a file is known to be ours."""
+"""``RGat``: marks a file as ours."""
 VERSION: Final = 3
-"""Of the tables. Those before were never released."""
+"""The version of the tables. Earlier versions were never released."""
 LOOKS: Final = 50
-"""How often a file is looked into that another process is writing, before it is refused."""
+"""How often a file is read while another process writes it, before it is refused."""
 LOOK_PAUSE: Final = 0.05
 """Seconds between two looks."""
 _PRIMARY_CODE: Final = 0xFF
 """The part of an extended result code that names the kind of failure."""
 _SPACE: Final = "free some space"
 _WRITABLE: Final = "make the file and its directory writable"
-_LOOK: Final = "close other programs that use it, look at the disk, or name another file"
+_LOOK: Final = "close other programs that use it, check the disk, or name another file"
 _CAUSES: Final = {
     sqlite3.SQLITE_FULL: ("the disk is full", _SPACE),
-    sqlite3.SQLITE_IOERR: ("reading or writing failed", "look at the disk"),
+    sqlite3.SQLITE_IOERR: ("reading or writing failed", "check the disk"),
     sqlite3.SQLITE_READONLY: ("it cannot be written", _WRITABLE),
     sqlite3.SQLITE_PERM: ("access is refused", _WRITABLE),
-    sqlite3.SQLITE_CANTOPEN: ("it cannot be opened", "see that its directory exists and can be written"),
+    sqlite3.SQLITE_CANTOPEN: ("it cannot be opened", "check that its directory exists and can be written"),
     sqlite3.SQLITE_BUSY: ("another program keeps it locked", "end that program"),
     sqlite3.SQLITE_PROTOCOL: ("its locks do not work", "put it on a disk of this machine, not of a network"),
     sqlite3.SQLITE_CORRUPT: ("it is damaged", "delete it, or restore it from a copy"),
 }
 _REMEDIES: Final = {
-    errno.ENOENT: "see that its directory exists",
-    errno.ENOTDIR: "see that its directory exists",
+    errno.ENOENT: "check that its directory exists",
+    errno.ENOTDIR: "check that its directory exists",
     errno.ENOSPC: _SPACE,
     errno.EDQUOT: _SPACE,
     errno.EROFS: _WRITABLE,
     errno.EACCES: _WRITABLE,
     errno.EPERM: _WRITABLE,
     errno.EMFILE: "let this program open fewer files at once, or more (ulimit -n)",
-    errno.EIO: "look at the disk",
+    errno.EIO: "check the disk",
 }
-"""For what the system says where a file is looked at, made or opened."""
+"""For errors of the system when a file is examined, made or opened."""
 
 
 class WhenLost(Enum):
-    """What a store does once it can neither read nor write."""
+    """What a store does when it can neither read nor write its file."""
 
     RAISE = "raise"
-    """`StoreError` wherever it is asked, until it can again: nothing is fetched that could not be remembered."""
+    """Raise `StoreError` until the file works again: nothing is fetched that could not be saved."""
     MEMORY = "memory"
-    """One warning, and on with memory alone, until it can again."""
+    """Log one warning, and use memory alone until the file works again."""
 
 
 def fault(path: Path, cause: str, remedy: str) -> StoreError:
-    """The error for a file of which this is true."""
+    """Return the error for a file."""
     return StoreError(f"{path}: {cause}; {remedy}")
 
 
 def explained(path: Path, error: sqlite3.Error | OSError | StoreError) -> StoreError:
-    """The error for what SQLite or the system said of a file."""
+    """Return the error for an exception of SQLite or of the system."""
     if isinstance(error, StoreError):
         return error
     if isinstance(error, OSError):
@@ -109,7 +109,7 @@ def _anothers(path: Path) -> StoreError:
 
 
 def is_ours(connection: sqlite3.Connection, path: Path) -> bool:
-    """Make sure that a database is ours, and of this version; False: it is empty.
+    """Check that a database is ours, and of this version. Returns False if it is empty.
 
     Raises:
         StoreError: it is not.
@@ -124,7 +124,7 @@ def is_ours(connection: sqlite3.Connection, path: Path) -> bool:
     if version > VERSION:
         raise fault(
             path,
-            f"it was written by a newer robotgate (version {version} of its tables; known is {VERSION})",
+            f"it was written by a newer robotgate (version {version} of its tables; this one knows {VERSION})",
             "upgrade robotgate, or name another file",
         )
     if version < VERSION:
@@ -135,16 +135,16 @@ def is_ours(connection: sqlite3.Connection, path: Path) -> bool:
 
 
 class Database:
-    """A file, and the thread that alone touches it. No file is opened, and no thread started, before the first work.
+    """A file, and the one thread that uses it. No file is opened, and no thread started, before the first work.
 
-    After a failure the connection is given up: the next work opens the file again, and finds out anew what it is.
+    After a failure the connection is closed. The next work opens the file and checks it again.
 
     Args:
-        opening: the first thing done with a connection. What it writes is on the disk when it ends. It is told whether
-            this is plainly another file than the one that was open before.
-        make_spare: makes a database in memory, in whose place all is done while the file fails with this error; None:
-            errors are raised.
-        give_back: writes to the file what was done in the other meanwhile.
+        opening: called first with a new connection, and whether this is another file than the one before. Its writes
+            are on the disk when it returns.
+        make_spare: makes a database in memory, which is used while the file fails with this error; None: errors are
+            raised.
+        give_back: writes the contents of the database in memory to the file.
     """
 
     def __init__(
@@ -157,13 +157,13 @@ class Database:
     ) -> None:
         self.path = path
         self.lost: StoreError | None = None
-        """Why the last work failed."""
+        """The error of the last work; None: it was done."""
         self._opening = opening
         self._make_spare = make_spare
         self._give_back = give_back
         self._spare: sqlite3.Connection | None = None
         self._retry_at = 0.0
-        """By the monotonic clock: when the file is tried again."""
+        """When the file is tried again, by the monotonic clock."""
         self._connection: sqlite3.Connection | None = None
         self._identity: Identity | None = None
         self._thread: ThreadPoolExecutor | None = None
@@ -182,14 +182,14 @@ class Database:
         begin: str = "BEGIN IMMEDIATE",
         needs_file: bool = False,
     ) -> asyncio.Future[T]:
-        """Do this on the thread, in one transaction. It is done to its end, whether or not anybody still waits for it.
+        """Do this on the thread, in one transaction. It is done even if the caller is cancelled.
 
         Args:
-            begin: by default, no other process writes meanwhile; ``BEGIN`` will do for work that only reads.
-            needs_file: a database in memory will not do.
+            begin: by default, no other process writes meanwhile; ``BEGIN`` is enough for work that only reads.
+            needs_file: raise an error rather than use the database in memory.
 
         Raises:
-            StoreError: (also from the future) it could not be done; nothing of it is.
+            StoreError: (also from the future) the work failed, and changed nothing.
         """
         return self._submit(lambda: self._perform(work, begin, needs_file=needs_file))
 
@@ -209,7 +209,7 @@ class Database:
         return future
 
     def closed(self) -> StoreError:
-        """The error for use after the end."""
+        """Return the error for use after the end."""
         return fault(self.path, "the store was closed", "open a new one")
 
     def _submit(self, do: Callable[[], T]) -> asyncio.Future[T]:
@@ -223,7 +223,7 @@ class Database:
                 self.path, "the store was opened before this process was forked", "open one in each process"
             )
         done = asyncio.get_running_loop().run_in_executor(self._thread, do)
-        # Where nobody waits any more, an error is nobody's.
+        # The error of cancelled callers is not logged as never retrieved.
         done.add_done_callback(lambda done: done.cancelled() or done.exception())
         return asyncio.shield(done)
 
@@ -262,7 +262,7 @@ class Database:
 
     def _connected(self) -> sqlite3.Connection:
         connection = self._connection or self._open()
-        # SQLite would go on writing to a file that has no name any more.
+        # SQLite would write to a file that was deleted or renamed.
         if _identity(self.path) != self._identity:
             self._drop()
             connection = self._open()
@@ -274,30 +274,30 @@ class Database:
         connection = sqlite3.connect(
             self.path, timeout=BUSY_TIMEOUT, isolation_level=None, cached_statements=64
         )
-        # Whatever fails from here on, `_drop` closes it.
+        # `_drop` closes it after any failure.
         self._connection, self._identity = connection, identity
         connection.execute("PRAGMA synchronous = FULL")
         self._opening(connection, before not in (None, identity))
-        # Enough for a process that is killed, and for the file to be whole after a power cut.
+        # A killed process loses nothing, and the file stays whole after a power cut.
         connection.execute("PRAGMA synchronous = NORMAL")
         return connection
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            # It is given up because it fails; closing it undoes what was begun.
+            # Closing rolls the transaction back.
             with suppress(sqlite3.Error):
                 connection.close()
 
     def _prepare(self, *, makes_directory: bool) -> Identity:
-        """Make the file if there is none, and make sure of it if there is.
+        """Make the file if there is none, and check it if there is.
 
-        Its directory is made too, for this user alone, where the one above exists: a whole path that is missing is
-        rather a mistake, or a disk that is not there.
+        Its directory is made too, for this user alone, if the one above exists: a path of which more is missing is
+        usually a mistake, or a disk that is not mounted.
 
         Raises:
-            StoreError: it could be another's: a link, no plain file, of another user, or where everybody may put one.
-            OSError: the system does not let us.
+            StoreError: it is a link, not a plain file, of another user, or in a directory that everybody may write.
+            OSError: the system refuses.
         """
         path = self.path
         _check_directory(path, makes_directory=makes_directory)
@@ -306,7 +306,7 @@ class Database:
                 _check_file(path.with_name(path.name + companion), path)
         with suppress(FileExistsError):
             os.close(os.open(path, _EXCLUSIVELY, _FILE_MODE))
-        # Nobody else can exchange it in such a directory.
+        # In such a directory no other user can exchange the file.
         found = _check_file(path, path)
         self._look_into()
         if sys.platform != "win32" and stat.S_IMODE(found.st_mode) & ~_FILE_MODE:
@@ -314,15 +314,15 @@ class Database:
         return found.st_dev, found.st_ino
 
     def _look_into(self) -> None:
-        """Make sure that the file is ours. Another process may be about to make it that: it is given a moment.
+        """Check that the file is ours. If another process is just making it, wait for that.
 
-        SQLite looks into an immutable file without a lock, and without its log: nothing is touched.
+        SQLite reads an immutable file without a lock and without its log, and changes nothing.
         """
         journal = self.path.with_name(f"{self.path.name}-journal")
         for look in range(LOOKS):
             try:
                 with closing(sqlite3.connect(f"{self.path.as_uri()}?mode=ro&immutable=1", uri=True)) as file:
-                    # What has pages but no tables yet has them in its log.
+                    # A file with pages but without tables has its tables in the log.
                     if file.execute("PRAGMA page_count").fetchone()[0] and not is_ours(file, self.path):
                         raise _anothers(self.path)
             except (StoreError, sqlite3.DatabaseError) as error:
@@ -337,7 +337,7 @@ class Database:
 
 
 def _identity(path: Path) -> Identity | None:
-    """Which file the name leads to now; None when to none."""
+    """Return the file that the name leads to now; None if there is none."""
     try:
         found = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):

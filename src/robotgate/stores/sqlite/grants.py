@@ -1,7 +1,7 @@
-"""Grants in a file: rows for `robotgate.stores.grants.Grants`, which decides, and a session that uses them.
+"""Grants in a file: the rows of `robotgate.stores.grants.Grants`, and a session that uses them.
 
-All processes that use the file are on one machine, so the file's clock is one for all, and a process that is gone may
-be seen before its session expires. No message is lost: a transaction is done or not.
+All processes that use the file are on one machine. They share one clock, and can tell that a process has ended before
+its session expires. No message is lost: a transaction is done or not.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     from robotgate.stores.sqlite.tables import FileClock, Moment
 
 FIRST_LOOK: Final = 0.025
-"""Seconds until a session looks whether others have changed the file; half as long again each time nothing happens."""
+"""Seconds until a session reads its inbox; half as long again after each time without news."""
 LAST_LOOK: Final = 0.1
 IDLE_LOOK: Final = 0.5
-"""Seconds between two looks of a session that is the only one."""
+"""Seconds between two looks into the inbox while there is no other session."""
 
 _logger: Final = logging.getLogger("robotgate.stores")
 
 
 class FileGrants(Grants):
-    """The grants of a file within one transaction: rows are read when they are asked for, and `write` writes them back.
+    """The grants of a file within one transaction: rows are read when they are needed, and `write` writes them back.
 
-    What is known of hosts has its own table, which is read and written at once.
+    States of hosts are in a table of their own; `known` and `keep` read and write it at once.
     """
 
     def __init__(self, there: sqlite3.Connection, at: Moment, clock: FileClock) -> None:
@@ -87,7 +87,7 @@ class FileGrants(Grants):
         return [*{*self.hosts, *(text_of(key) for (key,) in rows)}]
 
     def take_in(self, request: Request) -> Reply:
-        """As `Grants.exchange`, and write back what it changes."""
+        """As `Grants.exchange`, and write all changes."""
         run, name, clock, ahead = self._there.execute, request.session, self._clock, self._at.ahead
         query = "SELECT key FROM grants WHERE session = ? AND item > ?"
         for (key,) in run(query, (name, request.after)).fetchall():
@@ -96,7 +96,7 @@ class FileGrants(Grants):
         if name in self.sessions:
             values = name, reply.term.joined, self._at.uptime, clock.boot, clock.place, os.getpid()
             run("REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?)", values)
-        if request.words:
+        if request.notices:
             run("DELETE FROM blocks")
             rows = (
                 (pattern, block.until_at and block.until_at + ahead, block.said_at + ahead, block.number)
@@ -107,7 +107,7 @@ class FileGrants(Grants):
         return reply
 
     def write(self) -> None:
-        """Write back who has which host, and which sessions have ended."""
+        """Write the owners and lines of hosts, and delete sessions that have ended."""
         there = self._there
         there.executemany(
             "DELETE FROM sessions WHERE id = ?", ((name,) for name in self._names - self.sessions.keys())
@@ -123,11 +123,11 @@ class FileGrants(Grants):
         tables.write_fact(there, tables.SERIAL, float(self._serial))
 
     def _forget_free(self, key: str) -> None:
-        """Keep it: `write` deletes its rows."""
+        """Do nothing: `write` deletes the rows."""
 
 
 def known_host(there: sqlite3.Connection, key: str, at: Moment) -> HostState | None:
-    """What is known of a host, with what is assumed of all hosts after a crash."""
+    """Return the state of a host, with the visit that is assumed for all hosts after a crash."""
     state = tables.read_host(there, key, at)
     assumed_at = tables.read_fact(there, tables.ASSUMED_VISIT_AT)
     if assumed_at is not None:
@@ -137,14 +137,14 @@ def known_host(there: sqlite3.Connection, key: str, at: Moment) -> HostState | N
 
 
 class SQLiteSession(Inbox, Seat):
-    """One gate of those that share a file. A task of its own talks to the file, and beats."""
+    """The session of a gate in a file. Its task exchanges messages and sends the signs of life."""
 
     def __init__(self, store: SQLiteStore, name: str, clock: FileClock) -> None:
         Inbox.__init__(self)
         Seat.__init__(self, Member(name), self)
         self._store = store
         self._clock = clock
-        self._poked = asyncio.Event()
+        self._is_due = asyncio.Event()
         self._beat_at = -math.inf
         self._look = FIRST_LOOK
         self._is_lost = False
@@ -152,7 +152,7 @@ class SQLiteSession(Inbox, Seat):
         self._task: asyncio.Task[None] | None = None
 
     async def join(self) -> None:
-        """Enter the session, and begin to work.
+        """Open the session, and start its task.
 
         Raises:
             StoreError: the file cannot be used.
@@ -165,9 +165,9 @@ class SQLiteSession(Inbox, Seat):
         """As `Seat.uptime`."""
         return self._clock.uptime()
 
-    def poke(self) -> None:
-        """Have it sent: together with all else that is said in this turn of the event loop."""
-        self._poked.set()
+    def send_soon(self) -> None:
+        """As `Seat.send_soon`."""
+        self._is_due.set()
 
     async def obtain(self, key: str) -> Grant:
         """As `Session.obtain`."""
@@ -175,7 +175,7 @@ class SQLiteSession(Inbox, Seat):
         return await super().obtain(key)
 
     def stop(self) -> None:
-        """The store is closed, and ends the session."""
+        """End the task: the store is being closed, and ends the session itself."""
         self._closing.set()
         if self._task is not None:
             self._task.cancel()
@@ -184,13 +184,13 @@ class SQLiteSession(Inbox, Seat):
         """As `Session.aclose`.
 
         Raises:
-            StoreError: the file cannot be written, and memory is not enough.
+            StoreError: the file cannot be written, and `when_lost` is `WhenLost.RAISE`.
         """
         if self._closing.is_set():
             return
         self._closing.set()
         if self._task is not None:
-            self.poke()
+            self.send_soon()
             await asyncio.wait({self._task})
         try:
             await self._exchange(is_last=True)
@@ -214,7 +214,7 @@ class SQLiteSession(Inbox, Seat):
             self.fail(self._store.closed())
 
     async def _wait(self) -> None:
-        """Until there may be something to do."""
+        """Wait until there may be something to do."""
         if self._closing.is_set() or self._has_to_send():
             return
         pause, self._look = self._look, min(self._look * 1.5, LAST_LOOK)
@@ -222,11 +222,11 @@ class SQLiteSession(Inbox, Seat):
             pause = IDLE_LOOK
         with suppress(TimeoutError):
             async with asyncio.timeout(max(min(pause, self._beat_at - self.uptime()), 0.0)):
-                await self._poked.wait()
-        self._poked.clear()
+                await self._is_due.wait()
+        self._is_due.clear()
 
     def _has_news(self, there: sqlite3.Connection, _: Moment) -> bool:
-        """Whether there is something in the inbox, or the session's row is gone."""
+        """Whether there is something in the inbox, or the session's row was deleted."""
         query = (
             "SELECT EXISTS (SELECT 1 FROM grants WHERE session = :name AND item > :after) "
             "OR EXISTS (SELECT 1 FROM blocks WHERE number > :after) "
@@ -244,7 +244,7 @@ class SQLiteSession(Inbox, Seat):
         reply = await self._store.exchange(
             lambda there, at: FileGrants(there, at, self._clock).take_in(request)
         )
-        # A session that waits hears of owners that are gone by asking: they change nothing in the file.
+        # An owner whose process was killed changes nothing in the file: an exchange of another session frees its hosts.
         self._beat_at = now + (IDLE_LOOK if self.member.wants else BEAT)
         if reply.items or request.leaves or request.asks:
             self._look = FIRST_LOOK
@@ -255,9 +255,9 @@ class SQLiteSession(Inbox, Seat):
             self.fail(error)
         if not self._is_lost:
             self._is_lost = True
-            self.tell(Lost(error))
+            self.add(Lost(error))
 
     def _recover(self) -> None:
         if self._is_lost:
             self._is_lost = False
-            self.tell(Recovered())
+            self.add(Recovered())

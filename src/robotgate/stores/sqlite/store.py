@@ -1,4 +1,4 @@
-"""The store in a file: what it keeps, and what happens when the file fails."""
+"""The store in a file, and its use of memory while the file fails."""
 
 from __future__ import annotations
 
@@ -38,45 +38,44 @@ MAX_AGE: Final = 90 * 24 * 3600.0
 STEP: Final = 500
 """Rows that are deleted at a time."""
 PRUNE_INTERVAL: Final = 24 * 3600.0
-"""Seconds after which rows are looked for that have grown too old."""
+"""Seconds after which rows over `max_age` are deleted."""
 UPKEEP_INTERVAL: Final = 60.0
-"""Seconds between two looks at the size of the file."""
+"""Seconds between two checks of the file's size."""
 STEP_PAUSE: Final = 0.01
-"""Seconds between two steps of a pruning, for other processes that want the file."""
+"""Seconds between two steps of a pruning, in which other processes can use the file."""
 ROOM: Final = 0.9
-"""The share of `max_bytes` that is left, so that not every next batch prunes again."""
+"""The share of `max_bytes` to which the file is pruned, so that the next batch does not prune again."""
 MOST_ROUNDS: Final = 4
-"""Estimates may have to be made again; entries that must stay are not tried for ever."""
+"""Rounds of one pruning: the number of rows to delete is an estimate, and hosts that must stay are skipped."""
 WARNING_INTERVAL: Final = 600.0
-"""Seconds until the same fault is worth another warning."""
+"""Seconds until another warning is logged."""
 
 _logger: Final = logging.getLogger("robotgate.stores")
 
 
 class SQLiteStore(OwnStore):
-    """Keeps all in a file, which outlives the process. Gates of several processes of one machine may share it.
+    """Keeps records and host states in a file. Gates of several processes of one machine may share it.
 
-    Nothing here blocks the event loop: one thread does all that touches the file. Every process that crawls has a
-    session in the file, and is granted the hosts that it visits. When a process is killed, the hosts that were granted
-    to it count as visited at the moment at which that is found, or its session expires: no delay is shortened. After a
-    crash of the machine all hosts, known or not, count as visited when the file is opened next.
+    One thread does all work on the file, so the event loop is not blocked. Every process that crawls has a session in
+    the file, and is granted the hosts that it visits. The hosts of a process that was killed count as visited when this
+    is noticed, or when its session expires: no delay is shortened. After a crash of the machine all hosts, known or
+    not, count as visited when the file is opened next.
 
-    The file is opened by the first use, by `open` or by ``async with``, which closes it; nothing is touched before. It
-    is made with mode 0600, and so, for this user alone, is its directory, if only the one above exists. Symbolic links,
-    devices, named pipes, files of other users, databases of other programs, and directories in which everybody may
-    exchange files are refused as they are.
+    The file is opened by the first use, by `open` or by ``async with``, which closes it. It is made with mode 0600. If
+    only its directory is missing, that is made with mode 0700. Symbolic links, devices, named pipes, files of other
+    users, databases of other programs, and directories in which everybody may exchange files are refused.
 
     Args:
         path: of the file.
-        max_bytes: of the file, in bytes, 1 MiB at least; what was written longest ago goes first. Hosts that must not
-            be visited yet stay all the same.
-        max_age: in seconds; what was written longer ago goes, once a day.
-        when_lost: what to do while the file can neither be read nor written. It is tried again every second. With
-            `WhenLost.MEMORY`, hosts that another process may hold wait all the same.
-        clock: tells the time, as the gate's own does.
+        max_bytes: of the file, in bytes, 1 MiB at least. Rows that were written longest ago are deleted first; hosts
+            whose delay or block is not over stay.
+        max_age: in seconds; older rows are deleted once a day.
+        when_lost: what to do while the file can neither be read nor written. It is tried again every second. Hosts that
+            another process may hold also wait with `WhenLost.MEMORY`.
+        clock: as the gate's.
 
     Raises:
-        OptionError: an option makes no sense.
+        OptionError: the value of an option is not valid.
     """
 
     def __init__(
@@ -107,7 +106,7 @@ class SQLiteStore(OwnStore):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._sessions: dict[str, SQLiteSession] = {}
         self._others = 0
-        """Sessions of other stores, when the file last told."""
+        """Sessions of other stores, as of the last exchange."""
         self._warned_at = -WARNING_INTERVAL
         self._questions: list[Callable[[sqlite3.Connection, Moment], None]] = []
         self._asking: asyncio.Task[None] | None = None
@@ -119,7 +118,7 @@ class SQLiteStore(OwnStore):
         """Open the file now rather than at the first use.
 
         Raises:
-            StoreError: it cannot be opened, and memory is not enough. So with all other methods.
+            StoreError: it cannot be opened, and `when_lost` is `WhenLost.RAISE`. So with all other methods.
         """
         await self._do(lambda *_: None)
 
@@ -132,7 +131,7 @@ class SQLiteStore(OwnStore):
         await self._do(lambda there, at: tables.write_records(there, at, (record,)))
 
     async def load_host(self, pace_key: str) -> HostState | None:
-        """As `Store.load_host`, with what is assumed after a crash."""
+        """As `Store.load_host`, with the visit that is assumed after a crash."""
         return await self.read(lambda there, at: known_host(there, pace_key, at))
 
     async def save_hosts(self, states: Mapping[str, HostState]) -> None:
@@ -148,7 +147,7 @@ class SQLiteStore(OwnStore):
         """As `SharedStore.session`.
 
         Raises:
-            StoreError: the file cannot be used, and memory is not enough.
+            StoreError: the file cannot be used, and `when_lost` is `WhenLost.RAISE`.
         """
         self.bind()
         session = SQLiteSession(self, uuid.uuid4().hex, self._clock)
@@ -195,7 +194,7 @@ class SQLiteStore(OwnStore):
         return await self._do(lambda there, _: tables.forget_host(there, pace_key))
 
     async def prune(self, *, now: float) -> Pruned:
-        """As `Catalogue.prune`, by `max_bytes` and `max_age`. While a session is open, the store does so by itself.
+        """As `Catalogue.prune`, by `max_bytes` and `max_age`. While a session is open, the store does this by itself.
 
         Raises:
             StoreError: the file cannot be written.
@@ -207,15 +206,15 @@ class SQLiteStore(OwnStore):
             if used <= self._max_bytes:
                 break
             gone += await self._delete(before=math.inf, share=1.0 - self._max_bytes * ROOM / used, now=at)
-        while await self._do(lambda there, _: tables.vacuum(there)):  # noqa: ASYNC110 - it leaves time to others
+        while await self._do(lambda there, _: tables.vacuum(there)):  # noqa: ASYNC110 - other processes use the file meanwhile
             await asyncio.sleep(STEP_PAUSE)
         return Pruned(records=gone[tables.PRUNED_RECORDS], hosts=gone[tables.PRUNED_HOSTS])
 
     async def aclose(self) -> None:
-        """Write what is pending, and close the file. A second time changes nothing.
+        """Write what is pending, and close the file. A second call does nothing.
 
         Raises:
-            StoreError: not all could be written, and memory was not enough.
+            StoreError: not all could be written, and `when_lost` is `WhenLost.RAISE`.
         """
         if self._is_closed:
             if self._closing is not None and not self._closing.done():
@@ -237,21 +236,21 @@ class SQLiteStore(OwnStore):
         if error is not None and (has_sessions or not isinstance(error, StoreError)):
             raise error
         if error is None and self._database.lost is not None:
-            _logger.warning("%s. What was learnt since is lost", self._database.lost)
+            _logger.warning("%s. All later records and states are lost", self._database.lost)
 
-    # What the sessions use.
+    # For the sessions.
 
     @property
     def is_shared(self) -> bool:
-        """Whether there are several sessions, as far as is known."""
+        """Whether there are other sessions, as of the last exchange."""
         return self._others > 0 or len(self._sessions) > 1
 
     def closed(self) -> StoreError:
-        """The error for use after the end."""
+        """Return the error for use after the end."""
         return self._database.closed()
 
     async def exchange(self, work: Callable[[sqlite3.Connection, Moment], T]) -> T:
-        """Let a session say and hear what there is; in memory, if no other process can hold a host.
+        """Do the exchange of a session; in memory, if the file fails and no other process can hold a host.
 
         Raises:
             StoreError: the file cannot be written.
@@ -265,7 +264,7 @@ class SQLiteStore(OwnStore):
         return result
 
     def ended(self, session: SQLiteSession) -> None:
-        """A session is over."""
+        """Forget a session that has ended."""
         self._sessions.pop(session.member.session, None)
         if not self._sessions and self._upkeep is not None:
             self._upkeep.cancel()
@@ -273,8 +272,8 @@ class SQLiteStore(OwnStore):
 
     # Work on the file.
 
-    def _opening(self, there: sqlite3.Connection, is_other: bool) -> None:  # noqa: FBT001 - the database's word
-        """Make the file ours, and see what those before us left."""
+    def _opening(self, there: sqlite3.Connection, is_other: bool) -> None:  # noqa: FBT001 - as `Database` calls it
+        """Prepare the file, end sessions that have expired, and note whether the machine has crashed."""
         tables.prepare(there, self.path)
         there.execute("BEGIN IMMEDIATE")
         (sessions,) = there.execute("SELECT count(*) FROM sessions").fetchone()
@@ -282,17 +281,17 @@ class SQLiteStore(OwnStore):
         grants = FileGrants(there, at, self._clock)
         grants.expire(at.now)
         grants.write()
-        # The mark is on the disk before anything that the next power cut may undo.
+        # The mark is on the disk before any write that the next power cut may undo.
         mark = f"{tables.OPENED} {self._clock.boot}"
         found = there.execute("SELECT name FROM facts WHERE name GLOB ?", (f"{tables.OPENED} *",))
         marks = {name for (name,) in found}
         is_crash = bool(marks - {mark}) or bool(marks and not sessions and not self._clock.boot)
         if self._file_number is not None:
-            # We opened it before. Of a file that was deleted, the next may have the number with the system as well.
+            # This store opened a file before. The system may give the number of a deleted file to the next.
             is_crash = False
             is_other = is_other or self._file_number != tables.read_fact(there, tables.FILE_NUMBER)
         if is_other:
-            # The sessions in it are of another file.
+            # The sessions of this store are of another file.
             tables.renew_number(there)
         self._file_number = tables.read_fact(there, tables.FILE_NUMBER)
         if is_other or is_crash:
@@ -302,7 +301,7 @@ class SQLiteStore(OwnStore):
         there.execute("COMMIT")
 
     def bind(self) -> None:
-        """See that the store can be used here.
+        """Check that the store can be used in this event loop.
 
         Raises:
             StoreError: it was closed, or belongs to another event loop.
@@ -324,18 +323,18 @@ class SQLiteStore(OwnStore):
         return lambda there: work(there, self._clock.moment(there, reading))
 
     async def _do(self, work: Callable[[sqlite3.Connection, Moment], T], *, needs_file: bool = False) -> T:
-        """Do something in a transaction that writes."""
+        """Do this in a transaction that writes."""
         self.bind()
         return await self._database.run(self._timed(work), needs_file=needs_file)
 
     async def read(self, work: Callable[[sqlite3.Connection, Moment], T]) -> T:
-        """Look something up, together with all else that is asked for in this turn of the event loop."""
+        """Do this in a transaction that reads, with all other reads of this turn of the event loop."""
         self.bind()
         found: list[T] = []
         self._questions.append(lambda there, at: found.append(work(there, at)))
         if self._asking is None:
             self._asking = asyncio.get_running_loop().create_task(self._answer())
-        # A cancellation ends only the wait for it.
+        # A cancellation ends only the wait.
         await asyncio.shield(self._asking)
         return found[0]
 
@@ -349,12 +348,12 @@ class SQLiteStore(OwnStore):
         await self._database.run(self._timed(work), begin="BEGIN")
 
     def _make_spare(self, error: StoreError) -> sqlite3.Connection:
-        """The file failed: go on in memory, as if it had been exchanged for an empty one."""
+        """Make an empty database in memory in place of the file, which has failed."""
         is_news = self._reading - self._warned_at >= WARNING_INTERVAL
         self._warned_at = self._reading if is_news else self._warned_at
-        what = "Hosts that others may hold wait" if self._others else "On with memory alone"
+        what = "Hosts that others may hold wait" if self._others else "Memory is used"
         level = logging.WARNING if is_news else logging.DEBUG
-        _logger.log(level, "%s. %s until it can be used again", error, what)
+        _logger.log(level, "%s. %s until the file works again", error, what)
         spare = sqlite3.connect(":memory:", isolation_level=None)
         tables.prepare(spare, self.path)
         spare.execute(tables.BOUND_RECORDS)
@@ -363,7 +362,7 @@ class SQLiteStore(OwnStore):
         return spare
 
     def _give_back(self, there: sqlite3.Connection, spare: sqlite3.Connection) -> None:
-        """The file can be used again: write what was kept in memory meanwhile."""
+        """Write the contents of the database in memory to the file, which works again."""
         states, records = self._timed(tables.all_rows)(spare)
         self._timed(partial(tables.save_hosts, states=states, replaces=False))(there)
         self._timed(partial(tables.write_records, records=records))(there)
@@ -378,7 +377,7 @@ class SQLiteStore(OwnStore):
             tables.forget_facts(there, f"{tables.OPENED} *")
 
     async def _delete(self, **bounds: float) -> Counter[tables.Pruning]:
-        """Delete what may go, a few rows at a time."""
+        """Delete rows that need not stay, some at a time."""
         gone: Counter[tables.Pruning] = Counter()
         for table in (tables.PRUNED_RECORDS, tables.PRUNED_HOSTS):
             keys = await self.read(partial(table.keys, bounds=bounds))
@@ -389,20 +388,20 @@ class SQLiteStore(OwnStore):
         return gone
 
     async def _keep_bounds(self) -> None:
-        """Prune the file when it is time."""
+        """Prune the file when that is due."""
         while True:
             try:
                 if await self.read(self._has_to_prune):
                     await self.prune(now=self._clock.clock.now())
                     await self._do(lambda there, at: tables.write_fact(there, tables.PRUNED_AT, at.now))
             except StoreError:
-                # The sessions find out, and tell.
+                # The sessions report it.
                 _logger.debug("pruning failed", exc_info=True)
             await asyncio.sleep(UPKEEP_INTERVAL)
 
     def _has_to_prune(self, there: sqlite3.Connection, at: Moment) -> bool:
         pruned_at = tables.read_fact(there, tables.PRUNED_AT)
-        # Of a clock that was set back, the last time lies in the future.
+        # If the clock was set back, the last pruning is in the future.
         is_due = pruned_at is None or not 0 <= at.now - pruned_at < PRUNE_INTERVAL
         return is_due or tables.used_bytes(there) > self._max_bytes
 

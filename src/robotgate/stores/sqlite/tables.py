@@ -1,8 +1,8 @@
-"""The tables of the database by version, their rows and their bounds, and the clock by which instants stand in them.
+"""The tables of the database, their rows and bounds, and the clock of their instants.
 
-While the machine runs, a clock that also counts suspension tells how much time has passed, whatever becomes of the wall
-clock. The file has one offset from it to seconds since the epoch, set by the first process after each start of the
-machine. Every process converts between that and its own clock, so that only relative seconds cross between processes.
+While the machine runs, the clock of leases, which also counts suspension, measures time; the wall clock may be set.
+The file has one offset from that clock to seconds since the epoch, which the first process after each start of the
+machine sets. Every process converts between that and its own clock: processes share only relative seconds.
 
 All functions but `prepare` run within a transaction of their caller.
 """
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from robotgate.sites.record import RobotsRecord
 
 Value: TypeAlias = int | float | str | bytes | None
-"""What SQLite keeps."""
+"""A value of SQLite."""
 
 CACHE_KIBIBYTES: Final = 8192
-"""Of pages in memory; the system keeps the rest."""
+"""Pages of the file in memory."""
 MAX_LOG_BYTES: Final = 16 * 1024 * 1024
-"""To which the write-ahead log is cut back after a burst."""
+"""Bytes to which the write-ahead log is truncated."""
 
 _HOSTS: Final = """
 CREATE TABLE hosts (
@@ -83,7 +83,7 @@ CREATE TABLE sessions (
     pid INTEGER NOT NULL
 ) WITHOUT ROWID
 """
-"""`place` says where the process number means something; empty: nowhere else."""
+"""`place` names the space of process numbers; empty: unknown."""
 _GRANTS: Final = (
     """
     CREATE TABLE grants (
@@ -109,18 +109,22 @@ FILE_NUMBER: Final = "file_number"
 ASSUMED_VISIT_AT: Final = "assumed_visit_at"
 PRUNED_AT: Final = "pruned_at"
 _OFFSET: Final = "offset"
-"""With the start of the machine behind it: from the clock of leases to the file's."""
+"""Followed by the machine's start: the offset from the clock of leases to the file's clock."""
 OPENED: Final = "opened"
-"""With the start of the machine behind it: somebody uses the file, or did when the machine or the process ended."""
+"""Followed by the machine's start: a process uses the file, or did when it or the machine crashed."""
 
 WAL_TRIES: Final = 100
-"""How often a write-ahead log is tried to be used."""
+"""Attempts to switch to the write-ahead log."""
 WAL_PAUSE: Final = 0.02
-"""Seconds between two tries."""
+"""Seconds between two attempts."""
+UNLOCK_ROWS: Final = 100
+"""Rows written at a time."""
+UNLOCK_DELAY: Final = 0.00005
+"""Seconds between them, so that the event loop gets Python's lock."""
 _logger: Final = logging.getLogger("robotgate.stores")
 
 _COLUMNS: Final = ", ".join(HOST_FIELDS)
-# Put together of our own constants alone.
+# These have constants only.
 _WRITE_HOST: Final = (
     f"REPLACE INTO hosts (pace_key, saved_at, {_COLUMNS}) VALUES (?, ?{', ?' * len(HOST_FIELDS)})"  # noqa: S608
 )
@@ -131,7 +135,7 @@ _READ_RECORD: Final = "SELECT saved_at, record FROM records WHERE host = ? AND p
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """When some work is done."""
+    """The time of a transaction."""
 
     now: float
     """By the store's clock."""
@@ -142,13 +146,13 @@ class Moment:
 
 
 def prepare(connection: sqlite3.Connection, path: Path) -> None:
-    """Bring the tables to the version of this robotgate, all or nothing, and set how the file is written.
+    """Make the tables of an empty file, all or none, and set how the file is written.
 
     Raises:
-        StoreError: another process has made something else of an empty file.
+        StoreError: another program has written to the file.
     """
     if not connection.execute("PRAGMA page_count").fetchone()[0]:
-        # Takes effect only before the first table.
+        # This takes effect only before the first table.
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
     connection.execute("BEGIN IMMEDIATE")
     if not is_ours(connection, path):
@@ -164,7 +168,7 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
             connection.execute("PRAGMA journal_mode = WAL").fetchall()
             break
         except sqlite3.OperationalError:
-            # SQLite does not wait here for other connections, which may do the same.
+            # SQLite does not wait for other connections here, which may do the same.
             if not tries_left:
                 raise
             time.sleep(WAL_PAUSE)
@@ -174,7 +178,7 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def text(value: str) -> str | bytes:
-    """Text for SQLite: as bytes where it is no Unicode."""
+    """Return text for SQLite: as bytes if it has surrogates."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -183,14 +187,14 @@ def text(value: str) -> str | bytes:
 
 
 def text_of(value: Value) -> str:
-    """What `text` was given."""
+    """Return the argument of `text`."""
     return value.decode(errors="surrogatepass") if isinstance(value, bytes) else str(value)
 
 
 def save_hosts(
     connection: sqlite3.Connection, at: Moment, states: Mapping[str, HostState], *, replaces: bool
 ) -> None:
-    """Write states, or merge them with what is known."""
+    """Write states, or merge them with those in the file."""
     if not replaces:
         known = {key: read_host(connection, key, at) for key in states}
         states = {key: merged(known[key] or state, state) for key, state in states.items()}
@@ -200,15 +204,20 @@ def save_hosts(
 def write_hosts(connection: sqlite3.Connection, at: Moment, states: Mapping[str, HostState]) -> None:
     """Write states in place of those that were there."""
     # In the order of the table, so that pages are written one after the other.
-    rows = (
-        (text(key), at.now + at.ahead, *host_fields(moved(state, at.ahead)).values())
-        for key, state in sorted(states.items())
-    )
-    connection.executemany(_WRITE_HOST, rows)
+    ordered = sorted(states.items())
+    for start in range(0, len(ordered), UNLOCK_ROWS):
+        if start:
+            # The event loop waits for Python's lock for up to 5 ms unless this thread releases it for a while.
+            time.sleep(UNLOCK_DELAY)
+        rows = (
+            (text(key), at.now + at.ahead, *host_fields(moved(state, at.ahead)).values())
+            for key, state in ordered[start : start + UNLOCK_ROWS]
+        )
+        connection.executemany(_WRITE_HOST, rows)
 
 
 def read_host(connection: sqlite3.Connection, pace_key: str, at: Moment) -> HostState | None:
-    """What is known of a host."""
+    """Return the state of a host."""
     row = connection.execute(_READ_HOST, (text(pace_key),)).fetchone()
     if row is None:
         return None
@@ -223,7 +232,7 @@ def read_host(connection: sqlite3.Connection, pace_key: str, at: Moment) -> Host
 
 
 def pace_keys(connection: sqlite3.Connection) -> list[str]:
-    """All hosts, in order."""
+    """Return all pace keys, in order."""
     return [text_of(key) for (key,) in connection.execute("SELECT pace_key FROM hosts ORDER BY pace_key")]
 
 
@@ -241,7 +250,7 @@ def write_records(connection: sqlite3.Connection, at: Moment, records: Iterable[
 
 
 def read_record(connection: sqlite3.Connection, origin: Origin, at: Moment) -> RobotsRecord | None:
-    """What is known of an origin; None where it cannot be read: it is fetched again."""
+    """Return the record of an origin; None if it cannot be read: it is fetched again."""
     row = connection.execute(_READ_RECORD, _place(origin)).fetchone()
     if row is None:
         return None
@@ -252,19 +261,19 @@ def read_record(connection: sqlite3.Connection, origin: Origin, at: Moment) -> R
     except ValueError as error:
         _logger.warning("the record of %r cannot be read (%s); it is fetched again", origin.text, error)
         return None
-    # Of a clock that was set back: the record is no fresher than it was.
+    # If the clock was set back, the record does not become fresher.
     return moved_record(record, min(age, 0.0))
 
 
 def all_rows(connection: sqlite3.Connection, at: Moment) -> tuple[dict[str, HostState], list[RobotsRecord]]:
-    """All hosts and records, where there are few."""
+    """Return all hosts and records."""
     states = ((key, read_host(connection, key, at)) for key in pace_keys(connection))
     records = (read_record(connection, origin, at) for origin in origins(connection, None))
     return {key: state for key, state in states if state}, [record for record in records if record]
 
 
 def origins(connection: sqlite3.Connection, host: str | None) -> list[Origin]:
-    """The origins that have a record, of all hosts or of one, in order."""
+    """Return the origins that have a record, of all hosts or of one, in order."""
     of_host = "" if host is None else "AND host = ?"
     query = (
         "SELECT host, port, scheme FROM records "  # noqa: S608
@@ -281,7 +290,7 @@ def forget_record(connection: sqlite3.Connection, origin: Origin) -> bool:
 
 
 def read_fact(connection: sqlite3.Connection, name: str) -> float | None:
-    """A number that is kept under a name."""
+    """Return the number that is kept under a name."""
     row = connection.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
     return None if row is None else float(row[0])
 
@@ -297,7 +306,7 @@ def forget_facts(connection: sqlite3.Connection, pattern: str) -> None:
 
 
 def renew_number(connection: sqlite3.Connection) -> None:
-    """Give the file a number that no other has: to sessions it is an epoch."""
+    """Give the file a new random number, which is the epoch of sessions."""
     write_fact(connection, FILE_NUMBER, float(random.getrandbits(53)))
 
 
@@ -308,27 +317,27 @@ def _place(origin: Origin) -> tuple[Value, ...]:
 BOUND_RECORDS: Final = (
     "CREATE TRIGGER bound AFTER INSERT ON records BEGIN DELETE FROM records WHERE id <= new.id - 256; END"
 )
-"""Of a database in memory: other records are fetched again."""
+"""The bound of a database in memory; other records are fetched again."""
 VACUUM_STEP: Final = 256
-"""Pages given back to the system at a time."""
+"""Pages that one call returns to the system."""
 
 
 class Pruning(NamedTuple):
-    """How rows of one table go, the oldest first."""
+    """How rows of one table are deleted, the oldest first."""
 
     find: str
-    """The keys of what was written before `before` and may go by `now`: at most the `share` of the table's rows."""
+    """Selects the keys of rows from before `before` that may be deleted at `now`: a `share` of the table at most."""
     delete: str
-    """What has a `key`, if it may still go."""
+    """Deletes the row with a `key`, if it may still be deleted."""
 
     def keys(self, there: sqlite3.Connection, _: Moment, *, bounds: Mapping[str, float]) -> list[Value]:
-        """Find what may go."""
+        """Return the keys of rows that may be deleted."""
         return [key for (key,) in there.execute(self.find, bounds)]
 
     def go(
         self, there: sqlite3.Connection, _: Moment, *, keys: Sequence[Value], bounds: Mapping[str, float]
     ) -> int:
-        """Delete some of it. Returns how many rows have gone."""
+        """Delete rows. Returns how many were deleted."""
         return there.executemany(self.delete, [{**bounds, "key": key} for key in keys]).rowcount
 
 
@@ -338,7 +347,7 @@ PRUNED_RECORDS: Final = Pruning(
     "DELETE FROM records WHERE id = :key AND saved_at < :before",
 )
 _MAY_GO: Final = "saved_at < :before AND next_allowed_at <= :now AND blocked_until_at <= :now"
-"""The wait is over, as `is_served` has it, but for blocks that are not forgiven."""
+"""As `is_served`, but a host need not stay until its blocks are forgiven."""
 PRUNED_HOSTS: Final = Pruning(
     f"SELECT pace_key FROM hosts WHERE {_MAY_GO} "  # noqa: S608
     "ORDER BY saved_at LIMIT (SELECT CAST(count(*) * :share + 1 AS INTEGER) FROM hosts)",
@@ -347,7 +356,7 @@ PRUNED_HOSTS: Final = Pruning(
 
 
 def used_bytes(connection: sqlite3.Connection) -> int:
-    """What the file takes, but for what is free in it."""
+    """Return the bytes of the file's pages in use."""
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     (free,) = connection.execute("PRAGMA freelist_count").fetchone()
     (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
@@ -355,37 +364,37 @@ def used_bytes(connection: sqlite3.Connection) -> int:
 
 
 def vacuum(connection: sqlite3.Connection) -> bool:
-    """Give some free pages back to the system. Returns whether there are more."""
+    """Return some free pages to the system. Returns whether there are more."""
     connection.execute(f"PRAGMA incremental_vacuum({VACUUM_STEP})").fetchall()
     return bool(connection.execute("PRAGMA freelist_count").fetchone()[0])
 
 
 class FileClock:
-    """The file's clock, as one store knows it.
+    """The file's clock.
 
     Args:
-        clock: the store's. Any but the system's is taken for the file's as well, and is read in the event loop alone:
-            it may count as its loop does, or bear one thread. Leases are judged by the machine's clock all the same.
+        clock: the store's. A clock other than `SystemClock` is the file's clock as well. It is read in the event loop
+            only, since it may not be safe in other threads. Leases use the machine's clock in any case.
     """
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self._system = clock if isinstance(clock, SystemClock) else None
         self.boot = _boot_id()
-        """Which start of the machine this is; empty where that cannot be told."""
+        """Names the start of the machine; empty: unknown."""
         self.place = _process_space(self.boot)
-        """Where a process number means something; empty where that cannot be told: containers may share a file."""
+        """Names the space of process numbers, since containers may share a file; empty: unknown."""
 
     def uptime(self) -> float:
-        """The time by which leases are judged."""
+        """Return the time by the clock of leases."""
         return uptime()
 
     def moment(self, there: sqlite3.Connection, reading: float, *, is_alone: bool = False) -> Moment:
-        """Now, by the file's offset, which the first process sets. Read in any thread."""
+        """Return the time, with the file's offset, which the first process sets. Any thread may call this."""
         system = self._system
         if system is None:
             return Moment(reading, 0.0, uptime())
-        # An interruption between the two readings makes the difference too large: the least is the best.
+        # An interruption between the two readings makes the difference too large: the smallest is the best.
         asleep = min(-time.monotonic() + uptime() for _ in range(READINGS))
         name = f"{_OFFSET} {self.boot}"
         offset = read_fact(there, name)
@@ -398,7 +407,7 @@ class FileClock:
 
 
 def process_runs(pid: int) -> bool:
-    """Whether there is such a process, in this place."""
+    """Whether there is such a process in this space of process numbers."""
     try:
         os.kill(pid, 0)
     except OSError as error:
@@ -408,7 +417,7 @@ def process_runs(pid: int) -> bool:
 
 def _boot_id() -> str:
     try:
-        # Only Linux has such a file.
+        # Only Linux has this file.
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
         return ""

@@ -1,48 +1,48 @@
--- Grants of hosts, what is known of hosts, and operator blocks. `robotgate.stores.grants.Grants` is the model of it.
+-- Grants, states of hosts, operator blocks, and records. `robotgate.stores.grants.Grants` is the model of grants.
 --
 -- A call is one key and one argument: the prefix of a hash tag's keys, and a JSON array that begins with the operation:
---   exchange session epoch joined number after leaves withdrawals asks claims words is_last
+--   exchange session epoch joined number after leaves withdrawals asks claims notices is_last
 --     leave: key token visited_ago not_before_in state      (absent values are false)
---     word: pattern until_in said_ago      (until_in is false where a block is lifted)
---     -> number epoch joined items words paces
+--     notice: pattern until_in said_ago      (until_in is false where a block is lifted)
+--     -> number epoch joined items notices paces
 --     item: number key token is_wanted state state_age visited_ago not_before_in
---     word: pattern until_in said_ago number
---     paces: for each ask that has to wait, the seconds between two visits, as far as they are known
+--     notice: pattern until_in said_ago number
+--     paces: for each ask that has to wait, the seconds between two visits, or false if they are not known
 --   save {{key session token visited_ago not_before_in state}...}   -> 1
---     the state replaces what is known if the session holds the host; or, with false, if no session does; or, with true,
---     if nothing is known
---   load key            -> item, or false for a host that is not known
+--     the state replaces the known one if the session holds the host; with false as session, if no session holds it;
+--     with true, if no state is known
+--   load key            -> item, or false for an unknown host
 --   forget key          -> whether it was known
 --   load_record name              -> seconds since it was checked, as text of 24 characters, and the record
 --   save_record name ago milliseconds, and the record behind a line feed    -> whether none was checked later
 --   forget_record name            -> whether there was one
 -- ARGV begins with a JSON array of settings: seconds after which a silent session ends, seconds to keep hosts.
--- Numbers over 2^46 travel as text: JSON has 14 digits here. Seconds are relative, so a late call moves instants later.
+-- Numbers over 2^46 are text: JSON has 14 digits here. Seconds are relative, so a late call moves instants later.
 --
 -- Keys of a tag:
 --   epoch               {run, number, lost_until, seen_at}: which memory this is; see `open_tag`
---   serial              the last number given to a grant, a stay, an item or a word
+--   serial              the last number given to a grant, a stay, an item or a notice
 --   sessions            sorted set: session -> when it ends
---   unsettled           set: the sessions that joined soon after a loss; see `settle`
+--   unsettled           set: the sessions that joined within a lease after a loss; see `settle`
 --   inbox:<session>     hash: key -> number of its item; under '' {joined, number}
 --   keys:<session>      set: the hosts that it holds or waits for
 --   host:<key>          {epoch, owner, token, line, state, saved_at, visited_at, not_before_at, written_at}
---   robots:<origin>     hash: `r`, a record as the fleet packs it, and `c`, when it was checked by this server's clock
+--   robots:<origin>     hash: `r`, a packed record, and `c`, when it was checked by this server's clock
 --   blocks              hash: pattern -> {until_at, said_at, number}; under '' the last number
 
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1e6
 local EXPIRY, KEEP = unpack(cjson.decode(ARGV[1]))
-local MONTH = 31 * 86400 -- seconds to keep what must not expire while it is used
-local DAY = 86400        -- seconds; longer than any wait, and than an older word may be on its way
-local LATE = DAY         -- seconds by which an answer may come late that must not replace a later one
-local SLICE = 500        -- hosts of an ended session that one call frees
+local MONTH = 31 * 86400 -- seconds to keep keys that must not expire while they are used
+local DAY = 86400        -- seconds; longer than any wait, and than the way of a message
+local LATE = DAY         -- seconds; a record that was checked earlier than this is saved on purpose
+local SLICE = 500        -- hosts of one ended session that one call frees
 local SETTLED = 8        -- sessions whose hosts one call grants after a loss
 
 local function info(section, pattern)
   return string.match(redis.call('INFO', section), pattern)
 end
--- Another process of the server, or a key that was evicted: memory was lost.
+-- Memory was lost if the server was restarted, or has evicted a key.
 local run = info('server', 'run_id:(%x+)') .. ':' .. info('stats', 'evicted_keys:(%d+)')
 
 local function whole(number)
@@ -70,8 +70,8 @@ local function keep(seconds, ...)
   end
 end
 
--- Until when hosts may be held that a new epoch knows nothing of. A server that was never flushed, nor a replica, and
--- has no epoch, has had none since it started.
+-- Until when sessions may hold hosts by grants of an earlier epoch. If there is no epoch, and the server was never
+-- flushed and never a replica, there was none since its start.
 local function lost_until(known)
   local is_flushed = info('commandstats', 'cmdstat_flush') or string.sub(run, -2) ~= ':0'
   if known or is_flushed or info('replication', 'second_repl_offset:(%-?%d+)') ~= '-1' then
@@ -80,8 +80,8 @@ local function lost_until(known)
   return now - info('server', 'uptime_in_seconds:(%d+)') + EXPIRY
 end
 
--- A tag's keys, and which memory they are. A new epoch begins where the last one is missing or of another run; and
--- where its open sessions have been silent for so long that the clock must have been set, or all have died.
+-- A tag's keys and epoch. A new epoch begins if the last one is missing or of another run; and if no session has sent
+-- anything for a lease: the clock was set, or all processes have died.
 local function open_tag(prefix)
   local tag = {prefix = prefix, hosts = {}, blocks = prefix .. 'blocks'}
   tag.sessions, tag.unsettled = prefix .. 'sessions', prefix .. 'unsettled'
@@ -118,14 +118,14 @@ local function read_host(tag, key)
   local name = tag.prefix .. 'host:' .. key
   host = read('GET', name)
   if not host or type(host.line) ~= 'table' then
-    -- Whatever stands there instead: the host counts as visited now.
+    -- The key may hold something else: then the host counts as visited now.
     host = {line = {}, visited_at = redis.call('EXISTS', name) == 1 and now or nil}
   elseif host.epoch ~= tag.epoch then
     host.owner, host.line = nil, {}
   end
   local ahead = (host.written_at or now) - now
   if ahead > 0 then
-    -- The clock was set back: waits are as long as they were.
+    -- The clock was set back: waits keep their length.
     for _, instant in ipairs({'saved_at', 'visited_at', 'not_before_at'}) do
       host[instant] = host[instant] and host[instant] - ahead
     end
@@ -145,7 +145,7 @@ end
 local function write_hosts(tag)
   for key, host in pairs(tag.changed or {}) do
     local binds = math.max((host.not_before_at or now) - now, 0)
-    -- A visit that each grant assumes anyway need not be kept.
+    -- A visit before the assumed one need not be kept.
     local is_visited = host.visited_at and host.visited_at > (tag.assumed_at or 0)
     if host.owner or host.line[1] or host.state or is_visited or binds > 0 then
       write(tag.prefix .. 'host:' .. key, host, binds + (host.owner and math.max(KEEP, MONTH) or KEEP))
@@ -184,7 +184,7 @@ local function place_of(host, session)
   end
 end
 
--- Free some hosts of a session that has ended. Returns whether there are no more.
+-- Free up to SLICE hosts of a session that has ended. Returns whether there are no more.
 local function free_hosts(tag, session, visited_at)
   local keys = redis.call('SPOP', tag.prefix .. 'keys:' .. session, SLICE)
   for _, key in ipairs(keys) do
@@ -210,7 +210,7 @@ local function end_silent_sessions(tag)
   until not ended[1] or not free_hosts(tag, ended[1], tonumber(ended[2]))
 end
 
--- Once the time after a loss is over, grant what sessions have asked for meanwhile, a few sessions with each call.
+-- When the lease after a loss is over, grant the hosts that sessions have asked for meanwhile, some sessions per call.
 local function settle(tag)
   for _, session in ipairs(tag.is_lost and {} or redis.call('SPOP', tag.unsettled, SETTLED)) do
     for _, key in ipairs(redis.call('SMEMBERS', tag.prefix .. 'keys:' .. session)) do
@@ -292,9 +292,9 @@ local function read_inbox(tag, inbox, after)
   return items
 end
 
--- The last word on a pattern holds. Of two that differ, one has to be told again.
-local function say(tag, word)
-  local pattern, until_in, said_ago = unpack(word)
+-- The last notice on a pattern counts. If two differ, it gets a new number, so that all sessions receive it.
+local function process_notice(tag, notice)
+  local pattern, until_in, said_ago = unpack(notice)
   local known, row = read('HGET', tag.blocks, pattern), {until_in and now + until_in or 0, now - said_ago}
   local is_same = known and math.abs(known[1] - row[1]) <= 1
   row = known and known[2] > row[2] and known or row
@@ -305,8 +305,8 @@ local function say(tag, word)
   end
 end
 
-local function words_after(tag, after)
-  local words = {}
+local function notices_after(tag, after)
+  local notices = {}
   local last = tonumber(redis.call('HGET', tag.blocks, '') or 0)
   local all = last > after and redis.call('HGETALL', tag.blocks) or {}
   for i = 1, #all, 2 do
@@ -314,23 +314,23 @@ local function words_after(tag, after)
     if number and math.max(until_at, said_at) + DAY < now then
       redis.call('HDEL', tag.blocks, all[i])
     elseif number and tonumber(number) > after then
-      words[#words + 1] = {all[i], until_at > now and until_at - now, now - said_at, number}
+      notices[#notices + 1] = {all[i], until_at > now and until_at - now, now - said_at, number}
     end
   end
-  return words
+  return notices
 end
 
 local operations = {}
 
 function operations.exchange(
-  tag, session, epoch, joined, number, after, leaves, withdrawals, asks, claims, words, is_last)
+  tag, session, epoch, joined, number, after, leaves, withdrawals, asks, claims, notices, is_last)
   local inbox, keys = tag.prefix .. 'inbox:' .. session, tag.prefix .. 'keys:' .. session
   end_silent_sessions(tag)
   settle(tag)
   local ends_at = tonumber(redis.call('ZSCORE', tag.sessions, session) or nil)
   local me = ends_at and read('HGET', inbox, '')
   if ends_at and ends_at <= now then
-    -- It has ended, and not all of its hosts are free yet.
+    -- The session has ended, but not all of its hosts are free yet.
     me = {'0', 0}
   elseif not me then
     redis.call('DEL', inbox, keys)
@@ -345,7 +345,7 @@ function operations.exchange(
   for _, message in ipairs(leaves) do
     leave(tag, session, is_current, message)
   end
-  local items, heard, paces = {}, {}, {}
+  local items, news_of_blocks, paces = {}, {}, {}
   if is_current then
     if number > me[2] then
       redis.call('ZADD', tag.sessions, now + EXPIRY, session)
@@ -359,21 +359,21 @@ function operations.exchange(
       for _, key in ipairs(claims) do
         claim(tag, session, key)
       end
-      for _, word in ipairs(words) do
-        say(tag, word)
+      for _, notice in ipairs(notices) do
+        process_notice(tag, notice)
       end
     end
-    items, heard = read_inbox(tag, inbox, after), words_after(tag, after)
+    items, news_of_blocks = read_inbox(tag, inbox, after), notices_after(tag, after)
   end
   keep(MONTH, tag.sessions, tag.unsettled, tag.blocks, inbox, keys)
   if is_current and is_last then
     items = {}
     if not free_hosts(tag, session) then
-      -- Too many for one call: later ones free the others, which count as visited now.
+      -- Later calls free the other hosts, which count as visited now.
       redis.call('ZADD', tag.sessions, now, session)
     end
   end
-  return {number, tag.epoch, me[1], items, heard, paces}
+  return {number, tag.epoch, me[1], items, news_of_blocks, paces}
 end
 
 function operations.save(tag, messages)
@@ -404,7 +404,7 @@ function operations.forget(tag, key)
   return was_known
 end
 
--- What is of another type is not ours, and as good as nothing.
+-- Values of another type are ignored.
 local function read_record(tag, name)
   local key = tag.prefix .. 'robots:' .. name
   local record, checked_at = redis.pcall('HGET', key, 'r'), redis.pcall('HGET', key, 'c')
@@ -420,7 +420,7 @@ end
 
 function operations.save_record(tag, name, ago, milliseconds)
   local key, _, checked_at = tag.prefix .. 'robots:' .. name, read_record(tag, name)
-  -- The same, saved again, may seem a little earlier or later; and a record of long ago is saved on purpose.
+  -- The instants of one record, saved twice, may differ by a little.
   if checked_at and checked_at > now - ago + 1 and checked_at <= now + 1 and ago < LATE then
     return false
   end
