@@ -159,6 +159,7 @@ class Patterns:
         "_asked",
         "_heads",
         "_max_length",
+        "_simple",
         "_sorted",
         "_undecided",
         "_wild",
@@ -198,6 +199,8 @@ class Patterns:
         it is the first key if there are many heads."""
         self._wild: tuple[tuple[str, ...], ...] = ()
         """For each key, needles and wild patterns by turns."""
+        self._simple: frozenset[str] = frozenset()
+        """The keys that are all of a pattern behind a slash and a wildcard, as most are."""
         self._max_length = MAX_SEARCHED
         """For no longer target can the limits count."""
         if "*" in lines or "$" in lines or "%" in lines:
@@ -230,6 +233,7 @@ class Patterns:
                 groups[key] = [needle, pattern]
         self._heads = tuple(heads)
         self.keys = tuple([group[0] if len(group) == 2 else key for key, group in groups.items()])
+        self._simple = frozenset([each for each in self.keys if f"/*{each}" in marked])
         self._wild = tuple(map(tuple, groups.values()))
         # One byte for the search of a needle, and two for each byte of a pattern.
         cost = sum(1 + 2 * _cost(pattern) for pattern in self.patterns) if is_spelt else 3 * len(lines)
@@ -242,6 +246,8 @@ class Patterns:
             target: with its query unescaped.
             key: the first of `keys` that it contains.
         """
+        if key in self._simple and len(target) <= self._max_length and target.find(key, 1) > 0:
+            return True
         if len(self._heads) > _FEW:
             if self._asked < _OFTEN:
                 self._asked += 1
