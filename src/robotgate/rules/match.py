@@ -199,7 +199,7 @@ class Patterns:
         it is the first key if there are many heads."""
         self._wild: tuple[tuple[str, ...], ...] = ()
         """For each key, needles and wild patterns by turns."""
-        self._simple: frozenset[str] = frozenset()
+        self._simple: tuple[str, ...] = ()
         """The keys that are all of a pattern behind a slash and a wildcard, as most are."""
         self._max_length = MAX_SEARCHED
         """For no longer target can the limits count."""
@@ -233,7 +233,7 @@ class Patterns:
                 groups[key] = [needle, pattern]
         self._heads = tuple(heads)
         self.keys = tuple([group[0] if len(group) == 2 else key for key, group in groups.items()])
-        self._simple = frozenset([each for each in self.keys if f"/*{each}" in marked])
+        self._simple = tuple([each for each in self.keys if f"/*{each}" in marked])
         self._wild = tuple(map(tuple, groups.values()))
         # One byte for the search of a needle, and two for each byte of a pattern.
         cost = sum(1 + 2 * _cost(pattern) for pattern in self.patterns) if is_spelt else 3 * len(lines)
