@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import pytest
 from tests.examples.conftest import DELAY, usage
 from tests.gate.servers import endless
 
@@ -64,3 +65,17 @@ async def test_what_sites_do_to_spiders(run: Program, internet: Web) -> None:
     assert "try again in" in ran.line("nobody.invalid")
     assert len(ran.lines) == 7
     assert len(internet.visits) == 5 + 4 + 1
+
+
+@pytest.mark.slow
+async def test_two_thousand_tasks(run: Program, internet: Web) -> None:
+    """200 hosts with ten pages each: each page once, one robots.txt a host, and a second between two pages of a host."""
+    sites = [f"http://h{number}.example.org" for number in range(200)]
+    for site in sites:
+        internet.serve(f"{site}/", links(*(f"/{page}" for page in range(9))), headers=HTML)
+    starts = " ".join(f"{site}/" for site in sites)
+    ran = await run(f"python examples/spider.py --contact bot@example.org --limit 2000 {starts}")
+    assert (ran.status, ran.err, len(ran.lines)) == (0, "", 2_000)
+    counts = internet.counts()
+    assert (len(counts), set(counts.values())) == (200 * 11, {1})
+    assert min(gap for site in sites for gap in internet.gaps(site.removeprefix("http://"))) >= DELAY
