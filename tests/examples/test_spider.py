@@ -69,7 +69,7 @@ async def test_what_sites_do_to_spiders(run: Program, internet: Web) -> None:
 
 @pytest.mark.slow
 async def test_two_thousand_tasks(run: Program, internet: Web) -> None:
-    """200 hosts with ten pages each: each page once, one robots.txt a host, and a second between two pages of a host."""
+    """200 hosts of ten pages: each page once, one robots.txt a host, and a second between two pages of a host."""
     sites = [f"http://h{number}.example.org" for number in range(200)]
     for site in sites:
         internet.serve(f"{site}/", links(*(f"/{page}" for page in range(9))), headers=HTML)

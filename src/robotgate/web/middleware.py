@@ -19,11 +19,15 @@ from robotgate.sites.status import REDIRECT_STATUSES
 from robotgate.web.robots import Proxy
 
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
     from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
 
     from robotgate.identity import Identity
     from robotgate.web.fetch import PageFetch
     from robotgate.web.turns import Turn, Turns
+
+    Requests: TypeAlias = "dict[ClientRequest, Turn | OpenResponse]"
 
 SWITCHING_PROTOCOLS: Final = 101
 """The answer to the handshake of a websocket: what follows is no response."""
@@ -36,47 +40,37 @@ LOOK_DELAY: Final = 5.0
 """Seconds between two looks at the responses whose turns are open."""
 
 
-class Sent:
-    """One request of a session, from the start of its turn until its response has been read or released."""
+class OpenResponse:
+    """A response whose body is neither read to its end nor released; its turn is open."""
 
-    __slots__ = ("idle_at", "inner", "is_of_fetch", "read_before", "request", "requests", "response", "turn")
+    __slots__ = ("idle_at", "is_of_fetch", "read_before", "request", "requests", "response", "turn")
 
     def __init__(
-        self, requests: dict[ClientRequest, Sent], request: ClientRequest, turn: Turn, *, is_of_fetch: bool
+        self,
+        requests: Requests,
+        request: ClientRequest,
+        response: ClientResponse,
+        turn: Turn,
+        *,
+        is_of_fetch: bool,
     ) -> None:
         self.requests = requests
-        """Those of the middleware; this one is among them until its end."""
+        """The middleware's; this one is among them until its end."""
         self.request = request
+        self.response = response
         self.turn = turn
         self.is_of_fetch = is_of_fetch
-        """Whether `gate.fetch` reads its response."""
-        self.response: ClientResponse | None = None
-        """None until the headers have come."""
-        self.inner: ClientResponse | None = None
-        """The last response that came by further in, where the middleware stands in the request's chain twice."""
+        """Whether `gate.fetch` reads it."""
         self.idle_at = math.inf
         """When its turn ends if no byte has come since the last look, by the loop's clock."""
         self.read_before = -1
         """The bytes that had come at the last look."""
-        requests[request] = self
 
     def end(self) -> None:
         """End the turn: the response has been read or released."""
         if self.requests.get(self.request) is self:
             del self.requests[self.request]
-        if self.response is not None:
-            self.turn.finish(self.response)
-
-    def fail(self, error: BaseException, fetch: PageFetch | None) -> None:
-        """End the turn: the request got no response."""
-        del self.requests[self.request]
-        try:
-            if isinstance(error, ClientError | OSError):
-                self.turn.report(error=error)
-            elif fetch is not None and fetch.has_expired and isinstance(error, asyncio.CancelledError):
-                self.turn.report_unreachable("it does not answer in time")
-        finally:
-            self.turn.end()
+        self.turn.finish(self.response)
 
 
 class GateMiddleware:
@@ -92,11 +86,15 @@ class GateMiddleware:
         self._max_wait = max_wait
         self.fetches: dict[asyncio.Task[object] | None, PageFetch] = {}
         """By task, the `gate.fetch` that it is in."""
-        self._requests: dict[ClientRequest, Sent] = {}
-        """Those whose turns are open."""
+        self._requests: Requests = {}
+        """Those whose turns are open: the turn until the response has come, then the response until it was read."""
+        self._inner: dict[ClientRequest, ClientResponse] = {}
+        """The last responses that came by further in, where the middleware stands in a request's chain twice."""
         self._timer = Timer(self._look_at_responses)
+        self._is_looking = False
+        """Whether the timer is set."""
 
-    async def __call__(  # noqa: C901, PLR0912  # The steps of one request, in their order.
+    async def __call__(  # noqa: C901, PLR0912, PLR0915  # The steps of one request, in their order.
         self, request: ClientRequest, handler: ClientHandlerType
     ) -> ClientResponse:
         """Send one request in its turn.
@@ -108,8 +106,8 @@ class GateMiddleware:
         if turns is None:
             raise GateClosedError("the gate is not open: send requests within `async with RobotGate(...)`")
         if (earlier := self._requests.get(request)) is not None:
-            if earlier.response is None:
-                return await self._send_within(earlier, handler)
+            if not isinstance(earlier, OpenResponse):
+                return await self._send_within(earlier, request, handler)
             # A retry middleware sends the request again, and has not read the first response.
             earlier.response.close()
             earlier.end()
@@ -131,18 +129,27 @@ class GateMiddleware:
             turn = turns.make(url, 0, self._max_wait, (), proxy)
             if not turns.try_begin(turn):
                 await turns.begin(turn)
-        sent = Sent(self._requests, request, turn, is_of_fetch=fetch is not None)
-        if len(self._requests) == 1:
-            # It runs as long as there are any.
-            self._timer.set(LOOK_DELAY)
+        self._requests[request] = turn
         try:
             if self._identity.signer is not None:
                 request.headers.update(self._identity.signature(request.method, turn.url))
             response = await handler(request)
         except BaseException as error:
-            sent.fail(error, fetch)
+            del self._requests[request]
+            _fail(turn, fetch, error)
             raise
-        self._answered(sent, response, fetch)
+        finally:
+            if self._inner:
+                self._inner.pop(request, None)
+        if turn.status is None:
+            turn.report(response.status, response.headers)
+        if response.connection is None or response.status == SWITCHING_PROTOCOLS:
+            del self._requests[request]
+            turn.finish(response)
+        else:
+            self._look_after(request, response, turn, is_of_fetch=fetch is not None)
+        if fetch is not None:
+            self._note_hop(fetch, request, response)
         return response
 
     def _identify(self, request: ClientRequest) -> None:
@@ -152,70 +159,90 @@ class GateMiddleware:
             request.headers[hdrs.USER_AGENT] = self._identity.user_agent
         self._identity.complete(request.headers)
 
-    async def _send_within(self, sent: Sent, handler: ClientHandlerType) -> ClientResponse:
+    async def _send_within(
+        self, turn: Turn, request: ClientRequest, handler: ClientHandlerType
+    ) -> ClientResponse:
         """Send a request in the turn that was taken further out: the middleware stands in its chain twice.
 
         A retry middleware between the two sends further attempts, which take a turn each.
         """
-        request, turn, before = sent.request, sent.turn, sent.inner
+        before = self._inner.pop(request, None)
         if before is not None:
-            sent.inner = None
             before.close()
             turn.bytes_read += before.content.total_bytes
             await turn.again()
         if self._identity.signer is not None:
             request.headers.update(self._identity.signature(request.method, turn.url))
         try:
-            sent.inner = await handler(request)
+            response = self._inner[request] = await handler(request)
         except (ClientError, OSError) as error:
             turn.report(error=error)
             raise
-        turn.report(sent.inner.status, sent.inner.headers)
-        return sent.inner
+        turn.report(response.status, response.headers)
+        return response
 
-    def _answered(self, sent: Sent, response: ClientResponse, fetch: PageFetch | None) -> None:
-        """Report a response; the turn ends with it, or once no byte of it has come for long."""
-        turn, connection = sent.turn, response.connection
-        if turn.status is None:
-            turn.report(response.status, response.headers)
-        sent.response = response
-        if connection is None or response.status == SWITCHING_PROTOCOLS:
-            sent.end()
-        else:
-            connection.add_callback(sent.end)
-        if fetch is not None:
-            if self.turns is None:
-                # On a session that was passed in, and stays open, an answer comes after the gate was closed.
-                response.close()
-                raise GateClosedError
-            if response.status in REDIRECT_STATUSES:
-                fetch.chain = (*fetch.chain, str(sent.request.url))
+    def _note_hop(self, fetch: PageFetch, request: ClientRequest, response: ClientResponse) -> None:
+        """Note a redirect of a `gate.fetch`.
+
+        Raises:
+            GateClosedError: the session was passed in, stays open, and answers after the gate was closed.
+        """
+        if self.turns is None:
+            response.close()
+            raise GateClosedError
+        if response.status in REDIRECT_STATUSES:
+            fetch.chain = (*fetch.chain, str(request.url))
+
+    def _look_after(
+        self, request: ClientRequest, response: ClientResponse, turn: Turn, *, is_of_fetch: bool
+    ) -> None:
+        """End a turn with its response, or once no byte of that has come for long."""
+        unread = OpenResponse(self._requests, request, response, turn, is_of_fetch=is_of_fetch)
+        self._requests[request] = unread
+        if response.connection is not None:
+            response.connection.add_callback(unread.end)
+        if not self._is_looking:
+            self._is_looking = True
+            self._timer.set(LOOK_DELAY)
+
+    def _open_responses(self) -> list[OpenResponse]:
+        return [each for each in self._requests.values() if isinstance(each, OpenResponse)]
 
     def _look_at_responses(self) -> None:
         """End the turns of responses whose connection is lost, or of which no byte has come for long."""
         now = asyncio.get_running_loop().time()
-        for sent in list(self._requests.values()):
-            if sent.response is None:
-                continue
-            content, connection = sent.response.content, sent.response.connection
+        for unread in self._open_responses():
+            content, connection = unread.response.content, unread.response.connection
             if connection is not None and connection.transport is None:
                 # aiohttp does not report a broken chunk that comes after the headers: a reader would wait forever.
                 if content.exception() is None:
                     content.set_exception(ClientPayloadError("the body is not what its headers say"))
-                sent.response.close()
-                sent.end()
-            elif content.total_bytes > sent.read_before:
-                sent.idle_at, sent.read_before = now + MAX_IDLE_READ, content.total_bytes
-            elif now >= sent.idle_at:
-                sent.end()
-        if self._requests:
+                unread.response.close()
+                unread.end()
+            elif content.total_bytes > unread.read_before:
+                unread.idle_at, unread.read_before = now + MAX_IDLE_READ, content.total_bytes
+            elif now >= unread.idle_at:
+                unread.end()
+        self._is_looking = bool(self._requests)
+        if self._is_looking:
             self._timer.set(LOOK_DELAY)
 
     def close(self) -> None:
         """Break off what `gate.fetch` reads: its callers get `GateClosedError`."""
         self.turns = None
         self._timer.cancel()
-        for sent in list(self._requests.values()):
-            if sent.is_of_fetch and sent.response is not None:
-                sent.response.content.set_exception(GateClosedError())
-                sent.response.close()
+        for unread in self._open_responses():
+            if unread.is_of_fetch:
+                unread.response.content.set_exception(GateClosedError())
+                unread.response.close()
+
+
+def _fail(turn: Turn, fetch: PageFetch | None, error: BaseException) -> None:
+    """End the turn of a request that got no response."""
+    try:
+        if isinstance(error, ClientError | OSError):
+            turn.report(error=error)
+        elif fetch is not None and fetch.has_expired and isinstance(error, asyncio.CancelledError):
+            turn.report_unreachable("it does not answer in time")
+    finally:
+        turn.end()
