@@ -69,13 +69,13 @@ async def test_what_sites_do_to_spiders(run: Program, internet: Web) -> None:
 
 @pytest.mark.slow
 async def test_two_thousand_tasks(run: Program, internet: Web) -> None:
-    """200 hosts of ten pages: each page once, one robots.txt a host, and a second between two pages of a host."""
-    sites = [f"http://h{number}.example.org" for number in range(200)]
+    """400 hosts of five pages: each page once, one robots.txt a host, and a second between two pages of a host."""
+    sites = [f"http://h{number}.example.org" for number in range(400)]
     for site in sites:
-        internet.serve(f"{site}/", links(*(f"/{page}" for page in range(9))), headers=HTML)
+        internet.serve(f"{site}/", links(*(f"/{page}" for page in range(4))), headers=HTML)
     starts = " ".join(f"{site}/" for site in sites)
     ran = await run(f"python examples/spider.py --contact bot@example.org --limit 2000 {starts}")
     assert (ran.status, ran.err, len(ran.lines)) == (0, "", 2_000)
     counts = internet.counts()
-    assert (len(counts), set(counts.values())) == (200 * 11, {1})
+    assert (len(counts), set(counts.values())) == (400 * 6, {1})
     assert min(gap for site in sites for gap in internet.gaps(site.removeprefix("http://"))) >= DELAY
