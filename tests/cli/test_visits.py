@@ -7,12 +7,13 @@ import os
 import re
 import signal
 import sys
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 import pytest
 from aiohttp import web
 from tests.cli.conftest import CONTACT, run
+from tests.terminal import shown_on_terminal
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -205,21 +206,8 @@ async def test_progress_names_the_hosts_that_hold_it_up(site: LocalSite) -> None
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
 async def test_progress_does_not_mix_with_what_is_printed(site: LocalSite) -> None:
     """Rows and lines of -v stand above it: each begins where the lines of progress have been erased."""
-    terminal, side = os.openpty()
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "robotgate", "fetch", "-v", *LOCAL, "--delay", "1"),
-        *(f"{site.base}/{path}" for path in ("a", "private/x", "b")),
-        stdout=side,
-        stderr=side,
-        env=os.environ | {"COLUMNS": "80", "TERM": "xterm"},
-    )
-    os.close(side)
-    shown = b""
-    with suppress(OSError):
-        while chunk := await asyncio.to_thread(os.read, terminal, 65536):
-            shown += chunk
-    await process.wait()
-    os.close(terminal)
+    urls = [f"{site.base}/{path}" for path in ("a", "private/x", "b")]
+    shown = await shown_on_terminal("fetch", "-v", *LOCAL, "--delay", "1", *urls, columns=80, kind="xterm")
 
     for begin, count in (
         (b'{"url": ', 3),

@@ -9,12 +9,12 @@ import re
 import signal
 import sys
 from collections import Counter
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import pytest
 from redis.asyncio import Redis
 from tests.demo.conftest import run_demo, start_demo
+from tests.terminal import shown_on_terminal
 from tests.test_readme import README, ROOT, blocks
 
 from robotgate.demo.sites import draw_plan
@@ -119,20 +119,7 @@ async def test_a_server_that_cannot_be_used_is_reported_first(store: str, compla
 @posix_only
 async def test_no_line_is_wider_than_its_terminal() -> None:
     """A terminal would cut a word in two; the table has its last column."""
-    terminal, side = os.openpty()
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "robotgate", "demo", "--pages", "1"),
-        stdout=side,
-        stderr=side,
-        env=os.environ | {"COLUMNS": "79", "TERM": "dumb"},
-    )
-    os.close(side)
-    shown = b""
-    with suppress(OSError):
-        while chunk := await asyncio.to_thread(os.read, terminal, 65536):
-            shown += chunk
-    await process.wait()
-    os.close(terminal)
+    shown = await shown_on_terminal("demo", "--pages", "1", columns=79, kind="dumb")
 
     lines = shown.decode().splitlines()
     assert max(map(len, lines)) <= 79
