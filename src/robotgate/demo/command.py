@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 DEFAULT_PORT: Final = 8009
 WIDTH: Final = 80
 """Columns of the table, and of progress where there is no terminal to ask."""
+HEIGHT: Final = 25
+"""Lines of a terminal whose width is given by COLUMNS. Nothing here needs them."""
 MAX_FINDINGS: Final = 50
 """Findings printed; the JSON has all."""
 _STORE_HELP: Final = (
@@ -141,6 +143,10 @@ async def _serve(plan: Plan, port: int) -> None:
 
 def _console(*, stderr: bool = False) -> Console:
     is_terminal = (sys.stderr if stderr else sys.stdout).isatty()
+    columns = os.environ.get("COLUMNS", "")
+    if is_terminal and columns.isdecimal() and int(columns):
+        # Rich takes a dumb terminal for 80 columns wide unless both numbers are given.
+        return Console(stderr=stderr, highlight=False, width=int(columns), height=HEIGHT)
     return Console(stderr=stderr, highlight=False, width=None if is_terminal else WIDTH)
 
 
