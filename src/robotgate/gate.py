@@ -84,7 +84,7 @@ MAX_FETCH_BYTES: Final = 10 * 1024 * 1024
 MAX_SITEMAPS: Final = 50_000
 """As many as one index may name (sitemaps.org)."""
 MAPPED_BLOCK: Final = 1 << 20
-"""Bytes."""
+"""Bytes: more than asyncio asks for when it reads a socket."""
 _NOT_OPEN: Final = "open the gate first: async with RobotGate(...) as gate"
 _CLOSED: Final = "the gate is closed"
 
@@ -270,7 +270,7 @@ class RobotGate:
         self._why_closed = _CLOSED
         self._scheduler.loop = asyncio.get_running_loop()
         # glibc maps and unmaps memory for each read of a socket, as asyncio asks for 256 KiB, until a larger block was
-        # freed. In some processes that is a third of the time of a page.
+        # freed. In some processes that is a sixth to a third of the time of a page.
         bytearray(MAPPED_BLOCK)
         async with AsyncExitStack() as stack:
             # The sessions and the store are closed even if the task that closes the gate is cancelled.
