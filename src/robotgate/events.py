@@ -252,6 +252,7 @@ def _log_value(value: object) -> object:
 
 
 logger: Final = logging.getLogger("robotgate")
+is_logged: Final = logger.isEnabledFor
 
 LEVELS: Final[Mapping[type[Event], int]] = MappingProxyType(
     {
@@ -293,10 +294,12 @@ class _Subscription:
 class Events:
     """Passes events to the subscribers and to the logger."""
 
-    __slots__ = ("_subscriptions",)
+    __slots__ = ("_subscriptions", "kinds")
 
     def __init__(self) -> None:
         self._subscriptions: tuple[_Subscription, ...] = ()
+        self.kinds: frozenset[type[Event]] = frozenset()
+        """The kinds that have a subscriber."""
 
     def subscribe(
         self, callback: Callable[[Event], object], *kinds: type[Event], at_once: bool = False
@@ -325,12 +328,16 @@ class Events:
                 raise OptionError(f"kinds: {kind!r} is no class of event")
         context = None if at_once else copy_context()
         subscription = _Subscription(callback, frozenset(kinds or LEVELS), context)
-        self._subscriptions = (*self._subscriptions, subscription)
+        self._set_subscriptions((*self._subscriptions, subscription))
 
         def unsubscribe() -> None:
-            self._subscriptions = tuple(other for other in self._subscriptions if other is not subscription)
+            self._set_subscriptions(tuple(each for each in self._subscriptions if each is not subscription))
 
         return unsubscribe
+
+    def _set_subscriptions(self, subscriptions: tuple[_Subscription, ...]) -> None:
+        self._subscriptions = subscriptions
+        self.kinds = frozenset().union(*(each.kinds for each in subscriptions))
 
     def is_heard(self, kind: type[Event], level: int | None = None) -> bool:
         """Whether an event of this kind has a subscriber or is logged. If not, it need not be made.
@@ -338,10 +345,7 @@ class Events:
         Args:
             level: what it would be logged at, if that is lower than the level of its kind.
         """
-        for subscription in self._subscriptions:
-            if kind in subscription.kinds:
-                return True
-        return logger.isEnabledFor(level or LEVELS[kind])
+        return kind in self.kinds or is_logged(level or LEVELS[kind])
 
     def emit(self, event: Event) -> None:
         """Log an event and pass it on, both in a later iteration of the loop, so that no callback fails a request.
@@ -349,7 +353,7 @@ class Events:
         Subscribers that asked for it are called at once.
         """
         level = level_of(event)
-        if logger.isEnabledFor(level):
+        if is_logged(level):
             _soon(partial(_log, level, event), copy_context())
         for subscription in self._subscriptions:
             if type(event) not in subscription.kinds:

@@ -157,11 +157,11 @@ class Bench:
         try:
             await asyncio.sleep(takes)
             if status is not None:
-                self.scheduler.note_answer(turn, status, retry_after)
+                self.scheduler.note_answer(turn, status, retry_after, self.scheduler.now())
             if outage:
                 self.scheduler.note_outage(turn, outage)
         finally:
-            self.scheduler.end(turn)
+            self.scheduler.end(turn, self.scheduler.now())
 
     def visits(self, paced: PacedOrigin, *names: str, takes: float = 0.0) -> list[Visit]:
         """A visitor for each name, in this order."""

@@ -127,7 +127,7 @@ async def test_waiter_cancelled_as_the_slot_is_freed() -> None:
     held = await bench.open(paced)
     head, after = bench.visits(paced, "b", "c")
     await settle()
-    bench.scheduler.end(held)
+    bench.scheduler.end(held, bench.scheduler.now())
     head.cancel()
     await asyncio.gather(head, after, return_exceptions=True)
     assert head.cancelled()
@@ -173,9 +173,9 @@ async def test_ending_twice_is_ending_once() -> None:
     bench = Bench(concurrency=1)
     paced = bench.origin()
     turn = await bench.open(paced)
-    bench.scheduler.end(turn)
+    bench.scheduler.end(turn, bench.scheduler.now())
     await asyncio.sleep(5.0)
-    bench.scheduler.end(turn)
+    bench.scheduler.end(turn, bench.scheduler.now())
     assert bench.pages.held == set()
     state = paced.host.snapshot()
     assert (state.last_visit_at, state.visits) == (0.0, 1)
@@ -187,7 +187,7 @@ async def test_granted_turn_that_ends_was_no_visit() -> None:
     paced = bench.origin()
     turn = PacedTurn(paced)
     await bench.scheduler.wait(turn)
-    bench.scheduler.end(turn)
+    bench.scheduler.end(turn, bench.scheduler.now())
     await bench.visit("next", paced)
     assert bench.starts == [(0.0, "next")]
     assert paced.host.visits == 1
@@ -224,7 +224,7 @@ async def test_turn_given_back_counts_once_before_others() -> None:
     # The urgent one went at 1.0, the turn goes at 2.0 and ends at 2.5.
     last = asyncio.create_task(bench.visit("last", paced, max_wait=2.5))
     await asyncio.sleep(1.5)
-    bench.scheduler.end(turn)
+    bench.scheduler.end(turn, bench.scheduler.now())
     await asyncio.gather(urgent, again, last)
     assert bench.starts == [(0.0, "first"), (1.0, "urgent"), (3.5, "last")]
 
@@ -244,7 +244,7 @@ async def test_turn_that_waits_again_is_not_counted_behind_those_that_came_later
     assert now() == 2.0
     for task in many:
         task.cancel()
-    bench.scheduler.end(turn)
+    bench.scheduler.end(turn, bench.scheduler.now())
     await asyncio.gather(*many, return_exceptions=True)
 
 
@@ -305,7 +305,7 @@ async def test_deadline_counts_the_wait_for_a_permit() -> None:
     with pytest.raises(TooSoonError):
         await bench.visit("hurried", paced, max_wait=3.0)
     assert now() == 3.0
-    bench.scheduler.end(held)
+    bench.scheduler.end(held, bench.scheduler.now())
     await bench.visit("next", paced)
     assert bench.starts == [(3.0, "next")]
 
@@ -323,13 +323,13 @@ async def test_deadline_of_an_earlier_attempt_is_forgotten() -> None:
     assert now() == 2.0
     tasks += bench.visits(paced, "a1", takes=7.0)
     await asyncio.sleep(1.0)
-    bench.scheduler.end(turn)
+    bench.scheduler.end(turn, bench.scheduler.now())
     await settle()
     turn.deadline_at = now() + 8.0
     turn.state = TurnState.NEW
     await bench.begin(turn)
     assert now() == 10.0
-    bench.scheduler.end(turn)
+    bench.scheduler.end(turn, bench.scheduler.now())
     await asyncio.gather(*tasks)
 
 
@@ -418,10 +418,10 @@ async def test_block_that_comes_while_a_permit_is_awaited() -> None:
     held = await bench.open(bench.origin("b.example"))
     waiting = bench.visits(paced, "b")
     await asyncio.sleep(1.0)
-    bench.scheduler.note_answer(robots, 429, 100.0)
-    bench.scheduler.end(robots)
+    bench.scheduler.note_answer(robots, 429, 100.0, bench.scheduler.now())
+    bench.scheduler.end(robots, bench.scheduler.now())
     await asyncio.sleep(10.0)
-    bench.scheduler.end(held)
+    bench.scheduler.end(held, bench.scheduler.now())
     await asyncio.gather(*waiting)
     assert bench.starts == [(101.0, "b")]
     state = paced.host.snapshot()
@@ -471,7 +471,7 @@ async def test_granted_turn_of_a_quota_refuses_none_that_fit() -> None:
     visit = asyncio.create_task(bench.visit("next", paced, max_wait=30.0))
     await settle()
     assert bench.scheduler.begin_granted(turn)
-    bench.scheduler.end(turn)
+    bench.scheduler.end(turn, bench.scheduler.now())
     await visit
     assert bench.starts == [(0.0, "first"), (20.0, "next")]
 
@@ -530,7 +530,7 @@ async def test_permit_goes_to_the_turn_that_waits_longest() -> None:
     await settle()
     tasks += bench.visits(one, "a1", "a2", takes=1.0)
     await settle()
-    bench.scheduler.end(held)
+    bench.scheduler.end(held, bench.scheduler.now())
     await asyncio.gather(*tasks)
     assert bench.starts == [(0.0, "b"), (0.0, "a1"), (1.0, "a2")]
 
@@ -565,7 +565,7 @@ async def test_pages_do_not_hold_back_robots() -> None:
     held = await bench.open(bench.origin("b.example"))
     await bench.visit("robots", bench.origin(), ahead=True)
     assert bench.starts == [(0.0, "robots")]
-    bench.scheduler.end(held)
+    bench.scheduler.end(held, bench.scheduler.now())
 
 
 async def test_page_goes_on_when_the_robots_txt_before_it_is_cancelled() -> None:
@@ -581,7 +581,7 @@ async def test_page_goes_on_when_the_robots_txt_before_it_is_cancelled() -> None
     robots.cancel()
     await asyncio.gather(*pages)
     assert bench.starts == [(0.0, "page")]
-    bench.scheduler.end(held)
+    bench.scheduler.end(held, bench.scheduler.now())
 
 
 # Turns within turns.
@@ -595,7 +595,7 @@ async def test_nested_turn_is_an_error() -> None:
     await bench.begin(turn)
     with pytest.raises(NestedTurnError, match=r"a\.example"):
         await bench.begin(PacedTurn(paced))
-    bench.scheduler.end(turn)
+    bench.scheduler.end(turn, bench.scheduler.now())
     await bench.visit("after", paced)
     assert bench.starts == [(1.0, "after")]
 
@@ -608,8 +608,8 @@ async def test_nested_turn_with_a_slot_to_spare() -> None:
     await bench.begin(outer)
     await bench.begin(inner)
     assert now() == 1.0
-    bench.scheduler.end(inner)
-    bench.scheduler.end(outer)
+    bench.scheduler.end(inner, bench.scheduler.now())
+    bench.scheduler.end(outer, bench.scheduler.now())
 
 
 async def test_permit_that_only_this_task_could_free_is_not_waited_for() -> None:
@@ -619,9 +619,9 @@ async def test_permit_that_only_this_task_could_free_is_not_waited_for() -> None
     await bench.begin(outer)
     with pytest.raises(NestedTurnError, match="concurrency"):
         await bench.begin(inner)
-    bench.scheduler.end(outer)
+    bench.scheduler.end(outer, bench.scheduler.now())
     await bench.begin(inner)
-    bench.scheduler.end(inner)
+    bench.scheduler.end(inner, bench.scheduler.now())
     assert bench.pages.held == set()
 
 
@@ -693,7 +693,7 @@ async def test_lease_that_ends_between_grant_and_start() -> None:
     bench.scheduler.own(paced.host)
     await waiting
     assert bench.scheduler.begin_granted(turn)
-    bench.scheduler.end(turn)
+    bench.scheduler.end(turn, bench.scheduler.now())
 
 
 async def test_states_that_cannot_be_saved_stop_all_turns() -> None:
@@ -787,7 +787,7 @@ async def test_host_with_many_waiters_is_kept_in_order_once() -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    bench.scheduler.end(held)
+    bench.scheduler.end(held, bench.scheduler.now())
 
 
 async def test_wait_time_tells_the_next_start_at_the_earliest() -> None:
@@ -798,7 +798,7 @@ async def test_wait_time_tells_the_next_start_at_the_earliest() -> None:
     turn = await bench.open(paced)
     assert bench.scheduler.wait_time(paced) == 3.0
     await asyncio.sleep(1.0)
-    bench.scheduler.end(turn)
+    bench.scheduler.end(turn, bench.scheduler.now())
     assert bench.scheduler.wait_time(paced) == 3.0
     await asyncio.sleep(1.0)
     assert bench.scheduler.wait_time(paced) == 2.0

@@ -334,7 +334,7 @@ class SchedulerMachine(RuleBasedStateMachine):
     def end_turn(self, visitor: Visitor) -> None:
         """A visitor's turn is over, if it is not already."""
         if visitor.turn.state is TurnState.OPEN:
-            self.scheduler.end(visitor.turn)
+            self.scheduler.end(visitor.turn, self.scheduler.now())
             visitor.law.outages.ends(visitor.number)
             if visitor.law.slots == 1:
                 visitor.law.visited(self.now)
@@ -353,7 +353,7 @@ class SchedulerMachine(RuleBasedStateMachine):
                 try:
                     await visitor.go.wait()
                 except asyncio.CancelledError:
-                    scheduler.end(turn)
+                    scheduler.end(turn, scheduler.now())
                     raise
                 visitor.go.clear()
                 if visitor.gives_back:
@@ -613,7 +613,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         before = max(law.host.blocked_until_at, now)
         # The law hears first: a block's end, or a turn, may follow at once.
         law.outages.answers(visitor.paced.origin.text)
-        self.scheduler.note_answer(visitor.turn, status, retry_after)
+        self.scheduler.note_answer(visitor.turn, status, retry_after, self.scheduler.now())
         law.blocked_until_at = law.host.blocked_until_at
         after = max(law.blocked_until_at, now)
         assert after >= before

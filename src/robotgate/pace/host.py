@@ -430,7 +430,7 @@ class Host:
 
     def drop(self, turn: PacedTurn) -> None:
         """Take a turn out of those that are granted and open."""
-        self.open = () if len(self.open) == 1 else tuple(other for other in self.open if other is not turn)
+        self.open = tuple(other for other in self.open if other is not turn)
 
     def begin(self, turn: PacedTurn, now: float) -> None:
         """Record that a turn's request is sent now."""
@@ -450,7 +450,10 @@ class Host:
 
     def end(self, turn: PacedTurn, now: float) -> None:
         """Record that an open turn's response has ended, or that its request is abandoned."""
-        self.drop(turn)
+        if len(self.open) == 1:
+            self.open = ()
+        else:
+            self.drop(turn)
         paced = turn.paced
         if paced.probe is turn:
             paced.probe = None

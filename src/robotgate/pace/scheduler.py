@@ -293,7 +293,7 @@ class Scheduler:
         self.dispatch(host, now)
         self._serve_permits(now)
 
-    def end(self, turn: PacedTurn) -> bool:
+    def end(self, turn: PacedTurn, now: float) -> bool:
         """Record that a turn's response has ended, or that its request is abandoned. Return whether it was open."""
         if turn.state is not OPEN:
             if turn.state is WAITING:
@@ -302,7 +302,7 @@ class Scheduler:
             turn.state = ENDED
             return False
         turn.state = ENDED
-        host, now = turn.paced.host, self.ticks() + self.epoch
+        host = turn.paced.host
         was_probe = turn.paced.probe is turn
         host.end(turn, now)
         self.totals.bytes_read += turn.bytes_read
@@ -541,9 +541,9 @@ class Scheduler:
 
     # What came of a request.
 
-    def note_answer(self, turn: PacedTurn, status: int, retry_after: float | None) -> None:
+    def note_answer(self, turn: PacedTurn, status: int, retry_after: float | None, now: float) -> None:
         """Take in the status of an answer."""
-        paced, now = turn.paced, self.ticks() + self.epoch
+        paced = turn.paced
         host = paced.host
         if (
             turn.status is None

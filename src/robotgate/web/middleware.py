@@ -141,12 +141,12 @@ class GateMiddleware:
         finally:
             if self._inner:
                 self._inner.pop(request, None)
-        if turn.status is None:
-            turn.report(response.status, response.headers)
         if response.connection is None or response.status == SWITCHING_PROTOCOLS:
             del self._requests[request]
             turn.finish(response)
         else:
+            if turn.status is None:
+                turn.report(response.status, response.headers)
             self._look_after(request, response, turn, is_of_fetch=fetch is not None)
         if fetch is not None:
             self._note_hop(fetch, request, response)

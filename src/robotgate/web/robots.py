@@ -551,12 +551,12 @@ class RobotsReader:
             answer = await fetcher.fetch(url, headers=headers, max_bytes=MAX_BYTES + 1, timeout=timeout)
             if isinstance(answer, Answer):
                 turn.bytes_read = len(answer.body)
-                scheduler.note_answer(turn, answer.status, answer.retry_after)
+                scheduler.note_answer(turn, answer.status, answer.retry_after, scheduler.now())
             elif answer.is_outage:
                 scheduler.note_outage(turn, answer.cause)
         finally:
             flight.is_asking = False
-            scheduler.end(turn)
+            scheduler.end(turn, scheduler.now())
         return answer, scheduler.now() - turn.began_at
 
 

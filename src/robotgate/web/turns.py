@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from logging import DEBUG
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import ClientError
@@ -21,7 +22,7 @@ from robotgate.errors import (
     StoreError,
     TooSoonError,
 )
-from robotgate.events import TurnBegan, TurnEnded, TurnRefused, VerdictRefused
+from robotgate.events import TurnBegan, TurnEnded, TurnRefused, VerdictRefused, is_logged
 from robotgate.pace.host import ENDED, GRANTED, NEW, OPEN, PacedTurn
 from robotgate.pace.scheduler import STORE_TIMEOUT
 from robotgate.pace.state import BLOCKING_STATUSES, MIN_RETRY_AFTER, retry_after_of
@@ -182,10 +183,10 @@ class Turn(PacedTurn):
             return
         self.bytes_read += bytes
         if status is not None:
-            retry_after = None
+            now, retry_after = self.turns.now(), None
             if status in BLOCKING_STATUSES and headers is not None:
-                retry_after = retry_after_of(headers, now=self.turns.now())
-            self.turns.scheduler.note_answer(self, status, retry_after)
+                retry_after = retry_after_of(headers, now=now)
+            self.turns.scheduler.note_answer(self, status, retry_after, now)
         if error is not None and self.status is None:
             outage = outage_of(error, host=self.paced.origin.host)
             if outage is not None:
@@ -216,13 +217,20 @@ class Turn(PacedTurn):
 
     def end(self) -> None:
         """The response has been read, or will not be. A second call does nothing."""
-        self.turns.end(self)
+        self.turns.end(self, self.turns.now())
 
     def finish(self, response: ClientResponse) -> None:
-        """End with the end of a response, and count its body."""
+        """End with the end of a response: report it, unless that has been done, and count its body."""
         if self.state is OPEN:
+            turns, status = self.turns, response.status
+            now = turns.ticks() + turns.epoch
+            if self.status is None:
+                retry_after = (
+                    retry_after_of(response.headers, now=now) if status in BLOCKING_STATUSES else None
+                )
+                turns.scheduler.note_answer(self, status, retry_after, now)
             self.bytes_read += response.content.total_bytes
-            self.turns.end(self)
+            turns.end(self, now)
 
 
 class Turns:
@@ -239,7 +247,7 @@ class Turns:
         self.pages: PageFetcher | None = None
         """Fetches pages while the gate is open; else None."""
         self.now = scheduler.now
-        self._ticks, self._epoch = scheduler.ticks, scheduler.epoch
+        self.ticks, self.epoch = scheduler.ticks, scheduler.epoch
 
     def locate(self, url: str | URL) -> tuple[Site, str, str]:
         """Return the site of a URL, its path and query as they will be sent, and these as rules are matched with.
@@ -302,10 +310,10 @@ class Turns:
             return False
         turn.ruling = ruling
         # Matching may have taken a while: read the clock after it.
-        now = self._ticks() + self._epoch
+        now = self.ticks() + self.epoch
         if now >= site.ready_until or not self.scheduler.try_begin(turn, now):
             return False
-        if self._events.is_heard(TurnBegan):
+        if TurnBegan in self._events.kinds or is_logged(DEBUG):
             self._events.emit(TurnBegan(at=now, url=turn.url, waited=0.0, host=turn.paced.host.key))
         return True
 
@@ -420,16 +428,15 @@ class Turns:
 
     # What came of a turn.
 
-    def end(self, turn: Turn) -> None:
+    def end(self, turn: Turn, now: float) -> None:
         """A turn is over."""
-        if not self.scheduler.end(turn):
+        if not self.scheduler.end(turn, now):
             return
         if self._cache.counts_traffic:
             self._cache.note_visit(turn.paced, turn.bytes_read)
         for meter in self.meters:
-            meter(turn, self._ticks() + self._epoch - turn.began_at)
-        if self._events.is_heard(TurnEnded):
-            now = self.now()
+            meter(turn, now - turn.began_at)
+        if TurnEnded in self._events.kinds or is_logged(DEBUG):
             self._events.emit(
                 TurnEnded(
                     at=now,
