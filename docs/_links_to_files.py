@@ -25,6 +25,7 @@ PAGES: Final = {
     "CONTRIBUTING.md": "contributing",
     "README.md": "index",
     "SECURITY.md": "security",
+    "benchmarks/results/tables.md": "benchmarks-tables",
     "docs": "index",
 }
 SHOWN: Final = frozenset(page for path, page in PAGES.items() if "/" not in path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from typing import Final
 
@@ -13,13 +12,12 @@ INTRODUCTION: Final = """\
 # What `robotgate lint` finds
 
 Which lines of a robots.txt do crawlers read differently from what its author meant? `robotgate lint robots.txt` (or a
-URL) lists them, with the section of RFC 9309 and what to write instead. `robotgate.lint(body)` returns the same as
-values.
+URL) lists them, at most 100 of each kind, with what RFC 9309 says and, here *in italics*, what to write instead.
+`robotgate.lint(body)` returns the same as values.
 
-Codes are stable. The exit status is 0 without errors, 1 with errors, 2 if a file cannot be read. At most 100 lines
-of each kind are listed. How a file is served is not checked.
+Codes are stable. The exit status is 0 without errors, 1 with errors, 2 if a file cannot be read. How a file is served
+is not checked.
 """
-SECTION: Final = re.compile(r"§[\d.]*\d")
 MEANINGS: Final = {
     Severity.ERROR: "Crawlers that follow RFC 9309, or that know the field at all, read the line differently.",
     Severity.WARNING: "Some crawlers that are in use read the line differently.",
@@ -35,24 +33,17 @@ HEADINGS: Final = {
 def lint_page() -> str:
     """The page, as Markdown."""
     return INTRODUCTION + "".join(
-        f"\n## {HEADINGS[severity]}\n\n{MEANINGS[severity]}\n\n{_rows(severity)}"
+        f"\n## {HEADINGS[severity]}\n\n{MEANINGS[severity]}\n\n{_items(severity)}"
         for severity in Severity
     )
 
 
-def _sections(text: str) -> str:
-    """The sections of the RFC that a note names."""
-    return ", ".join(dict.fromkeys(SECTION.findall(text)))
-
-
-def _rows(severity: Severity) -> str:
-    lines = [("code", "problem", "RFC 9309", "instead"), ("---",) * 4]
-    lines += [
-        (f"`{code.value}`", check.message, _sections(check.rfc9309), check.remedy)
+def _items(severity: Severity) -> str:
+    return "".join(
+        f"- **`{code.value}`** {check.message[0].upper()}{check.message[1:]}. *{check.remedy}*\n"
         for code, check in CHECKS.items()
         if check.severity is severity
-    ]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Figures on docs/benchmarks.md, benchmarks-tables.md, the README and the plots are those of the newest report."""
+"""Figures in docs/benchmarks.md, benchmarks/results/tables.md, the README and the plots are the newest report's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PAGE: Final = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
-TABLES: Final = (ROOT / "docs" / "benchmarks-tables.md").read_text(encoding="utf-8")
+TABLES: Final = (ROOT / weave.TABLES).read_text(encoding="utf-8")
 PICTURE: Final = re.compile(r'(?:src|srcset)="(?P<path>[^":]+)"')
 REGION: Final = re.compile(r"<!-- (?!end).*?-->.*?<!-- end -->", re.DOTALL)
 MEASURED: Final = re.compile(r"[\d.,]+ (?:%|µs|ns|ms|s|KB|MB|MB/s|turns/s|pages/s|times|x)(?=[\s,.;)])")
@@ -70,23 +70,22 @@ def test_prose_has_no_figures_of_its_own() -> None:
     assert {*MEASURED.findall(prose), *SHARE.findall(prose)} <= SETTINGS
 
 
-def copied(root: Path) -> Path:
+def copied(root: Path) -> None:
     """What weaving reads and writes, apart."""
     for name in (*weave.PAGES, weave.newest().relative_to(ROOT).as_posix()):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, root / name)
     shutil.copytree(ROOT / weave.PLOTS, root / weave.PLOTS)
-    return root / "docs" / "benchmarks.md"
 
 
 def test_check_names_each_place(tmp_path: Path) -> None:
     """A figure that was touched up by hand, by its page and mark; a plot of something else, by its file."""
-    page = copied(tmp_path)
+    copied(tmp_path)
     assert weave.differences(tmp_path) == []
-    page.write_text(PAGE.replace("| **no** |", "| yes |", 1), encoding="utf-8")
+    (tmp_path / weave.TABLES).write_text(TABLES.replace("| **no** |", "| yes |", 1), encoding="utf-8")
     (tmp_path / weave.PLOTS / "crawl-dark.svg").write_text("<svg/>", encoding="utf-8")
     place, plot = weave.differences(tmp_path)
-    assert re.fullmatch(r"docs/benchmarks\.md:\d+: <!-- missed -->", place)
+    assert re.fullmatch(r"benchmarks/results/tables\.md:\d+: <!-- missed -->", place)
     assert plot == "docs/plots/crawl-dark.svg"
 
 
@@ -94,17 +93,19 @@ def test_check_names_each_place(tmp_path: Path) -> None:
 def test_weaving_puts_it_right(tmp_path: Path) -> None:
     """Both, to the byte."""
     pytest.importorskip("benchmarks._plots", reason="matplotlib is not installed")
-    page = copied(tmp_path)
-    page.write_text(PAGE.replace("| **no** |", "| yes |", 1), encoding="utf-8")
+    copied(tmp_path)
+    tables = tmp_path / weave.TABLES
+    tables.write_text(TABLES.replace("| **no** |", "| yes |", 1), encoding="utf-8")
     shutil.rmtree(tmp_path / weave.PLOTS)
     weave.rewrite(tmp_path)
-    assert page.read_text(encoding="utf-8") == PAGE
+    assert tables.read_text(encoding="utf-8") == TABLES
     assert weave.differences(tmp_path) == []
 
 
 def test_mark_that_cannot_be_filled_names_its_page(tmp_path: Path) -> None:
     """And nothing is written: a page half woven would pass for a whole one."""
-    page = copied(tmp_path)
+    copied(tmp_path)
+    page = tmp_path / "docs" / "benchmarks.md"
     page.write_text(PAGE.replace("<!-- figure crawl.", "<!-- figure crowd."), encoding="utf-8")
     with pytest.raises(
         WeaveError, match=r"^docs/benchmarks\.md, line \d+: <!-- figure crowd[^>]+ -->: no group 'crowd'"

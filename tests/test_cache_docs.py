@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import re
 import shlex
@@ -33,6 +34,7 @@ NAME: Final = re.compile(r"`(\w+)`")
 RECORD: Final = RobotsRecord(
     origin=Origin("https", "example.org", 443), outcome=Outcome.SUCCESS, checked_at=1.0, fresh_until_at=2.0
 )
+HOST: Final = HostState()
 
 
 @pytest.mark.parametrize("is_in_server", [False, True], ids=["file", "server"])
@@ -96,15 +98,20 @@ def test_every_command_is_told_of() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "line"),
-    [("record", record_line(RECORD)), ("host", host_line(HostEntry("example.org", HostState())))],
+    ("value", "line", "others"),
+    [
+        (RECORD, record_line(RECORD), {"version", "kind"}),
+        (HOST, host_line(HostEntry("example.org", HOST)), {"version", "kind", "pace_key"}),
+    ],
 )
-def test_fields_are_those_that_are_written(kind: str, line: str) -> None:
-    """All of them, and no other."""
-    table = PAGE.partition(f"| field of a {kind} |")[2].partition("\n\n")[0]
-    told = {name for row in table.splitlines()[2:] for name in NAME.findall(row.split("|")[1])}
+def test_fields_are_those_of_the_classes_that_are_named(
+    value: RobotsRecord | HostState, line: str, others: set[str]
+) -> None:
+    """And those that the page names besides."""
+    section = PAGE.partition("## JSON Lines\n")[2].partition("\n## ")[0]
 
-    assert told - {"body_base64"} == set(json.loads(line))
+    assert set(NAME.findall(section)) >= {type(value).__name__, *others}
+    assert set(json.loads(line)) == {*others, *(field.name for field in dataclasses.fields(value))}
 
 
 def place() -> Path:

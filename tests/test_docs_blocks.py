@@ -61,8 +61,7 @@ CLAIMED: Final[dict[str, tuple[Claim, ...]]] = {
     "docs/api/errors.md": (Claim("text", 1, "tests/test_docs_site.py"),),
     "docs/design.md": (Claim("text", 2, "tests/test_prose_docs.py"),),
     "docs/fleet.md": (
-        Claim("program", 2, "tests/test_fleet_docs.py"),
-        Claim("python", 1, "tests/test_fleet_docs.py"),
+        Claim("program", 1, "tests/test_fleet_docs.py"),
         Claim("text", 1, "tests/test_fleet_docs.py"),
     ),
     "docs/httpx.md": (

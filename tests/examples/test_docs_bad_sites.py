@@ -120,17 +120,6 @@ async def test_one_bad_site(
     await asyncio.gather(*(visit(number, url) for number, url in enumerate((HANGS_UP, TOO_LONG, NO_NAME))))
 
 
-async def test_worker_with_an_owner(run: Program, sites: Web, tmp_path: Path) -> None:
-    """The worker of docs/fleet.md that is the only member."""
-    program = tmp_path / "worker.py"
-    program.write_text(program_of("fleet.md", "PaceKey"))
-    ran = await run(f"python {program} one one", stdin="\n".join(URLS))
-    assert ran.status == 0, ran.err
-    assert "Traceback" not in ran.err
-    assert len(ran.lines) == len(URLS)
-    assert sites.count(GOOD) == 1
-
-
 async def test_worker_with_redis(run: Program, sites: Web, tmp_path: Path, server: RedisServer) -> None:
     """The worker of docs/fleet.md that shares a store."""
     program = tmp_path / "worker.py"

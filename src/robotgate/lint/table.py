@@ -113,54 +113,54 @@ _OUTSIDE: Final = "Not defined; crawlers may read it, but it must not affect the
 
 CHECKS: Final[dict[FindingCode, Check]] = {
     FindingCode.FILE_TOO_LARGE: _error(
-        "the file is larger than 512,000 bytes: it is not read from this line on",
+        "the file is larger than 512,000 bytes: the rest is not read",
         "A crawler need not read more than 500 KiB (§2.5).",
-        "Fewer, shorter rules: a prefix covers all that begins with it.",
+        "Fewer rules: a prefix covers all that begins with it.",
     ),
     FindingCode.HTML: _error(
-        "the body is a web page, not a robots.txt",
+        "a web page, not a robots.txt",
         "None of its lines is a record; without records everything may be fetched (§2.2.2).",
-        "Serve a plain text file at /robots.txt, or answer 404.",
+        "A plain text file, or status 404.",
     ),
     FindingCode.UTF_16: _error(
-        "the file is in UTF-16: almost no crawler can read any line of it",
+        "the file is in UTF-16: almost no crawler can read it",
         "The file must be UTF-8 (§2.3).",
-        "Save it as UTF-8, without a byte order mark.",
+        "UTF-8 without a byte order mark.",
     ),
     FindingCode.NOT_UTF_8: _error(
-        "these bytes are not UTF-8: some crawlers discard the whole file",
+        "bytes that are not UTF-8: some crawlers discard the file",
         "The file must be UTF-8 (§2.3); crawlers may try to parse other bytes (§2.2.2).",
-        "Save the file as UTF-8; in a path, write the bytes as percent escapes.",
+        "UTF-8; in a path, percent escapes.",
     ),
     FindingCode.BYTE_ORDER_MARK: _warning(
-        "the file begins with a byte order mark: some crawlers ignore its first line",
+        "a byte order mark: some crawlers ignore the first line",
         "Not part of the grammar (§2.2).",
-        "Save the file as UTF-8 without a byte order mark.",
+        "UTF-8 without a byte order mark.",
     ),
     FindingCode.BARE_CR: _warning(
-        "the line ends with CR alone: some crawlers read it and the next as one line",
+        "the line ends with CR alone: some crawlers join it with the next",
         "CR, LF and CRLF all end a line (§2.2).",
-        "End lines with LF or CRLF.",
+        "LF or CRLF.",
     ),
     FindingCode.LINE_TOO_LONG: _error(
-        "the line is longer than 16 KiB: crawlers drop it or truncate it",
+        "the line is longer than 16 KiB: crawlers drop or truncate it",
         "Crawlers may set limits (§2.5).",
-        "A shorter line: a prefix or a wildcard is enough for most paths.",
+        "A prefix or a wildcard.",
     ),
     FindingCode.NUL: _error(
         "a NUL byte: for some crawlers the line ends here",
         "Control characters are not part of the grammar (§2.2).",
-        "Remove the byte; if there are many, the file may not be text.",
+        "No NUL; if there are many, the file may not be text.",
     ),
     FindingCode.CONTROL_CHARACTER: _warning(
         "an invisible control character, which is compared like any other",
         "Control characters are not part of the grammar (§2.2).",
-        "Remove the character; in a path, write it as a percent escape.",
+        "No such character; in a path, its percent escape.",
     ),
     FindingCode.OTHER_LINE_END: _warning(
-        "a character at which some crawlers begin a new line, even in a comment",
+        "a character at which some crawlers begin a new line",
         "Only CR and LF end a line (§2.2).",
-        "Remove the character; in a path, write it as a percent escape.",
+        "No such character; in a path, its percent escape.",
     ),
     FindingCode.MISSING_COLON: _error(
         "there is no colon after the field name",
@@ -168,75 +168,75 @@ CHECKS: Final[dict[FindingCode, Check]] = {
         "A colon after the field name.",
     ),
     FindingCode.NO_FIELD: _warning(
-        "the line names no field", _IGNORED, "Begin a comment with `#`; remove anything else."
+        "the line names no field", _IGNORED, "`#` before a comment; else no line."
     ),
     FindingCode.MISSPELT_FIELD: _error(
         "the field name is misspelt",
         f"{_IGNORED} Some crawlers accept some misspellings.",
-        "The correct name, such as User-agent, Disallow, Allow, Sitemap or Content-Usage.",
+        "The correct name, such as User-agent, Disallow, Allow or Sitemap.",
     ),
     FindingCode.UNKNOWN_FIELD: _warning(
-        "no crawler is known to read this field", _OUTSIDE, "Begin a comment with `#`; remove anything else."
+        "no crawler is known to read this field", _OUTSIDE, "`#` before a comment; else no line."
     ),
     FindingCode.RETIRED_FIELD: _warning(
         "no large crawler reads this field now",
         _OUTSIDE,
-        "For Noindex and similar fields, an X-Robots-Tag header or a robots meta element; for Host, redirects.",
+        "For Noindex, an X-Robots-Tag header or a robots meta element; for Host, redirects.",
         most=1,
     ),
     FindingCode.EXTENSION_FIELD: _remark(
-        "only some crawlers know this field", _OUTSIDE, "No change needed; do not rely on it alone."
+        "only some crawlers know this field", _OUTSIDE, "No change; do not rely on it alone."
     ),
     FindingCode.TWO_IN_ONE_LINE: _error(
-        "a second record in the same line: it is read as part of the first record's value",
+        "a second record in the same line: it is read as part of the first",
         "A record ends with its line (§2.2).",
         "One record per line.",
     ),
     FindingCode.BEFORE_ANY_GROUP: _error(
-        "the line stands before any User-agent line: it applies to no crawler",
+        "the line stands above any User-agent line: it applies to no crawler",
         "Rules before the first User-agent line should be ignored (§2.2.2).",
-        "A User-agent line above it; `User-agent: *` if it is for all crawlers.",
+        "A User-agent line above; `User-agent: *` for all crawlers.",
     ),
     FindingCode.DELAY_BETWEEN_AGENTS: _error(
         "the rules below also bind the agents above the Crawl-delay; other crawlers begin a new group here",
         "Only Allow and Disallow end a run of User-agent lines; other lines between them do not count (§2.2.4).",
-        "`Disallow:` below the Crawl-delay if the agents above are to have no rules; else the delay below the rules.",
+        "The Crawl-delay below the rules; or `Disallow:` below it for agents without rules.",
     ),
     FindingCode.RECORD_BETWEEN_AGENTS: _warning(
-        "another kind of record stands above this User-agent line: some crawlers begin a new group here",
+        "another kind of record above a User-agent line: some crawlers begin a new group",
         "Only Allow and Disallow end a run of User-agent lines (§2.2.4): the rules below also bind the agents above.",
-        "Move the record to the end of the file, or below the rules.",
+        "The record below the rules, or at the end of the file.",
     ),
     FindingCode.BLANK_BETWEEN_AGENTS: _warning(
-        "a blank line stands between two User-agent lines without a rule: some crawlers begin a new group here",
+        "a blank line between User-agent lines: some crawlers begin a new group",
         "Blank lines do not end a group (§2.2): the rules below also bind the agents above.",
-        "No blank line if the rules are for both; `Disallow:` above it if the first agents are to have no rules.",
+        "No blank line; or `Disallow:` above it for agents without rules.",
     ),
     FindingCode.BLANK_IN_GROUP: _warning(
-        "a blank line stands within the group: readers of the 1994 standard end the group there",
+        "a blank line within the group: readers of the 1994 standard end the group there",
         "Blank lines do not end a group (§2.2).",
-        "No blank line between the lines of one group; a line with just `#` looks the same.",
+        "No blank line; a line with just `#` looks the same.",
         most=1,
     ),
     FindingCode.GROUP_WITHOUT_RULES: _warning(
-        "the group has no rules: the crawler named here may fetch everything, whatever `*` says",
+        "a group without rules: its crawler may fetch everything, whatever `*` says",
         "A crawler that a group names does not obey the group for `*` (§2.2.1).",
-        "`Disallow:` if that is intended; else repeat the rules, or remove the group.",
+        "`Disallow:` if that is intended; else the rules, or no group.",
     ),
     FindingCode.DUPLICATE_GROUP: _warning(
         "another group names the same agent: some crawlers obey only the first",
         "Groups that name the same agent are combined (§2.2.1).",
-        "All rules for the agent in one group.",
+        "One group with all rules.",
     ),
     FindingCode.EMPTY_AGENT: _error(
         "the line names no crawler; some crawlers read it as `*`",
         _IGNORED,
-        "`User-agent: *` for all crawlers, or a crawler's name.",
+        "`User-agent: *`, or a crawler's name.",
     ),
     FindingCode.AGENT_WITHOUT_TOKEN: _error(
         "no crawler can have this name: the group applies to none",
         _TOKEN,
-        "The name that the crawler's operator documents for robots.txt.",
+        "The name that the crawler's operator documents.",
     ),
     FindingCode.AGENT_WITH_VERSION: _warning(
         "some crawlers do not recognise their name with a version after it",
@@ -244,72 +244,72 @@ CHECKS: Final[dict[FindingCode, Check]] = {
         "The name alone: it covers all versions.",
     ),
     FindingCode.AGENT_WITH_REST: _warning(
-        "some crawlers do not recognise their name with more text after it; the others read only the first word",
+        "some crawlers do not recognise their name with more text after it",
         _TOKEN,
-        "The name alone; a separate User-agent line for each name.",
+        "The name alone; a User-agent line for each name.",
     ),
     FindingCode.AGENT_WITH_DIGITS: _remark(
         "a name with digits: some crawlers do not recognise it",
         _TOKEN,
-        "No change needed if that is the crawler's name.",
+        "No change if that is the crawler's name.",
     ),
     FindingCode.PATH_WITHOUT_SLASH: _error(
-        "the path does not begin with `/`: the rule never matches",
+        "a path without a leading `/`: the rule never matches",
         "A path begins with `/` (§2.2); comparison begins at the first byte (§2.2.2).",
         "The path from the root, with a leading `/`.",
     ),
     FindingCode.ABSOLUTE_URL: _error(
-        "the rule is an absolute URL: for most crawlers it never matches",
+        "an absolute URL: for most crawlers it never matches",
         "A path begins with `/` (§2.2); a file applies only to its own scheme, host and port (§2.3).",
         "The path alone, in the robots.txt of that host.",
     ),
     FindingCode.CONTRADICTED_RULE: _error(
         "an Allow says the opposite of the same path, and wins",
         "Of an equally long Allow and Disallow, the Allow should be used (§2.2.2).",
-        "Keep one of the two.",
+        "One of the two.",
     ),
     FindingCode.NEVER_DECIDES: _error(
-        "a longer rule matches everything that this one does: this one never decides",
+        "a longer rule matches all that this one does: this one never decides",
         "The rule with the most bytes decides, wherever it stands (§2.2.2).",
-        "A longer path for the rule that should win; else remove it.",
+        "A longer path for the rule that should win; else no rule.",
     ),
     FindingCode.NUMBER_SIGN_IN_PATH: _warning(
-        "the path ends before the `#`: what follows is a comment",
+        "the path ends before the `#`: a comment follows",
         "`#` begins a comment wherever it stands (§2.2.3).",
-        "A blank before a comment. The part of a URL after `#` never reaches a server, so no rule can match it.",
+        "A blank before a comment. No server sees what follows `#` in a URL, so no rule can match it.",
     ),
     FindingCode.BLANK_IN_PATH: _warning(
-        "a blank within the path: it is part of the path, but some crawlers end the path there",
+        "a blank in the path: some crawlers end the path there",
         "A path has no blanks (§2.2).",
         "One path per line; %20 for a blank in the path.",
     ),
     FindingCode.DOLLAR_INSIDE: _warning(
-        "`$` marks the end only as the last character: here it is literal, though some crawlers differ",
+        "`$` within a path is literal, though some crawlers differ",
         "`$` stands for the end of the pattern (§2.2.3).",
         "`$` at the end; %24 for a literal `$`.",
     ),
     FindingCode.BROKEN_ESCAPE: _warning(
-        "a percent sign without two hexadecimal digits: crawlers read it differently",
+        "a percent sign without two hexadecimal digits",
         "Not defined; a literal percent sign is %25 in a URL (§2.2.2).",
-        "%25 for a literal percent sign; else the complete escape.",
+        "%25 for a percent sign; else the complete escape.",
     ),
     FindingCode.EMPTY_ALLOW: _warning(
-        "an Allow without a path has no effect; some crawlers then refuse everything",
+        "an Allow without a path has no effect; some crawlers refuse everything",
         "An empty pattern matches nothing (§2.2).",
-        "`Disallow:` to allow everything; else remove the line.",
+        "`Disallow:` to allow everything; else no line.",
     ),
     FindingCode.EMPTY_DISALLOW: _warning(
-        "an empty Disallow beside other rules has no effect; some crawlers then allow everything",
+        "an empty Disallow beside other rules has no effect; some crawlers allow everything",
         "An empty pattern matches nothing (§2.2).",
-        "Use `Disallow:` only as the single rule of a group.",
+        "`Disallow:` only as the single rule of a group.",
     ),
     FindingCode.DUPLICATE_RULE: _info(
-        "the rule repeats an earlier one", "Equal rules may be treated as one (§2.2.2).", "Keep it once."
+        "the rule repeats an earlier one", "Equal rules may be treated as one (§2.2.2).", "The rule once."
     ),
     FindingCode.ORDER_MATTERS: _info(
-        "crawlers that obey the first matching rule stop at a shorter one above and never reach this one",
+        "crawlers that obey the first matching rule stop at a shorter one above",
         "The rule with the most bytes decides, wherever it stands (§2.2.2).",
-        "Put the longer rule above the shorter: then all crawlers agree.",
+        "The longer rule above the shorter.",
     ),
     FindingCode.LEADING_WILDCARD: _info(
         "the path begins with `*` and not with `/`: some crawlers never match it",
@@ -317,29 +317,29 @@ CHECKS: Final[dict[FindingCode, Check]] = {
         "`/*` where `*` stands.",
     ),
     FindingCode.NON_ASCII_PATH: _info(
-        "letters outside ASCII: some crawlers do not treat them as equal to their escapes",
+        "letters outside ASCII: for some crawlers they differ from their escapes",
         "They are escaped before they are compared (§2.2.2).",
-        "The percent escapes of their UTF-8 bytes.",
+        "Percent escapes of the UTF-8 bytes.",
     ),
     FindingCode.LOWER_CASE_ESCAPE: _info(
-        "a percent escape in lower case: some crawlers do not treat it as equal to upper case",
+        "a percent escape in lower case: for some crawlers it differs from upper case",
         "Not defined; in RFC 3986 the two are equal and upper case is preferred.",
         "Upper-case hexadecimal digits.",
     ),
     FindingCode.ESCAPED_UNRESERVED: _info(
-        "an escape of a character that needs none: some crawlers do not treat the two as equal",
+        "an escape of a character that needs none: for some crawlers the two differ",
         "Such an escape is decoded before comparing (§2.2.2).",
         "The character itself.",
     ),
     FindingCode.CLASSIC_ALLOW: _remark(
         "readers of the 1994 standard do not know Allow",
         "Allow and Disallow are the two kinds of rules (§2.2.2).",
-        "No change needed if only RFC 9309 matters to you.",
+        "No change if only RFC 9309 matters to you.",
     ),
     FindingCode.CLASSIC_WILDCARD: _remark(
         "readers of the 1994 standard read `*` and a final `$` as characters of the path",
         "`*` matches any run of characters, a final `$` the end (§2.2.3).",
-        "No change needed if only RFC 9309 matters to you.",
+        "No change if only RFC 9309 matters to you.",
     ),
     FindingCode.PACE_UNREADABLE: _error(
         "no crawler can read this value",
@@ -347,27 +347,27 @@ CHECKS: Final[dict[FindingCode, Check]] = {
         "Seconds in digits, as `Crawl-delay: 5`; `Request-rate: 1/10m`; `Visit-time: 0600-0845`.",
     ),
     FindingCode.DELAY_WITH_REST: _warning(
-        "not whole seconds: some crawlers ignore the line, others read only the first digits",
+        "not whole seconds: some crawlers ignore the line or read its first digits",
         _OUTSIDE,
-        "Whole seconds, in digits, without a unit.",
+        "Whole seconds, without a unit.",
     ),
     FindingCode.DELAY_TOO_LONG: _warning(
-        "a delay of more than a minute: crawlers do not visit at all, or ignore it",
+        "a delay of more than a minute: crawlers do not visit, or ignore it",
         _OUTSIDE,
-        "At most 60 seconds; `Disallow: /` for a crawler that should not visit.",
+        "At most 60 seconds; or `Disallow: /`.",
     ),
     FindingCode.DELAY_AGAIN: _warning(
-        "the group has another Crawl-delay above: crawlers use the first, the last, the smallest or the largest",
+        "another Crawl-delay in the group: crawlers use the first, the last, the smallest or the largest",
         _OUTSIDE,
         "One Crawl-delay per group.",
     ),
     FindingCode.SITEMAP_NOT_ABSOLUTE: _error(
-        "a Sitemap needs an absolute URL: crawlers ignore this one",
+        "not an absolute URL: crawlers ignore this Sitemap",
         "Not defined; crawlers may read it or not (§2.2.4).",
-        "The absolute URL, such as https://www.example.com/sitemap.xml.",
+        "A whole URL, as `https://www.example.com/sitemap.xml`.",
     ),
     FindingCode.STATEMENT_UNREADABLE: _error(
-        "no crawler can read this statement about the use of pages: it counts as unsaid, wholly or in part",
+        "no crawler can read this statement about use: it counts as unsaid, wholly or in part",
         _OUTSIDE,
         "`Content-Usage: train-ai=n`, `Content-Signal: ai-train=no`, or `License:` with an absolute URL.",
     ),
@@ -379,7 +379,7 @@ CHECKS: Final[dict[FindingCode, Check]] = {
     FindingCode.STATEMENT_OUTSIDE_GROUPS: _warning(
         "the line stands above any User-agent line: some readers take it for the whole file, others ignore it",
         _OUTSIDE,
-        "The line below `User-agent: *`, and below each other User-agent line that it is meant for.",
+        "The line below `User-agent: *`, or below each User-agent line that it is meant for.",
     ),
 }
 """Every finding by its code, in the order of docs/lint.md."""
