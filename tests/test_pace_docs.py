@@ -1,11 +1,10 @@
-"""The tables of docs/pace.md and docs/blocks.md have the names, defaults and figures of the code."""
+"""docs/pace.md and docs/blocks.md have the names, defaults and figures of the code."""
 
 from __future__ import annotations
 
 import dataclasses
 import importlib
 import inspect
-import math
 import re
 from collections.abc import Mapping
 from enum import Enum
@@ -103,10 +102,34 @@ def test_overrides_stand_for_options_of_the_gate() -> None:
     assert all(name in known for name in named("in place of"))
 
 
-@pytest.mark.parametrize("row", rows("seconds", "in the code"), ids=lambda row: row["in the code"])
-def test_figures_are_those_of_the_code(row: Row) -> None:
-    """A figure that is no option has the value that the page gives."""
-    module, _, constant = NAME.findall(row["in the code"])[0].rpartition(".")
-    value: object = getattr(importlib.import_module(f"robotgate.{module}"), constant)
+@pytest.mark.parametrize(
+    ("constant", "unit", "page", "words"),
+    [
+        ("pace.state.MIN_BLOCK", 1, "blocks", "| {:g} s, doubling with each block"),
+        ("pace.state.MAX_BLOCK", 3600, "blocks", "doubling with each block, at most {:g} h"),
+        ("pace.state.MAX_BLOCK", 3600, "blocks", "in seconds or as a date; at most {:g} h"),
+        (
+            "pace.state.MIN_REPEATED_BLOCK",
+            1,
+            "blocks",
+            "`Retry-After: 0`, again and again, blocks for {:g} s",
+        ),
+        (
+            "pace.state.FORGIVEN_AFTER",
+            60,
+            "blocks",
+            "{:g} minutes after a block the next one is the first again",
+        ),
+        ("pace.state.MIN_OUTAGE", 1, "blocks", "| {:g} s, doubling with each failure"),
+        ("pace.state.MAX_OUTAGE", 3600, "blocks", "doubling with each failure, at most {:g} h"),
+        ("pace.host.MAX_LATENCY_DELAY", 1, "pace", "| `latency_factor` | 0 | {:g} s and `max_delay` |"),
+        ("web.middleware.MAX_IDLE_READ", 1, "sending", "after {:g} s without a byte"),
+    ],
+)
+def test_figures_are_those_of_the_code(constant: str, unit: int, page: str, words: str) -> None:
+    """A figure that is no option is said as it is in the code."""
+    module, _, name = constant.rpartition(".")
+    value: object = getattr(importlib.import_module(f"robotgate.{module}"), name)
     assert isinstance(value, float)
-    assert math.isclose(float(row["seconds"].replace(",", "")), value)
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    assert words.format(value / unit) in " ".join(text.split())
