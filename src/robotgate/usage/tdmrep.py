@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from robotgate.rules.match import matches
@@ -66,19 +66,13 @@ class TdmRep:
         """The statement for a target: path and query in units."""
         target = with_query_unescaped(target)
         rule = next((rule for rule in self.rules if matches(rule.pattern, target)), None)
-        if rule is None:
-            if self.problem is None:
-                return []
-            return [_statement("", Reading(problem=self.problem))]
-        reading = read_reservation(rule.reservation)
-        if rule.reservation == "1":
-            reading = replace(reading, reference=rule.policy)
-        return [
-            _statement(
-                f'"location": {json.dumps(rule.location)}, "tdm-reservation": {rule.reservation}', reading
-            )
-        ]
-
-
-def _statement(words: str, reading: Reading) -> Statement:
-    return reading.statement(Standard.TDMREP, Source.FILE, "tdm-reservation", words)
+        if rule is not None:
+            reading = read_reservation(rule.reservation)
+            if rule.reservation == "1":
+                reading.reference = rule.policy
+            words = f'"location": {json.dumps(rule.location)}, "tdm-reservation": {rule.reservation}'
+        elif self.problem is not None:
+            reading, words = Reading(broken=[self.problem]), ""
+        else:
+            return []
+        return [reading.statement(Standard.TDMREP, Source.FILE, "tdm-reservation", words)]
