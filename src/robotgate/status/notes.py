@@ -79,8 +79,6 @@ class Notes:
                 self._of(verdict.url).refuse(line, bounded(text))
             case TurnRefused():
                 self._of(event.url).turned_away = bounded(str(event.error))
-            case _:
-                pass
 
     def _of(self, url: str) -> HostNotes:
         end = url.find("/", len("https://"))
