@@ -47,7 +47,8 @@ _BYTE_ORDER: Final = (
 )
 _DECLARED: Final = re.compile(rb"\s*<\?xml\s[^>]*?encoding\s*=\s*[\"']([A-Za-z0-9_-]{1,20})[\"']")
 _CHARSETS: Final = re.compile(
-    r"iso-8859-\d\d?|latin-?1|windows-125\d|cp125\d|koi8-[ru]|gb2312|gbk|gb18030|big5|shift_jis|euc-jp|euc-kr"
+    r"iso-8859-(?:[1-9]|1[013456])|latin-?1|(?:windows-|cp)125[0-8]|koi8-[ru]"
+    r"|gb2312|gbk|gb18030|big5|shift_jis|euc-jp|euc-kr"
 )
 """Those of sites, besides Unicode. Python has codecs that are not for text, too."""
 _LINE_END: Final = re.compile(r"[\r\n]+")
@@ -194,18 +195,14 @@ class _LineReader:
         self._rest = ""
 
     def feed(self, text: str) -> None:
-        *lines, rest = _LINE_END.split(self._rest + text)
         # What is longer than a URL is skipped anyway.
-        self._rest = rest[: MAX_LOC + 1]
+        *lines, self._rest = _LINE_END.split(self._rest[: MAX_LOC + 1] + text)
         for line in lines:
-            self._add(line)
+            if line.strip():
+                self._file.add({"loc": line})
 
     def end(self) -> None:
-        self._add(self._rest)
-
-    def _add(self, line: str) -> None:
-        if line.strip():
-            self._file.add({"loc": line})
+        self.feed("\n")
 
 
 class _XmlReader:
@@ -304,23 +301,17 @@ def _encoding(head: bytes) -> str:
             return name
     declared = _DECLARED.match(head)
     name = "" if declared is None else declared[1].decode("ascii").lower()
-    if not _CHARSETS.fullmatch(name):
-        return "utf-8"
-    try:
-        return codecs.lookup(name).name
-    except LookupError:
-        return "utf-8"
+    return name if _CHARSETS.fullmatch(name) else "utf-8"
 
 
 def _is_usable(loc: str) -> bool:
     # U+FFFD replaces bytes that are invalid in the encoding: the URL that was meant is not known.
     if len(loc) > MAX_LOC or "\ufffd" in loc:
         return False
-    try:
+    with suppress(InvalidURLError):
         Origin.of(loc)
-    except InvalidURLError:
-        return False
-    return True
+        return True
+    return False
 
 
 def _instant(text: str) -> datetime | None:
@@ -338,8 +329,7 @@ def _instant(text: str) -> datetime | None:
 
 
 def _priority(text: str) -> float | None:
-    try:
+    with suppress(ValueError):
         value = float(text)
-    except ValueError:
-        return None
-    return value if 0 <= value <= 1 else None
+        return value if 0 <= value <= 1 else None
+    return None

@@ -52,14 +52,15 @@ class TdmRep:
         rules: list[TdmRule] = []
         problem = f"only its first {MAX_RULES:,} rules are read" if len(found) > MAX_RULES else None
         for each in found[:MAX_RULES]:
-            location = each.get("location") if isinstance(each, dict) else None
-            if not isinstance(each, dict) or not isinstance(location, str) or location[:1] not in ("/", "*"):
-                problem = problem or "a rule without a path as its location is left out"
-                continue
-            policy = each.get("tdm-policy")
-            pattern = pattern_units(location.replace("\n", "%0A"))[0]
-            reservation = json.dumps(each.get("tdm-reservation"))
-            rules.append(TdmRule(location, pattern, reservation, policy if isinstance(policy, str) else None))
+            match each:
+                case {"location": str(location)} if location.startswith(("/", "*")):
+                    policy = each.get("tdm-policy")
+                    pattern = pattern_units(location.replace("\n", "%0A"))[0]
+                    reservation = json.dumps(each.get("tdm-reservation"))
+                    policy = policy if isinstance(policy, str) else None
+                    rules.append(TdmRule(location, pattern, reservation, policy))
+                case _:
+                    problem = problem or "a rule without a path as its location is left out"
         return cls(tuple(rules), problem)
 
     def of(self, target: str) -> list[Statement]:
