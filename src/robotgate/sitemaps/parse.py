@@ -75,7 +75,7 @@ class SitemapEntry:
 
 @dataclass(frozen=True, slots=True)
 class _Format:
-    path: tuple[str, ...]
+    path: list[str]
     """The elements from the root to an entry."""
     fields: Mapping[str, str]
     """What is read of an entry: the names in the file, and what they are here."""
@@ -85,12 +85,12 @@ class _Format:
 
 _FORMATS: Final = {
     "urlset": _Format(
-        ("urlset", "url"),
+        ["urlset", "url"],
         {"loc": "loc", "lastmod": "lastmod", "changefreq": "changefreq", "priority": "priority"},
     ),
-    "sitemapindex": _Format(("sitemapindex", "sitemap"), {"loc": "loc", "lastmod": "lastmod"}),
-    "rss": _Format(("rss", "channel", "item"), {"link": "loc", "pubDate": "lastmod"}),
-    "feed": _Format(("feed", "entry"), {"updated": "lastmod"}, link="link"),
+    "sitemapindex": _Format(["sitemapindex", "sitemap"], {"loc": "loc", "lastmod": "lastmod"}),
+    "rss": _Format(["rss", "channel", "item"], {"link": "loc", "pubDate": "lastmod"}),
+    "feed": _Format(["feed", "entry"], {"updated": "lastmod"}, link="link"),
 }
 """By the name of the root."""
 
@@ -222,7 +222,7 @@ class _XmlReader:
             # and what has come of a file that breaks off is to be read to its end.
             parser.SetReparseDeferralEnabled(False)
         self._fed = 0
-        self._format = _Format((), {})
+        self._format = _Format([], {})
         self._prefix = ""
         """Of the root, with the colon."""
         self._open: list[str] = []
@@ -262,14 +262,14 @@ class _XmlReader:
             self._format, self._prefix = _FORMATS[root], prefix + colon
             self._file.is_index = root == "sitemapindex"
         local = name[len(self._prefix) :] if name.startswith(self._prefix) else ""
-        if self._is_in_entry():
+        if self._open == self._format.path:
             if local in self._format.fields:
                 self._field, self._text, self._length = self._format.fields[local], [], 0
             elif local == self._format.link and attributes.get("rel", "alternate") == "alternate":
                 # Atom (RFC 4287 §4.2.7).
                 self._values.setdefault("loc", attributes.get("href", ""))
         self._open.append(local)
-        if self._is_in_entry():
+        if self._open == self._format.path:
             self._values = {}
 
     def _characters(self, text: str) -> None:
@@ -279,16 +279,12 @@ class _XmlReader:
             self._length += len(text)
 
     def _finish(self, _: str) -> None:
-        if self._is_in_entry():
+        if self._open == self._format.path:
             self._file.add(self._values)
         self._open.pop()
-        if self._is_in_entry() and self._field is not None:
+        if self._field is not None and self._open == self._format.path:
             self._values.setdefault(self._field, "".join(self._text).strip())
             self._field = None
-
-    def _is_in_entry(self) -> bool:
-        """Whether the innermost open element is an entry."""
-        return len(self._open) == len(self._format.path) and tuple(self._open) == self._format.path
 
     def _refuse_entities(self, *_: object) -> None:
         raise BrokenSitemapError("it has entities of its own")
@@ -308,10 +304,11 @@ def _is_usable(loc: str) -> bool:
     # U+FFFD replaces bytes that are invalid in the encoding: the URL that was meant is not known.
     if len(loc) > MAX_LOC or "\ufffd" in loc:
         return False
-    with suppress(InvalidURLError):
+    try:
         Origin.of(loc)
-        return True
-    return False
+    except InvalidURLError:
+        return False
+    return True
 
 
 def _instant(text: str) -> datetime | None:
@@ -321,15 +318,18 @@ def _instant(text: str) -> datetime | None:
     if month := _MONTH.fullmatch(text):
         text = f"{month[1]}-{month[2] or '01'}-01"
     for read in (datetime.fromisoformat, parsedate_to_datetime):
-        # The second raises any of these for what it does not expect.
-        with suppress(ValueError, OverflowError, TypeError, IndexError):
+        try:
             found = read(text)
             return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+        except (ValueError, OverflowError, TypeError, IndexError):
+            # The second raises any of these for what it does not expect.
+            continue
     return None
 
 
 def _priority(text: str) -> float | None:
-    with suppress(ValueError):
+    try:
         value = float(text)
-        return value if 0 <= value <= 1 else None
-    return None
+    except ValueError:
+        return None
+    return value if 0 <= value <= 1 else None
