@@ -29,3 +29,8 @@ def read_links(line: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
                 for name, quoted, bare in _PARAMETER.findall(link[2])
             ],
         )
+
+
+def unread_part(line: str) -> str:
+    """What is no link in a field line, without the commas between links."""
+    return _LINK.sub("", line).strip(" \t,")

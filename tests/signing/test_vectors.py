@@ -24,7 +24,7 @@ from tests.signing.verifier import (
 
 from robotgate import InvalidURLError, OptionError
 from robotgate.signing import AgentForm, Directory, Ed25519Signer, SigningKey
-from robotgate.signing.message import AgentField, signature_headers
+from robotgate.signing.message import agent_field, signature_headers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,9 +84,9 @@ def test_vector_is_reproduced(
 
 def test_vector_whose_dictionary_has_a_key_of_its_own_is_reproduced() -> None:
     """The second vector of the architecture calls the member ``agent2`` and the signature ``sig2``."""
-    agent = AgentField.of(IETF_00, AGENT, "agent2")
-    assert agent.header == f'agent2="{AGENT}"'
-    covered = [('"@authority"', "example.com"), (agent.identifier, agent.value)]
+    header, identifier, value = agent_field(IETF_00, AGENT, "agent2")
+    assert header == f'agent2="{AGENT}"'
+    covered = [('"@authority"', "example.com"), (identifier, value)]
     signed = signature_headers(
         KEY, "sig2", covered, parameters(created=CREATED, expires=LATE, nonce=SECOND_WITH_AGENT)
     )

@@ -44,5 +44,5 @@ def test_a_missing_library_is_told_of(call: str) -> None:
     )
     assert ran.stdout.splitlines() == [
         "True True",
-        "ModuleNotFoundError; http_sf; usage preferences need http_sf: pip install 'robotgate[usage]'",
+        "ModuleNotFoundError; http_sf; robotgate.usage needs http_sf: pip install 'robotgate[usage]'",
     ]

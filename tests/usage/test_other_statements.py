@@ -218,6 +218,24 @@ def test_licences_of_link_headers(link: str, licenses: tuple[str, ...]) -> None:
     assert parse_usage({"Link": link}).licenses == licenses
 
 
+@pytest.mark.parametrize(
+    "link",
+    [
+        "https://a.example/l; rel=license",
+        "<https://a.example/l; rel=license",
+        '<https://a.example/l>; rel="license',
+        "</style.css>; rel=preload, https://a.example/l; rel=License",
+    ],
+)
+def test_a_link_header_whose_licence_cannot_be_read_is_a_problem(link: str) -> None:
+    """It names a licence, and nobody knows which. Malformed links about other things are no matter of usage."""
+    usage = parse_usage({"Link": link})
+    assert usage.licenses == ()
+    (statement,) = usage.problems
+    assert (statement.field, statement.standard) == ("Link", Standard.LICENSE_LINK)
+    assert parse_usage({"Link": link.lower().replace("license", "next")}).statements == ()
+
+
 def test_licences_of_pages() -> None:
     """RSL 1.0 §4.6: a link, or the document itself in a script element, whose URLs are references."""
     html = """<head><link rel=license type="application/rsl+xml" href="https://lic.example/l.xml">

@@ -7,6 +7,7 @@ answered from what the gate knows, so that each site's file is requested once, b
 from __future__ import annotations
 
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
@@ -22,7 +23,7 @@ from robotgate.web.fetch import PageFetch, RequestOptions
 try:
     from crawlee import HttpHeaders
     from crawlee.errors import ContextPipelineInterruptedError, ProxyError
-    from crawlee.http_clients import HttpClient, HttpCrawlingResult, HttpResponse
+    from crawlee.http_clients import HttpClient, HttpCrawlingResult
 except ModuleNotFoundError as error:
     raise missing_extra(__name__, "crawlee", error) from error
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from crawlee import Request, SkippedReason
+    from crawlee.http_clients import HttpResponse
     from crawlee.proxy_configuration import ProxyInfo
     from crawlee.sessions import Session
     from crawlee.statistics import Statistics
@@ -118,7 +120,8 @@ class GateHttpClient(HttpClient):
             ProxyError, aiohttp.ClientError, TimeoutError: as `crawl`.
         """
         if method == "GET" and URL(url).path == _ROBOTS_PATH:
-            return _Response(url, 200, {"Content-Type": "text/plain"}, await self._rules_for_everybody(url))
+            kind = HttpHeaders({"Content-Type": "text/plain"})
+            return _Response(url, 200, kind, await self._rules_for_everybody(url))
         return await _read(self._fetch(url, method, headers, payload, proxy_info, timeout))
 
     @asynccontextmanager
@@ -140,7 +143,8 @@ class GateHttpClient(HttpClient):
         """
         with _errors_of_proxies():
             async with self._fetch(url, method, headers, payload, proxy_info, timeout) as response:
-                yield _Response(str(response.url), response.status, response.headers, response.content)
+                received = HttpHeaders(dict(response.headers))
+                yield _Response(str(response.url), response.status, received, response.content)
 
     async def cleanup(self) -> None:
         """Do nothing: the gate is yours to close."""
@@ -182,46 +186,34 @@ class GateHttpClient(HttpClient):
         return "\n".join(lines).encode()
 
 
-class _Response(HttpResponse):
-    """A response: its body has been read, or has yet to be read in parts."""
+@dataclass(frozen=True, slots=True)
+class _Response:
+    """A response, as Crawlee's protocol `HttpResponse` has it."""
 
-    def __init__(
-        self, url: str, status: int, headers: Mapping[str, str], body: bytes | aiohttp.StreamReader
-    ) -> None:
-        self.url = url
-        self._status = status
-        self._headers = headers
-        self._body = body
-
-    @property
-    def http_version(self) -> str:
-        return "HTTP/1.1"
-
-    @property
-    def status_code(self) -> int:
-        return self._status
-
-    @property
-    def headers(self) -> HttpHeaders:
-        return HttpHeaders(dict(self._headers))
+    url: str
+    status_code: int
+    headers: HttpHeaders
+    body: bytes | aiohttp.StreamReader
+    """A stream has yet to be read in parts."""
+    http_version: str = "HTTP/1.1"
 
     async def read(self) -> bytes:
-        if not isinstance(self._body, bytes):
+        if not isinstance(self.body, bytes):
             raise RuntimeError("read the body of a response that is streamed by read_stream")  # noqa: TRY004  # As Crawlee.
-        return self._body
+        return self.body
 
     async def read_stream(self) -> AsyncIterator[bytes]:
-        if isinstance(self._body, bytes):
-            yield self._body
+        if isinstance(self.body, bytes):
+            yield self.body
         else:
-            async for chunk in self._body.iter_chunked(_STREAM_CHUNK):
+            async for chunk in self.body.iter_chunked(_STREAM_CHUNK):
                 yield chunk
 
 
 async def _read(fetch: PageFetch) -> _Response:
     with _errors_of_proxies():
         response = await fetch
-    return _Response(response.url, response.status, response.headers, response.body)
+    return _Response(response.url, response.status, HttpHeaders(dict(response.headers)), response.body)
 
 
 @contextmanager

@@ -131,8 +131,6 @@ class Telemetry(AbstractContextManager["Telemetry"]):
             case TurnRefused():
                 reason = type(event.error).__name__
                 self._span("refusal", event.url, event, 0.0, {"error.type": reason}, str(event))
-            case _:
-                pass
 
     def _span(  # noqa: PLR0917  # One call for each case above.
         self,

@@ -7,15 +7,12 @@ directory at ``agent_url``; docs/signing.md tells how. Needs the extra ``signing
 
 from __future__ import annotations
 
+from robotgate.errors import missing_extra
+
 try:
     from robotgate.signing.keys import SigningKey
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        f"robotgate.signing needs {(error.name or 'cryptography').partition('.')[0]}:"
-        " pip install 'robotgate[signing]'",
-        name=error.name,
-        path=error.path,
-    ) from error
+    raise missing_extra(__name__, "signing", error) from error
 from robotgate.signing.directory import Directory
 from robotgate.signing.message import AgentForm
 from robotgate.signing.signer import Ed25519Signer

@@ -129,23 +129,17 @@ def server_of(directory: Directory, card: bytes | None) -> web.Application:
     """
     own = Target.of(directory.agent_url).authority
 
-    def check_host(request: web.Request) -> None:
+    async def send(request: web.Request) -> web.Response:
         if Target.of(f"https://{request.host}").authority != own:
             raise web.HTTPMisdirectedRequest(text=f"This is the server of {own}.\n")
-
-    async def send_directory(request: web.Request) -> web.Response:
-        check_host(request)
+        if request.path == CARD_PATH:
+            return web.Response(body=card, content_type="application/json")
         return web.Response(body=directory.body, headers=directory.headers(time.time()))
 
-    async def send_card(request: web.Request) -> web.Response:
-        check_host(request)
-        if card is None:
-            raise web.HTTPNotFound
-        return web.Response(body=card, content_type="application/json")
-
     application = web.Application()
-    application.router.add_get(DIRECTORY_PATH, send_directory)
-    application.router.add_get(CARD_PATH, send_card)
+    application.router.add_get(DIRECTORY_PATH, send)
+    if card is not None:
+        application.router.add_get(CARD_PATH, send)
     return application
 
 

@@ -16,7 +16,7 @@ from robotgate.options import check_kind
 from robotgate.urls import Origin, parse_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from robotgate.signing.keys import SigningKey
 
@@ -27,8 +27,6 @@ _URL: Final = re.compile(r"(?:[^:/?#]+)://(?:[^/?#]*@)?([^/?#]+)([^?#]*)(\?[^#]*
 """Authority, path and query. Every URL with an authority matches."""
 _SENT: Final = re.compile(r"[!-~]+")
 """What a URL consists of when it is sent."""
-_LABEL: Final = re.compile(r"[a-z*][a-z0-9_.*-]*")
-"""A key of a structured field's dictionary (RFC 9651 §3.1.2)."""
 
 
 class AgentForm(Enum):
@@ -84,27 +82,18 @@ DERIVED: Final[Mapping[str, Callable[[str, Target], str]]] = {
 """The components of a request that can be covered, and their values (RFC 9421 §2.2)."""
 
 
-@dataclass(frozen=True, slots=True)
-class AgentField:
-    """A Signature-Agent header, and the component that covers it."""
+def agent_field(form: AgentForm, agent_url: str, key: str) -> tuple[str, str, str]:
+    """A Signature-Agent header: its value, and the identifier and the value of the component that covers it.
 
-    header: str
-    identifier: str
-    value: str
-    """What is signed: of a dictionary, the one member (RFC 9421 §2.1.2)."""
-
-    @classmethod
-    def of(cls, form: AgentForm, agent_url: str, key: str) -> AgentField:
-        """The header for an agent.
-
-        Args:
-            agent_url: as `origin_of` returns it.
-            key: of the dictionary; the drafts require the signature's label.
-        """
-        value = f'"{agent_url}{DIRECTORY_PATH if form is AgentForm.IETF_01 else ""}"'
-        if form is AgentForm.LEGACY:
-            return cls(value, '"signature-agent"', value)
-        return cls(f"{key}={value}", f'"signature-agent";key="{key}"', value)
+    Args:
+        agent_url: as `origin_of` returns it.
+        key: of the dictionary; the drafts require the signature's label.
+    """
+    value = f'"{agent_url}{DIRECTORY_PATH if form is AgentForm.IETF_01 else ""}"'
+    if form is AgentForm.LEGACY:
+        return value, '"signature-agent"', value
+    # Of a dictionary, one member is signed (RFC 9421 §2.1.2).
+    return f"{key}={value}", f'"signature-agent";key="{key}"', value
 
 
 def origin_of(agent_url: str) -> str:
@@ -124,21 +113,8 @@ def origin_of(agent_url: str) -> str:
     return origin.text
 
 
-def check_label(label: str) -> None:
-    """Check the label of a signature.
-
-    Raises:
-        OptionError: it cannot be a key of a dictionary (RFC 9651 §3.1.2).
-    """
-    check_kind("label", label, str)
-    if not _LABEL.fullmatch(label):
-        raise OptionError(
-            f"label={label!r}: give a lower-case letter, then letters, digits, '_', '-', '.', '*'"
-        )
-
-
 def signature_headers(
-    key: SigningKey, label: str, covered: Iterable[tuple[str, str]], parameters: Mapping[str, str | int]
+    key: SigningKey, label: str, covered: Sequence[tuple[str, str]], parameters: Mapping[str, str | int]
 ) -> dict[str, str]:
     """Sign components of a message; return Signature-Input and Signature (RFC 9421 §2.5, §4).
 
@@ -146,17 +122,13 @@ def signature_headers(
         covered: pairs of a component's identifier, as ``"@authority"`` with its quotes, and its value.
         parameters: of the signature, in the order in which they are sent; text is printable ASCII without quotes.
     """
-    identifiers, lines = [], []
-    for identifier, value in covered:
-        identifiers.append(identifier)
-        lines.append(f"{identifier}: {value}\n")
-    shown = "".join(
-        [
-            f";{name}={value}" if isinstance(value, int) else f';{name}="{value}"'
-            for name, value in parameters.items()
-        ]
-    )
-    signed = f"({' '.join(identifiers)}){shown}"
-    base = f'{"".join(lines)}"@signature-params": {signed}'
+    identifiers = " ".join([identifier for identifier, _ in covered])
+    lines = "".join([f"{identifier}: {value}\n" for identifier, value in covered])
+    shown = [
+        f";{name}={value}" if isinstance(value, int) else f';{name}="{value}"'
+        for name, value in parameters.items()
+    ]
+    signed = f"({identifiers}){''.join(shown)}"
+    base = f'{lines}"@signature-params": {signed}'
     signature = b64encode(key.sign(base.encode("ascii"))).decode("ascii")
     return {"Signature-Input": f"{label}={signed}", "Signature": f"{label}=:{signature}:"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from base64 import b64encode
 from typing import TYPE_CHECKING, Final, Self
 
@@ -11,10 +12,9 @@ from robotgate.options import check_kind, check_whole
 from robotgate.signing.keys import SigningKey
 from robotgate.signing.message import (
     DERIVED,
-    AgentField,
     AgentForm,
     Target,
-    check_label,
+    agent_field,
     origin_of,
     signature_headers,
 )
@@ -28,6 +28,8 @@ MAX_LIFETIME: Final = 24 * 3600
 """Seconds: the most that the drafts recommend."""
 NONCE_BYTES: Final = 64
 TAG: Final = "web-bot-auth"
+_LABEL: Final = re.compile(r"[a-z*][a-z0-9_.*-]*")
+"""A key of a structured field's dictionary (RFC 9651 §3.1.2)."""
 
 
 class Ed25519Signer:
@@ -66,7 +68,11 @@ class Ed25519Signer:
             # A repr may have the text of a key.
             raise OptionError(f"key: give a SigningKey, not a {type(key).__name__}") from None
         check_kind("form", form, AgentForm)
-        check_label(label)
+        check_kind("label", label, str)
+        if not _LABEL.fullmatch(label):
+            raise OptionError(
+                f"label={label!r}: give a lower-case letter, then letters, digits, '_', '-', '.', '*'"
+            )
         check_whole("lifetime", lifetime, least=1)
         if lifetime > MAX_LIFETIME:
             raise OptionError(f"lifetime={lifetime!r}: give at most {MAX_LIFETIME} seconds")
@@ -89,9 +95,9 @@ class Ed25519Signer:
         self._agent: dict[str, str] = {}
         self._agent_line: list[tuple[str, str]] = []
         if self.agent_url is not None:
-            agent = AgentField.of(form, self.agent_url, label)
-            self._agent = {"Signature-Agent": agent.header}
-            self._agent_line = [(agent.identifier, agent.value)]
+            header, identifier, value = agent_field(form, self.agent_url, label)
+            self._agent = {"Signature-Agent": header}
+            self._agent_line = [(identifier, value)]
 
     @classmethod
     def from_pem(

@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 from xml.parsers import expat
 
@@ -48,7 +47,8 @@ _BYTE_ORDER: Final = (
 )
 _DECLARED: Final = re.compile(rb"\s*<\?xml\s[^>]*?encoding\s*=\s*[\"']([A-Za-z0-9_-]{1,20})[\"']")
 _CHARSETS: Final = re.compile(
-    r"iso-8859-\d\d?|latin-?1|windows-125\d|cp125\d|koi8-[ru]|gb2312|gbk|gb18030|big5|shift_jis|euc-jp|euc-kr"
+    r"iso-8859-(?:[1-9]|1[013456])|latin-?1|(?:windows-|cp)125[0-8]|koi8-[ru]"
+    r"|gb2312|gbk|gb18030|big5|shift_jis|euc-jp|euc-kr"
 )
 """Those of sites, besides Unicode. Python has codecs that are not for text, too."""
 _LINE_END: Final = re.compile(r"[\r\n]+")
@@ -75,7 +75,7 @@ class SitemapEntry:
 
 @dataclass(frozen=True, slots=True)
 class _Format:
-    path: tuple[str, ...]
+    path: list[str]
     """The elements from the root to an entry."""
     fields: Mapping[str, str]
     """What is read of an entry: the names in the file, and what they are here."""
@@ -83,17 +83,15 @@ class _Format:
     """The element whose attribute is the URL, unless it has another relation than "alternate"."""
 
 
-_FORMATS: Final[Mapping[str, _Format]] = MappingProxyType(
-    {
-        "urlset": _Format(
-            ("urlset", "url"),
-            {"loc": "loc", "lastmod": "lastmod", "changefreq": "changefreq", "priority": "priority"},
-        ),
-        "sitemapindex": _Format(("sitemapindex", "sitemap"), {"loc": "loc", "lastmod": "lastmod"}),
-        "rss": _Format(("rss", "channel", "item"), {"link": "loc", "pubDate": "lastmod"}),
-        "feed": _Format(("feed", "entry"), {"updated": "lastmod"}, link="link"),
-    }
-)
+_FORMATS: Final = {
+    "urlset": _Format(
+        ["urlset", "url"],
+        {"loc": "loc", "lastmod": "lastmod", "changefreq": "changefreq", "priority": "priority"},
+    ),
+    "sitemapindex": _Format(["sitemapindex", "sitemap"], {"loc": "loc", "lastmod": "lastmod"}),
+    "rss": _Format(["rss", "channel", "item"], {"link": "loc", "pubDate": "lastmod"}),
+    "feed": _Format(["feed", "entry"], {"updated": "lastmod"}, link="link"),
+}
 """By the name of the root."""
 
 
@@ -197,18 +195,14 @@ class _LineReader:
         self._rest = ""
 
     def feed(self, text: str) -> None:
-        *lines, rest = _LINE_END.split(self._rest + text)
         # What is longer than a URL is skipped anyway.
-        self._rest = rest[: MAX_LOC + 1]
+        *lines, self._rest = _LINE_END.split(self._rest[: MAX_LOC + 1] + text)
         for line in lines:
-            self._add(line)
+            if line.strip():
+                self._file.add({"loc": line})
 
     def end(self) -> None:
-        self._add(self._rest)
-
-    def _add(self, line: str) -> None:
-        if line.strip():
-            self._file.add({"loc": line})
+        self.feed("\n")
 
 
 class _XmlReader:
@@ -228,12 +222,11 @@ class _XmlReader:
             # and what has come of a file that breaks off is to be read to its end.
             parser.SetReparseDeferralEnabled(False)
         self._fed = 0
-        self._format: _Format | None = None
+        self._format = _Format([], {})
         self._prefix = ""
         """Of the root, with the colon."""
-        self._depth = 0
-        self._matched = 0
-        """How many of the open elements are on the format's path, from the root on."""
+        self._open: list[str] = []
+        """The names of the open elements, without this prefix; empty where one has another."""
         self._values: dict[str, str] = {}
         """Of the open entry."""
         self._field: str | None = None
@@ -258,31 +251,26 @@ class _XmlReader:
             raise BrokenSitemapError(f"not well-formed XML ({error})") from error
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
-        depth = self._depth
-        self._depth += 1
-        if depth > MAX_DEPTH:
+        if len(self._open) > MAX_DEPTH:
             raise BrokenSitemapError(f"elements are nested deeper than {MAX_DEPTH}")
         if len(self._names) > MAX_NAMES:
             raise BrokenSitemapError(f"more than {MAX_NAMES:,} names of elements and attributes")
-        if self._format is None:
+        if not self._open:
             prefix, colon, root = name.rpartition(":")
-            self._format = _FORMATS.get(root)
-            if self._format is None:
+            if root not in _FORMATS:
                 raise BrokenSitemapError(f"no sitemap: its root is <{name[:80]}>")
-            self._prefix = prefix + colon
+            self._format, self._prefix = _FORMATS[root], prefix + colon
             self._file.is_index = root == "sitemapindex"
-        if depth != self._matched or not name.startswith(self._prefix):
-            return
-        path, local = self._format.path, name[len(self._prefix) :]
-        if depth < len(path):
-            if local == path[depth]:
-                self._matched += 1
-                self._values = {}
-        elif local in self._format.fields:
-            self._field, self._text, self._length = self._format.fields[local], [], 0
-        elif local == self._format.link and attributes.get("rel", "alternate") == "alternate":
-            # Atom (RFC 4287 §4.2.7).
-            self._values.setdefault("loc", attributes.get("href", ""))
+        local = name[len(self._prefix) :] if name.startswith(self._prefix) else ""
+        if self._open == self._format.path:
+            if local in self._format.fields:
+                self._field, self._text, self._length = self._format.fields[local], [], 0
+            elif local == self._format.link and attributes.get("rel", "alternate") == "alternate":
+                # Atom (RFC 4287 §4.2.7).
+                self._values.setdefault("loc", attributes.get("href", ""))
+        self._open.append(local)
+        if self._open == self._format.path:
+            self._values = {}
 
     def _characters(self, text: str) -> None:
         if self._field is not None and self._length <= MAX_LOC:
@@ -290,17 +278,13 @@ class _XmlReader:
             self._text.append(text[: MAX_LOC + 1])
             self._length += len(text)
 
-    def _finish(self, name: str) -> None:
-        self._depth -= 1
-        if self._format is None:
-            return
-        if self._depth == len(self._format.path) and self._field is not None:
+    def _finish(self, _: str) -> None:
+        if self._open == self._format.path:
+            self._file.add(self._values)
+        self._open.pop()
+        if self._field is not None and self._open == self._format.path:
             self._values.setdefault(self._field, "".join(self._text).strip())
             self._field = None
-        elif self._depth < self._matched:
-            self._matched = self._depth
-            if self._matched == len(self._format.path) - 1:
-                self._file.add(self._values)
 
     def _refuse_entities(self, *_: object) -> None:
         raise BrokenSitemapError("it has entities of its own")
@@ -313,12 +297,7 @@ def _encoding(head: bytes) -> str:
             return name
     declared = _DECLARED.match(head)
     name = "" if declared is None else declared[1].decode("ascii").lower()
-    if not _CHARSETS.fullmatch(name):
-        return "utf-8"
-    try:
-        return codecs.lookup(name).name
-    except LookupError:
-        return "utf-8"
+    return name if _CHARSETS.fullmatch(name) else "utf-8"
 
 
 def _is_usable(loc: str) -> bool:
@@ -338,15 +317,14 @@ def _instant(text: str) -> datetime | None:
         return None
     if month := _MONTH.fullmatch(text):
         text = f"{month[1]}-{month[2] or '01'}-01"
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
+    for read in (datetime.fromisoformat, parsedate_to_datetime):
         try:
-            found = parsedate_to_datetime(text)
+            found = read(text)
+            return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
         except (ValueError, OverflowError, TypeError, IndexError):
-            # The last three for what its parser does not expect.
-            return None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+            # The second raises any of these for what it does not expect.
+            continue
+    return None
 
 
 def _priority(text: str) -> float | None:

@@ -22,7 +22,7 @@ from robotgate.sitemaps.unpack import PIECE_BYTES, BrokenSitemapError
 from robotgate.urls import Origin, parse_url
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 
     from robotgate.sites.record import RobotsRecord
     from robotgate.web.fetch import PageFetch
@@ -88,13 +88,12 @@ class SitemapWalk:
         async for entry in self._entries():
             yield entry
 
-    async def of_sitemap(self, url: str) -> AsyncGenerator[SitemapEntry, None]:
+    def of_sitemap(self, url: str) -> AsyncGenerator[SitemapEntry, None]:
         """The entries of one sitemap, or of all that an index names."""
         self._add([url], url)
-        async for entry in self._entries():
-            yield entry
+        return self._entries()
 
-    async def _entries(self) -> AsyncIterator[SitemapEntry]:
+    async def _entries(self) -> AsyncGenerator[SitemapEntry, None]:
         while self._pending:
             url, depth = self._pending.popleft()
             file = SitemapFile(url)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from robotgate.errors import OptionError
-from robotgate.options import check_kind, unless_none
+from robotgate.options import check_kind
 from robotgate.status.application import StatusPage
 from robotgate.status.guard import Guard, is_loopback
 
@@ -46,11 +46,9 @@ def app(
     Raises:
         OptionError: the token is too short, or there are `hosts` without a token.
     """
-    unless_none(lambda name, value: check_kind(name, value, str), "token", token)
+    check_kind("token", token, str | None)
     check_kind("controls", controls, bool)
-    return StatusPage(
-        gate, Guard(token=token, controls=controls, hosts=hosts), controls=controls
-    ).application()
+    return StatusPage(gate, Guard(token=token, controls=controls, hosts=hosts)).application()
 
 
 @asynccontextmanager

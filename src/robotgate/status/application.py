@@ -1,4 +1,7 @@
-"""The web application: the page, a stream of server-sent events for each reader, and what its buttons do."""
+"""The web application: the page, a stream of server-sent events for each reader, and what its buttons do.
+
+Each reader has a message of its own every second, so one that is slow misses some and delays no other.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import asyncio
 import json
 import math
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from importlib import resources
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -33,9 +36,7 @@ if TYPE_CHECKING:
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | float | bool | None"
 
 PERIOD: Final = 1.0
-"""Seconds between two updates."""
-MIN_PAUSE: Final = 0.1
-"""Seconds between two updates where a reader has come meanwhile."""
+"""Seconds between two messages."""
 MAX_STREAMS: Final = 16
 WRITE_TIMEOUT: Final = 30.0
 """Seconds without progress of a write after which the connection of a reader is closed."""
@@ -56,34 +57,18 @@ FILES: Final = {
 }
 
 
-@dataclass(slots=True, eq=False)
-class _Stream:
-    """One reader. It gets the newest message; those that it was too slow for are dropped."""
-
-    query: Query | None
-    host: str
-    """The origin whose own page is read; empty: the list."""
-    message: bytes = b""
-    news: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def offer(self, message: bytes) -> None:
-        """Have a message sent next."""
-        self.message = message
-        self.news.set()
-
-
 class StatusPage:
     """The status page of one gate."""
 
-    def __init__(self, gate: RobotGate, guard: Guard, *, controls: bool) -> None:
+    def __init__(self, gate: RobotGate, guard: Guard) -> None:
         self._gate = gate
         self._guard = guard
-        self._controls = controls
         self._notes = Notes(gate)
         self._surveyor = Surveyor(gate)
-        self._streams: set[_Stream] = set()
-        self._came = asyncio.Event()
-        """Set when a reader has come: it need not wait for the next update."""
+        self._queries: list[Query | None] = []
+        """What each reader asks for; None: the page of one host."""
+        self._news = asyncio.Event()
+        """Set when readers need not wait for their next message; the next wait is for another event."""
         self._refreshes: set[asyncio.Task[RobotsRecord]] = set()
         self._is_over = False
         folder = resources.files(__package__) / "page"
@@ -94,7 +79,7 @@ class StatusPage:
         app = web.Application(middlewares=[self._checked], client_max_size=10_000)
         app.on_response_prepare.append(add_headers)
         app.cleanup_ctx.append(self._running)
-        app.on_shutdown.append(self._end_streams)
+        app.on_shutdown.append(self._end)
         for path in self._files:
             app.router.add_get(f"/{path}", self._file)
         app.router.add_get("/events", self._events, allow_head=False)
@@ -118,28 +103,31 @@ class StatusPage:
     async def _running(self, _: web.Application) -> AsyncIterator[None]:
         unsubscribe = self._gate.subscribe(self._notes.hear, *HEARD, at_once=True)
         self._notes.tally.start()
-        tasks = [
-            asyncio.create_task(work, name="robotgate.status") for work in (self._sample(), self._update())
-        ]
+        sampling = asyncio.create_task(self._sample(), name="robotgate.status")
         try:
             yield
         finally:
             unsubscribe()
             self._notes.tally.close()
-            for task in (*tasks, *self._refreshes):
+            tasks = (sampling, *self._refreshes)
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, *self._refreshes, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _end_streams(self, _: web.Application) -> None:
+    async def _end(self, _: web.Application) -> None:
         self._is_over = True
-        for stream in self._streams:
-            stream.offer(b"")
+        self._news.set()
+
+    def _tell_readers(self) -> None:
+        """Send all readers their next message now."""
+        self._news.set()
+        self._news = asyncio.Event()
 
     async def _file(self, request: web.Request) -> web.Response:
         body, kind = self._files[request.path.rpartition("/")[2]]
         return web.Response(body=body, content_type=kind, charset="utf-8")
 
-    # Updates.
+    # Messages.
 
     async def _sample(self) -> None:
         loop = asyncio.get_running_loop()
@@ -149,56 +137,42 @@ class StatusPage:
                 self._notes.sample(turns, loop.time())
             await asyncio.sleep(PERIOD)
 
-    async def _update(self) -> None:
-        while True:
-            if not self._streams:
-                await self._came.wait()
-            self._came.clear()
-            await self._inform()
-            # Readers that come with ever new queries take a fifth of the time at most.
-            await asyncio.sleep(max(MIN_PAUSE, 4 * self._surveyor.busy))
-            with suppress(TimeoutError):
-                async with asyncio.timeout(PERIOD - MIN_PAUSE):
-                    await self._came.wait()
+    async def _message(self, query: Query | None, host: str) -> dict[str, Json]:
+        """What a reader is told.
 
-    async def _inform(self) -> None:
-        """Send every reader what it asked for."""
-        turns, streams = self._gate.middleware.turns, list(self._streams)
-        try:
-            messages = {} if turns is None else await self._messages(turns, streams)
-        except GateClosedError:
-            messages = {}
-        for stream in streams:
-            stream.offer(_event(messages.get(stream, {"closed": True})))
+        Args:
+            query: which hosts; None for the page of one host.
+            host: its origin.
 
-    async def _messages(self, turns: Turns, streams: list[_Stream]) -> dict[_Stream, dict[str, Json]]:
-        queries = {stream.query for stream in streams if stream.query is not None}
-        stats, pages = await self._surveyor.survey(turns, queries)
+        Raises:
+            GateClosedError: the gate is not open.
+        """
+        turns = self._gate.middleware.turns
+        if turns is None:
+            raise GateClosedError
+        stats = await self._surveyor.survey(turns, self._queries, query)
         values = self._notes.tally.values(stats)
-        common: dict[str, Json] = {
+        message: dict[str, Json] = {
             "now": turns.scheduler.now(),
             "agent": self._gate.headers["User-Agent"],
-            "controls": self._controls,
+            "controls": self._guard.controls,
             "stats": asdict(stats),
             "answers": {" ".join(labels): number for labels, number in values[REQUESTS].items()},
             "refusals": {reason: number for (reason,), number in values[REFUSALS].items()},
             "store_up": bool(values[STORE_UP][()]),
             "history": {name: list(samples) for name, samples in self._notes.history.items()},
         }
-        messages = {}
-        for stream in streams:
-            if stream.query is None:
-                messages[stream] = {**common, "host": self._host(turns, stream.host)}
-                continue
-            page = pages[stream.query]
-            hosts: dict[str, Json] = {
+        if query is None:
+            message["host"] = self._host(turns, host)
+        else:
+            page = self._surveyor.pages[query]
+            message["hosts"] = {
                 "matches": page.matches,
-                "page": stream.query.page,
+                "page": query.page,
                 "pages": min(max(math.ceil(page.matches / PAGE), 1), MAX_PAGES),
                 "rows": [_row(site, view) for site, view in await self._surveyor.views(turns, page.sites)],
             }
-            messages[stream] = {**common, "hosts": hosts}
-        return messages
+        return message
 
     def _host(self, turns: Turns, origin: str) -> Json:
         site = turns.sites.get(origin)
@@ -227,28 +201,32 @@ class StatusPage:
         }
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
-        if len(self._streams) >= MAX_STREAMS:
+        if len(self._queries) >= MAX_STREAMS:
             raise web.HTTPServiceUnavailable(text="Too many readers have the status page open.")
         host = request.query.get("host", "")
-        stream = _Stream(None if host else _query(request), host)
+        query = None if host else _query(request)
         response = web.StreamResponse(
             headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
         )
-        self._streams.add(stream)
-        self._came.set()
+        self._queries.append(query)
         try:
             await response.prepare(request)
             while not self._is_over:
-                await stream.news.wait()
-                stream.news.clear()
+                try:
+                    message = await self._message(query, host)
+                except GateClosedError:
+                    message = {"closed": True}
                 async with asyncio.timeout(WRITE_TIMEOUT):
-                    await response.write(stream.message)
+                    await response.write(_event(message))
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(PERIOD):
+                        await self._news.wait()
         except (ConnectionResetError, TimeoutError):
             # The reader has gone, or takes nothing.
             if request.transport is not None:
                 request.transport.abort()
         finally:
-            self._streams.discard(stream)
+            self._queries.remove(query)
         return response
 
     async def _robots(self, request: web.Request) -> web.Response:
@@ -290,8 +268,7 @@ class StatusPage:
                     raise web.HTTPNotFound(text=f"{origin} is not in the gate's memory.")
         except RobotGateError as error:
             raise web.HTTPConflict(text=one_line(str(error))) from error
-        # The readers see it at once.
-        self._came.set()
+        self._tell_readers()
         return web.Response(text=told)
 
     async def _refresh(self, origin: Origin) -> str:

@@ -53,7 +53,7 @@ class Guard:
         if self._names and token is None:
             raise OptionError("hosts: give a token, too: other machines can reach such a name")
         self._token = None if token is None else token.encode()
-        self._controls = controls
+        self.controls = controls
 
     def check_name(self, request: web.Request) -> None:
         """Check how the server was reached.
@@ -102,7 +102,7 @@ class Guard:
             web.HTTPForbidden: changes are not allowed, or the request names no Origin.
             web.HTTPUnsupportedMediaType: it is not JSON.
         """
-        if not self._controls:
+        if not self.controls:
             raise web.HTTPForbidden(text="The status page is read-only: see the option controls.")
         if "Origin" not in request.headers:
             raise web.HTTPForbidden(text="The request names no Origin.")

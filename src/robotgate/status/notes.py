@@ -5,7 +5,7 @@ It is collected from the gate's events, from when the application starts.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -62,7 +62,8 @@ class Notes:
     def __init__(self, gate: RobotGate) -> None:
         self.tally: Final = Tally(gate)
         self.history: Final = {name: deque[float]([0.0], maxlen=HISTORY) for name in RATES}
-        self._hosts: OrderedDict[str, HostNotes] = OrderedDict()
+        self._hosts: dict[str, HostNotes] = {}
+        """By origin; those with the latest events are last."""
         self._sampled_at: float | None = None
         self._before = (0, 0, 0)
 
@@ -79,8 +80,6 @@ class Notes:
                 self._of(verdict.url).refuse(line, bounded(text))
             case TurnRefused():
                 self._of(event.url).turned_away = bounded(str(event.error))
-            case _:
-                pass
 
     def _of(self, url: str) -> HostNotes:
         end = url.find("/", len("https://"))
@@ -88,13 +87,12 @@ class Notes:
 
     def of_origin(self, origin: str) -> HostNotes:
         """Return what is kept of an origin, and move it to the end of the line for removal."""
-        notes = self._hosts.get(origin)
+        notes = self._hosts.pop(origin, None)
         if notes is None:
-            notes = self._hosts[origin] = HostNotes()
-            if len(self._hosts) > MAX_NOTED:
-                self._hosts.popitem(last=False)
-        else:
-            self._hosts.move_to_end(origin)
+            notes = HostNotes()
+        self._hosts[origin] = notes
+        if len(self._hosts) > MAX_NOTED:
+            del self._hosts[next(iter(self._hosts))]
         return notes
 
     def sample(self, turns: Turns, now: float) -> None:

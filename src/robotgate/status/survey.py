@@ -105,26 +105,33 @@ class Surveyor:
         self._gate = gate
         self._read: OrderedDict[str, tuple[RobotsRecord, float, HostView]] = OrderedDict()
         self._census = Census(0.0)
-        self._pages: dict[Query, Ranking] = {}
+        self.pages: dict[Query, Ranking] = {}
+        """The hosts of each query that was looked for."""
+        self._looking = asyncio.Lock()
         self._due_at = 0.0
-        self.busy = 0.0
+        self._busy = 0.0
         """Seconds of processor time that the last look at all hosts took."""
 
-    async def survey(
-        self, turns: Turns, queries: Collection[Query]
-    ) -> tuple[GateStats, Mapping[Query, Ranking]]:
-        """Count the hosts, and find those of some queries.
+    async def survey(self, turns: Turns, queries: Collection[Query | None], query: Query | None) -> GateStats:
+        """Count the hosts, and find those of a query.
 
-        The last look at all hosts is used again until another is due, or a query is new.
+        The last look at all hosts is used again until another is due, or the query is new.
+
+        Args:
+            queries: those of all readers: one look finds the hosts of all.
         """
         loop = asyncio.get_running_loop()
-        if loop.time() >= self._due_at or any(query not in self._pages for query in queries):
-            await self._look(turns, queries)
-            self._due_at = loop.time() + self.busy / MAX_SHARE
-        return GateStats.of(turns, self._census), self._pages
+        async with self._looking:
+            is_new = query is not None and query not in self.pages
+            if is_new or loop.time() >= self._due_at:
+                await self._look(turns, {each for each in queries if each is not None})
+                self._due_at = loop.time() + self._busy / MAX_SHARE
+                # Readers that come with ever new queries take a fifth of the time at most.
+                await asyncio.sleep(4 * self._busy)
+        return GateStats.of(turns, self._census)
 
     async def _look(self, turns: Turns, queries: Collection[Query]) -> None:
-        now, self.busy = turns.scheduler.now(), 0.0
+        now, self._busy = turns.scheduler.now(), 0.0
         census, rankings = Census(now), {query: Ranking(query) for query in queries}
         # Copies: hosts come and go between two slices. One after the other, as each takes a millisecond or two.
         async for hosts in self._sliced(turns.scheduler.hosts):
@@ -134,7 +141,7 @@ class Surveyor:
             known = [site for site in sites if is_known(site)]
             for ranking in rankings.values():
                 ranking.add(known, now)
-        self._census, self._pages = census, rankings
+        self._census, self.pages = census, rankings
 
     async def _sliced(self, table: Mapping[str, T]) -> AsyncIterator[list[T]]:
         """Yield what is in a table now, a part at a time; the event loop goes on in between."""
@@ -142,7 +149,7 @@ class Surveyor:
         values = list(table.values())
         for start in range(0, len(values), SLICE):
             yield values[start : start + SLICE]
-            self.busy += time.thread_time() - began
+            self._busy += time.thread_time() - began
             await asyncio.sleep(0)
             began = time.thread_time()
 

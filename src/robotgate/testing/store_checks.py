@@ -15,13 +15,13 @@ from robotgate.errors import StoreError
 from robotgate.pace.state import HostState
 from robotgate.sites.record import RobotsRecord
 from robotgate.sites.status import Outcome
-from robotgate.stores.base import Catalogue, OperatorBlock, SharedStore, Wanted
+from robotgate.stores.base import Catalogue, OperatorBlock, Pruned, SharedStore, Wanted
 from robotgate.urls import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from robotgate.stores.base import Grant, News, Session, Store
+    from robotgate.stores.base import News, Session, Store
 
     MakeStore: TypeAlias = Callable[[], Store | Awaitable[Store]]
     MakeAnother: TypeAlias = Callable[[Store], Store | Awaitable[Store]]
@@ -98,16 +98,14 @@ async def check_store(make_store: MakeStore, *, make_another: MakeAnother | None
         async with _made(make_store) as store:
             if isinstance(store, Catalogue):
                 await check_listing(store)
-    for check_sharing in _SHARING:
+    for check_sharing in (_check_grants, _check_line, _check_keys, _check_blocks):
         async with _made(make_store) as store:
             if isinstance(store, SharedStore):
                 await check_sharing(store, store)
         if make_another is not None:
             async with _made(make_store) as store, _made(lambda: make_another(store)) as other:
                 if isinstance(store, SharedStore):
-                    expect(
-                        isinstance(other, SharedStore), "make_another: it is no SharedStore, as the first is"
-                    )
+                    expect(isinstance(other, SharedStore), "make_another: it is no SharedStore")
                     await check_sharing(store, other)  # type: ignore[arg-type] # seen above
     if make_another is not None:
         async with _made(make_store) as store:
@@ -126,25 +124,22 @@ async def _made(make: MakeStore) -> AsyncIterator[Store]:
         await in_time(store.aclose(), "aclose: it does not end")
     await in_time(store.aclose(), "aclose: closing a second time does not end")
     left = asyncio.all_tasks() - tasks
-    expect(not left, f"aclose: tasks of the store still run: {left}")
+    same(left, set(), "aclose: tasks of the store still run")
 
 
 async def _check_records(store: Store) -> None:
-    expect(await store.load_record(ORIGIN) is None, "load_record: an empty store knows a record")
+    same(await store.load_record(ORIGIN), None, "load_record: an empty store knows a record")
     for record in (RECORD, BARE_RECORD, replace(RECORD, body=b"")):
         await store.save_record(record)
-        loaded = await store.load_record(ORIGIN)
-        expect(loaded == record, f"load_record: not what was saved last; saved {record!r}, loaded {loaded!r}")
+        same(await store.load_record(ORIGIN), record, "load_record: not what was saved last")
     for origin in OTHER_ORIGINS:
-        expect(await store.load_record(origin) is None, f"load_record: {origin} got the record of {ORIGIN}")
-    for origin in OTHER_ORIGINS:
-        await store.save_record(replace(BARE_RECORD, origin=origin))
-    for origin in OTHER_ORIGINS:
-        loaded = await store.load_record(origin)
-        expect(
-            loaded == replace(BARE_RECORD, origin=origin),
-            f"load_record: the record of {origin} is lost or another's",
-        )
+        same(await store.load_record(origin), None, f"load_record: {origin} got the record of {ORIGIN}")
+    others = [replace(BARE_RECORD, origin=origin) for origin in OTHER_ORIGINS]
+    for record in others:
+        await store.save_record(record)
+    for record in others:
+        loaded = await store.load_record(record.origin)
+        same(loaded, record, f"load_record: the record of {record.origin} is lost or another's")
 
 
 async def _check_tdmrep(store: Store) -> None:
@@ -154,21 +149,21 @@ async def _check_tdmrep(store: Store) -> None:
     await store.save_record(record)
     for saved in (record, BARE_RECORD):
         loaded = await store.load_record(saved.origin)
-        expect(loaded == saved, f"load_record: the record of {saved.origin} is lost, cut or another's")
+        same(loaded, saved, f"load_record: the record of {saved.origin} is lost, cut or another's")
 
 
 async def _check_hosts(store: Store) -> None:
-    expect(await store.load_host(KEY) is None, "load_host: an empty store knows a host")
+    same(await store.load_host(KEY), None, "load_host: an empty store knows a host")
     later = replace(STATE, next_allowed_at=STATE.next_allowed_at + 1, visits=42, failures=0)
     for state in (HostState(), STATE, later):
         await store.save_hosts({KEY: state})
-        await _expect_state(store, KEY, state, "load_host: not what was saved last")
+        same(await store.load_host(KEY), state, "load_host: not what was saved last")
     for other in OTHER_KEYS:
-        expect(await store.load_host(other) is None, f"load_host: {other!r} got the state of {KEY!r}")
+        same(await store.load_host(other), None, f"load_host: {other!r} got the state of {KEY!r}")
     await store.save_hosts(dict.fromkeys(OTHER_KEYS, STATE))
     for other in OTHER_KEYS:
-        await _expect_state(store, other, STATE, "load_host: the state is lost")
-    await _expect_state(store, KEY, later, "save_hosts: saving other hosts changed this one")
+        same(await store.load_host(other), STATE, "load_host: the state is lost")
+    same(await store.load_host(KEY), later, "save_hosts: saving other hosts changed this one")
 
 
 async def _check_many_at_once(store: Store) -> None:
@@ -177,10 +172,9 @@ async def _check_many_at_once(store: Store) -> None:
     await asyncio.gather(*map(store.save_record, records))
     await store.save_hosts(states)
     loaded = await asyncio.gather(*(store.load_record(record.origin) for record in records))
-    expect(loaded == records, f"load_record: asked for at once, some are lost or another's: {loaded!r}")
+    same(loaded, records, "load_record: asked for at once, some are lost or another's")
     known = await asyncio.gather(*map(store.load_host, states))
-    are_alike = (is_alike(found, state) for found, state in zip(known, states.values(), strict=True))
-    expect(all(are_alike), f"load_host: asked for at once, some are lost or another's: {known!r}")
+    same(known, list(states.values()), "load_host: asked for at once, some are lost or another's")
 
 
 async def _check_closed(store: Store) -> None:
@@ -189,8 +183,8 @@ async def _check_closed(store: Store) -> None:
     await store.save_hosts({KEY: STATE})
     await in_time(store.aclose(), "aclose: it does not end")
     with suppress(StoreError):
-        record = await store.load_record(ORIGIN)
-        expect(record in (RECORD, None), "load_record: once closed, it returns a record that was not saved")
+        if (record := await store.load_record(ORIGIN)) is not None:
+            same(record, RECORD, "load_record: once closed, it returns a record that was not saved")
     for use in (store.save_record(BARE_RECORD), store.load_host(KEY), store.save_hosts({KEY: STATE})):
         with suppress(StoreError):
             await use
@@ -204,7 +198,7 @@ async def _check_opened_again(make_another: MakeAnother, store: Store) -> None:
     async with _made(lambda: make_another(store)) as again:
         record = await again.load_record(ORIGIN)
         expect(record == RECORD, f"aclose: opened again, the record became {record!r}")
-        await _expect_state(again, KEY, STATE, "aclose: opened again, the state is another")
+        same(await again.load_host(KEY), STATE, "aclose: opened again, the state is another")
 
 
 # What a `Catalogue` has to do.
@@ -212,63 +206,55 @@ async def _check_opened_again(make_another: MakeAnother, store: Store) -> None:
 
 async def _check_lists(store: Catalogue) -> None:
     """All that is kept is listed, each once and in order."""
-    expect(await _origins(store) == [], "records: an empty store has some")
-    expect(await _states(store) == [], "hosts: an empty store has some")
+    same(await _origins(store), [], "records: an empty store has some")
+    same(await _states(store), [], "hosts: an empty store has some")
     states = await _fill(store)
     origins = sorted((ORIGIN, *OTHER_ORIGINS), key=_place)
-    listed = await _origins(store)
-    expect(listed == origins, f"records: not each origin once, by host, port and scheme, but {listed}")
-    found = await _states(store)
-    expect(_are_alike(found, states), f"hosts: not each host once, by pace key, but {found}")
+    same(await _origins(store), origins, "records: not each origin once, by host, port and scheme")
+    same(await _states(store), sorted(states.items()), "hosts: not each host once, by pace key")
     for pace_key, state in states.items():
-        written = await store.host(pace_key)
-        expect(is_alike(written, state), f"host: the state of {pace_key!r} became {written!r}")
-    expect(await store.host(_UNKNOWN) is None, "host: an unknown one has a state")
-    of_host = await store.origins_of(KEY)
-    expect(
-        of_host == [origin for origin in origins if origin.host == KEY],
-        f"origins_of: not the origins of {KEY}, by port and scheme, but {of_host}",
-    )
-    expect(await store.origins_of(_UNKNOWN) == [], "origins_of: an unknown host has some")
+        same(await store.host(pace_key), state, f"host: the state of {pace_key!r} is another")
+    same(await store.host(_UNKNOWN), None, "host: an unknown one has a state")
+    of_host = [origin for origin in origins if origin.host == KEY]
+    same(await store.origins_of(KEY), of_host, f"origins_of: not those of {KEY}, by port and scheme")
+    same(await store.origins_of(_UNKNOWN), [], "origins_of: an unknown host has some")
 
 
 async def _check_lists_of_sites(store: Catalogue) -> None:
     """Lists have robots.txt alone."""
     for origin in (ORIGIN, ORIGIN.tdmrep):
         await store.save_record(replace(BARE_RECORD, origin=origin))
-    listed = await _origins(store), await store.origins_of(KEY)
-    expect(listed == ([ORIGIN], [ORIGIN]), f"records, origins_of: a tdmrep.json is listed: {listed}")
+    for listed in (await _origins(store), await store.origins_of(KEY)):
+        same(listed, [ORIGIN], "records, origins_of: a tdmrep.json is listed")
 
 
 async def _check_forgets(store: Catalogue) -> None:
     """What is removed is gone, and nothing else is."""
     states = await _fill(store)
-    expect(not await store.forget_record(replace(ORIGIN, host=_UNKNOWN)), "forget_record: there was none")
-    expect(await store.forget_record(ORIGIN), "forget_record: there was one")
-    expect(await store.load_record(ORIGIN) is None, "forget_record: the record is still there")
-    expect(not await store.forget_record(ORIGIN), "forget_record: a second time, there was none")
-    expect(await _origins(store) == sorted(OTHER_ORIGINS, key=_place), "forget_record: others went, too")
-    expect(not await store.forget_host(_UNKNOWN), "forget_host: there was none")
-    expect(await store.forget_host(KEY), "forget_host: there was one, if its wait is not over")
-    expect(await store.load_host(KEY) is None, "forget_host: the state is still there")
-    expect(not await store.forget_host(KEY), "forget_host: a second time, there was none")
+    unknown = replace(ORIGIN, host=_UNKNOWN)
+    for origin, was_known in ((unknown, False), (ORIGIN, True), (ORIGIN, False)):
+        told = await store.forget_record(origin)
+        same(told, was_known, f"forget_record: not whether there was one of {origin}")
+    same(await store.load_record(ORIGIN), None, "forget_record: the record is still there")
+    same(await _origins(store), sorted(OTHER_ORIGINS, key=_place), "forget_record: others went, too")
+    for key, was_known in ((_UNKNOWN, False), (KEY, True), (KEY, False)):
+        told = await store.forget_host(key)
+        same(told, was_known, f"forget_host: not whether there was one of {key}")
+    same(await store.load_host(KEY), None, "forget_host: the state is still there")
     del states[KEY]
-    expect(_are_alike(await _states(store), states), "forget_host: others went, too")
+    same(await _states(store), sorted(states.items()), "forget_host: others went, too")
 
 
 async def _check_prunes(store: Catalogue) -> None:
     """A host whose wait is not over stays, however old it is; what is reported as removed is gone."""
     states = await _fill(store)
     pruned = await store.prune(now=time.time())
-    records, hosts = await _origins(store), await _states(store)
-    gone = 1 + len(OTHER_ORIGINS) - len(records)
-    expect(pruned.records == gone, f"prune: it reports {pruned.records} records, and {gone} are gone")
-    gone = len(states) - len(hosts)
-    expect(pruned.hosts == gone, f"prune: it reports {pruned.hosts} hosts, and {gone} are gone")
+    records, hosts = await _origins(store), dict(await _states(store))
+    gone = Pruned(records=1 + len(OTHER_ORIGINS) - len(records), hosts=len(states) - len(hosts))
+    same(pruned, gone, "prune: it does not report what is gone")
     for pace_key, state in states.items():
-        is_bound = max(state.next_allowed_at, state.blocked_until_at) > time.time() + _WAIT / 2
-        kept = any(key == pace_key and is_alike(left, state) for key, left in hosts)
-        expect(not is_bound or kept, f"prune: the wait of {pace_key!r} is lost")
+        if max(state.next_allowed_at, state.blocked_until_at) > time.time() + _WAIT / 2:
+            same(hosts.get(pace_key), state, f"prune: the wait of {pace_key!r} is lost")
 
 
 async def _fill(store: Catalogue) -> dict[str, HostState]:
@@ -282,6 +268,18 @@ async def _fill(store: Catalogue) -> dict[str, HostState]:
     return states
 
 
+async def _origins(store: Catalogue) -> list[Origin]:
+    return [record.origin async for record in store.records()]
+
+
+async def _states(store: Catalogue) -> list[tuple[str, HostState]]:
+    return [item async for item in store.hosts()]
+
+
+def _place(origin: Origin) -> tuple[str, int, str]:
+    return origin.host, origin.port, origin.scheme
+
+
 # What a `SharedStore` has to do. The two stores may be one.
 
 
@@ -291,24 +289,21 @@ async def _check_grants(store: SharedStore, other: SharedStore) -> None:
     async with _joined(store) as one, _joined(other) as two:
         before = HostState(last_visit_at=clock.now() - _WAIT, visits=7)
         await store.save_hosts({KEY: before})
-        grant = await _obtained(one, KEY, "obtain: a host without an owner is never granted")
+        grant = await in_time(one.obtain(KEY), "obtain: a host without an owner is never granted")
         expect(grant.lease.is_valid(), "obtain: the lease of a new grant is not valid")
-        expect(is_alike(grant.state, before), f"obtain: not the state that was saved, but {grant.state!r}")
+        same(grant.state, before, "obtain: not the state that was saved")
         waiter = asyncio.create_task(two.obtain(KEY))
-        await _hears(
-            one, lambda news: isinstance(news, Wanted) and KEY in news.keys, "news: the owner is never asked"
-        )
+        await _hears(one, lambda heard: KEY in _wanted(heard), "news: the owner is never asked")
         expect(not waiter.done(), "obtain: a host is granted to two sessions")
         left = replace(before, last_visit_at=clock.now(), next_allowed_at=clock.now() + _DELAY, visits=8)
         one.leave(KEY, left)
         expect(not grant.lease.is_valid(), "leave: the lease is still valid")
         second = await in_time(waiter, "leave: the next in line is never granted")
         expect(second.lease.is_valid(), "obtain: the lease of a grant that was waited for is not valid")
-        expect(is_alike(second.state, left), f"leave: not the state that was left, but {second.state!r}")
+        same(second.state, left, "leave: not the state that was left")
         # A batch of states that was put together before is saved after it.
         await store.save_hosts({KEY: before})
-        known = await other.load_host(KEY)
-        expect(is_alike(known, left), f"save_hosts: a late batch undid what the owner said: {known!r}")
+        same(await other.load_host(KEY), left, "save_hosts: a late batch undid what the owner said")
         one.leave(KEY, before)
         await asyncio.sleep(GLANCE)
         expect(second.lease.is_valid(), "leave: a host that is not held is taken from its owner")
@@ -317,7 +312,7 @@ async def _check_grants(store: SharedStore, other: SharedStore) -> None:
 async def _check_line(store: SharedStore, other: SharedStore) -> None:
     """Sessions get a host in the order in which they ask for it; one that leaves delays no other."""
     async with _joined(store) as one, _joined(other) as two, _joined(store) as three, _joined(other) as four:
-        await _obtained(one, KEY, "obtain: a host without an owner is never granted")
+        await in_time(one.obtain(KEY), "obtain: a host without an owner is never granted")
         waiters = []
         for session in (two, three, four):
             waiters.append(asyncio.create_task(session.obtain(KEY)))
@@ -334,7 +329,7 @@ async def _check_line(store: SharedStore, other: SharedStore) -> None:
         await asyncio.sleep(0)
         waiter.cancel()
         four.leave(KEY, None)
-        await _obtained(one, KEY, "obtain: a host is kept by a session that was cancelled")
+        await in_time(one.obtain(KEY), "obtain: a host is kept by a session that was cancelled")
         await asyncio.wait({waiter})
 
 
@@ -342,43 +337,35 @@ async def _check_keys(store: SharedStore, other: SharedStore) -> None:
     """Hosts are granted one by one, however many are asked for; of robots.txt nothing is kept."""
     keys = [KEY, *OTHER_KEYS, ROBOTS_KEY, *(f"{number}.example" for number in range(100))]
     async with _joined(store) as one, _joined(other) as two:
-        complaint = "obtain: of many hosts that are asked for at once, some are never granted"
-        grants = await in_time(asyncio.gather(*map(one.obtain, keys)), complaint)
+        asked = asyncio.gather(*map(one.obtain, keys))
+        grants = await in_time(asked, "obtain: of many hosts asked for at once, some are never granted")
         expect(all(grant.lease.is_valid() for grant in grants), "obtain: of many leases, some are not valid")
-        waiters = [asyncio.create_task(two.obtain(key)) for key in keys]
+        asked = asyncio.gather(*map(two.obtain, keys))
         for key in keys:
             one.leave(key, None)
-        await in_time(
-            asyncio.gather(*waiters), "leave: of many hosts that are left at once, some are never granted"
-        )
-        grant = await waiters[keys.index(ROBOTS_KEY)]
-        expect(grant.state is None, "leave: a host that was left without a state has one")
+        grants = await in_time(asked, "leave: of many hosts left at once, some are never granted")
+        left = grants[keys.index(ROBOTS_KEY)].state
+        same(left, None, "leave: a host that was left without a state has one")
 
 
 async def _check_blocks(store: SharedStore, other: SharedStore) -> None:
     """All sessions get a block that one publishes, and its end."""
     below, until_at = f"*.{KEY}", SystemClock().now() + _WAIT
+
+    async def hears_both(session: Session, complaint: str) -> dict[str, float]:
+        return _blocks(await _hears(session, lambda heard: {KEY, below} <= _blocks(heard).keys(), complaint))
+
     async with _joined(store) as one, _joined(other) as two:
         one.publish_block(KEY, math.inf)
         one.publish_block(below, until_at)
-        known = await _hears_blocks(
-            two,
-            lambda known: {KEY, below} <= known.keys(),
-            "publish_block: other sessions do not get the block",
-        )
-        expect(known[KEY] == math.inf, "publish_block: a block without end has one")
+        known = await hears_both(two, "publish_block: other sessions do not get the block")
+        same(known[KEY], math.inf, "publish_block: a block without end has one")
         expect(until_at - 1.0 <= known[below] <= until_at + PATIENCE, "publish_block: the instant is another")
         async with _joined(store) as late:
-            await _hears_blocks(
-                late, lambda known: {KEY, below} <= known.keys(), "session: it hears of no standing block"
-            )
+            await hears_both(late, "session: it hears of no standing block")
         two.publish_block(KEY, 0.0)
-        await _hears_blocks(
-            one, lambda known: known.get(KEY) == 0.0, "publish_block: other sessions do not get its end"
-        )
-
-
-_SHARING: Final = (_check_grants, _check_line, _check_keys, _check_blocks)
+        complaint = "publish_block: other sessions do not get its end"
+        await _hears(one, lambda heard: _blocks(heard).get(KEY) == 0.0, complaint)
 
 
 @asynccontextmanager
@@ -390,81 +377,55 @@ async def _joined(store: SharedStore) -> AsyncIterator[Session]:
         await in_time(session.aclose(), "aclose: a session does not end")
 
 
-async def _obtained(session: Session, key: str, complaint: str) -> Grant:
-    return await in_time(session.obtain(key), complaint)
+async def _hears(session: Session, is_enough: Callable[[list[News]], bool], complaint: str) -> list[News]:
+    heard: list[News] = []
+
+    async def listen() -> None:
+        while not is_enough(heard):
+            heard.extend(await session.news())
+
+    await in_time(listen(), complaint)
+    return heard
 
 
-async def _hears(session: Session, is_it: Callable[[News], bool], complaint: str) -> None:
-    async def heard() -> None:
-        while not any(map(is_it, await session.news())):
-            pass
-
-    await in_time(heard(), complaint)
+def _wanted(heard: list[News]) -> set[str]:
+    return {key for news in heard if isinstance(news, Wanted) for key in news.keys}
 
 
-async def _hears_blocks(
-    session: Session, are_they: Callable[[Mapping[str, float]], bool], complaint: str
-) -> Mapping[str, float]:
-    known: dict[str, float] = {}
-
-    def hears(news: News) -> bool:
-        if isinstance(news, OperatorBlock):
-            known[news.pattern] = news.until_at
-        return are_they(known)
-
-    await _hears(session, hears, complaint)
-    return known
+def _blocks(heard: list[News]) -> dict[str, float]:
+    return {news.pattern: news.until_at for news in heard if isinstance(news, OperatorBlock)}
 
 
 # Tools.
 
 
-async def _origins(store: Catalogue) -> list[Origin]:
-    return [record.origin async for record in store.records()]
-
-
-async def _states(store: Catalogue) -> list[tuple[str, HostState]]:
-    return [item async for item in store.hosts()]
-
-
-def _are_alike(found: list[tuple[str, HostState]], states: Mapping[str, HostState]) -> bool:
-    """Whether these are the hosts that were saved, each once and in order."""
-    return [key for key, _ in found] == sorted(states) and all(
-        is_alike(state, states[key]) for key, state in found
-    )
-
-
-def _place(origin: Origin) -> tuple[str, int, str]:
-    return origin.host, origin.port, origin.scheme
-
-
-async def _expect_state(store: Store, key: str, state: HostState, complaint: str) -> None:
-    loaded = await store.load_host(key)
-    expect(is_alike(loaded, state), f"{complaint}; {state!r} became {loaded!r}")
-
-
-def is_alike(state: HostState | None, other: HostState) -> bool:
-    """Whether two states are the same, but for what another clock may have done to their instants."""
-    if state is None:
-        return False
-    ours, theirs = asdict(state), asdict(other)
-    instants = {name for name in ours if name.endswith("_at") and None not in (ours[name], theirs[name])}
-    return all(
-        abs(ours[name] - theirs[name]) <= OTHER_CLOCK if name in instants else ours[name] == theirs[name]
-        for name in ours
-    )
-
-
 async def in_time(awaitable: Awaitable[T], complaint: str) -> T:
     """Return the result; fail with the message where that takes too long."""
-    limit = asyncio.timeout(PATIENCE)
     try:
-        async with limit:
-            return await awaitable
-    except TimeoutError:
-        if limit.expired():
-            raise AssertionError(complaint) from None
-        raise
+        return await asyncio.wait_for(awaitable, PATIENCE)
+    except TimeoutError as error:
+        raise AssertionError(complaint) from error
+
+
+def same(found: object, expected: object, complaint: str) -> None:
+    """Fail with the message unless the values are alike."""
+    if not is_alike(found, expected):
+        raise AssertionError(f"{complaint}: {found!r} instead of {expected!r}")
+
+
+def is_alike(found: object, expected: object) -> bool:
+    """Whether two values are the same, but for what another clock may have done to the instants of host states."""
+    if isinstance(found, list | tuple) and isinstance(expected, list | tuple):
+        return len(found) == len(expected) and all(map(is_alike, found, expected))
+    if not isinstance(found, HostState) or not isinstance(expected, HostState):
+        return found == expected
+    theirs = asdict(expected)
+    return all(
+        abs(value - theirs[name]) <= OTHER_CLOCK
+        if name.endswith("_at") and None not in (value, theirs[name])
+        else value == theirs[name]
+        for name, value in asdict(found).items()
+    )
 
 
 def expect(condition: bool, complaint: str) -> None:  # noqa: FBT001 - the condition is what it is about

@@ -1,35 +1,62 @@
-"""The elements of a page that state preferences: meta, link and script. At most the first 64 KiB are read."""
+"""The statements of a page: its meta, link and script elements. At most the first 64 KiB are read.
+
+A script element may hold an RSL document (RSL 1.0 §4.6.2). Its URLs are read, its permissions are not.
+"""
 
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
 from html.parser import HTMLParser
-from typing import Final
+from typing import TYPE_CHECKING, Final
+from xml.parsers import expat
 
-from robotgate.usage.rsl import RSL_TYPE
+from robotgate.rules.grammar import names
+from robotgate.usage.statement import Source, Standard
+from robotgate.usage.values import RSL_TYPE, Reading, is_rsl, licence, read_reservation, read_robots_rules
+
+if TYPE_CHECKING:
+    from robotgate.usage.statement import Statement
 
 MAX_HEAD: Final = 65_536
 """Characters of a page that are read."""
+_NAMESPACE: Final = "https://rslstandard.org/rsl "
+_NAMING: Final = {f"{_NAMESPACE}{name}": name for name in ("standard", "custom", "terms")}
+"""Elements whose text is a URL: of a shared licence (§3.8), of the publisher's own (§3.9), of terms to read (§3.17)."""
+_SERVER: Final = "server"
+"""The attribute of a content element that names a licence server (§3.3)."""
 
 
-@dataclass(slots=True)
-class PageElements:
-    """The elements that were found, in their order."""
+def read_page(html: str, token: str | None, now: float) -> list[Statement]:
+    """The statements of the elements of a page, up to the first that cannot be parsed.
 
-    metas: list[tuple[str, str]] = field(default_factory=list)
-    """Name and content of each meta element."""
-    links: list[tuple[str, str]] = field(default_factory=list)
-    """URL and type of each link to a licence."""
-    rsl: list[str] = field(default_factory=list)
-    """The text of each script element that is an RSL document."""
+    Args:
+        token: our product token, in lower case; None if unknown.
+        now: seconds since the epoch.
+    """
+    reader = _PageReader(token, now)
+    # Some releases of the parser raise these for unknown declarations.
+    with suppress(AssertionError, ValueError):
+        reader.feed(html[:MAX_HEAD])
+    for document in reader.rsl:
+        rsl = _RslReader()
+        rsl.read(document)
+        found = [(name, url, Reading(reference=url)) for name, url in dict.fromkeys(rsl.found)]
+        if rsl.problems or not found:
+            found.append(("script", RSL_TYPE, Reading(broken=rsl.problems)))
+        for name, words, reading in found:
+            reader.statements.append(reading.statement(Standard.RSL, Source.META, name, words))
+    return reader.statements
 
 
-class _Reader(HTMLParser):
-    def __init__(self) -> None:
+class _PageReader(HTMLParser):
+    def __init__(self, token: str | None, now: float) -> None:
         super().__init__(convert_charrefs=True)
-        self.found = PageElements()
+        self.statements: list[Statement] = []
+        self.rsl: list[str] = []
+        """The text of each script element that is an RSL document."""
         self._is_rsl = False
+        self._token = token
+        self._now = now
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag not in ("meta", "link", "script"):
@@ -38,30 +65,83 @@ class _Reader(HTMLParser):
         for name, value in attrs:
             # Of repeated attributes the first counts, in HTML. A value may be written on several lines.
             values.setdefault(name, " ".join((value or "").split()))
+        url, kind = values.get("href", ""), values.get("type", "")
         if tag == "meta":
-            self.found.metas.append((values.get("name", ""), values.get("content", "")))
+            self._read_meta(values.get("name", ""), values.get("content", ""))
         elif tag == "link" and "license" in values.get("rel", "").lower().split():
-            self.found.links.append((values.get("href", ""), _media_type(values)))
-        elif tag == "script" and _media_type(values) == RSL_TYPE:
+            reading = licence(url, kind)
+            self.statements.append(reading.statement(Standard.LICENSE_LINK, Source.META, "link", url))
+        elif tag == "script" and is_rsl(kind):
             self._is_rsl = True
-            self.found.rsl.append("")
+            self.rsl.append("")
 
     def handle_data(self, data: str) -> None:
         if self._is_rsl:
-            self.found.rsl[-1] += data
+            self.rsl[-1] += data
 
     def handle_endtag(self, tag: str) -> None:
         self._is_rsl = self._is_rsl and tag != "script"
 
+    def _read_meta(self, name: str, content: str) -> None:
+        key, standard = name.lower(), Standard.TDMREP
+        if key == "tdm-reservation":
+            readings = [read_reservation(content)]
+        elif key == "tdm-policy":
+            readings = [Reading(reference=content)]
+        elif key == "robots" or (self._token is not None and key and names(key, self._token)):
+            standard = Standard.ROBOTS_RULES
+            readings = read_robots_rules(content, self._token, now=self._now, has_agents=False)
+        else:
+            return
+        self.statements += [reading.statement(standard, Source.META, name, content) for reading in readings]
 
-def _media_type(values: dict[str, str]) -> str:
-    return values.get("type", "").partition(";")[0].strip().lower()
+
+class _RefusedError(ValueError):
+    """The rest of the document is not read."""
 
 
-def read_page(html: str) -> PageElements:
-    """Find the elements, up to the first that cannot be parsed."""
-    reader = _Reader()
-    # Some releases of the parser raise these for unknown declarations.
-    with suppress(AssertionError, ValueError):
-        reader.feed(html[:MAX_HEAD])
-    return reader.found
+class _RslReader:
+    """Reads an RSL document up to its first error."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[str, str]] = []
+        """The name of an element or attribute, and the URL as it is written."""
+        self.problems: list[str] = []
+        self._has_root = False
+        self._text: list[str] | None = None
+        """Of the element that names a URL and is open."""
+        self._parser = parser = expat.ParserCreate("utf-8", _NAMESPACE[-1])
+        parser.StartDoctypeDeclHandler = self._refuse_doctype
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
+        parser.CharacterDataHandler = self._characters
+
+    def read(self, text: str) -> None:
+        """Read a document; any text is accepted."""
+        try:
+            self._parser.Parse(text.strip().encode("utf-8", "replace"), True)
+        except expat.ExpatError as error:
+            self.problems.append(f"not well-formed XML ({error})")
+        except _RefusedError as error:
+            self.problems.append(str(error))
+
+    def _refuse_doctype(self, *_: object) -> None:
+        # Entities are declared in it, and one may stand for a gigabyte or another file.
+        raise _RefusedError("it declares a document type, so it is not read")
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        if not self._has_root and name != f"{_NAMESPACE}rsl":
+            raise _RefusedError("not an rsl element of https://rslstandard.org/rsl")
+        self._has_root = True
+        self._text = [] if name in _NAMING else None
+        if name == f"{_NAMESPACE}content" and attributes.get(_SERVER):
+            self.found.append((_SERVER, attributes[_SERVER]))
+
+    def _end(self, name: str) -> None:
+        if self._text is not None and (url := "".join(self._text).strip()):
+            self.found.append((_NAMING[name], url))
+        self._text = None
+
+    def _characters(self, text: str) -> None:
+        if self._text is not None:
+            self._text.append(text)

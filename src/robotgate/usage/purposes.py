@@ -36,17 +36,13 @@ class PurposeRules(Rules):
 
     def allows_units(self, target: str) -> bool:
         """Like `Rules.allows_units`."""
-        if not self._rules.allows_units(target):
-            return False
-        return target == ROBOTS_TXT or self._refusing(self._statements.of(target, is_allowed=True)) is None
+        return self._rules.allows_units(target) and self._refusing_at(target) is None
 
     def decide_units(self, target: str) -> Decision:
         """Like `Rules.decide_units`. If a statement refuses, `Decision.opposing` is the rule that allows."""
         decision = self._rules.decide_units(target)
-        if not decision.allowed or target == ROBOTS_TXT:
-            return decision
-        refusing = self._refusing(self._statements.of(target, is_allowed=True))
-        if refusing is None:
+        refusing = self._refusing_at(target)
+        if not decision.allowed or refusing is None:
             return decision
         rule = StatementRule.of(refusing.field, refusing.words, refusing.line or 0)
         return Decision(False, Reason.DISALLOWED_BY_USAGE, rule, decision.rule)
@@ -64,6 +60,12 @@ class PurposeRules(Rules):
     def disallows_everything(self) -> bool:
         """Like `Rules.disallows_everything`."""
         return self._rules.disallows_everything or self._refusing(self._statements.for_every_path) is not None
+
+    def _refusing_at(self, target: str) -> Statement | None:
+        """The first statement about an allowed target that disallows a purpose."""
+        if target == ROBOTS_TXT:
+            return None
+        return self._refusing(self._statements.of(target, is_allowed=True))
 
     def _refusing(self, statements: Iterable[Statement]) -> Statement | None:
         """The first statement that disallows a purpose."""

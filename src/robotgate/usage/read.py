@@ -7,18 +7,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from robotgate.rules.grammar import names
 from robotgate.rules.robotstxt import RobotsTxt, product_token
 from robotgate.usage.page import MAX_HEAD, read_page
 from robotgate.usage.robots import FIELDS, RobotsStatements
-from robotgate.usage.rsl import RSL_TYPE, read_rsl
 from robotgate.usage.statement import Preference, Purpose, Source, Standard, Statement, Usage
 from robotgate.usage.tdmrep import TdmRep
 from robotgate.usage.values import (
     Reading,
-    licence_links,
     read_content_signal,
     read_content_usage,
+    read_licence_links,
     read_reservation,
     read_robots_rules,
     read_robots_tag,
@@ -33,22 +31,23 @@ Headers = Mapping[str, str] | Iterable[tuple[str, str]]
 
 MAX_HEADER: Final = 65_536
 """Characters of all header fields that are read."""
-_Reader: TypeAlias = "Callable[[str, str | None, float], Reading | None]"
-"""Reads a value. The other arguments are our product token, in lower case, and the time. None: it is for others."""
+_Reader: TypeAlias = "Callable[[str, str | None, float], list[Reading]]"
+"""Reads a value. The other arguments are our product token, in lower case, and the time."""
 _READERS: Final[Mapping[str, tuple[Standard, _Reader]]] = {
-    "content-usage": (Standard.CONTENT_USAGE, lambda value, *_: read_content_usage(value)),
-    "content-signal": (Standard.CONTENT_SIGNAL, lambda value, *_: read_content_signal(value)),
-    "tdm-reservation": (Standard.TDMREP, lambda value, *_: read_reservation(value)),
-    "tdm-policy": (Standard.TDMREP, lambda value, *_: Reading(reference=value)),
+    "content-usage": (Standard.CONTENT_USAGE, lambda value, *_: [read_content_usage(value)]),
+    "content-signal": (Standard.CONTENT_SIGNAL, lambda value, *_: [read_content_signal(value)]),
+    "link": (Standard.LICENSE_LINK, lambda value, *_: read_licence_links(value)),
+    "tdm-reservation": (Standard.TDMREP, lambda value, *_: [read_reservation(value)]),
+    "tdm-policy": (Standard.TDMREP, lambda value, *_: [Reading(reference=value)]),
     "x-robots-tag": (
         Standard.ROBOTS_RULES,
         lambda value, token, now: read_robots_rules(value, token, now=now),
     ),
     "robots-tag": (Standard.ROBOTS_TAG, lambda value, token, _: read_robots_tag(value, token)),
 }
-"""Header fields of one statement a line. A line of Link has one for each licence."""
-_LINK: Final = Standard.LICENSE_LINK
-_STANDARDS: Final = {name: standard for name, (standard, _) in _READERS.items()} | {"link": _LINK}
+"""By the name of the header field."""
+_JOINED: Final = frozenset({"content-usage", "robots-tag"})
+"""Structured fields, of which all lines are one value (RFC 9651 §4.2)."""
 _PAGE_TYPES: Final = ("text/html", "application/xhtml+xml")
 
 
@@ -101,7 +100,7 @@ def parse_usage(
     statements += _of_headers(headers, token, now)
     if html is not None:
         text = html[: 4 * MAX_HEAD].decode("utf-8", "replace") if isinstance(html, bytes) else html
-        statements += _of_page(text, token, now)
+        statements += read_page(text, token, now)
     return Usage.of(_with_one_reservation(statements))
 
 
@@ -119,13 +118,10 @@ def usage_of_robots(robots: RobotsTxt, url: str, agent: str) -> Usage:
 
 def usage_of_verdict(verdict: Verdict) -> Usage:
     """The preferences for the URL of a verdict, in its robots.txt."""
-    structured_fields()
-    known = verdict.robots
-    if known is None:
-        return Usage()
-    file, agent = known
-    robots = RobotsTxt.parse(_if_stated(file), verdict.url) if isinstance(file, bytes) else file
-    return robots.usage(verdict.url, agent)
+    if verdict.robots is None:
+        return parse_usage()
+    file, agent = verdict.robots
+    return parse_usage(robots=file, url=verdict.url, agent=agent)
 
 
 def _if_stated(robots: bytes) -> bytes:
@@ -163,69 +159,21 @@ def _of_headers(headers: Headers, token: str | None, now: float) -> list[Stateme
         if not isinstance(name, str) or not isinstance(value, str):
             raise TypeError(f"headers: give text, not {type(name).__name__} and {type(value).__name__}")
         key = name.lower()
-        if key not in _STANDARDS:
+        if key not in _READERS:
             continue
         left -= len(value)
         if left < 0:
-            beyond = Reading(
-                problem=f"beyond the first {MAX_HEADER:,} characters of headers, so it is not read"
-            )
-            found.append(beyond.statement(_STANDARDS[key], Source.HEADER, name, value))
+            problem = f"beyond the first {MAX_HEADER:,} characters of headers, so it is not read"
+            beyond = Reading(broken=[problem])
+            found.append(beyond.statement(_READERS[key][0], Source.HEADER, name, value))
             break
         values.setdefault(key, []).append((name, value))
     for key, lines in values.items():
-        if key in ("content-usage", "robots-tag"):
-            # The lines of a structured field are joined (RFC 9651 §4.2).
-            found += _of_line(key, lines[0][0], ", ".join(value for _, value in lines), token, now)
-            continue
-        for name, value in lines:
-            found += _of_line(key, name, value, token, now)
-    return found
-
-
-def _of_line(key: str, name: str, value: str, token: str | None, now: float) -> list[Statement]:
-    """The statements of one field line."""
-    read: list[tuple[Standard, Reading | None]]
-    if key == "link":
-        links = licence_links(value)
-        read = [(Standard.RSL if is_rsl else _LINK, Reading(reference=url)) for url, is_rsl in links]
-    else:
-        standard, reader = _READERS[key]
-        read = [(standard, reader(value, token, now))]
-    return [
-        reading.statement(standard, Source.HEADER, name, value)
-        for standard, reading in read
-        if reading is not None
-    ]
-
-
-def _of_page(html: str, token: str | None, now: float) -> list[Statement]:
-    """The statements of the elements of a page."""
-    found: list[Statement] = []
-    page = read_page(html)
-    for name, content in page.metas:
-        key = name.lower()
-        if key in ("tdm-reservation", "tdm-policy"):
-            standard, reader = _READERS[key]
-            reading = reader(content, token, now)
-        elif key == "robots" or (token is not None and key and names(key, token)):
-            standard = Standard.ROBOTS_RULES
-            reading = read_robots_rules(content, token, now=now, has_agents=False)
-        else:
-            continue
-        if reading is not None:
-            found.append(reading.statement(standard, Source.META, name, content))
-    for url, kind in page.links:
-        standard = Standard.RSL if kind == RSL_TYPE else _LINK
-        found.append(Reading(reference=url).statement(standard, Source.META, "link", url))
-    for document in map(read_rsl, page.rsl):
-        found += [
-            Reading(reference=url).statement(Standard.RSL, Source.META, name, url)
-            for name, url in document.references
-        ]
-        if document.problem or not document.references:
-            reading = Reading(problem=document.problem)
-            found.append(reading.statement(Standard.RSL, Source.META, "script", RSL_TYPE))
+        standard, read = _READERS[key]
+        joined = [(lines[0][0], ", ".join(value for _, value in lines))]
+        for name, value in joined if key in _JOINED else lines:
+            readings = read(value, token, now)
+            found += [reading.statement(standard, Source.HEADER, name, value) for reading in readings]
     return found
 
 

@@ -16,7 +16,6 @@ neither agent may fetch /private, but only the first may train. Content-Signal a
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from robotgate.rules.grammar import EVERYBODY, names
@@ -53,16 +52,6 @@ _LICENSE_OUTSIDE: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _PathStatement:
-    """A Content-Usage line of ours."""
-
-    path: str | None
-    """None if it has none: it is the shortest match of every path."""
-    value: str
-    record: Record
-
-
 class RobotsStatements:
     """The statements of one robots.txt for one crawler and any URL of its site."""
 
@@ -77,14 +66,15 @@ class RobotsStatements:
         token = product_token(agent).lower()
         binding = token if any(group.names(token) for group in robots.groups) else EVERYBODY
         usages = _stated(robots, binding, _USAGE)
-        stated = [_path_statement(each) for each, is_ours in usages if is_ours]
-        self._paths = [each for each in stated if each.path is not None]
-        self._everywhere = [each for each in stated if each.path is None]
-        self._patterns = Patterns(
-            [each.path.replace("\n", "%0A") for each in self._paths if each.path], None, is_disallow=False
-        )
+        stated = [(*split_path(record.value), record) for record, is_ours in usages if is_ours]
+        self._paths = [each for each in stated if each[0] is not None]
+        """The Content-Usage lines with a path: path, value and line."""
+        self._everywhere = [each for each in stated if each[0] is None]
+        """Those without a path, which are the shortest match of every target."""
+        paths = [path.replace("\n", "%0A") for path, *_ in self._paths if path is not None]
+        self._patterns = Patterns(paths, None, is_disallow=False)
         self._readings: dict[str, Reading] = {}
-        self._whole = _signals(robots, binding) + _licenses(robots, binding)
+        self._whole = _of_whole_site(robots, binding)
 
     @property
     def for_every_path(self) -> list[Statement]:
@@ -119,13 +109,12 @@ class RobotsStatements:
             longest = {best, *(each for each in equal[:_MAX_TIES] if matches(each, target))}
             pairs = zip(self._paths, self._patterns.patterns, strict=True)
             chosen = [each for each, pattern in pairs if pattern in longest]
-        return [self._statement(each) for each in chosen]
-
-    def _statement(self, stated: _PathStatement) -> Statement:
-        reading = self._readings.get(stated.value)
-        if reading is None:
-            reading = self._readings[stated.value] = read_content_usage(stated.value)
-        return _statement(Standard.CONTENT_USAGE, stated.record, reading)
+        found = []
+        for _, value, record in chosen:
+            if value not in self._readings:
+                self._readings[value] = read_content_usage(value)
+            found.append(_statement(Standard.CONTENT_USAGE, record, self._readings[value]))
+        return found
 
 
 def _stated(robots: RobotsTxt, binding: str, closing: frozenset[str]) -> Iterator[tuple[Record, bool]]:
@@ -160,41 +149,33 @@ def is_absolute_url(text: str) -> bool:
     return _ABSOLUTE.match(text) is not None
 
 
-def _path_statement(record: Record) -> _PathStatement:
-    path, value = split_path(record.value)
-    return _PathStatement(path, value, record)
-
-
 def _statement(standard: Standard, record: Record, reading: Reading) -> Statement:
     return reading.statement(standard, Source.ROBOTS_TXT, record.field, record.value, record.line)
 
 
-def _signals(robots: RobotsTxt, binding: str) -> list[Statement]:
-    """The Content-Signal lines of a file. Of lines below other User-agent lines, only refusals count."""
-    found: list[Statement] = []
-    for record, is_ours in _stated(robots, binding, _ALL):
-        if record.field.lower() != "content-signal":
-            continue
-        statement = _statement(Standard.CONTENT_SIGNAL, record, read_content_signal(record.value))
-        if record.group is None:
-            statement = replace(statement, note=_OUTSIDE)
-        elif not is_ours:
-            refused = tuple(pair for pair in statement.says if pair[1] is Preference.DISALLOWED)
-            statement = replace(statement, says=refused, note=_ELSEWHERE)
-        found.append(statement)
-    return found
+def _of_whole_site(robots: RobotsTxt, binding: str) -> list[Statement]:
+    """The Content-Signal lines of a file, then its License lines: ours first.
 
-
-def _licenses(robots: RobotsTxt, binding: str) -> list[Statement]:
-    """The License lines of a file, as references: ours first."""
-    found: list[Statement] = []
+    Of signals below other User-agent lines, only refusals count. Licences are references.
+    """
+    signals: list[Statement] = []
+    ours: list[Statement] = []
+    others: list[Statement] = []
     for record, is_ours in _stated(robots, binding, _ALL):
-        if record.field.lower() != "license":
-            continue
-        is_url = is_absolute_url(record.value)
-        reading = Reading(reference=record.value) if is_url else Reading(problem="not an absolute URL")
-        note = None
-        if not is_ours:
-            note = _LICENSE_OUTSIDE if record.group is None else _LICENSE_ELSEWHERE
-        found.append(_statement(Standard.RSL, record, replace(reading, note=note)))
-    return sorted(found, key=lambda each: each.note is not None)
+        match record.field.lower():
+            case "content-signal":
+                reading = read_content_signal(record.value)
+                if record.group is None:
+                    reading.note = _OUTSIDE
+                elif not is_ours:
+                    reading.says = [pair for pair in reading.says if pair[1] is Preference.DISALLOWED]
+                    reading.note = _ELSEWHERE
+                signals.append(_statement(Standard.CONTENT_SIGNAL, record, reading))
+            case "license":
+                reading = Reading(reference=record.value)
+                if not is_absolute_url(record.value):
+                    reading = Reading(broken=["not an absolute URL"])
+                if not is_ours:
+                    reading.note = _LICENSE_OUTSIDE if record.group is None else _LICENSE_ELSEWHERE
+                (ours if is_ours else others).append(_statement(Standard.RSL, record, reading))
+    return signals + ours + others

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from robotgate.rules.match import matches
@@ -52,33 +52,28 @@ class TdmRep:
         rules: list[TdmRule] = []
         problem = f"only its first {MAX_RULES:,} rules are read" if len(found) > MAX_RULES else None
         for each in found[:MAX_RULES]:
-            location = each.get("location") if isinstance(each, dict) else None
-            if not isinstance(each, dict) or not isinstance(location, str) or location[:1] not in ("/", "*"):
-                problem = problem or "a rule without a path as its location is left out"
-                continue
-            policy = each.get("tdm-policy")
-            pattern = pattern_units(location.replace("\n", "%0A"))[0]
-            reservation = json.dumps(each.get("tdm-reservation"))
-            rules.append(TdmRule(location, pattern, reservation, policy if isinstance(policy, str) else None))
+            match each:
+                case {"location": str(location)} if location.startswith(("/", "*")):
+                    policy = each.get("tdm-policy")
+                    pattern = pattern_units(location.replace("\n", "%0A"))[0]
+                    reservation = json.dumps(each.get("tdm-reservation"))
+                    policy = policy if isinstance(policy, str) else None
+                    rules.append(TdmRule(location, pattern, reservation, policy))
+                case _:
+                    problem = problem or "a rule without a path as its location is left out"
         return cls(tuple(rules), problem)
 
     def of(self, target: str) -> list[Statement]:
         """The statement for a target: path and query in units."""
         target = with_query_unescaped(target)
         rule = next((rule for rule in self.rules if matches(rule.pattern, target)), None)
-        if rule is None:
-            if self.problem is None:
-                return []
-            return [_statement("", Reading(problem=self.problem))]
-        reading = read_reservation(rule.reservation)
-        if rule.reservation == "1":
-            reading = replace(reading, reference=rule.policy)
-        return [
-            _statement(
-                f'"location": {json.dumps(rule.location)}, "tdm-reservation": {rule.reservation}', reading
-            )
-        ]
-
-
-def _statement(words: str, reading: Reading) -> Statement:
-    return reading.statement(Standard.TDMREP, Source.FILE, "tdm-reservation", words)
+        if rule is not None:
+            reading = read_reservation(rule.reservation)
+            if rule.reservation == "1":
+                reading.reference = rule.policy
+            words = f'"location": {json.dumps(rule.location)}, "tdm-reservation": {rule.reservation}'
+        elif self.problem is not None:
+            reading, words = Reading(broken=[self.problem]), ""
+        else:
+            return []
+        return [reading.statement(Standard.TDMREP, Source.FILE, "tdm-reservation", words)]

@@ -7,74 +7,69 @@ Content-Usage and Robots-Tag are structured fields (RFC 9651), which the library
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from robotgate.links import read_links
+from robotgate.errors import missing_extra
+from robotgate.links import read_links, unread_part
 from robotgate.rules.grammar import EVERYBODY, names
-from robotgate.usage.rsl import RSL_TYPE
-from robotgate.usage.statement import Preference, Purpose, Statement, combine, shown
+from robotgate.usage.statement import Preference, Purpose, Standard, Statement, combine, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from types import ModuleType
 
-    from robotgate.usage.statement import Source, Standard
+    from robotgate.usage.statement import Source
 
-_Pair = tuple[Purpose, Preference]
-_YES: Final = Preference.ALLOWED
-_NO: Final = Preference.DISALLOWED
+Says: TypeAlias = tuple[tuple[Purpose, Preference], ...]
+
+
+def _yes(*purposes: str) -> Says:
+    return tuple((Purpose(name), Preference.ALLOWED) for name in purposes)
+
+
+def _no(*purposes: str) -> Says:
+    return tuple((Purpose(name), Preference.DISALLOWED) for name in purposes)
+
 
 CONTENT_USAGE_LABELS: Final = {
-    "train-ai": Purpose.AI_TRAIN,
-    "ai-use": Purpose.AI_INPUT,
-    "search": Purpose.SEARCH,
+    label: {"y": _yes(purpose), "n": _no(purpose)}
+    for label, purpose in (("train-ai", "ai_train"), ("ai-use", "ai_input"), ("search", "search"))
 }
-"""The labels of draft-ietf-aipref-vocab-08."""
-CONTENT_SIGNAL_KEYS: Final = {
-    "search": Purpose.SEARCH,
-    "ai-input": Purpose.AI_INPUT,
-    "ai-train": Purpose.AI_TRAIN,
+"""The labels of draft-ietf-aipref-vocab-08, and what their values say."""
+CONTENT_SIGNAL_KEYS: Final[Mapping[str, Mapping[str, Says]]] = {
+    **{
+        key: {"yes": _yes(purpose), "no": _no(purpose)}
+        for key, purpose in (("search", "search"), ("ai-input", "ai_input"), ("ai-train", "ai_train"))
+    },
+    "use": {
+        # Use the page once, and keep nothing.
+        "immediate": _no("search", "ai_train", "index", "archive"),
+        # Keep the page, index it and cite it.
+        "reference": _yes("search", "index") + _no("ai_train"),
+        "full": _yes("search", "ai_input", "ai_train", "index", "archive"),
+    },
 }
-CONTENT_USES: Final[dict[str, tuple[_Pair, ...]]] = {
-    # Use the page once, and keep nothing.
-    "immediate": tuple(
-        (purpose, _NO) for purpose in (Purpose.SEARCH, Purpose.AI_TRAIN, Purpose.INDEX, Purpose.ARCHIVE)
-    ),
-    # Keep the page, index it and cite it.
-    "reference": ((Purpose.SEARCH, _YES), (Purpose.INDEX, _YES), (Purpose.AI_TRAIN, _NO)),
-    "full": tuple(
-        (purpose, _YES)
-        for purpose in (
-            Purpose.SEARCH,
-            Purpose.AI_INPUT,
-            Purpose.AI_TRAIN,
-            Purpose.INDEX,
-            Purpose.ARCHIVE,
-        )
-    ),
-}
-"""The preferences of each value of the key ``use`` of Content-Signal."""
-_NO_SNIPPET: Final = ((Purpose.SNIPPET, _NO), (Purpose.AI_INPUT, _NO))
+"""The keys of Content-Signal, and what their values say."""
+_NO_SNIPPET: Final = _no("snippet", "ai_input")
 """Google's documentation bars the page from AI answers too."""
-ROBOTS_RULES: Final[dict[str, tuple[_Pair, ...]]] = {
-    "all": ((Purpose.INDEX, _YES), (Purpose.FOLLOW, _YES)),
-    "index": ((Purpose.INDEX, _YES),),
-    "follow": ((Purpose.FOLLOW, _YES),),
-    "archive": ((Purpose.ARCHIVE, _YES),),
-    "snippet": ((Purpose.SNIPPET, _YES),),
-    "noindex": ((Purpose.INDEX, _NO),),
-    "nofollow": ((Purpose.FOLLOW, _NO),),
-    "none": ((Purpose.INDEX, _NO), (Purpose.FOLLOW, _NO)),
+ROBOTS_RULES: Final[Mapping[str, Says]] = {
+    "all": _yes("index", "follow"),
+    "index": _yes("index"),
+    "follow": _yes("follow"),
+    "archive": _yes("archive"),
+    "snippet": _yes("snippet"),
+    "noindex": _no("index"),
+    "nofollow": _no("follow"),
+    "none": _no("index", "follow"),
     "nosnippet": _NO_SNIPPET,
-    "noarchive": ((Purpose.ARCHIVE, _NO), (Purpose.AI_INPUT, _NO), (Purpose.AI_TRAIN, _NO)),
-    "nocache": ((Purpose.ARCHIVE, _NO), (Purpose.AI_TRAIN, _NO)),
-    "noai": ((Purpose.AI_TRAIN, _NO), (Purpose.AI_INPUT, _NO)),
-    "noimageai": ((Purpose.AI_TRAIN, _NO), (Purpose.AI_INPUT, _NO)),
-    "noml": ((Purpose.AI_TRAIN, _NO),),
+    "noarchive": _no("archive", "ai_input", "ai_train"),
+    "nocache": _no("archive", "ai_train"),
+    "noai": _no("ai_train", "ai_input"),
+    "noimageai": _no("ai_train", "ai_input"),
+    "noml": _no("ai_train"),
     **dict.fromkeys(
         ("indexifembedded", "notranslate", "noimageindex", "nositelinkssearchbox", "noodp", "noydir"), ()
     ),
@@ -91,37 +86,54 @@ _VALUED_RULES: Final = frozenset(
     {"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"}
 )
 """Rules with a colon and a value. Before other colons stands a user agent."""
-ROBOTS_TAG_RULES: Final = {name: ROBOTS_RULES[name] for name in ("noindex", "nosnippet")}
+_ROBOTS_TAG_RULES: Final = {name: ROBOTS_RULES[name] for name in ("noindex", "nosnippet")}
 _WEEKDAY: Final = re.compile(r"(?:mon|tue|wed|thu|fri|sat|sun)[a-z]{0,6}", re.IGNORECASE)
 _NUMBER: Final = re.compile(r"-?[0-9]{1,9}")
 _MAX_DATE: Final = 60
 _MAX_SHOWN: Final = 40
+_MAX_PROBLEM: Final = 200
+RSL_TYPE: Final = "application/rsl+xml"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Reading:
     """What one value says."""
 
-    says: tuple[_Pair, ...] = ()
-    problem: str | None = None
-    """What could not be read."""
+    says: list[tuple[Purpose, Preference]] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    """The names in it that mean nothing here."""
+    broken: list[str] = field(default_factory=list)
+    """What else could not be read."""
     note: str | None = None
-    is_broken: bool = False
-    """Whether more than an unknown name could not be read."""
     reference: str | None = None
     """The URL of a licence or policy."""
+    standard: Standard | None = None
+    """If it is not that of the field."""
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether more than an unknown name could not be read."""
+        return bool(self.broken)
+
+    @property
+    def problem(self) -> str | None:
+        """What could not be read, as one text of bounded length."""
+        problems = self.broken + self.unknown
+        first = [shown(problem[:_MAX_PROBLEM]) for problem in dict.fromkeys(problems[:3])]
+        more = len(problems) - 3
+        return "; ".join(first + ([f"and {more} more"] if more > 0 else [])) or None
 
     def statement(
         self, standard: Standard, source: Source, field: str, words: str, line: int | None = None
     ) -> Statement:
         """The statement that the value stands in; the arguments are its attributes, as written."""
         return Statement(
-            standard=standard,
+            standard=self.standard or standard,
             source=source,
             field=shown(field),
             words=shown(words),
             line=line,
-            says=self.says,
+            says=combine(self.says),
             reference=shown((self.reference or "").strip()) or None,
             note=self.note,
             problem=self.problem,
@@ -137,35 +149,8 @@ def structured_fields() -> ModuleType:
     try:
         import http_sf  # noqa: PLC0415  # Only the extra `usage` has it.
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            "usage preferences need http_sf: pip install 'robotgate[usage]'", name=error.name, path=error.path
-        ) from error
+        raise missing_extra("robotgate.usage", "usage", error) from error
     return http_sf
-
-
-def read_content_usage(text: str) -> Reading:
-    """A Content-Usage value: a Dictionary of labels with the Tokens ``y`` and ``n`` (draft-ietf-aipref-vocab §6)."""
-    found = _structured(text, "dictionary")
-    if not isinstance(found, dict):
-        return Reading(problem="not a structured dictionary, so all of it is unknown", is_broken=True)
-    token = structured_fields().Token
-    says: list[_Pair] = []
-    odd: list[str] = []
-    is_broken = False
-    if not found:
-        odd.append("it is empty")
-        is_broken = True
-    for label, member in found.items():
-        purpose = CONTENT_USAGE_LABELS.get(label)
-        value = member[0] if isinstance(member, tuple) else None
-        if purpose is None:
-            odd.append(f"{label} is no label")
-        elif isinstance(value, token) and str(value) in ("y", "n"):
-            says.append((purpose, _YES if str(value) == "y" else _NO))
-        else:
-            odd.append(f"{label} is neither y nor n")
-            is_broken = True
-    return Reading(combine(says), _listed(odd), is_broken=is_broken)
 
 
 def _structured(text: str, kind: str) -> object:
@@ -178,32 +163,42 @@ def _structured(text: str, kind: str) -> object:
     return found
 
 
+def read_content_usage(text: str) -> Reading:
+    """A Content-Usage value: a Dictionary of labels with the Tokens ``y`` and ``n`` (draft-ietf-aipref-vocab §6)."""
+    found = _structured(text, "dictionary")
+    if not isinstance(found, dict):
+        return Reading(broken=["not a structured dictionary, so all of it is unknown"])
+    reading = Reading(broken=[] if found else ["it is empty"])
+    token = structured_fields().Token
+    for label, member in found.items():
+        values = CONTENT_USAGE_LABELS.get(label)
+        value = member[0] if isinstance(member, tuple) else None
+        if values is None:
+            reading.unknown.append(f"{label} is no label")
+        elif isinstance(value, token) and str(value) in values:
+            reading.says += values[str(value)]
+        else:
+            reading.broken.append(f"{label} is neither y nor n")
+    return reading
+
+
 def read_content_signal(text: str) -> Reading:
     """A Content-Signal value: a comma list of ``key=value``."""
-    says: list[_Pair] = []
-    odd: list[str] = []
-    is_broken = False
+    reading = Reading(broken=[] if text.strip(" \t,") else ["it is empty"])
     for part in _parts(text):
         key, equals, value = (word.strip(" \t").lower() for word in part.partition("="))
-        purpose = CONTENT_SIGNAL_KEYS.get(key)
-        if purpose is not None and value in ("yes", "no"):
-            says.append((purpose, _YES if value == "yes" else _NO))
-        elif key == "use" and value in CONTENT_USES:
-            says += CONTENT_USES[value]
-        elif purpose is not None or key == "use":
-            odd.append(f"{key} has no known value")
-            is_broken = True
+        values = CONTENT_SIGNAL_KEYS.get(key)
+        if values is None:
+            (reading.unknown if equals else reading.broken).append(f"{key} is no key")
+        elif value in values:
+            reading.says += values[value]
         else:
-            odd.append(f"{key} is no key")
-            is_broken = is_broken or not equals
-    if not says and not odd:
-        odd.append("it is empty")
-        is_broken = True
-    return Reading(combine(says), _listed(odd), is_broken=is_broken)
+            reading.broken.append(f"{key} has no known value")
+    return reading
 
 
-def read_robots_rules(text: str, token: str | None, *, now: float, has_agents: bool = True) -> Reading | None:
-    """The rules of one X-Robots-Tag field line or one robots meta element; None if they are for others.
+def read_robots_rules(text: str, token: str | None, *, now: float, has_agents: bool = True) -> list[Reading]:
+    """The rules of one X-Robots-Tag field line or one robots meta element; nothing if they are for others.
 
     Args:
         text: the value of one line; a user agent holds for the rest of its line.
@@ -211,9 +206,9 @@ def read_robots_rules(text: str, token: str | None, *, now: float, has_agents: b
         now: seconds since the epoch, for ``unavailable_after``.
         has_agents: whether a user agent with a colon may stand before rules.
     """
-    said: dict[str, tuple[_Pair, ...]] = {}
-    odd: list[str] = []
-    is_ours, is_read = True, False
+    reading = Reading()
+    said: dict[str, Says] = {}
+    is_ours = True
     parts = _parts(text)
     for part in parts:
         rule, colon, value = _rule_of(part)
@@ -224,27 +219,26 @@ def read_robots_rules(text: str, token: str | None, *, now: float, has_agents: b
             value = f"{value}, {next(parts, '')}"
         if not is_ours or not rule:
             continue
-        is_read = True
-        pairs = ROBOTS_RULES.get(rule) if not colon else _said_with_value(rule, value, now)
-        if pairs is None:
-            odd.append(f"{rule[:_MAX_SHOWN]} {'has no known value' if colon else 'is no rule'}")
+        says = ROBOTS_RULES.get(rule) if not colon else _said_with_value(rule, value, now)
+        if says is None:
+            problem = "has no known value" if colon else "is no rule"
+            reading.unknown.append(f"{rule[:_MAX_SHOWN]} {problem}")
         else:
-            said[f"{rule}:{value}"] = pairs
-    if not is_read:
-        return None
+            said[f"{rule}:{value}"] = says
     if "noarchive:" in said and "nocache:" in said:
         # With both, Bing's documentation applies nocache alone.
         said["noarchive:"] = said["nocache:"]
-    notes = [note for rule, note in _NOTES.items() if f"{rule}:" in said]
-    return Reading(combine(chain.from_iterable(said.values())), _listed(odd), "; ".join(notes) or None)
+    reading.says = [pair for says in said.values() for pair in says]
+    reading.note = "; ".join(note for rule, note in _NOTES.items() if f"{rule}:" in said) or None
+    return [reading] if said or reading.unknown else []
 
 
-def _said_with_value(rule: str, value: str, now: float) -> tuple[_Pair, ...] | None:
+def _said_with_value(rule: str, value: str, now: float) -> Says | None:
     """What a rule with a value says; None if it has no meaning."""
     if rule == "max-snippet" and _NUMBER.fullmatch(value):
-        return _NO_SNIPPET if int(value) == 0 else ((Purpose.SNIPPET, _YES),)
+        return _NO_SNIPPET if int(value) == 0 else _yes("snippet")
     if rule == "unavailable_after" and (instant := _instant(value)) is not None:
-        return ((Purpose.INDEX, _NO),) if instant <= now else ()
+        return _no("index") if instant <= now else ()
     return () if rule in ("max-image-preview", "max-video-preview") else None
 
 
@@ -266,56 +260,59 @@ def _instant(text: str) -> float | None:
     return None
 
 
-def read_robots_tag(text: str, token: str | None) -> Reading | None:
-    """A Robots-Tag value: a List of product tokens with rules as parameters; None if all are for others.
+def read_robots_tag(text: str, token: str | None) -> list[Reading]:
+    """A Robots-Tag value: a List of product tokens with rules as parameters; nothing if all are for others.
 
     The rules for ``*`` hold for everybody, beside one's own (draft-illyes-repext-03).
     """
     found = _structured(text.lower(), "list")
     if not isinstance(found, list):
-        return Reading(problem="not a structured list, so all of it is unknown")
-    says: list[_Pair] = []
-    odd: list[str] = []
-    is_read = False
+        return [Reading(broken=["not a structured list, so all of it is unknown"])]
+    reading = Reading()
     word = structured_fields().Token
-    for member in found:
-        name, rules = member
+    for name, rules in found:
         if not isinstance(name, word) or str(name) not in (EVERYBODY, token):
             continue
-        is_read = True
         for rule, value in rules.items():
-            if rule in ROBOTS_TAG_RULES and value is True:
-                says += ROBOTS_TAG_RULES[rule]
+            if rule in _ROBOTS_TAG_RULES and value is True:
+                reading.says += _ROBOTS_TAG_RULES[rule]
             else:
-                odd.append(f"{rule[:_MAX_SHOWN]} is no rule of it")
-    return Reading(combine(says), _listed(odd)) if is_read else None
+                reading.unknown.append(f"{rule[:_MAX_SHOWN]} is no rule of it")
+    return [reading] if reading.says or reading.unknown else []
 
 
-def licence_links(text: str) -> Iterator[tuple[str, bool]]:
-    """The licences of one line of a Link header: each URL, and whether its type is that of RSL."""
+def read_licence_links(text: str) -> list[Reading]:
+    """The licences of one line of a Link header."""
+    found = []
     for target, pairs in read_links(text):
         # Of repeated parameters the first counts (RFC 8288 §3.3).
         parameters = dict(reversed(pairs))
         # A link with an anchor is about another resource (RFC 8288 §3.2).
         if "license" in parameters.get("rel", "").lower().split() and "anchor" not in parameters:
-            kind = parameters.get("type", "").partition(";")[0]
-            yield target, kind.strip().lower() == RSL_TYPE
+            found.append(licence(target, parameters.get("type", "")))
+    # Most links are not about licences, so what is wrong with these does not matter.
+    if "license" in unread_part(text).lower():
+        found.append(Reading(broken=["it names a licence, but not in a link that can be read"]))
+    return found
+
+
+def licence(url: str, kind: str) -> Reading:
+    """A link to a licence, with its media type as written."""
+    return Reading(reference=url, standard=Standard.RSL if is_rsl(kind) else None)
+
+
+def is_rsl(kind: str) -> bool:
+    """Whether a media type, as written, is that of RSL documents."""
+    return kind.partition(";")[0].strip().lower() == RSL_TYPE
 
 
 def read_reservation(text: str) -> Reading:
     """A tdm-reservation: 1 or 0."""
     value = text.strip(" \t")
     if value in ("0", "1"):
-        return Reading(((Purpose.TDM, _NO if value == "1" else _YES),))
-    return Reading(problem="neither 0 nor 1, so it is unset")
+        return Reading([*_no("tdm")] if value == "1" else [*_yes("tdm")])
+    return Reading(broken=["neither 0 nor 1, so it is unset"])
 
 
 def _parts(text: str) -> Iterator[str]:
     return (part for part in text.split(",") if part.strip(" \t"))
-
-
-def _listed(problems: list[str]) -> str | None:
-    """Problems as one text, of bounded length."""
-    more = len(problems) - 3
-    first = [shown(problem[:80]) for problem in dict.fromkeys(problems[:3])]
-    return "; ".join(first + ([f"and {more} more"] if more > 0 else [])) or None

@@ -10,7 +10,6 @@ from __future__ import annotations
 import random
 from collections.abc import Collection
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -50,15 +49,6 @@ _PASSED_ON: Final = ("proxy", "proxy_auth", "proxy_headers", "ssl", "timeout")
 """Options of a page's request that its file is requested with: how its host is reached."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """A file in memory."""
-
-    record: RobotsRecord
-    file: TdmRep
-    """What the record says."""
-
-
 class Uses:
     """Looks at responses, and keeps the tdmrep.json of origins.
 
@@ -85,8 +75,8 @@ class Uses:
         structured_fields()
         self._tdmrep = tdmrep
         self._max_origins = max_origins
-        self._kept: dict[str, _Kept] = {}
-        """By origin as text."""
+        self._kept: dict[str, tuple[RobotsRecord, TdmRep]] = {}
+        """The files in memory: by origin as text, each record and what it says."""
 
     def open(
         self, fetcher: PageFetcher, turns: Turns, flights: Flights, persistence: Persistence | None
@@ -161,8 +151,8 @@ class Uses:
         origin = Origin.of(url)
         while True:
             kept = self._kept.get(origin.text)
-            if kept is not None and is_fresh(kept.record, self._turns.now()):
-                return kept.file
+            if kept is not None and is_fresh(kept[0], self._turns.now()):
+                return kept[1]
             key = origin.tdmrep.text
             flight = self._flights.get(key)
             if flight is None:
@@ -177,7 +167,7 @@ class Uses:
         key, turns, store = origin.tdmrep, self._turns, self._persistence
         url = f"{origin}{TDMREP_PATH}"
         kept = self._kept.get(origin.text)
-        record, is_for_all = None if kept is None else kept.record, False
+        record, is_for_all = None if kept is None else kept[0], False
         async with AsyncExitStack() as stack:
             if store is not None:
                 record = newer(await store.load_record(key), record)
@@ -200,7 +190,7 @@ class Uses:
 
     def _keep(self, origin: Origin, record: RobotsRecord) -> None:
         self._kept.pop(origin.text, None)
-        self._kept[origin.text] = _Kept(record, _file_in(record, self._turns.now()))
+        self._kept[origin.text] = record, _file_in(record, self._turns.now())
         if len(self._kept) > self._max_origins:
             del self._kept[next(iter(self._kept))]
 
