@@ -382,6 +382,22 @@ async def test_replaced_by_another_file_of_ours(store: SQLiteStore, tmp_path: Pa
     assert await store.load_host("unknown.example") == HostState(last_visit_at=NOW)
 
 
+async def test_another_file_whose_clock_is_ahead(path: Path) -> None:
+    """In a file that takes the place of the first, all hosts count as visited now, whatever the file's clock says."""
+    other = path.with_name("other.db")
+    async with SQLiteStore(other):
+        pass
+    change(other, "UPDATE facts SET value = value + 3600 WHERE name GLOB 'offset *'")
+    clock = SystemClock()
+    async with SQLiteStore(path, clock=clock) as store:
+        for suffix in ("-wal", "-shm"):
+            path.with_name(f"cache.db{suffix}").unlink()
+        other.replace(path)
+        state = await store.load_host("unknown.example")
+        assert state is not None
+        assert state.last_visit_at == pytest.approx(clock.now(), abs=60)
+
+
 async def test_directory_vanished_while_open(store: SQLiteStore) -> None:
     """It is not made again: a disk that is gone is not replaced by a directory of the same name."""
     away = store.path.parent.rename(store.path.parent.with_name("away"))

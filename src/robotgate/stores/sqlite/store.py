@@ -295,7 +295,7 @@ class SQLiteStore(OwnStore):
             tables.renew_number(there)
         self._file_number = tables.read_fact(there, tables.FILE_NUMBER)
         if is_other or is_crash:
-            tables.write_fact(there, tables.ASSUMED_VISIT_AT, at.now)
+            tables.write_fact(there, tables.ASSUMED_VISIT_AT, at.now + at.ahead)
         tables.forget_facts(there, f"{tables.OPENED} *")
         tables.write_fact(there, mark, at.now)
         there.execute("COMMIT")
