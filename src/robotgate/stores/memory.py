@@ -176,6 +176,7 @@ class MemorySession(Inbox, Seat):
 
     async def aclose(self) -> None:
         """As `Session.aclose`."""
+        self.is_closed = True
         self._store.end(self)
 
     def is_behind(self, grants: Grants) -> bool:

@@ -91,6 +91,7 @@ class Seat:
         self.member = member
         self.uptime = uptime
         self.waiting: dict[str, Waiter] = {}
+        self.is_closed = False
         self._inbox = inbox
         self._is_due = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -129,6 +130,8 @@ class Seat:
 
     async def obtain(self, key: str) -> Grant:
         """As `Session.obtain`. One task at a time may wait for a host."""
+        if self.is_closed:
+            raise StoreError("the session was closed; open another")
         if key in self.member.holds:
             self.leave(key, None)
         granted: asyncio.Future[Grant] = asyncio.get_running_loop().create_future()

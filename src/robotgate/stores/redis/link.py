@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha1
@@ -31,8 +30,6 @@ FIRST_PAUSE: Final = 0.05
 LAST_PAUSE: Final = 1.0
 MAX_CALLS: Final = 200
 """Calls in one command: the server does nothing else while it runs a script."""
-
-_logger: Final = logging.getLogger("robotgate.stores")
 
 
 SCRIPT: Final = (files("robotgate.stores.redis") / "lua" / "grants.lua").read_bytes()
@@ -89,7 +86,7 @@ class Link:
         self._places: dict[int, _Place] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self.listeners: list[Callable[[StoreError | None], object]] = []
-        """Each is called with the error when the first place is lost, and with None when none is lost any more."""
+        """Each is called with the error when a place is lost, and with None when none is lost any more."""
         self._is_closed = False
 
     async def call(self, tag: int, encode: Callable[[], bytes]) -> bytes:
@@ -224,10 +221,8 @@ class Link:
     def _lose(self, place: _Place, found: Fault) -> None:
         if place.error is None:
             place.giving_up = asyncio.get_running_loop().call_later(self._patience, self._give_up, place)
-        is_first = not any(other.error for other in self._places.values())
         place.error = found.error
-        if is_first:
-            self._publish(found.error)
+        self._publish(found.error)
         if found.kind is Kind.REFUSED:
             self._give_up(place)
 

@@ -129,12 +129,9 @@ class RedisSeat(Seat):
     async def _pause(self) -> None:
         """Wait until there is something to send, or a sign of life or a look into the inbox is due."""
         now, delay = self.uptime(), self._timing.lease * BEAT / EXPIRY
-        unknown = []
-        for key, waiter in self.waiting.items():
-            pace = waiter.pace
-            if pace is None:
-                pace = now - waiter.since
-                unknown.append(key)
+        unknown = [key for key, waiter in self.waiting.items() if waiter.pace is None]
+        for waiter in self.waiting.values():
+            pace = now - waiter.since if waiter.pace is None else waiter.pace
             delay = min(delay, max(pace / POLLS, MIN_POLL), MAX_POLL)
         try:
             async with asyncio.timeout(delay):

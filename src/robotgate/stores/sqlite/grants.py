@@ -7,7 +7,6 @@ its session expires. No message is lost: a transaction is done or not.
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import os
 from contextlib import suppress
@@ -34,8 +33,6 @@ FIRST_LOOK: Final = 0.025
 LAST_LOOK: Final = 0.1
 IDLE_LOOK: Final = 0.5
 """Seconds between two looks into the inbox while there is no other session."""
-
-_logger: Final = logging.getLogger("robotgate.stores")
 
 
 class FileGrants(Grants):
@@ -144,7 +141,6 @@ class SQLiteSession(Inbox, Seat):
         self._store = store
         self._beat_at = -math.inf
         self._look = FIRST_LOOK
-        self.is_closed = False
 
     async def join(self) -> None:
         """Open the session, and start its task.

@@ -232,9 +232,8 @@ def forget_host(connection: sqlite3.Connection, pace_key: str) -> bool:
 def write_records(connection: sqlite3.Connection, at: Moment, records: Iterable[RobotsRecord]) -> None:
     """Write records in place of those that were there."""
     saved_at = at.now + at.ahead
-    connection.executemany(
-        _WRITE_RECORD, ((*_place(record.origin), saved_at, pack_record(record)) for record in records)
-    )
+    rows = ((*_place(record.origin), saved_at, pack_record(record)) for record in records)
+    connection.executemany(_WRITE_RECORD, rows)
 
 
 def read_record(connection: sqlite3.Connection, origin: Origin, at: Moment) -> RobotsRecord | None:

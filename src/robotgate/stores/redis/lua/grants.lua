@@ -9,7 +9,7 @@
 --     item: number key token is_wanted state state_age visited_ago not_before_in
 --     notice: pattern until_in said_ago number
 --     paces: for each ask that has to wait, the seconds between two visits, or false if they are not known
---   save {{key session token visited_ago not_before_in state}...}   -> 1
+--   save {{key session token visited_ago not_before_in state}...}
 --     the state replaces the known one if the session holds the host; with false as session, if no session holds it;
 --     with true, if no state is known
 --   load key            -> item, or false for an unknown host
@@ -384,7 +384,6 @@ function operations.save(messages)
       host.state, host.saved_at = state, now
     end
   end
-  return 1
 end
 
 local function is_known(host)
