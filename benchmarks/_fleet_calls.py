@@ -33,15 +33,21 @@ if TYPE_CHECKING:
 
     Call: TypeAlias = Callable[[str], Awaitable[object]]
 
-NOTHING: Final = b"local r = {} for i = 1, #KEYS do r[i] = '' end return r"
+NOTHING: Final = b"local r = {} for i = 2, #ARGV do r[i - 1] = '' end return r"
 PATIENCE: Final = 30.0
+
+
+class IdleLink(Link):
+    """The way to a script that does nothing."""
+
+    script = NOTHING
 
 
 @asynccontextmanager
 async def by_link(url: str) -> AsyncIterator[Call]:
     """As the store calls: calls that are made in one turn of the event loop travel together."""
     async with client_of(url) as client:
-        link = Link(client, Keys("", 1), settings=b"", patience=PATIENCE, script=NOTHING)
+        link = IdleLink(client, Keys("", 1), settings=b"", patience=PATIENCE)
         yield lambda _: link.call(0, bytes)
         await link.aclose()
 

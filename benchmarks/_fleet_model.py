@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from robotgate import MemoryStore
 from robotgate.pace.state import moved
-from robotgate.stores.codec import pack_host, unpack_host
+from robotgate.stores.codec import encoded, pack_host, unpack_host
 from robotgate.stores.grants import EXPIRY, Grants, Leave, Request, Term
 from robotgate.stores.redis.client import client_of
 from robotgate.stores.redis.link import Link
-from robotgate.stores.redis.messages import Keys, encoded, read_name, spelled
+from robotgate.stores.redis.messages import Keys, read_name, spelled
 from robotgate.stores.redis.session import RedisSession, Timing
 
 if TYPE_CHECKING:

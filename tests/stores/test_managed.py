@@ -35,6 +35,17 @@ async def test_block_opens_and_closes(store: SQLiteStore) -> None:
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
+@pytest.mark.parametrize("kind", ["file", "memory"])
+async def test_a_closed_session_obtains_nothing(store: SQLiteStore, kind: str) -> None:
+    """A host that is asked for after the end of the session is refused, not waited for."""
+    async with store, MemoryStore() as memory:
+        session = await (store if kind == "file" else memory).session()
+        await session.aclose()
+        with pytest.raises(StoreError, match="the session was closed"):
+            async with asyncio.timeout(60):
+                await session.obtain("a.example")
+
+
 async def test_error_in_the_block_closes_too(store: SQLiteStore) -> None:
     """And comes out as it is."""
     with pytest.raises(ZeroDivisionError):

@@ -9,7 +9,7 @@ from redis import exceptions
 from redis.asyncio.connection import DefaultParser
 
 from robotgate import StoreError
-from robotgate.stores.redis.faults import _TABLE, Kind, explained
+from robotgate.stores.redis.faults import _KNOWN, Kind, explained
 
 SERVER = "redis db.example:6379/0"
 
@@ -17,7 +17,7 @@ SERVER = "redis db.example:6379/0"
 def is_of(error: Exception, code: str) -> bool:
     """Whether an error has the cause, the remedy and the kind of a code."""
     found = explained(SERVER, error)
-    kind, cause, remedy = next(row[:3] for row in _TABLE if code in row)
+    kind, cause, remedy = _KNOWN[code]
     said = str(found.error)
     return found.kind is kind and said.startswith(f"{SERVER}: {cause}") and said.endswith(f"; {remedy}")
 
@@ -156,7 +156,7 @@ def test_what_is_said_is_bounded_and_steers_nothing() -> None:
 
 def test_every_fault_has_a_cause_and_a_remedy() -> None:
     """In one form: the server, what is wrong, what to do."""
-    for _, cause, remedy, *_ in _TABLE:
+    for _, cause, remedy in _KNOWN.values():
         for words in (cause, remedy):
             assert words == words.strip(" .;")
             assert ";" not in words

@@ -235,12 +235,14 @@ async def test_a_session_that_is_cut_off_stops_before_others_start(server: Redis
         assert (await again).lease.is_valid()
 
 
-async def test_a_suspended_machine_holds_nothing(server: RedisServer, prefix: str) -> None:
+async def test_a_suspended_machine_holds_nothing(
+    server: RedisServer, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Validity is judged by a clock that ran on meanwhile, before any message could have come."""
     suspended = 0.0
     async with worker(server.url, prefix) as one:
-        timing = one.session._timing
-        object.__setattr__(timing, "uptime", lambda real=timing.uptime: real() + suspended)
+        seat = one.session._seats[0]
+        monkeypatch.setattr(seat, "uptime", lambda real=seat.uptime: real() + suspended)
         grant = await one.obtain()
         assert grant.lease.is_valid()
         suspended = LEASE

@@ -382,6 +382,22 @@ async def test_replaced_by_another_file_of_ours(store: SQLiteStore, tmp_path: Pa
     assert await store.load_host("unknown.example") == HostState(last_visit_at=NOW)
 
 
+async def test_another_file_whose_clock_is_ahead(path: Path) -> None:
+    """In a file that takes the place of the first, all hosts count as visited now, whatever the file's clock says."""
+    other = path.with_name("other.db")
+    async with SQLiteStore(other):
+        pass
+    change(other, "UPDATE facts SET value = value + 3600 WHERE name GLOB 'offset *'")
+    clock = SystemClock()
+    async with SQLiteStore(path, clock=clock) as store:
+        for suffix in ("-wal", "-shm"):
+            path.with_name(f"cache.db{suffix}").unlink()
+        other.replace(path)
+        state = await store.load_host("unknown.example")
+        assert state is not None
+        assert state.last_visit_at == pytest.approx(clock.now(), abs=60)
+
+
 async def test_directory_vanished_while_open(store: SQLiteStore) -> None:
     """It is not made again: a disk that is gone is not replaced by a directory of the same name."""
     away = store.path.parent.rename(store.path.parent.with_name("away"))
@@ -585,7 +601,7 @@ async def test_with_neighbours_memory_is_not_enough(path: Path, caplog: pytest.L
 
 
 async def test_file_that_never_was(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """In memory mode a file that cannot even be opened is lost from the beginning, and closing tells of it."""
+    """In memory mode a file that cannot even be opened is lost from the beginning. One warning says that."""
     (tmp_path / "file").touch()
     async with SQLiteStore(tmp_path / "file" / "cache.db", when_lost=WhenLost.MEMORY) as store:
         session = await store.session()
@@ -595,8 +611,17 @@ async def test_file_that_never_was(tmp_path: Path, caplog: pytest.LogCaptureFixt
         assert await store.load_record(Origin("http", "299.example", 80)) is not None
         assert await store.load_record(Origin("http", "0.example", 80)) is None, "records are bounded"
         await session.aclose()
+    (warning,) = caplog.records
+    assert warning.message.endswith("Memory is used until the file works again; nothing is saved before")
+
+
+async def test_file_that_does_not_come_back(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A file that fails during use, and still does at the end, is told of twice: when that begins, and by closing."""
+    async with SQLiteStore(path, when_lost=WhenLost.MEMORY) as store:
+        path.parent.rename(path.parent.with_name("away"))
+        await store.save_record(RECORD)
     assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
-    assert "All later records and states are lost" in caplog.records[-1].message
+    assert "Records and states since then are lost" in caplog.records[-1].message
 
 
 async def test_same_fault_warns_once(path: Path, caplog: pytest.LogCaptureFixture) -> None:

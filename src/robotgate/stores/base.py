@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, runtime_checkable
 
 from robotgate.errors import StoreError
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 PAGE: Final = 200
 """Records or hosts that are read at a time where all are listed."""
+PLACE: Final = attrgetter("host", "port", "scheme")
+"""The order of origins in lists."""
 
 
 @runtime_checkable
@@ -196,6 +199,10 @@ class OwnStore(Catalogue, SharedStore, Protocol):
             for pace_key, state in zip(page, await asyncio.gather(*map(self.host, page)), strict=True):
                 if state is not None:
                     yield pace_key, state
+
+    async def host(self, pace_key: str) -> HostState | None:
+        """As `Catalogue.host`, of a store that assumes nothing."""
+        return await self.load_host(pace_key)
 
     async def origins_of(self, host: str) -> list[Origin]:
         """As `Catalogue.origins_of`."""

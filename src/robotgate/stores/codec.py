@@ -232,7 +232,7 @@ def moved_record(record: RobotsRecord, seconds: float) -> RobotsRecord:
 def pack_record(record: RobotsRecord) -> bytes:
     """Pack a record without its origin: a line of JSON, then the body, compressed."""
     packer = zlib.compressobj(COMPRESSION, zdict=_USUAL)
-    head = _json({**record_fields(record), "body_bytes": len(record.body)})
+    head = encoded({**record_fields(record), "body_bytes": len(record.body)})
     return packer.compress(head + b"\n" + record.body) + packer.flush()
 
 
@@ -269,7 +269,7 @@ def host_of(values: dict[str, object]) -> HostState:
 
 def pack_host(state: HostState) -> bytes:
     """Write a host's state as JSON. For a server, `pace.state.moved` makes its instants relative first."""
-    return _json(host_fields(state))
+    return encoded(host_fields(state))
 
 
 def unpack_host(packed: bytes) -> HostState:
@@ -281,5 +281,6 @@ def unpack_host(packed: bytes) -> HostState:
     return host_of(object_of(packed))
 
 
-def _json(values: Mapping[str, object]) -> bytes:
-    return json.dumps(values, allow_nan=False, separators=(",", ":")).encode("ascii")
+def encoded(value: object) -> bytes:
+    """Write JSON in ASCII, without spaces."""
+    return json.dumps(value, allow_nan=False, separators=(",", ":")).encode("ascii")

@@ -142,16 +142,16 @@ class HostRow:
 
     owner: str | None = None
     token: int = 0
-    line: tuple[str, ...] = ()
+    line: list[str] = field(default_factory=list)
     """The sessions that wait, the first in front."""
 
     def withdraw(self, name: str) -> None:
         """Take a session out of the line."""
-        self.line = tuple(other for other in self.line if other != name)
+        if name in self.line:
+            self.line.remove(name)
 
 
-@dataclass(frozen=True, slots=True)
-class BlockRow:
+class BlockRow(NamedTuple):
     """The last notice on a pattern."""
 
     until_at: float
@@ -249,7 +249,6 @@ class Grants:
 
     def keys_of(self, name: str) -> list[str]:
         """Return all hosts that a session holds or waits for, and maybe others."""
-        del name
         return list(self.hosts)
 
     def _heed(self, request: Request, session: SessionRow, now: float) -> None:
@@ -291,7 +290,7 @@ class Grants:
         if host.owner == name:
             self._tell(key)
         elif name not in host.line:
-            host.line += (name,)
+            host.line.append(name)
             if host.owner is None:
                 self._grant_next(key)
             elif len(host.line) == 1:
@@ -310,18 +309,16 @@ class Grants:
         else:
             number = known.number
         last = row if known is None or known.said_at <= row.said_at else known
-        self.blocks[notice.pattern] = replace(last, number=number)
+        self.blocks[notice.pattern] = last._replace(number=number)
         for pattern, block in list(self.blocks.items()):
             if max(block.until_at, block.said_at) + OLD_BLOCK < now:
                 del self.blocks[pattern]
 
     def _notices_after(self, after: int, now: float) -> tuple[BlockNotice, ...]:
         return tuple(
-            BlockNotice(
-                pattern, block.until_at if block.until_at > now else 0.0, now - block.said_at, block.number
-            )
-            for pattern, block in self.blocks.items()
-            if block.number > after
+            BlockNotice(pattern, until_at if until_at > now else 0.0, now - said_at, number)
+            for pattern, (until_at, said_at, number) in self.blocks.items()
+            if number > after
         )
 
     def _grant_next(self, key: str) -> None:
@@ -329,9 +326,7 @@ class Grants:
         host = self.host(key)
         host.owner = None
         if host.line:
-            name, *line = host.line
-            host.line = tuple(line)
-            self._grant(name, key)
+            self._grant(host.line.pop(0), key)
 
     def _grant(self, name: str, key: str) -> None:
         host = self.host(key)
@@ -366,12 +361,6 @@ class Hold:
     """Whether it was neither left nor lost. The grant is valid while the session's lease is valid, too."""
 
 
-@dataclass(slots=True)
-class _Left:
-    leave: Leave
-    first: int = 0
-
-
 class Member:
     """One session's side. `now` is by its lease clock, which must run while the machine is suspended.
 
@@ -398,12 +387,12 @@ class Member:
         self._sent: dict[int, tuple[float, Term | None]] = {}
         self._notices: dict[str, tuple[float, float]] = {}
         """For each pattern the last notice: the end of the block, and when the notice was given."""
-        # All that was not acknowledged, each with the number of the first request that carried it; 0: none.
+        # All that was not acknowledged, each with the number of the last request that did not carry it.
         self._asks: dict[str, int] = {}
         self._withdrawn: dict[str, int] = {}
         self._claims: dict[str, int] = {}
         self._unsent: dict[str, int] = {}
-        self._left: dict[str, _Left] = {}
+        self._left: dict[str, tuple[int, Leave]] = {}
 
     @property
     def has_to_send(self) -> bool:
@@ -421,35 +410,35 @@ class Member:
         self._withdrawn.pop(key, None)
         if key not in self.wants:
             self.wants.add(key)
-            self._asks[key] = 0
+            self._asks[key] = self._number
 
     def want_again(self, key: str) -> None:
         """Repeat an ask that was answered, if the host is still waited for."""
         if key in self.wants:
-            self._asks.setdefault(key, self._number)
+            self._asks.setdefault(key, self._number - 1)
 
     def unwant(self, key: str) -> None:
         """Do not wait for a host any more. If it is granted nevertheless, it is left at once."""
         if key in self.wants:
             self.wants.remove(key)
-            if self._asks.pop(key, 1):
-                self._withdrawn[key] = 0
+            if self._asks.pop(key, -1) < self._number:
+                self._withdrawn[key] = self._number
 
     def leave(self, key: str, state: HostState | None) -> None:
         """Hand a host on; of a host that was lost, send its later instants."""
-        hold, unsent = self.holds.pop(key, None), self._left.get(key)
+        hold, (_, unsent) = self.holds.pop(key, None), self._left.get(key, (0, Leave(key)))
         self._claims.pop(key, None)
         if hold is not None:
             hold.is_live = False
         elif state is None:
             return
-        token = hold.token if hold is not None else 0 if unsent is None else unsent.leave.token
-        self._left[key] = _Left(Leave(key, state, token))
+        token = unsent.token if hold is None else hold.token
+        self._left[key] = self._number, Leave(key, state, token)
 
     def publish_block(self, pattern: str, until_at: float, *, now: float) -> None:
         """Block hosts for all sessions until an instant; 0 lifts the block."""
         self._notices[pattern] = until_at, now
-        self._unsent[pattern] = 0
+        self._unsent[pattern] = self._number
 
     def request(self, *, now: float, is_last: bool = False) -> Request:
         """Return the next request, with all that was not acknowledged. It has to be sent at once."""
@@ -457,17 +446,13 @@ class Member:
             self._drop(self._claims)
         self._number += 1
         self._sent[self._number] = now, self._term
-        for unsent in (self._asks, self._withdrawn, self._claims, self._unsent):
-            unsent.update({key: first or self._number for key, first in unsent.items()})
-        for left in self._left.values():
-            left.first = left.first or self._number
         notices = ((pattern, *self._notices[pattern]) for pattern in self._unsent)
         return Request(
             self.session,
             self._term,
             self._number,
             self.after,
-            tuple(left.leave for left in self._left.values()),
+            tuple(leave for _, leave in self._left.values()),
             tuple(self._withdrawn),
             tuple(self._asks),
             tuple(self._claims),
@@ -490,7 +475,7 @@ class Member:
         sent_at, term = self._sent[number]
         self._answered = number
         self._sent = {sent: what for sent, what in self._sent.items() if sent > number}
-        self._left = {key: left for key, left in self._left.items() if not 0 < left.first <= number}
+        self._left = {key: left for key, left in self._left.items() if left[0] >= number}
         if reply.term != self._term:
             self._start_anew(reply.term)
             return [], []
@@ -502,33 +487,30 @@ class Member:
         self._asks = _unacknowledged(number, self._asks)
         self._withdrawn = _unacknowledged(number, self._withdrawn)
         self._unsent = _unacknowledged(number, self._unsent)
-        told = [item for item in reply.items if item.number > self.after and self._take(item)]
-        notices = [
-            notice
-            for notice in reply.notices
-            if notice.number > self.after and self._process_notice(notice, sent_at)
-        ]
+        told = [item for item in reply.items if self._take(item)]
+        notices = [notice for notice in reply.notices if self._process_notice(notice, sent_at)]
         numbers = [*(item.number for item in reply.items), *(notice.number for notice in reply.notices)]
         self.after = max([self.after, *numbers])
-        unsent = _unacknowledged(number, self._claims)
-        self._drop(self._claims.keys() - unsent.keys())
-        self._claims = unsent
+        # These were not granted again.
+        self._drop(key for key, before in self._claims.items() if before < number)
         return told, notices
 
     def _take(self, item: Item) -> bool:
         """Process an item. Returns whether it is news."""
         key, hold, left = item.key, self.holds.get(item.key), self._left.get(item.key)
+        if item.number <= self.after:
+            return False
         if left is not None:
             # The medium has not received the state of the last visit: the new grant is left again, with that state.
-            if left.leave.token != item.token:
-                self._left[key] = _Left(replace(left.leave, token=item.token))
+            if left[1].token != item.token:
+                self._left[key] = self._number, replace(left[1], token=item.token)
             return False
         if hold is not None:
             hold.token = item.token
             self._claims.pop(key, None)
             return item.is_wanted
         if key not in self.wants:
-            self._left[key] = _Left(Leave(key, token=item.token))
+            self._left[key] = self._number, Leave(key, token=item.token)
             return False
         self.wants.remove(key)
         self._asks.pop(key, None)
@@ -537,8 +519,8 @@ class Member:
 
     def _process_notice(self, notice: BlockNotice, now: float) -> bool:
         """Process a notice. Returns whether it is news."""
-        if notice.pattern in self._unsent:
-            # The own notice is the later one: it was not sent yet.
+        if notice.number <= self.after or notice.pattern in self._unsent:
+            # It is known, or the own notice, which was not sent yet, is the later one.
             return False
         known_until_at = self._notices.get(notice.pattern, (0.0, 0.0))[0]
         self._notices[notice.pattern] = notice.until_at, now - notice.age
@@ -549,9 +531,9 @@ class Member:
         if self._term is not None and self._term.epoch == term.epoch:
             self._drop(self.holds)
         self._term, self._is_new, self.after = term, True, 0
-        self._asks = dict.fromkeys(self.wants, 0)
-        self._claims = dict.fromkeys(self.holds, 0)
-        self._unsent = dict.fromkeys(self._notices, 0)
+        self._asks = dict.fromkeys(self.wants, self._number)
+        self._claims = dict.fromkeys(self.holds, self._number)
+        self._unsent = dict.fromkeys(self._notices, self._number)
         self._withdrawn.clear()
 
     def _drop(self, keys: Iterable[str]) -> None:
@@ -561,7 +543,7 @@ class Member:
 
 
 def _unacknowledged(number: int, unsent: dict[str, int]) -> dict[str, int]:
-    return {key: first for key, first in unsent.items() if not 0 < first <= number}
+    return {key: before for key, before in unsent.items() if before >= number}
 
 
 def _is_same_block(until_at: float, other_until_at: float) -> bool:

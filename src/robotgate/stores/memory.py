@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
+import uuid
 from collections import OrderedDict
-from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from robotgate.errors import StoreError
 from robotgate.options import MAX_HOSTS, check_whole
 from robotgate.pace.state import is_served, merged
-from robotgate.stores.base import OwnStore, Pruned
+from robotgate.stores.base import PLACE, OwnStore, Pruned
 from robotgate.stores.grants import Grants, Member
 from robotgate.stores.session import Inbox, Seat
 
@@ -27,7 +26,6 @@ LOOKS: Final = 4
 LONGEST_DELAY: Final = 600.0
 """Seconds after a visit for which its host stays. The state of a first visit may lack the delay that robots.txt asks
 for, which counts from that visit. A gate refuses delays over its `max_delay`, which is a minute by default."""
-_PLACE: Final = attrgetter("host", "port", "scheme")
 _TIME: Final = 0.0
 """The lease clock of sessions in one event loop. It stands still: no session expires."""
 
@@ -55,7 +53,6 @@ class MemoryStore(OwnStore):
         self._grants = Grants("memory")
         self._hosts = self._grants.states
         self._sessions: dict[str, MemorySession] = {}
-        self._names = itertools.count()
         self._now = 0.0
         """The latest instant of the past in any saved state."""
 
@@ -90,7 +87,7 @@ class MemoryStore(OwnStore):
                 self.end(session)
             elif session.loop is not loop:
                 raise StoreError("another event loop uses this MemoryStore; make one for each event loop")
-        session = MemorySession(self, str(next(self._names)), loop)
+        session = MemorySession(self, uuid.uuid4().hex, loop)
         self._sessions[session.member.session] = session
         self.exchange()
         return session
@@ -104,15 +101,11 @@ class MemoryStore(OwnStore):
     async def origins(self, host: str | None = None) -> list[Origin]:
         """Return the origins that have a record, of all hosts or of one, by host, then port, then scheme."""
         there = (origin for origin in self._records if host in {None, origin.host} and not origin.is_tdmrep)
-        return sorted(there, key=_PLACE)
+        return sorted(there, key=PLACE)
 
     async def pace_keys(self) -> list[str]:
         """Return the pace keys of all hosts, in order."""
         return sorted(self._hosts)
-
-    async def host(self, pace_key: str) -> HostState | None:
-        """As `Catalogue.host`."""
-        return self._hosts.get(pace_key)
 
     async def forget_record(self, origin: Origin) -> bool:
         """As `Catalogue.forget_record`."""
@@ -173,13 +166,9 @@ class MemorySession(Inbox, Seat):
 
     def __init__(self, store: MemoryStore, name: str, loop: asyncio.AbstractEventLoop) -> None:
         Inbox.__init__(self)
-        Seat.__init__(self, Member(name), self)
+        Seat.__init__(self, Member(name), self, lambda: _TIME)
         self.loop = loop
         self._store = store
-
-    def uptime(self) -> float:
-        """As `Seat.uptime`."""
-        return _TIME
 
     def send_soon(self) -> None:
         """Exchange messages at once."""
@@ -187,15 +176,17 @@ class MemorySession(Inbox, Seat):
 
     async def aclose(self) -> None:
         """As `Session.aclose`."""
+        self.is_closed = True
         self._store.end(self)
 
     def is_behind(self, grants: Grants) -> bool:
         """Whether there are messages to send or to receive."""
-        session = grants.sessions.get(self.member.session)
-        numbers = [block.number for block in grants.blocks.values()]
-        if session is not None:
-            numbers += session.inbox.values()
-        return self.member.has_to_send or max(numbers, default=0) > self.member.after
+        if self.member.has_to_send:
+            return True
+        inbox = grants.sessions[self.member.session].inbox.values()
+        return (
+            max([*inbox, *(block.number for block in grants.blocks.values())], default=0) > self.member.after
+        )
 
     def exchange(self, grants: Grants, *, is_last: bool = False) -> None:
         """Send a request, and process the reply."""

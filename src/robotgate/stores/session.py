@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from robotgate.errors import OptionError, StoreError
-from robotgate.stores.base import Grant, OperatorBlock, Wanted
+from robotgate.stores.base import Grant, Lost, OperatorBlock, Recovered, Wanted
 from robotgate.stores.grants import not_before
 from robotgate.urls import HostPattern
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from robotgate.pace.state import HostState
     from robotgate.stores.base import News
@@ -29,6 +28,7 @@ class Inbox:
     def __init__(self) -> None:
         self._news: list[News] = []
         self._arrived = asyncio.Event()
+        self._is_lost = False
 
     async def news(self) -> Sequence[News]:
         """As `Session.news`."""
@@ -42,6 +42,12 @@ class Inbox:
         if news:
             self._news += news
             self._arrived.set()
+
+    def report(self, error: StoreError | None) -> None:
+        """Add news if the store was lost by an error, or is found again."""
+        if self._is_lost != (error is not None):
+            self._is_lost = error is not None
+            self.add(Recovered() if error is None else Lost(error))
 
     def drop_blocks(self, pattern: str) -> None:
         """Drop unread news of a pattern that this session has blocked, or unblocked, since."""
@@ -73,25 +79,49 @@ class Waiter:
     """Seconds between two visits of the host; None: not known."""
 
 
-class Seat(ABC):
+class Seat:
     """A `Member`, and the tasks that wait for its hosts.
 
     Args:
         inbox: receives which hosts other sessions want, and blocks of their operators.
+        uptime: the clock of leases, which runs while the machine is suspended.
     """
 
-    def __init__(self, member: Member, inbox: Inbox) -> None:
+    def __init__(self, member: Member, inbox: Inbox, uptime: Callable[[], float]) -> None:
         self.member = member
+        self.uptime = uptime
         self.waiting: dict[str, Waiter] = {}
+        self.is_closed = False
         self._inbox = inbox
+        self._is_due = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        """Sends requests; None: they are sent at once."""
 
-    @abstractmethod
-    def uptime(self) -> float:
-        """The clock of leases, which runs while the machine is suspended."""
-
-    @abstractmethod
     def send_soon(self) -> None:
         """Have a request sent soon."""
+        self._is_due.set()
+
+    def start(self, work: Coroutine[object, None, None], stopped: Callable[[], StoreError]) -> None:
+        """Start the task that sends requests.
+
+        Args:
+            stopped: makes the error for tasks that wait when it has ended.
+        """
+
+        def ended(task: asyncio.Task[None]) -> None:
+            self.fail(stopped())
+            if not task.cancelled() and (error := task.exception()) is not None:
+                _logger.error("a session has failed", exc_info=error)
+
+        self._task = asyncio.get_running_loop().create_task(work)
+        self._task.add_done_callback(ended)
+
+    def stop(self) -> asyncio.Future[list[BaseException | None]]:
+        """Cancel the task. The future ends when the task has."""
+        tasks = [] if self._task is None else [self._task]
+        for task in tasks:
+            task.cancel()
+        return asyncio.gather(*tasks, return_exceptions=True)
 
     def ask(self, key: str) -> None:
         """Ask for a host."""
@@ -100,6 +130,8 @@ class Seat(ABC):
 
     async def obtain(self, key: str) -> Grant:
         """As `Session.obtain`. One task at a time may wait for a host."""
+        if self.is_closed:
+            raise StoreError("the session was closed; open another")
         if key in self.member.holds:
             self.leave(key, None)
         granted: asyncio.Future[Grant] = asyncio.get_running_loop().create_future()

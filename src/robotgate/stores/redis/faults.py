@@ -37,53 +37,51 @@ class Fault:
 
 _MAX_QUOTED: Final = 300
 """Characters of the server's message that an error repeats."""
-_RUNS: Final = "check that it runs, and its address"
-_LOAD: Final = "check the load of the server and of the network"
-_WAIT: Final = "wait until this is done"
-_CHECK: Final = "check the cluster"
-_MEMORY: Final = "give it more memory (maxmemory), or delete what is not needed"
 _MASTER: Final = "name the primary, or let a Sentinel find it"
-_LOGIN: Final = "give the right user name and password"
-_CLUSTER: Final = "give redis+cluster:// and the address of any node"
+_NODES: Final = "check that they run, and give redis:// for a single server"
+_LOGIN: Final = (ex.AuthenticationError, ex.AuthenticationWrongNumberOfArgsError, ex.AuthorizationError)
 _ALLOW: Final = "allow its user (ACL) the commands and keys that robotgate's documentation lists"
 _AUTHORITY: Final = "name the authority that signed it (ssl_ca_certs), and the host as the certificate does"
-_PROTECTED: Final = "set a password, or the addresses on which it listens"
 _ADDRESS: Final = "check its address and port, and give rediss:// where it requires TLS"
-_NODES: Final = "check that they run, and give redis:// for a single server"
-_PREFIX: Final = "give a prefix that nothing else uses, or delete that key"
-_REPORT: Final = "report this to robotgate, with the version of the server"
-_LOGIN_ERRORS: Final = (
-    *(ex.AuthenticationError, ex.AuthenticationWrongNumberOfArgsError, ex.AuthorizationError),
-)
+_CLUSTER: Final = "give redis+cluster:// and the address of any node"
 
-_TABLE: Final = (
-    # The kind, the cause, the remedy, the server's code or one of ours, and the exceptions of redis-py.
-    (Kind.AWAY, "it cannot be reached", _RUNS, "CONNECTION", ex.ConnectionError, OSError),
-    (Kind.AWAY, "TLS with it fails", "check that it accepts TLS at that port", "TLS", ssl.SSLError),
-    (Kind.AWAY, "it does not answer", _LOAD, "TIMEOUT", ex.TimeoutError, TimeoutError),
-    (Kind.AWAY, "it is still loading its data", _WAIT, "LOADING", ex.BusyLoadingError),
-    (Kind.AWAY, "a script keeps it busy", "end that script (SCRIPT KILL)", "BUSY"),
-    (Kind.AWAY, "a script of ours was killed there", "check why it took long", "KILLED"),
-    (Kind.AWAY, "it is a replica, which cannot be written", _MASTER, "READONLY", ex.ReadOnlyError),
-    (Kind.AWAY, "its memory is full", _MEMORY, "OOM", ex.OutOfMemoryError),
-    (Kind.AWAY, "it cannot save its data and refuses writes", "check its disk and its log", "MISCONF"),
-    (Kind.AWAY, "it has lost its replicas and refuses writes", "check its replicas", "NOREPLICAS"),
-    (Kind.AWAY, "it is a replica that has lost its primary", _MASTER, "MASTERDOWN", ex.MasterDownError),
-    (Kind.AWAY, "its cluster is down", _CHECK, "CLUSTERDOWN", ex.ClusterDownError, ex.SlotNotCoveredError),
-    (Kind.AWAY, "its cluster is moving keys", _WAIT, "TRYAGAIN", ex.TryAgainError),
-    (Kind.AWAY, "no node can be reached, or it is no cluster", _NODES, "NOCLUSTER", ex.RedisClusterException),
-    (Kind.REFUSED, "it refuses the login", _LOGIN, "NOAUTH", *_LOGIN_ERRORS),
-    (Kind.REFUSED, "it forbids a command or a key that is needed", _ALLOW, "NOPERM", ex.NoPermissionError),
-    (Kind.REFUSED, "its certificate is not valid", _AUTHORITY, "CERTIFICATE", ssl.SSLCertVerificationError),
-    (Kind.REFUSED, "it accepts no other machine (protected mode)", _PROTECTED, "DENIED"),
-    (Kind.REFUSED, "it does not use the protocol of Redis", _ADDRESS, "PROTOCOL", ex.InvalidResponse),
-    (Kind.REFUSED, "it is a node of a cluster", _CLUSTER, "MOVED", ex.AskError),
-    (Kind.REFUSED, "it has no database of that number", "give another number, such as 0", "DATABASE"),
-    (Kind.REFUSED, "it refuses", "check that it is Redis 6.2, Valkey 7.2 or later", "REFUSED"),
-    (Kind.CALL, "a key of ours holds something else", _PREFIX, "WRONGTYPE"),
-    (Kind.CALL, "a script of ours failed", _REPORT, "SCRIPT"),
+# Each has a cause, a remedy, the server's code or one of ours, and the exceptions of redis-py.
+_AWAY: Final = (
+    ("it cannot be reached", "check that it runs and its address", "CONNECTION", ex.ConnectionError, OSError),
+    ("TLS with it fails", "check that it accepts TLS at that port", "TLS", ssl.SSLError),
+    ("it does not answer", "check its load and the network's", "TIMEOUT", ex.TimeoutError, TimeoutError),
+    ("it is still loading its data", "wait until this is done", "LOADING", ex.BusyLoadingError),
+    ("a script keeps it busy", "end that script (SCRIPT KILL)", "BUSY"),
+    ("a script of ours was killed there", "check why it took long", "KILLED"),
+    ("it is a replica, which cannot be written", _MASTER, "READONLY", ex.ReadOnlyError),
+    ("its memory is full", "raise maxmemory, or delete what is not needed", "OOM", ex.OutOfMemoryError),
+    ("it cannot save its data and refuses writes", "check its disk and its log", "MISCONF"),
+    ("it has lost its replicas and refuses writes", "check its replicas", "NOREPLICAS"),
+    ("it is a replica that has lost its primary", _MASTER, "MASTERDOWN", ex.MasterDownError),
+    ("its cluster is down", "check the cluster", "CLUSTERDOWN", ex.ClusterDownError, ex.SlotNotCoveredError),
+    ("its cluster is moving keys", "wait until this is done", "TRYAGAIN", ex.TryAgainError),
+    ("no node can be reached, or it is no cluster", _NODES, "NOCLUSTER", ex.RedisClusterException),
 )
-_KNOWN: Final = {name: (kind, cause, remedy) for kind, cause, remedy, *names in _TABLE for name in names}
+_REFUSED: Final = (
+    ("it refuses the login", "give the right user name and password", "NOAUTH", *_LOGIN),
+    ("it forbids a command or a key that is needed", _ALLOW, "NOPERM", ex.NoPermissionError),
+    ("its certificate is not valid", _AUTHORITY, "CERTIFICATE", ssl.SSLCertVerificationError),
+    ("it accepts no other machine (protected mode)", "set a password, or its addresses (bind)", "DENIED"),
+    ("it does not use the protocol of Redis", _ADDRESS, "PROTOCOL", ex.InvalidResponse),
+    ("it is a node of a cluster", _CLUSTER, "MOVED", ex.AskError),
+    ("it has no database of that number", "give another number, such as 0", "DATABASE"),
+    ("it refuses", "check that it is Redis 6.2, Valkey 7.2 or later", "REFUSED"),
+)
+_CALL: Final = (
+    ("a key of ours holds something else", "give another prefix, or delete that key", "WRONGTYPE"),
+    ("a script of ours failed", "report this to robotgate, with the version of the server", "SCRIPT"),
+)
+_KNOWN: Final = {
+    name: (kind, cause, remedy)
+    for kind, faults in ((Kind.AWAY, _AWAY), (Kind.REFUSED, _REFUSED), (Kind.CALL, _CALL))
+    for cause, remedy, *names in faults
+    for name in names
+}
 _TEXTS: Final = (
     # Messages without a code of their own, or with one that has several causes.
     (re.compile("Script killed by user"), "KILLED"),

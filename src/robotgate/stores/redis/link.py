@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha1
 from importlib.resources import files
 from random import uniform
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from redis.asyncio import RedisCluster
 from redis.exceptions import NoScriptError, RedisError
@@ -32,12 +31,10 @@ LAST_PAUSE: Final = 1.0
 MAX_CALLS: Final = 200
 """Calls in one command: the server does nothing else while it runs a script."""
 
-_logger: Final = logging.getLogger("robotgate.stores")
-
 
 SCRIPT: Final = (files("robotgate.stores.redis") / "lua" / "grants.lua").read_bytes()
-"""Its first argument has settings for all calls. Each call has one key and one argument."""
-_PROBE: Final = b'["save",[]]'
+"""Its first argument has settings, each other is a call."""
+PROBE: Final = b'["save",[]]'
 """A call that changes no host, but needs a server that accepts writes."""
 
 
@@ -72,26 +69,24 @@ class Link:
 
     Args:
         settings: the first argument of the script.
-        script: run for all calls.
         patience: seconds.
     """
 
-    def __init__(
-        self, client: Client, keys: Keys, *, settings: bytes, patience: float, script: bytes = SCRIPT
-    ) -> None:
+    script: ClassVar[bytes] = SCRIPT
+
+    def __init__(self, client: Client, keys: Keys, *, settings: bytes, patience: float) -> None:
         self.server = server_name(client)
         self._client = client
         self._settings = settings
         self._keys = keys
-        self._script = script
-        # The name of the script for EVALSHA.
-        self._sha = sha1(script, usedforsecurity=False).hexdigest()
         self._patience = patience
+        # The name of the script for EVALSHA.
+        self._sha = sha1(self.script, usedforsecurity=False).hexdigest()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._places: dict[int, _Place] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self.listeners: list[Callable[[StoreError | None], object]] = []
-        """Each is called with the error when the first place is lost, and with None when none is lost any more."""
+        """Each is called with the error when a place is lost, and with None when none is lost any more."""
         self._is_closed = False
 
     async def call(self, tag: int, encode: Callable[[], bytes]) -> bytes:
@@ -126,9 +121,8 @@ class Link:
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
-        for task in tasks:
-            with suppress(asyncio.CancelledError):
-                await task
+        if tasks:
+            await asyncio.wait(tasks)
 
     def check(self) -> asyncio.AbstractEventLoop:
         """Return the event loop.
@@ -142,18 +136,18 @@ class Link:
         if self._loop is None:
             self._loop = loop
         if loop is not self._loop:
-            raise StoreError(
-                f"{self.server}: another event loop uses this store; make one in each event loop"
-            )
+            raise self.error("another event loop uses this store; make one in each event loop")
         return loop
 
     def stopped(self) -> StoreError:
         """Return the error for callers of a task that has ended."""
         if self._is_closed:
-            return StoreError(f"{self.server}: the store was closed; make another")
-        return StoreError(
-            f"{self.server}: a task of the store has ended; look at the log, and cancel only your own tasks"
-        )
+            return self.error("the store was closed; make another")
+        return self.error("a task of the store has ended; look at the log, and cancel only your own tasks")
+
+    def error(self, problem: str) -> StoreError:
+        """Return an error that names the server."""
+        return StoreError(f"{self.server}: {problem}")
 
     async def _serve(self, tag: int) -> None:
         """Send calls, one command after the other; while the place is lost, try it until it accepts writes again."""
@@ -169,7 +163,7 @@ class Link:
                 # Processes that lost their server at the same time should not return at the same time.
                 await asyncio.sleep(pause * uniform(0.5, 1.0))
                 pause = min(2 * pause, LAST_PAUSE)
-                found = await self._try(tag, [_PROBE])
+                found = await self._try(tag, [PROBE])
                 if isinstance(found, list) or found.kind is Kind.CALL:
                     self._find(place)
                 else:
@@ -207,14 +201,14 @@ class Link:
             return found
 
     async def _run(self, tag: int, arguments: Sequence[bytes]) -> list[bytes]:
-        keys = [self._keys.of_tag(tag)] * len(arguments)
-        rest: tuple[int | bytes, ...] = (len(keys), *keys, self._settings, *arguments)
+        # One key, which also tells a cluster's client the node.
+        rest: tuple[int | bytes, ...] = (1, self._keys.of_tag(tag), self._settings, *arguments)
         execute = self._client.execute_command
         try:
             # The operator's client may be set to decode replies.
             replies: list[bytes] = await execute("EVALSHA", self._sha, *rest, NEVER_DECODE=True)
         except NoScriptError:
-            replies = await execute("EVAL", self._script, *rest, NEVER_DECODE=True)
+            replies = await execute("EVAL", self.script, *rest, NEVER_DECODE=True)
         return replies
 
     async def _disconnect(self) -> None:
@@ -227,10 +221,8 @@ class Link:
     def _lose(self, place: _Place, found: Fault) -> None:
         if place.error is None:
             place.giving_up = asyncio.get_running_loop().call_later(self._patience, self._give_up, place)
-        is_first = not any(other.error for other in self._places.values())
         place.error = found.error
-        if is_first:
-            self._publish(found.error)
+        self._publish(found.error)
         if found.kind is Kind.REFUSED:
             self._give_up(place)
 

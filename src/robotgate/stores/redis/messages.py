@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 from zlib import crc32
 
 from robotgate.pace.state import HostState, moved
-from robotgate.stores.codec import FieldError, pack_host, unpack_host
+from robotgate.stores.codec import FieldError, encoded, pack_host, unpack_host
 from robotgate.stores.grants import ROBOTS, BlockNotice, Item, Reply, Term, no_earlier, not_before
 
 if TYPE_CHECKING:
@@ -79,36 +79,19 @@ def read_name(text: str) -> str:
     return unquote(text, errors="surrogatepass")
 
 
-def encoded(message: object) -> bytes:
-    """Encode a message."""
-    return json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
-
-
 def encoded_request(request: Request, *, now: float) -> bytes:
     """Encode the request of a session. `now` is the time by its clock, as everywhere here."""
-    term = request.term
-    return encoded(
-        [
-            "exchange",
-            request.session,
-            term is not None and term.epoch,
-            term is not None and str(term.joined),
-            request.number,
-            request.after,
-            [
-                [spelled(leave.key), str(leave.token), *encoded_state(leave.state, now=now)]
-                for leave in request.leaves
-            ],
-            [spelled(key) for key in request.withdrawals],
-            [spelled(key) for key in request.asks],
-            [spelled(key) for key in request.claims],
-            [
-                [spelled(notice.pattern), _until_in(notice.until_at, now), notice.age]
-                for notice in request.notices
-            ],
-            request.is_last,
-        ]
-    )
+    term = (request.term.epoch, str(request.term.joined)) if request.term else (False, False)
+    leaves = [
+        (spelled(leave.key), str(leave.token), *encoded_state(leave.state, now=now))
+        for leave in request.leaves
+    ]
+    keys = [[spelled(key) for key in keys] for keys in (request.withdrawals, request.asks, request.claims)]
+    notices = [
+        (spelled(notice.pattern), _until_in(notice.until_at, now), notice.age) for notice in request.notices
+    ]
+    head = "exchange", request.session, *term, request.number, request.after
+    return encoded([*head, leaves, *keys, notices, request.is_last])
 
 
 def read_reply(data: bytes, *, now: float) -> tuple[Reply, list[float | None]]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
+from functools import partial
 from random import sample
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 
 from robotgate.clock import uptime
 from robotgate.errors import StoreError
-from robotgate.stores.base import Lost, Recovered
 from robotgate.stores.grants import BEAT, EXPIRY, LEASE, Member
 from robotgate.stores.redis.messages import encoded_request, read_reply
 from robotgate.stores.session import Inbox, Seat
@@ -54,7 +54,7 @@ class RedisSeat(Seat):
     """The part of a session for one hash tag. It has its own lease: in a cluster, nodes fail one by one."""
 
     def __init__(self, link: Link, tag: int, timing: Timing, inbox: Inbox) -> None:
-        super().__init__(Member(token_hex(8), lease=timing.lease * LEASE / EXPIRY), inbox)
+        super().__init__(Member(token_hex(8), lease=timing.lease * LEASE / EXPIRY), inbox, timing.uptime)
         self._timing = timing
         self._link = link
         self._tag = tag
@@ -62,13 +62,6 @@ class RedisSeat(Seat):
         """Hosts that no request has asked for yet."""
         self._asked: tuple[str, ...] = ()
         self._max_asks = MIN_ASKS
-        self._is_due = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Start the task that sends requests."""
-        self._task = asyncio.get_running_loop().create_task(self._run())
-        self._task.add_done_callback(self._ended)
 
     async def exchange(self) -> None:
         """Send a request, and take in the reply.
@@ -85,14 +78,6 @@ class RedisSeat(Seat):
         is_contended = any(key in self.waiting for key in self._asked)
         self._max_asks = MIN_ASKS if is_contended else max(2 * len(self._asked), MIN_ASKS)
 
-    def uptime(self) -> float:
-        """As `Seat.uptime`."""
-        return self._timing.uptime()
-
-    def send_soon(self) -> None:
-        """As `Seat.send_soon`."""
-        self._is_due.set()
-
     def ask(self, key: str) -> None:
         """As `Seat.ask`; `_next_asks` chooses the request."""
         self._unasked[key] = None
@@ -107,23 +92,11 @@ class RedisSeat(Seat):
 
     async def aclose(self) -> None:
         """Leave every host and every line."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task})
+        await self.stop()
+        await self._link.call(self._tag, partial(self._request, is_last=True))
 
-        def encode() -> bytes:
-            request = self.member.request(now=self.uptime(), is_last=True)
-            return encoded_request(request, now=self._timing.now())
-
-        await self._link.call(self._tag, encode)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        """Fail tasks that wait for this one, which has failed or was cancelled."""
-        self.fail(self._link.stopped())
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _logger.error("a session of %s failed", self._link.server, exc_info=error)
-
-    async def _run(self) -> None:
+    async def run(self) -> None:
+        """Send requests."""
         while True:
             try:
                 await self.exchange()
@@ -134,12 +107,12 @@ class RedisSeat(Seat):
             if not (self.member.has_to_send or self._unasked):
                 await self._pause()
 
-    def _request(self) -> bytes:
+    def _request(self, *, is_last: bool = False) -> bytes:
         self._is_due.clear()
         for key in self._next_asks():
             del self._unasked[key]
             self.member.want(key)
-        request = self.member.request(now=self.uptime())
+        request = self.member.request(now=self.uptime(), is_last=is_last)
         self._asked = request.asks
         return encoded_request(request, now=self._timing.now())
 
@@ -156,12 +129,9 @@ class RedisSeat(Seat):
     async def _pause(self) -> None:
         """Wait until there is something to send, or a sign of life or a look into the inbox is due."""
         now, delay = self.uptime(), self._timing.lease * BEAT / EXPIRY
-        unknown = []
-        for key, waiter in self.waiting.items():
-            pace = waiter.pace
-            if pace is None:
-                pace = now - waiter.since
-                unknown.append(key)
+        unknown = [key for key, waiter in self.waiting.items() if waiter.pace is None]
+        for waiter in self.waiting.values():
+            pace = now - waiter.since if waiter.pace is None else waiter.pace
             delay = min(delay, max(pace / POLLS, MIN_POLL), MAX_POLL)
         try:
             async with asyncio.timeout(delay):
@@ -183,7 +153,7 @@ class RedisSession(Inbox):
         self._seats: dict[int, RedisSeat] = {}
         """For each hash tag of which it uses hosts."""
         self.is_closed = False
-        link.listeners.append(self._heard)
+        link.listeners.append(self.report)
 
     async def join(self) -> None:
         """Open the session.
@@ -192,10 +162,10 @@ class RedisSession(Inbox):
             StoreError: the server cannot be reached.
         """
         # The first seat also carries the operator's blocks.
-        seat = self._seats[0] = self._seat_of(0)
+        seat = self._seats[0] = RedisSeat(self._link, 0, self._timing, self)
         while seat.member.has_to_send:
             await seat.exchange()
-        seat.start()
+        seat.start(seat.run(), self._link.stopped)
 
     async def obtain(self, key: str) -> Grant:
         """As `Session.obtain`. One task at a time may wait for a host.
@@ -204,7 +174,7 @@ class RedisSession(Inbox):
             StoreError: the server was away for longer than the store's `patience`, or refuses.
         """
         if self.is_closed:
-            raise StoreError(f"{self._link.server}: the session was closed")
+            raise self._link.error("the session was closed")
         return await self._seat(key).obtain(key)
 
     def leave(self, key: str, state: HostState | None) -> None:
@@ -233,7 +203,7 @@ class RedisSession(Inbox):
         if self.is_closed:
             return
         self.is_closed = True
-        self._link.listeners.remove(self._heard)
+        self._link.listeners.remove(self.report)
         closing = [seat.aclose() for seat in self._seats.values()]
         try:
             async with asyncio.timeout(CLOSING):
@@ -250,12 +220,6 @@ class RedisSession(Inbox):
     def _seat(self, key: str) -> RedisSeat:
         tag = self._keys.tag_of(key)
         if tag not in self._seats:
-            self._seats[tag] = self._seat_of(tag)
-            self._seats[tag].start()
+            seat = self._seats[tag] = RedisSeat(self._link, tag, self._timing, self)
+            seat.start(seat.run(), self._link.stopped)
         return self._seats[tag]
-
-    def _seat_of(self, tag: int) -> RedisSeat:
-        return RedisSeat(self._link, tag, self._timing, self)
-
-    def _heard(self, error: StoreError | None) -> None:
-        self.add(Recovered() if error is None else Lost(error))

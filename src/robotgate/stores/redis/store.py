@@ -7,7 +7,6 @@ import json
 import logging
 from contextlib import suppress
 from functools import partial
-from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from redis.asyncio import RedisCluster
@@ -17,32 +16,27 @@ from robotgate.clock import SystemClock
 from robotgate.errors import InvalidURLError, OptionError
 from robotgate.options import check_kind, check_patience, check_seconds
 from robotgate.sites.status import DAY, MAX_STALE_AGE
-from robotgate.stores.base import OwnStore, Pruned
-from robotgate.stores.codec import moved_record, pack_record, unpack_record
+from robotgate.stores.base import PLACE, OwnStore, Pruned
+from robotgate.stores.codec import encoded, moved_record, pack_record, unpack_record
 from robotgate.stores.grants import EXPIRY, ROBOTS
 from robotgate.stores.option import PATIENCE
 from robotgate.stores.redis.client import client_of
 from robotgate.stores.redis.faults import explained
-from robotgate.stores.redis.link import Link
-from robotgate.stores.redis.messages import (
-    ItemValues,
-    Keys,
-    encoded,
-    encoded_state,
-    read_item,
-    spelled,
-)
+from robotgate.stores.redis.link import PROBE, Link
+from robotgate.stores.redis.messages import Keys, encoded_state, read_item, spelled
 from robotgate.stores.redis.session import RedisSession, Timing
 from robotgate.urls import Origin
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
+    from typing import Literal
 
     from redis.asyncio import Redis
 
     from robotgate.clock import Clock
     from robotgate.pace.state import HostState
     from robotgate.sites.record import RobotsRecord
+    from robotgate.stores.redis.messages import ItemValues
 
 LEAST_LEASE: Final = 1.0
 MAX_AGE: Final = 31 * 24 * 3600.0
@@ -99,12 +93,8 @@ class RedisStore(OwnStore):
         self._keys = Keys(prefix, TAGS if isinstance(self._client, RedisCluster) else 1)
         self._now = (clock if clock is not None else SystemClock()).now
         self._timing = Timing(lease=lease, now=self._now)
-        self._link = Link(
-            self._client,
-            self._keys,
-            settings=encoded([lease, max_age]),
-            patience=patience,
-        )
+        settings = encoded([lease, max_age])
+        self._link = Link(self._client, self._keys, settings=settings, patience=patience)
         self._max_age = max_age
         self._sessions: list[RedisSession] = []
         self._is_closed = False
@@ -115,7 +105,7 @@ class RedisStore(OwnStore):
         Raises:
             StoreError: it cannot be reached, or the store was closed.
         """
-        await self._call(0, "save", [])
+        await self._link.call(0, lambda: PROBE)
 
     async def session(self) -> RedisSession:
         """Join the fleet.
@@ -137,7 +127,7 @@ class RedisStore(OwnStore):
         Raises:
             StoreError: the server was away for longer than `patience`, or refuses. So with all other methods.
         """
-        reply = await self._call_record("load_record", origin)
+        reply = await self._call("load_record", origin.text)
         if not reply:
             return None
         try:
@@ -157,23 +147,18 @@ class RedisStore(OwnStore):
         is_large = len(record.body) >= _LARGE
         value = await asyncio.to_thread(pack_record, record) if is_large else pack_record(record)
         ttl = max(min(useful_for(record), self._max_age) * 1000.0, 1.0)
-        await self._link.call(
-            self._keys.tag_of(record.origin.text),
-            lambda: (
-                b"%s\n%s"
-                % (
-                    encoded(
-                        ["save_record", spelled(record.origin.text), self._now() - record.checked_at, ttl]
-                    ),
-                    value,
-                )
-            ),
-        )
+        name = record.origin.text
+
+        def encode() -> bytes:
+            message = ["save_record", spelled(name), self._now() - record.checked_at, ttl]
+            return encoded(message) + b"\n" + value
+
+        await self._link.call(self._keys.tag_of(name), encode)
 
     async def load_host(self, pace_key: str) -> HostState | None:
         """Return the state of a host."""
-        found = await self._call(self._keys.tag_of(pace_key), "load", spelled(pace_key))
-        return None if isinstance(found, bool) else read_item(found, now=self._now()).state
+        found: ItemValues | Literal[False] = json.loads(await self._call("load", pace_key))
+        return read_item(found, now=self._now()).state if found else None
 
     async def save_hosts(self, states: Mapping[str, HostState]) -> None:
         """Keep the states of hosts. Of a host that another session may hold, instants only move later."""
@@ -192,13 +177,12 @@ class RedisStore(OwnStore):
         by_tag: dict[int, list[str]] = {}
         for key in states:
             by_tag.setdefault(self._keys.tag_of(key), []).append(key)
-        await asyncio.gather(
-            *(
-                self._link.call(tag, partial(encode, hosts[start : start + _SAVED]))
-                for tag, hosts in by_tag.items()
-                for start in range(0, len(hosts), _SAVED)
-            )
-        )
+        calls = [
+            self._link.call(tag, partial(encode, hosts[start : start + _SAVED]))
+            for tag, hosts in by_tag.items()
+            for start in range(0, len(hosts), _SAVED)
+        ]
+        await asyncio.gather(*calls)
 
     async def origins(self, host: str | None = None) -> list[Origin]:
         """Return the origins that have a record, of all hosts or of one, by host, then port, then scheme."""
@@ -206,26 +190,19 @@ class RedisStore(OwnStore):
         async for name in self._names("robots", host or ""):
             with suppress(InvalidURLError):
                 found.add(Origin.of(name))
-        return sorted(
-            (origin for origin in found if host in {None, origin.host}),
-            key=attrgetter("host", "port", "scheme"),
-        )
+        return sorted((origin for origin in found if host in {None, origin.host}), key=PLACE)
 
     async def pace_keys(self) -> list[str]:
         """Return the pace keys of all hosts, in order."""
-        return sorted([name async for name in self._names("host", "") if not name.startswith(ROBOTS)])
-
-    async def host(self, pace_key: str) -> HostState | None:
-        """As `Catalogue.host`."""
-        return await self.load_host(pace_key)
+        return sorted({name async for name in self._names("host", "") if not name.startswith(ROBOTS)})
 
     async def forget_record(self, origin: Origin) -> bool:
         """Remove an origin's record. Returns whether there was one."""
-        return await self._call_record("forget_record", origin) == b"true"
+        return await self._call("forget_record", origin.text) == b"true"
 
     async def forget_host(self, pace_key: str) -> bool:
         """Remove a host's state, even if its wait is not over. Returns whether there was any."""
-        return await self._call(self._keys.tag_of(pace_key), "forget", spelled(pace_key)) is True
+        return await self._call("forget", pace_key) == b"true"
 
     async def prune(self, *, now: float) -> Pruned:
         """Remove nothing: each key expires by itself."""
@@ -241,25 +218,18 @@ class RedisStore(OwnStore):
         if self._owns_client:
             await self._client.aclose()
 
-    async def _call(self, tag: int, operation: str, argument: object) -> ItemValues | bool:
-        message = encoded([operation, argument])
-        reply: ItemValues | bool = json.loads(await self._link.call(tag, lambda: message))
-        return reply
-
-    async def _call_record(self, operation: str, origin: Origin) -> bytes:
-        message = encoded([operation, spelled(origin.text)])
-        return await self._link.call(self._keys.tag_of(origin.text), lambda: message)
+    async def _call(self, operation: str, name: str) -> bytes:
+        message = encoded([operation, spelled(name)])
+        return await self._link.call(self._keys.tag_of(name), lambda: message)
 
     async def _names(self, kind: str, containing: str) -> AsyncIterator[str]:
-        """Yield the names in the keys of one kind, in no order; the server examines all its keys."""
+        """Yield the names in the keys of one kind, in no order, some twice; the server examines all its keys."""
         self._link.check()
         pattern = self._keys.pattern(kind, containing=containing)
-        seen: set[str] = set()
         try:
             async for key in self._client.scan_iter(match=pattern, count=_SCANNED):
                 name = self._keys.name_in(kind, key if isinstance(key, bytes) else str(key).encode())
-                if name is not None and name not in seen:
-                    seen.add(name)
+                if name is not None:
                     yield name
         except (RedisError, OSError) as error:
             raise explained(self._link.server, error).error from error

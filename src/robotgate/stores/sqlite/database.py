@@ -25,9 +25,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 T = TypeVar("T")
+Work: TypeAlias = "Callable[[sqlite3.Connection], T]"
 Identity: TypeAlias = tuple[int, int]
 """Device and number of a file. Its name may lead to another file later."""
 
+READ: Final = "BEGIN"
+WRITE: Final = "BEGIN IMMEDIATE"
+"""The beginning of a transaction; while one writes, no other process does."""
 RETRY_DELAY: Final = 1.0
 """Seconds until a file that failed is tried again."""
 BUSY_TIMEOUT: Final = 5.0
@@ -37,9 +41,6 @@ _COMPANIONS: Final = ("-wal", "-shm", "-journal")
 """Files that SQLite writes beside the file, with the same mode."""
 _DIRECTORY_MODE: Final = 0o700
 _FILE_MODE: Final = 0o600
-_EXCLUSIVELY: Final = (
-    os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-)
 APPLICATION_ID: Final = 0x52476174
 """``RGat``: marks a file as ours."""
 VERSION: Final = 3
@@ -121,16 +122,12 @@ def is_ours(connection: sqlite3.Connection, path: Path) -> bool:
         return False
     if application != APPLICATION_ID:
         raise _anothers(path)
+    versions = f"version {version} of its tables; this one knows {VERSION}"
     if version > VERSION:
-        raise fault(
-            path,
-            f"it was written by a newer robotgate (version {version} of its tables; this one knows {VERSION})",
-            "upgrade robotgate, or name another file",
-        )
+        remedy = "upgrade robotgate, or name another file"
+        raise fault(path, f"it was written by a newer robotgate ({versions})", remedy)
     if version < VERSION:
-        raise fault(
-            path, f"it was written by an older robotgate (version {version} of its tables)", "delete it"
-        )
+        raise fault(path, f"it was written by an older robotgate ({versions})", "delete it")
     return True
 
 
@@ -168,24 +165,12 @@ class Database:
         self._identity: Identity | None = None
         self._thread: ThreadPoolExecutor | None = None
         self._process = 0
-        self._is_ended = False
 
-    @property
-    def is_started(self) -> bool:
-        """Whether there was any work yet."""
-        return self._thread is not None
-
-    def run(
-        self,
-        work: Callable[[sqlite3.Connection], T],
-        *,
-        begin: str = "BEGIN IMMEDIATE",
-        needs_file: bool = False,
-    ) -> asyncio.Future[T]:
+    def run(self, work: Work[T], begin: str = WRITE, *, needs_file: bool = False) -> asyncio.Future[T]:
         """Do this on the thread, in one transaction. It is done even if the caller is cancelled.
 
         Args:
-            begin: by default, no other process writes meanwhile; ``BEGIN`` is enough for work that only reads.
+            begin: `READ` or `WRITE`.
             needs_file: raise an error rather than use the database in memory.
 
         Raises:
@@ -193,28 +178,22 @@ class Database:
         """
         return self._submit(lambda: self._perform(work, begin, needs_file=needs_file))
 
-    def end(self, work: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
-        """As `run`, of the last work: the file is closed after it, and the thread ends."""
+    def end(self, work: Work[T]) -> asyncio.Future[T] | None:
+        """As `run`, of the last work: the file is closed after it, and the thread ends. None: there was no work yet."""
 
         def last() -> T:
             try:
-                return self._perform(work, "BEGIN IMMEDIATE")
+                return self._perform(work, WRITE)
             finally:
                 self._drop()
 
+        if self._thread is None:
+            return None
         future = self._submit(last)
-        self._is_ended = True
-        if self._thread is not None:
-            self._thread.shutdown(wait=False)
+        self._thread.shutdown(wait=False)
         return future
 
-    def closed(self) -> StoreError:
-        """Return the error for use after the end."""
-        return fault(self.path, "the store was closed", "open a new one")
-
     def _submit(self, do: Callable[[], T]) -> asyncio.Future[T]:
-        if self._is_ended:
-            raise self.closed()
         if self._thread is None:
             self._process = os.getpid()
             self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"robotgate {self.path.name}")
@@ -227,7 +206,7 @@ class Database:
         done.add_done_callback(lambda done: done.cancelled() or done.exception())
         return asyncio.shield(done)
 
-    def _perform(self, work: Callable[[sqlite3.Connection], T], begin: str, *, needs_file: bool = False) -> T:
+    def _perform(self, work: Work[T], begin: str, *, needs_file: bool = False) -> T:
         if self._spare is None or time.monotonic() >= self._retry_at:
             try:
                 return self._perform_in_file(work, begin)
@@ -248,9 +227,9 @@ class Database:
             self._spare.execute("BEGIN")
             return work(self._spare)
 
-    def _perform_in_file(self, work: Callable[[sqlite3.Connection], T], begin: str) -> T:
+    def _perform_in_file(self, work: Work[T], begin: str) -> T:
         connection = self._connected()
-        connection.execute(begin if self._spare is None else "BEGIN IMMEDIATE")
+        connection.execute(begin if self._spare is None else WRITE)
         if self._spare is not None:
             self._give_back(connection, self._spare)
         result = work(connection)
@@ -305,7 +284,7 @@ class Database:
             with suppress(FileNotFoundError):
                 _check_file(path.with_name(path.name + companion), path)
         with suppress(FileExistsError):
-            os.close(os.open(path, _EXCLUSIVELY, _FILE_MODE))
+            path.touch(_FILE_MODE, exist_ok=False)
         # In such a directory no other user can exchange the file.
         found = _check_file(path, path)
         self._look_into()

@@ -7,7 +7,6 @@ its session expires. No message is lost: a transaction is done or not.
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import os
 from contextlib import suppress
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 
 from robotgate.errors import StoreError
 from robotgate.pace.state import CLOCK_GRAIN, HostState, merged
-from robotgate.stores.base import Lost, Recovered
 from robotgate.stores.grants import BEAT, EXPIRY, BlockRow, Grants, HostRow, Member, SessionRow
 from robotgate.stores.session import Inbox, Seat
 from robotgate.stores.sqlite import database, tables
@@ -28,15 +26,13 @@ if TYPE_CHECKING:
     from robotgate.stores.base import Grant
     from robotgate.stores.grants import Reply, Request
     from robotgate.stores.sqlite.store import SQLiteStore
-    from robotgate.stores.sqlite.tables import FileClock, Moment
+    from robotgate.stores.sqlite.tables import FileClock, Moment, Value
 
 FIRST_LOOK: Final = 0.025
 """Seconds until a session reads its inbox; half as long again after each time without news."""
 LAST_LOOK: Final = 0.1
 IDLE_LOOK: Final = 0.5
 """Seconds between two looks into the inbox while there is no other session."""
-
-_logger: Final = logging.getLogger("robotgate.stores")
 
 
 class FileGrants(Grants):
@@ -55,7 +51,6 @@ class FileGrants(Grants):
             is_gone = boot != clock.boot or (place and place == clock.place and not process_runs(pid))
             age = EXPIRY + CLOCK_GRAIN if is_gone or seen_at > at.uptime else at.uptime - seen_at
             self.sessions[name] = SessionRow(joined, at.now - age)
-        self._names = set(self.sessions)
         for pattern, until_at, said_at, number in there.execute("SELECT * FROM blocks").fetchall():
             self.blocks[pattern] = BlockRow(until_at and until_at - at.ahead, said_at - at.ahead, number)
 
@@ -74,12 +69,17 @@ class FileGrants(Grants):
             query = "SELECT session, token, item FROM grants WHERE key = ? ORDER BY place"
             for name, token, item in self._there.execute(query, (text(key),)).fetchall():
                 if token is None:
-                    host.line += (name,)
+                    host.line.append(name)
                     continue
                 host.owner, host.token = name, token
                 if name in self.sessions:
                     self.sessions[name].inbox[key] = item
         return self.hosts[key]
+
+    def end(self, name: str, *, visited_at: float | None) -> None:
+        """As `Grants.end`."""
+        super().end(name, visited_at=visited_at)
+        self._there.execute("DELETE FROM sessions WHERE id = ?", (name,))
 
     def keys_of(self, name: str) -> list[str]:
         """As `Grants.keys_of`."""
@@ -99,28 +99,24 @@ class FileGrants(Grants):
         if request.notices:
             run("DELETE FROM blocks")
             rows = (
-                (pattern, block.until_at and block.until_at + ahead, block.said_at + ahead, block.number)
-                for pattern, block in self.blocks.items()
+                (pattern, until_at and until_at + ahead, said_at + ahead, number)
+                for pattern, (until_at, said_at, number) in self.blocks.items()
             )
             self._there.executemany("INSERT INTO blocks VALUES (?, ?, ?, ?)", rows)
         self.write()
         return reply
 
     def write(self) -> None:
-        """Write the owners and lines of hosts, and delete sessions that have ended."""
-        there = self._there
-        there.executemany(
-            "DELETE FROM sessions WHERE id = ?", ((name,) for name in self._names - self.sessions.keys())
-        )
+        """Write the owners and lines of hosts."""
         for key, host in self.hosts.items():
-            there.execute("DELETE FROM grants WHERE key = ?", (text(key),))
-            insert = "INSERT INTO grants (key, session, place, token, item) VALUES (?, ?, ?, ?, ?)"
+            self._there.execute("DELETE FROM grants WHERE key = ?", (text(key),))
+            rows: list[tuple[Value, ...]]
+            rows = [(text(key), name, place, None, None) for place, name in enumerate(host.line, 1)]
             if host.owner is not None:
                 item = self.sessions[host.owner].inbox.get(key, 0)
-                there.execute(insert, (text(key), host.owner, 0, host.token, item))
-            line = enumerate(host.line, 1)
-            there.executemany(insert, ((text(key), name, place, None, None) for place, name in line))
-        tables.write_fact(there, tables.SERIAL, float(self._serial))
+                rows.append((text(key), host.owner, 0, host.token, item))
+            self._there.executemany("INSERT INTO grants VALUES (?, ?, ?, ?, ?)", rows)
+        tables.write_fact(self._there, tables.SERIAL, float(self._serial))
 
     def _forget_free(self, key: str) -> None:
         """Do nothing: `write` deletes the rows."""
@@ -141,15 +137,10 @@ class SQLiteSession(Inbox, Seat):
 
     def __init__(self, store: SQLiteStore, name: str, clock: FileClock) -> None:
         Inbox.__init__(self)
-        Seat.__init__(self, Member(name), self)
+        Seat.__init__(self, Member(name), self, clock.uptime)
         self._store = store
-        self._clock = clock
-        self._is_due = asyncio.Event()
         self._beat_at = -math.inf
         self._look = FIRST_LOOK
-        self._is_lost = False
-        self._closing = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
 
     async def join(self) -> None:
         """Open the session, and start its task.
@@ -159,26 +150,12 @@ class SQLiteSession(Inbox, Seat):
         """
         while self.member.has_to_send:
             await self._exchange()
-        self._task = asyncio.get_running_loop().create_task(self._run())
-
-    def uptime(self) -> float:
-        """As `Seat.uptime`."""
-        return self._clock.uptime()
-
-    def send_soon(self) -> None:
-        """As `Seat.send_soon`."""
-        self._is_due.set()
+        self.start(self._run(), self._store.closed)
 
     async def obtain(self, key: str) -> Grant:
         """As `Session.obtain`."""
         self._store.bind()
         return await super().obtain(key)
-
-    def stop(self) -> None:
-        """End the task: the store is being closed, and ends the session itself."""
-        self._closing.set()
-        if self._task is not None:
-            self._task.cancel()
 
     async def aclose(self) -> None:
         """As `Session.aclose`.
@@ -186,37 +163,31 @@ class SQLiteSession(Inbox, Seat):
         Raises:
             StoreError: the file cannot be written, and `when_lost` is `WhenLost.RAISE`.
         """
-        if self._closing.is_set():
+        if self.is_closed:
             return
-        self._closing.set()
-        if self._task is not None:
-            self.send_soon()
-            await asyncio.wait({self._task})
+        self.is_closed = True
+        await self.stop()
         try:
             await self._exchange(is_last=True)
         finally:
             self._store.ended(self)
 
     async def _run(self) -> None:
-        try:
-            while not self._closing.is_set():
-                try:
+        while True:
+            try:
+                if not self._has_to_send():
                     await self._wait()
-                    if self._has_to_send() or await self._store.read(self._has_news):
-                        await self._exchange()
-                        self._recover()
-                except StoreError as error:
-                    self._lose(error)
-                    with suppress(TimeoutError):
-                        async with asyncio.timeout(database.RETRY_DELAY):
-                            await self._closing.wait()
-        finally:
-            self.fail(self._store.closed())
+                if self._has_to_send() or await self._store.read(self._has_news):
+                    await self._exchange()
+                    self.report(None)
+            except StoreError as error:
+                self.report(error)
+                if self._store.when_lost is WhenLost.RAISE:
+                    self.fail(error)
+                await asyncio.sleep(database.RETRY_DELAY)
 
     async def _wait(self) -> None:
         """Wait until there may be something to do."""
-        if self._closing.is_set() or self._has_to_send():
-            return
         pause, self._look = self._look, min(self._look * 1.5, LAST_LOOK)
         if not self._store.is_shared:
             pause = IDLE_LOOK
@@ -241,23 +212,9 @@ class SQLiteSession(Inbox, Seat):
     async def _exchange(self, *, is_last: bool = False) -> None:
         now = self.uptime()
         request = self.member.request(now=now, is_last=is_last)
-        reply = await self._store.exchange(
-            lambda there, at: FileGrants(there, at, self._clock).take_in(request)
-        )
+        reply = await self._store.exchange(request)
         # An owner whose process was killed changes nothing in the file: an exchange of another session frees its hosts.
         self._beat_at = now + (IDLE_LOOK if self.member.wants else BEAT)
         if reply.items or request.leaves or request.asks:
             self._look = FIRST_LOOK
         self.receive(reply)
-
-    def _lose(self, error: StoreError) -> None:
-        if self._store.when_lost is WhenLost.RAISE:
-            self.fail(error)
-        if not self._is_lost:
-            self._is_lost = True
-            self.add(Lost(error))
-
-    def _recover(self) -> None:
-        if self._is_lost:
-            self._is_lost = False
-            self.add(Recovered())

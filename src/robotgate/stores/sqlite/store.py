@@ -9,7 +9,7 @@ import sqlite3
 import uuid
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from robotgate.clock import SystemClock
 from robotgate.errors import StoreError
@@ -17,7 +17,7 @@ from robotgate.options import check_kind, check_seconds, check_whole
 from robotgate.stores.base import OwnStore, Pruned
 from robotgate.stores.option import file_path
 from robotgate.stores.sqlite import tables
-from robotgate.stores.sqlite.database import Database, WhenLost, fault
+from robotgate.stores.sqlite.database import READ, WRITE, Database, WhenLost, fault
 from robotgate.stores.sqlite.grants import FileGrants, SQLiteSession, known_host
 from robotgate.stores.sqlite.tables import FileClock, Moment
 
@@ -28,9 +28,11 @@ if TYPE_CHECKING:
     from robotgate.clock import Clock
     from robotgate.pace.state import HostState
     from robotgate.sites.record import RobotsRecord
+    from robotgate.stores.grants import Reply, Request
     from robotgate.urls import Origin
 
 T = TypeVar("T")
+Work: TypeAlias = "Callable[[sqlite3.Connection, Moment], T]"
 
 MAX_BYTES: Final = 2**30
 LEAST_MAX_BYTES: Final = 2**20
@@ -95,11 +97,9 @@ class SQLiteStore(OwnStore):
         self._max_age = max_age
         self.when_lost = when_lost
         self._clock = FileClock(SystemClock() if clock is None else clock)
+        spare = self._make_spare if when_lost is WhenLost.MEMORY else None
         self._database = Database(
-            self.path,
-            opening=self._opening,
-            make_spare=self._make_spare if when_lost is WhenLost.MEMORY else None,
-            give_back=self._give_back,
+            self.path, opening=self._opening, make_spare=spare, give_back=self._give_back
         )
         self._reading = 0.0
         self._file_number: float | None = None
@@ -108,7 +108,7 @@ class SQLiteStore(OwnStore):
         self._others = 0
         """Sessions of other stores, as of the last exchange."""
         self._warned_at = -WARNING_INTERVAL
-        self._questions: list[Callable[[sqlite3.Connection, Moment], None]] = []
+        self._questions: list[Work[None]] = []
         self._asking: asyncio.Task[None] | None = None
         self._upkeep: asyncio.Task[None] | None = None
         self._closing: asyncio.Future[None] | None = None
@@ -157,7 +157,7 @@ class SQLiteStore(OwnStore):
         except BaseException:
             self.ended(session)
             raise
-        if self._upkeep is None:
+        if self._upkeep is None or self._upkeep.done():
             self._upkeep = asyncio.get_running_loop().create_task(self._keep_bounds())
         return session
 
@@ -217,26 +217,27 @@ class SQLiteStore(OwnStore):
             StoreError: not all could be written, and `when_lost` is `WhenLost.RAISE`.
         """
         if self._is_closed:
-            if self._closing is not None and not self._closing.done():
+            if self._closing is not None:
                 await asyncio.wait({self._closing})
             return
         self.bind()
         self._is_closed = True
+        has_sessions = bool(self._sessions)
         for session in self._sessions.values():
+            session.is_closed = True
             session.stop()
         if self._upkeep is not None:
             self._upkeep.cancel()
-        has_sessions = bool(self._sessions)
-        if not (self._database.is_started or has_sessions):
-            return
         self._closing = self._database.end(self._timed(self._leave))
+        if self._closing is None:
+            return
         # A cancellation ends only the wait for it.
         await asyncio.wait({self._closing})
         error = self._closing.exception()
         if error is not None and (has_sessions or not isinstance(error, StoreError)):
             raise error
-        if error is None and self._database.lost is not None:
-            _logger.warning("%s. All later records and states are lost", self._database.lost)
+        if error is None and self._database.lost is not None and self._file_number is not None:
+            _logger.warning("%s. Records and states since then are lost", self._database.lost)
 
     # For the sessions.
 
@@ -247,28 +248,28 @@ class SQLiteStore(OwnStore):
 
     def closed(self) -> StoreError:
         """Return the error for use after the end."""
-        return self._database.closed()
+        return fault(self.path, "the store was closed", "open a new one")
 
-    async def exchange(self, work: Callable[[sqlite3.Connection, Moment], T]) -> T:
-        """Do the exchange of a session; in memory, if the file fails and no other process can hold a host.
+    async def exchange(self, request: Request) -> Reply:
+        """Process a session's request; in memory, if the file fails and no other process can hold a host.
 
         Raises:
             StoreError: the file cannot be written.
         """
 
-        def whole(there: sqlite3.Connection, at: Moment) -> tuple[T, set[str]]:
-            return work(there, at), {name for (name,) in there.execute("SELECT id FROM sessions")}
+        def work(there: sqlite3.Connection, at: Moment) -> tuple[Reply, set[str]]:
+            grants = FileGrants(there, at, self._clock)
+            return grants.take_in(request), set(grants.sessions)
 
-        result, names = await self._do(whole, needs_file=self._others > 0)
+        reply, names = await self._do(work, needs_file=self._others > 0)
         self._others = len(names - self._sessions.keys())
-        return result
+        return reply
 
     def ended(self, session: SQLiteSession) -> None:
         """Forget a session that has ended."""
         self._sessions.pop(session.member.session, None)
         if not self._sessions and self._upkeep is not None:
             self._upkeep.cancel()
-            self._upkeep = None
 
     # Work on the file.
 
@@ -295,7 +296,7 @@ class SQLiteStore(OwnStore):
             tables.renew_number(there)
         self._file_number = tables.read_fact(there, tables.FILE_NUMBER)
         if is_other or is_crash:
-            tables.write_fact(there, tables.ASSUMED_VISIT_AT, at.now)
+            tables.write_fact(there, tables.ASSUMED_VISIT_AT, at.now + at.ahead)
         tables.forget_facts(there, f"{tables.OPENED} *")
         tables.write_fact(there, mark, at.now)
         there.execute("COMMIT")
@@ -307,7 +308,7 @@ class SQLiteStore(OwnStore):
             StoreError: it was closed, or belongs to another event loop.
         """
         if self._is_closed:
-            raise self._database.closed()
+            raise self.closed()
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             if self._loop is not None and not self._loop.is_closed():
@@ -318,16 +319,16 @@ class SQLiteStore(OwnStore):
             self._questions, self._asking = [], None
         self._reading = self._clock.clock.now()
 
-    def _timed(self, work: Callable[[sqlite3.Connection, Moment], T]) -> Callable[[sqlite3.Connection], T]:
+    def _timed(self, work: Work[T]) -> Callable[[sqlite3.Connection], T]:
         reading = self._reading
         return lambda there: work(there, self._clock.moment(there, reading))
 
-    async def _do(self, work: Callable[[sqlite3.Connection, Moment], T], *, needs_file: bool = False) -> T:
-        """Do this in a transaction that writes."""
+    async def _do(self, work: Work[T], begin: str = WRITE, *, needs_file: bool = False) -> T:
+        """Do this in a transaction."""
         self.bind()
-        return await self._database.run(self._timed(work), needs_file=needs_file)
+        return await self._database.run(self._timed(work), begin, needs_file=needs_file)
 
-    async def read(self, work: Callable[[sqlite3.Connection, Moment], T]) -> T:
+    async def read(self, work: Work[T]) -> T:
         """Do this in a transaction that reads, with all other reads of this turn of the event loop."""
         self.bind()
         found: list[T] = []
@@ -345,15 +346,14 @@ class SQLiteStore(OwnStore):
             for question in questions:
                 question(there, at)
 
-        await self._database.run(self._timed(work), begin="BEGIN")
+        await self._do(work, READ)
 
     def _make_spare(self, error: StoreError) -> sqlite3.Connection:
         """Make an empty database in memory in place of the file, which has failed."""
-        is_news = self._reading - self._warned_at >= WARNING_INTERVAL
-        self._warned_at = self._reading if is_news else self._warned_at
-        what = "Hosts that others may hold wait" if self._others else "Memory is used"
-        level = logging.WARNING if is_news else logging.DEBUG
-        _logger.log(level, "%s. %s until the file works again", error, what)
+        if self._reading - self._warned_at >= WARNING_INTERVAL:
+            self._warned_at = self._reading
+            what = "Hosts that others may hold wait" if self._others else "Memory is used"
+            _logger.warning("%s. %s until the file works again; nothing is saved before", error, what)
         spare = sqlite3.connect(":memory:", isolation_level=None)
         tables.prepare(spare, self.path)
         spare.execute(tables.BOUND_RECORDS)
@@ -373,7 +373,7 @@ class SQLiteStore(OwnStore):
         for name in self._sessions.keys() & grants.sessions.keys():
             grants.end(name, visited_at=at.now)
         grants.write()
-        if not there.execute("SELECT count(*) FROM sessions").fetchone()[0]:
+        if not grants.sessions:
             tables.forget_facts(there, f"{tables.OPENED} *")
 
     async def _delete(self, **bounds: float) -> Counter[tables.Pruning]:

@@ -47,7 +47,7 @@ CACHE_KIBIBYTES: Final = 8192
 MAX_LOG_BYTES: Final = 16 * 1024 * 1024
 """Bytes to which the write-ahead log is truncated."""
 
-_HOSTS: Final = """
+_LAYOUT: Final = """
 CREATE TABLE hosts (
     pace_key NOT NULL PRIMARY KEY,
     saved_at REAL NOT NULL,
@@ -59,9 +59,7 @@ CREATE TABLE hosts (
     visits INTEGER NOT NULL,
     bytes_read INTEGER NOT NULL,
     latency REAL
-) WITHOUT ROWID
-"""
-_RECORDS: Final = """
+) WITHOUT ROWID;
 CREATE TABLE records (
     id INTEGER PRIMARY KEY,
     host NOT NULL,
@@ -70,10 +68,8 @@ CREATE TABLE records (
     saved_at REAL NOT NULL,
     record BLOB NOT NULL,
     UNIQUE (host, port, scheme)
-)
-"""
-_FACTS: Final = "CREATE TABLE facts (name TEXT NOT NULL PRIMARY KEY, value REAL NOT NULL) WITHOUT ROWID"
-_SESSIONS: Final = """
+);
+CREATE TABLE facts (name TEXT NOT NULL PRIMARY KEY, value REAL NOT NULL) WITHOUT ROWID;
 CREATE TABLE sessions (
     id TEXT NOT NULL PRIMARY KEY,
     joined INTEGER NOT NULL,
@@ -81,28 +77,25 @@ CREATE TABLE sessions (
     boot TEXT NOT NULL,
     place TEXT NOT NULL,
     pid INTEGER NOT NULL
-) WITHOUT ROWID
+) WITHOUT ROWID;
+CREATE TABLE grants (
+    key NOT NULL,
+    session TEXT NOT NULL,
+    place INTEGER NOT NULL,
+    token INTEGER,
+    item INTEGER,
+    PRIMARY KEY (key, session)
+) WITHOUT ROWID;
+CREATE INDEX grants_by_session ON grants (session, item);
+CREATE TABLE blocks (
+    pattern TEXT NOT NULL PRIMARY KEY,
+    until_at REAL NOT NULL,
+    said_at REAL NOT NULL,
+    number INTEGER NOT NULL
+)
 """
-"""`place` names the space of process numbers; empty: unknown."""
-_GRANTS: Final = (
-    """
-    CREATE TABLE grants (
-        key NOT NULL,
-        session TEXT NOT NULL,
-        place INTEGER NOT NULL,
-        token INTEGER,
-        item INTEGER,
-        PRIMARY KEY (key, session)
-    ) WITHOUT ROWID
-    """,
-    "CREATE INDEX grants_by_session ON grants (session, item)",
-)
-"""A session that holds a host has a token and an item in its inbox; one in line for it has neither."""
-_BLOCKS: Final = (
-    "CREATE TABLE blocks (pattern TEXT NOT NULL PRIMARY KEY, until_at REAL NOT NULL, said_at REAL NOT NULL, "
-    "number INTEGER NOT NULL)"
-)
-LAYOUT: Final = (_HOSTS, _RECORDS, _FACTS, _SESSIONS, *_GRANTS, _BLOCKS)
+"""`sessions.place` names the space of process numbers; empty: unknown. In `grants`, a session that holds a host has a
+token and an item in its inbox; one in line for it has neither. The last columns of `hosts` are `HOST_FIELDS`."""
 
 SERIAL: Final = "serial"
 FILE_NUMBER: Final = "file_number"
@@ -123,12 +116,7 @@ UNLOCK_DELAY: Final = 0.00005
 """Seconds between them, so that the event loop gets Python's lock."""
 _logger: Final = logging.getLogger("robotgate.stores")
 
-_COLUMNS: Final = ", ".join(HOST_FIELDS)
-# These have constants only.
-_WRITE_HOST: Final = (
-    f"REPLACE INTO hosts (pace_key, saved_at, {_COLUMNS}) VALUES (?, ?{', ?' * len(HOST_FIELDS)})"  # noqa: S608
-)
-_READ_HOST: Final = f"SELECT saved_at, {_COLUMNS} FROM hosts WHERE pace_key = ?"  # noqa: S608
+_WRITE_HOST: Final = f"REPLACE INTO hosts VALUES (?, ?{', ?' * len(HOST_FIELDS)})"  # noqa: S608 - a constant
 _WRITE_RECORD: Final = "REPLACE INTO records (host, port, scheme, saved_at, record) VALUES (?, ?, ?, ?, ?)"
 _READ_RECORD: Final = "SELECT saved_at, record FROM records WHERE host = ? AND port = ? AND scheme = ?"
 
@@ -156,7 +144,7 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
     connection.execute("BEGIN IMMEDIATE")
     if not is_ours(connection, path):
-        for statement in LAYOUT:
+        for statement in _LAYOUT.split(";"):
             connection.execute(statement)
         renew_number(connection)
         connection.execute(f"PRAGMA user_version = {VERSION}")
@@ -218,10 +206,10 @@ def write_hosts(connection: sqlite3.Connection, at: Moment, states: Mapping[str,
 
 def read_host(connection: sqlite3.Connection, pace_key: str, at: Moment) -> HostState | None:
     """Return the state of a host."""
-    row = connection.execute(_READ_HOST, (text(pace_key),)).fetchone()
+    row = connection.execute("SELECT * FROM hosts WHERE pace_key = ?", (text(pace_key),)).fetchone()
     if row is None:
         return None
-    saved_at, *values = row
+    _, saved_at, *values = row
     try:
         state = host_of(dict(zip(HOST_FIELDS, values, strict=True)))
         state = restored(state, saved_at=amount(saved_at), now=at.now + at.ahead)
@@ -244,9 +232,8 @@ def forget_host(connection: sqlite3.Connection, pace_key: str) -> bool:
 def write_records(connection: sqlite3.Connection, at: Moment, records: Iterable[RobotsRecord]) -> None:
     """Write records in place of those that were there."""
     saved_at = at.now + at.ahead
-    connection.executemany(
-        _WRITE_RECORD, ((*_place(record.origin), saved_at, pack_record(record)) for record in records)
-    )
+    rows = ((*_place(record.origin), saved_at, pack_record(record)) for record in records)
+    connection.executemany(_WRITE_RECORD, rows)
 
 
 def read_record(connection: sqlite3.Connection, origin: Origin, at: Moment) -> RobotsRecord | None:
@@ -323,36 +310,31 @@ VACUUM_STEP: Final = 256
 
 
 class Pruning(NamedTuple):
-    """How rows of one table are deleted, the oldest first."""
+    """How rows of one table are deleted, the oldest first. All that its statements are made of are constants."""
 
-    find: str
-    """Selects the keys of rows from before `before` that may be deleted at `now`: a `share` of the table at most."""
-    delete: str
-    """Deletes the row with a `key`, if it may still be deleted."""
+    table: str
+    key: str
+    may_go: str
+    """Whether a row from before `before` may be deleted at `now`."""
 
     def keys(self, there: sqlite3.Connection, _: Moment, *, bounds: Mapping[str, float]) -> list[Value]:
-        """Return the keys of rows that may be deleted."""
-        return [key for (key,) in there.execute(self.find, bounds)]
+        """Return the keys of rows that may be deleted, a `share` of the table at most."""
+        most = f"(SELECT CAST(count(*) * :share + 1 AS INTEGER) FROM {self.table})"  # noqa: S608
+        oldest = f"WHERE {self.may_go} ORDER BY saved_at, {self.key} LIMIT {most}"
+        return [key for (key,) in there.execute(f"SELECT {self.key} FROM {self.table} {oldest}", bounds)]  # noqa: S608
 
     def go(
         self, there: sqlite3.Connection, _: Moment, *, keys: Sequence[Value], bounds: Mapping[str, float]
     ) -> int:
-        """Delete rows. Returns how many were deleted."""
-        return there.executemany(self.delete, [{**bounds, "key": key} for key in keys]).rowcount
+        """Delete rows that may still be deleted. Returns how many were deleted."""
+        delete = f"DELETE FROM {self.table} WHERE {self.key} = :key AND {self.may_go}"  # noqa: S608
+        return there.executemany(delete, [{**bounds, "key": key} for key in keys]).rowcount
 
 
-PRUNED_RECORDS: Final = Pruning(
-    "SELECT id FROM records WHERE saved_at < :before "
-    "ORDER BY saved_at, id LIMIT (SELECT CAST(count(*) * :share + 1 AS INTEGER) FROM records)",
-    "DELETE FROM records WHERE id = :key AND saved_at < :before",
-)
-_MAY_GO: Final = "saved_at < :before AND next_allowed_at <= :now AND blocked_until_at <= :now"
-"""As `is_served`, but a host need not stay until its blocks are forgiven."""
-PRUNED_HOSTS: Final = Pruning(
-    f"SELECT pace_key FROM hosts WHERE {_MAY_GO} "  # noqa: S608
-    "ORDER BY saved_at LIMIT (SELECT CAST(count(*) * :share + 1 AS INTEGER) FROM hosts)",
-    f"DELETE FROM hosts WHERE pace_key = :key AND {_MAY_GO}",  # noqa: S608
-)
+PRUNED_RECORDS: Final = Pruning("records", "id", "saved_at < :before")
+# As `is_served`, but a host need not stay until its blocks are forgiven.
+_IS_SERVED: Final = "saved_at < :before AND next_allowed_at <= :now AND blocked_until_at <= :now"
+PRUNED_HOSTS: Final = Pruning("hosts", "pace_key", _IS_SERVED)
 
 
 def used_bytes(connection: sqlite3.Connection) -> int:

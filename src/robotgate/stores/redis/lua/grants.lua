@@ -1,6 +1,7 @@
 -- Grants, states of hosts, operator blocks, and records. `robotgate.stores.grants.Grants` is the model of grants.
 --
--- A call is one key and one argument: the prefix of a hash tag's keys, and a JSON array that begins with the operation:
+-- The only key is the prefix of a hash tag's keys. Each argument but the first is a call: a JSON array that begins with
+-- the operation.
 --   exchange session epoch joined number after leaves withdrawals asks claims notices is_last
 --     leave: key token visited_ago not_before_in state      (absent values are false)
 --     notice: pattern until_in said_ago      (until_in is false where a block is lifted)
@@ -8,7 +9,7 @@
 --     item: number key token is_wanted state state_age visited_ago not_before_in
 --     notice: pattern until_in said_ago number
 --     paces: for each ask that has to wait, the seconds between two visits, or false if they are not known
---   save {{key session token visited_ago not_before_in state}...}   -> 1
+--   save {{key session token visited_ago not_before_in state}...}
 --     the state replaces the known one if the session holds the host; with false as session, if no session holds it;
 --     with true, if no state is known
 --   load key            -> item, or false for an unknown host
@@ -16,11 +17,11 @@
 --   load_record name              -> seconds since it was checked, as text of 24 characters, and the record
 --   save_record name ago milliseconds, and the record behind a line feed    -> whether none was checked later
 --   forget_record name            -> whether there was one
--- ARGV begins with a JSON array of settings: seconds after which a silent session ends, seconds to keep hosts.
+-- The first argument is a JSON array of settings: seconds after which a silent session ends, seconds to keep hosts.
 -- Numbers over 2^46 are text: JSON has 14 digits here. Seconds are relative, so a late call moves instants later.
 --
--- Keys of a tag:
---   epoch               {run, number, lost_until, seen_at}: which memory this is; see `open_tag`
+-- Keys:
+--   epoch               {run, number, lost_until, seen_at}: which memory this is; see `lost_until`
 --   serial              the last number given to a grant, a stay, an item or a notice
 --   sessions            sorted set: session -> when it ends
 --   unsettled           set: the sessions that joined within a lease after a loss; see `settle`
@@ -33,6 +34,8 @@
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1e6
 local EXPIRY, KEEP = unpack(cjson.decode(ARGV[1]))
+local PREFIX = KEYS[1]
+local SESSIONS, UNSETTLED, BLOCKS = PREFIX .. 'sessions', PREFIX .. 'unsettled', PREFIX .. 'blocks'
 local MONTH = 31 * 86400 -- seconds to keep keys that must not expire while they are used
 local DAY = 86400        -- seconds; longer than any wait, and than the way of a message
 local LATE = DAY         -- seconds; a record that was checked earlier than this is saved on purpose
@@ -64,9 +67,9 @@ local function write(key, value, seconds)
   redis.call('SET', key, cmsgpack.pack(value), 'PX', whole(seconds * 1000))
 end
 
-local function keep(seconds, ...)
+local function keep(...)
   for _, key in ipairs({...}) do
-    redis.call('PEXPIRE', key, whole(seconds * 1000))
+    redis.call('PEXPIRE', key, whole(MONTH * 1000))
   end
 end
 
@@ -80,29 +83,25 @@ local function lost_until(known)
   return now - info('server', 'uptime_in_seconds:(%d+)') + EXPIRY
 end
 
--- A tag's keys and epoch. A new epoch begins if the last one is missing or of another run; and if no session has sent
--- anything for a lease: the clock was set, or all processes have died.
-local function open_tag(prefix)
-  local tag = {prefix = prefix, hosts = {}, blocks = prefix .. 'blocks'}
-  tag.sessions, tag.unsettled = prefix .. 'sessions', prefix .. 'unsettled'
-  local epoch, serial = read('GET', prefix .. 'epoch'), prefix .. 'serial'
-  local is_silent = epoch and math.abs(now - epoch[4]) >= EXPIRY and redis.call('ZCARD', tag.sessions) > 0
-  if not epoch or epoch[1] ~= run or is_silent then
-    local number = whole(math.max(now * 1e6, tonumber(redis.call('GET', serial) or 0) + 1))
-    redis.call('SET', serial, number)
-    redis.call('DEL', tag.sessions, tag.unsettled)
-    epoch = {run, number, lost_until(epoch)}
-  end
-  epoch[4] = now
-  write(prefix .. 'epoch', epoch, MONTH)
-  keep(MONTH, serial)
-  tag.epoch, tag.lost_until, tag.is_lost = epoch[2], epoch[3], now < epoch[3]
-  tag.assumed_at = tag.lost_until > now - DAY and tag.lost_until or nil
-  return tag
+-- A new epoch begins if the last one is missing or of another run; and if no session has sent anything for a lease: the
+-- clock was set, or all processes have died.
+local memory, serial = read('GET', PREFIX .. 'epoch'), PREFIX .. 'serial'
+local is_silent = memory and math.abs(now - memory[4]) >= EXPIRY and redis.call('ZCARD', SESSIONS) > 0
+if not memory or memory[1] ~= run or is_silent then
+  local number = whole(math.max(now * 1e6, tonumber(redis.call('GET', serial) or 0) + 1))
+  redis.call('SET', serial, number)
+  redis.call('DEL', SESSIONS, UNSETTLED)
+  memory = {run, number, lost_until(memory)}
 end
+memory[4] = now
+write(PREFIX .. 'epoch', memory, MONTH)
+keep(serial)
+local EPOCH, LOST_UNTIL = memory[2], memory[3]
+local IS_LOST = now < LOST_UNTIL
+local ASSUMED_AT = LOST_UNTIL > now - DAY and LOST_UNTIL or nil
 
-local function next_number(tag)
-  return whole(redis.call('INCR', tag.prefix .. 'serial'))
+local function next_number()
+  return whole(redis.call('INCR', serial))
 end
 
 local function later(host, visited_at, not_before_at)
@@ -110,17 +109,19 @@ local function later(host, visited_at, not_before_at)
   host.not_before_at = not_before_at and math.max(not_before_at, host.not_before_at or 0) or host.not_before_at
 end
 
-local function read_host(tag, key)
-  local host = tag.hosts[key]
+local hosts, changed = {}, {}
+
+local function read_host(key)
+  local host = hosts[key]
   if host then
     return host
   end
-  local name = tag.prefix .. 'host:' .. key
+  local name = PREFIX .. 'host:' .. key
   host = read('GET', name)
   if not host or type(host.line) ~= 'table' then
     -- The key may hold something else: then the host counts as visited now.
     host = {line = {}, visited_at = redis.call('EXISTS', name) == 1 and now or nil}
-  elseif host.epoch ~= tag.epoch then
+  elseif host.epoch ~= EPOCH then
     host.owner, host.line = nil, {}
   end
   local ahead = (host.written_at or now) - now
@@ -130,49 +131,47 @@ local function read_host(tag, key)
       host[instant] = host[instant] and host[instant] - ahead
     end
   end
-  host.epoch, host.written_at, tag.hosts[key] = tag.epoch, now, host
+  host.epoch, host.written_at, hosts[key] = EPOCH, now, host
   return host
 end
 
 -- As `read_host`, to be changed.
-local function change_host(tag, key)
-  local host = read_host(tag, key)
-  tag.changed = tag.changed or {}
-  tag.changed[key] = host
-  return host
+local function change_host(key)
+  changed[key] = read_host(key)
+  return changed[key]
 end
 
-local function write_hosts(tag)
-  for key, host in pairs(tag.changed or {}) do
+local function write_hosts()
+  for key, host in pairs(changed) do
     local binds = math.max((host.not_before_at or now) - now, 0)
     -- A visit before the assumed one need not be kept.
-    local is_visited = host.visited_at and host.visited_at > (tag.assumed_at or 0)
+    local is_visited = host.visited_at and host.visited_at > (ASSUMED_AT or 0)
     if host.owner or host.line[1] or host.state or is_visited or binds > 0 then
-      write(tag.prefix .. 'host:' .. key, host, binds + (host.owner and math.max(KEEP, MONTH) or KEEP))
+      write(PREFIX .. 'host:' .. key, host, binds + (host.owner and math.max(KEEP, MONTH) or KEEP))
     else
-      redis.call('DEL', tag.prefix .. 'host:' .. key)
+      redis.call('DEL', PREFIX .. 'host:' .. key)
     end
   end
 end
 
-local function tell(tag, key, host)
-  redis.call('HSET', tag.prefix .. 'inbox:' .. host.owner, key, next_number(tag))
+local function tell(key, host)
+  redis.call('HSET', PREFIX .. 'inbox:' .. host.owner, key, next_number())
 end
 
-local function grant(tag, key, host, session)
-  host.owner, host.token = session, next_number(tag)
-  redis.call('SADD', tag.prefix .. 'keys:' .. session, key)
-  tell(tag, key, host)
+local function grant(key, host, session)
+  host.owner, host.token = session, next_number()
+  redis.call('SADD', PREFIX .. 'keys:' .. session, key)
+  tell(key, host)
 end
 
 -- Grant a host that is free, or becomes so, to the first in line.
-local function grant_next(tag, key, host)
+local function grant_next(key, host)
   host.owner = nil
-  if host.line[1] and not tag.is_lost then
-    if not host.state or host.saved_at < tag.lost_until then
-      later(host, tag.assumed_at)
+  if host.line[1] and not IS_LOST then
+    if not host.state or host.saved_at < LOST_UNTIL then
+      later(host, ASSUMED_AT)
     end
-    grant(tag, key, host, table.remove(host.line, 1))
+    grant(key, host, table.remove(host.line, 1))
   end
 end
 
@@ -184,135 +183,133 @@ local function place_of(host, session)
   end
 end
 
+local function withdraw(session, key)
+  local host = change_host(key)
+  local place = place_of(host, session)
+  if place then
+    table.remove(host.line, place)
+    redis.call('SREM', PREFIX .. 'keys:' .. session, key)
+  end
+end
+
 -- Free up to SLICE hosts of a session that has ended. Returns whether there are no more.
-local function free_hosts(tag, session, visited_at)
-  local keys = redis.call('SPOP', tag.prefix .. 'keys:' .. session, SLICE)
+local function free_hosts(session, visited_at)
+  local keys = redis.call('SPOP', PREFIX .. 'keys:' .. session, SLICE)
   for _, key in ipairs(keys) do
-    local host = change_host(tag, key)
-    local place = place_of(host, session)
-    if place then
-      table.remove(host.line, place)
-    elseif host.owner == session then
+    withdraw(session, key)
+    local host = change_host(key)
+    if host.owner == session then
       later(host, visited_at)
-      grant_next(tag, key, host)
+      grant_next(key, host)
     end
   end
   if #keys < SLICE then
-    redis.call('ZREM', tag.sessions, session)
-    redis.call('DEL', tag.prefix .. 'inbox:' .. session)
+    redis.call('ZREM', SESSIONS, session)
+    redis.call('DEL', PREFIX .. 'inbox:' .. session)
     return true
   end
 end
 
-local function end_silent_sessions(tag)
+local function end_silent_sessions()
   repeat
-    local ended = redis.call('ZRANGEBYSCORE', tag.sessions, '-inf', now, 'WITHSCORES', 'LIMIT', 0, 1)
-  until not ended[1] or not free_hosts(tag, ended[1], tonumber(ended[2]))
+    local ended = redis.call('ZRANGEBYSCORE', SESSIONS, '-inf', now, 'WITHSCORES', 'LIMIT', 0, 1)
+  until not ended[1] or not free_hosts(ended[1], tonumber(ended[2]))
 end
 
 -- When the lease after a loss is over, grant the hosts that sessions have asked for meanwhile, some sessions per call.
-local function settle(tag)
-  for _, session in ipairs(tag.is_lost and {} or redis.call('SPOP', tag.unsettled, SETTLED)) do
-    for _, key in ipairs(redis.call('SMEMBERS', tag.prefix .. 'keys:' .. session)) do
-      local host = change_host(tag, key)
+local function settle()
+  for _, session in ipairs(IS_LOST and {} or redis.call('SPOP', UNSETTLED, SETTLED)) do
+    for _, key in ipairs(redis.call('SMEMBERS', PREFIX .. 'keys:' .. session)) do
+      local host = change_host(key)
       if not host.owner then
-        grant_next(tag, key, host)
+        grant_next(key, host)
       end
     end
   end
 end
 
-local function leave(tag, session, is_current, message)
+local function leave(session, is_current, message)
   local key, token, visited_ago, not_before_in, state = unpack(message)
-  local host = change_host(tag, key)
+  local host = change_host(key)
   later(host, visited_ago and now - visited_ago, not_before_in > 0 and now + not_before_in)
   if is_current and host.owner == session and host.token == token then
     if state then
       host.state, host.saved_at = state, now
     end
-    redis.call('SREM', tag.prefix .. 'keys:' .. session, key)
-    redis.call('HDEL', tag.prefix .. 'inbox:' .. session, key)
-    grant_next(tag, key, host)
-  end
-end
-
-local function withdraw(tag, session, key)
-  local host = change_host(tag, key)
-  local place = place_of(host, session)
-  if place then
-    table.remove(host.line, place)
-    redis.call('SREM', tag.prefix .. 'keys:' .. session, key)
+    redis.call('SREM', PREFIX .. 'keys:' .. session, key)
+    redis.call('HDEL', PREFIX .. 'inbox:' .. session, key)
+    grant_next(key, host)
   end
 end
 
 -- Returns the host's pace where the session has to wait, and false where not.
-local function ask(tag, session, key)
-  local host = change_host(tag, key)
+local function ask(session, key)
+  local host = change_host(key)
   if host.owner == session then
-    tell(tag, key, host)
+    tell(key, host)
     return false
   end
   if not place_of(host, session) then
     table.insert(host.line, session)
-    redis.call('SADD', tag.prefix .. 'keys:' .. session, key)
+    redis.call('SADD', PREFIX .. 'keys:' .. session, key)
     if not host.owner then
-      grant_next(tag, key, host)
+      grant_next(key, host)
     elseif not host.line[2] then
-      tell(tag, key, host)
+      tell(key, host)
     end
   end
   local visited_at, not_before_at = host.visited_at, host.not_before_at
   return host.owner ~= session and visited_at and not_before_at and math.max(not_before_at - visited_at, 0) or false
 end
 
-local function claim(tag, session, key)
-  local host = change_host(tag, key)
-  if tag.is_lost and not host.owner then
-    grant(tag, key, host, session)
+local function claim(session, key)
+  local host = change_host(key)
+  if IS_LOST and not host.owner then
+    grant(key, host, session)
   end
 end
 
-local function item(tag, key, number)
-  local host = read_host(tag, key)
+local function item(key, number)
+  local host = read_host(key)
   return {
     number, key, host.token or '0', host.line[1] ~= nil, host.state or false, now - (host.saved_at or now),
     host.visited_at and now - host.visited_at or false, math.max((host.not_before_at or now) - now, 0),
   }
 end
 
-local function read_inbox(tag, inbox, after)
+local function read_inbox(inbox, after)
   local items, news = {}, redis.call('HGETALL', inbox)
   for i = 1, #news, 2 do
     if news[i] ~= '' and tonumber(news[i + 1]) <= after then
       redis.call('HDEL', inbox, news[i])
     elseif news[i] ~= '' then
-      items[#items + 1] = item(tag, news[i], news[i + 1])
+      items[#items + 1] = item(news[i], news[i + 1])
     end
   end
   return items
 end
 
 -- The last notice on a pattern counts. If two differ, it gets a new number, so that all sessions receive it.
-local function process_notice(tag, notice)
+local function process_notice(notice)
   local pattern, until_in, said_ago = unpack(notice)
-  local known, row = read('HGET', tag.blocks, pattern), {until_in and now + until_in or 0, now - said_ago}
+  local known, row = read('HGET', BLOCKS, pattern), {until_in and now + until_in or 0, now - said_ago}
   local is_same = known and math.abs(known[1] - row[1]) <= 1
   row = known and known[2] > row[2] and known or row
-  row[3] = is_same and known[3] or next_number(tag)
-  redis.call('HSET', tag.blocks, pattern, cmsgpack.pack(row))
+  row[3] = is_same and known[3] or next_number()
+  redis.call('HSET', BLOCKS, pattern, cmsgpack.pack(row))
   if not is_same then
-    redis.call('HSET', tag.blocks, '', row[3])
+    redis.call('HSET', BLOCKS, '', row[3])
   end
 end
 
-local function notices_after(tag, after)
+local function notices_after(after)
   local notices = {}
-  local last = tonumber(redis.call('HGET', tag.blocks, '') or 0)
-  local all = last > after and redis.call('HGETALL', tag.blocks) or {}
+  local last = tonumber(redis.call('HGET', BLOCKS, '') or 0)
+  local all = last > after and redis.call('HGETALL', BLOCKS) or {}
   for i = 1, #all, 2 do
     local until_at, said_at, number = unpack(decoded(all[i + 1]) or {})
     if number and math.max(until_at, said_at) + DAY < now then
-      redis.call('HDEL', tag.blocks, all[i])
+      redis.call('HDEL', BLOCKS, all[i])
     elseif number and tonumber(number) > after then
       notices[#notices + 1] = {all[i], until_at > now and until_at - now, now - said_at, number}
     end
@@ -321,131 +318,126 @@ local function notices_after(tag, after)
 end
 
 local operations = {}
+-- What follows the message of the current call.
+local payload
 
-function operations.exchange(
-  tag, session, epoch, joined, number, after, leaves, withdrawals, asks, claims, notices, is_last)
-  local inbox, keys = tag.prefix .. 'inbox:' .. session, tag.prefix .. 'keys:' .. session
-  end_silent_sessions(tag)
-  settle(tag)
-  local ends_at = tonumber(redis.call('ZSCORE', tag.sessions, session) or nil)
+function operations.exchange(session, epoch, joined, number, after, leaves, withdrawals, asks, claims, notices, is_last)
+  local inbox, keys = PREFIX .. 'inbox:' .. session, PREFIX .. 'keys:' .. session
+  end_silent_sessions()
+  settle()
+  local ends_at = tonumber(redis.call('ZSCORE', SESSIONS, session) or nil)
   local me = ends_at and read('HGET', inbox, '')
   if ends_at and ends_at <= now then
     -- The session has ended, but not all of its hosts are free yet.
     me = {'0', 0}
   elseif not me then
     redis.call('DEL', inbox, keys)
-    redis.call('ZADD', tag.sessions, now + EXPIRY, session)
-    me = {next_number(tag), 0}
+    redis.call('ZADD', SESSIONS, now + EXPIRY, session)
+    me = {next_number(), 0}
     redis.call('HSET', inbox, '', cmsgpack.pack(me))
-    if tag.is_lost then
-      redis.call('SADD', tag.unsettled, session)
+    if IS_LOST then
+      redis.call('SADD', UNSETTLED, session)
     end
   end
-  local is_current = me[1] ~= '0' and epoch == tag.epoch and joined == me[1]
+  local is_current = me[1] ~= '0' and epoch == EPOCH and joined == me[1]
   for _, message in ipairs(leaves) do
-    leave(tag, session, is_current, message)
+    leave(session, is_current, message)
   end
   local items, news_of_blocks, paces = {}, {}, {}
   if is_current then
     if number > me[2] then
-      redis.call('ZADD', tag.sessions, now + EXPIRY, session)
+      redis.call('ZADD', SESSIONS, now + EXPIRY, session)
       redis.call('HSET', inbox, '', cmsgpack.pack({joined, number}))
       for _, key in ipairs(withdrawals) do
-        withdraw(tag, session, key)
+        withdraw(session, key)
       end
       for place, key in ipairs(asks) do
-        paces[place] = ask(tag, session, key)
+        paces[place] = ask(session, key)
       end
       for _, key in ipairs(claims) do
-        claim(tag, session, key)
+        claim(session, key)
       end
       for _, notice in ipairs(notices) do
-        process_notice(tag, notice)
+        process_notice(notice)
       end
     end
-    items, news_of_blocks = read_inbox(tag, inbox, after), notices_after(tag, after)
+    items, news_of_blocks = read_inbox(inbox, after), notices_after(after)
   end
-  keep(MONTH, tag.sessions, tag.unsettled, tag.blocks, inbox, keys)
+  keep(SESSIONS, UNSETTLED, BLOCKS, inbox, keys)
   if is_current and is_last then
     items = {}
-    if not free_hosts(tag, session) then
+    if not free_hosts(session) then
       -- Later calls free the other hosts, which count as visited now.
-      redis.call('ZADD', tag.sessions, now, session)
+      redis.call('ZADD', SESSIONS, now, session)
     end
   end
-  return {number, tag.epoch, me[1], items, news_of_blocks, paces}
+  return {number, EPOCH, me[1], items, news_of_blocks, paces}
 end
 
-function operations.save(tag, messages)
+function operations.save(messages)
   for _, message in ipairs(messages) do
     local key, session, token, visited_ago, not_before_in, state = unpack(message)
-    local host = change_host(tag, key)
+    local host = change_host(key)
     later(host, visited_ago and now - visited_ago, not_before_in > 0 and now + not_before_in)
     local is_owner = host.owner == session and host.token == token
     if is_owner or not (session or host.owner) or session == true and not host.state then
       host.state, host.saved_at = state, now
     end
   end
-  return 1
 end
 
 local function is_known(host)
   return (host.state or host.visited_at or host.not_before_at) and true or false
 end
 
-function operations.load(tag, key)
-  return is_known(read_host(tag, key)) and item(tag, key, 0)
+function operations.load(key)
+  return is_known(read_host(key)) and item(key, 0)
 end
 
-function operations.forget(tag, key)
-  local host = change_host(tag, key)
+function operations.forget(key)
+  local host = change_host(key)
   local was_known = is_known(host)
   host.state, host.saved_at, host.visited_at, host.not_before_at = nil, nil, nil, nil
   return was_known
 end
 
 -- Values of another type are ignored.
-local function read_record(tag, name)
-  local key = tag.prefix .. 'robots:' .. name
+local function read_record(name)
+  local key = PREFIX .. 'robots:' .. name
   local record, checked_at = redis.pcall('HGET', key, 'r'), redis.pcall('HGET', key, 'c')
   if type(record) == 'string' and type(checked_at) == 'string' then
     return record, tonumber(checked_at)
   end
 end
 
-function operations.load_record(tag, name)
-  local record, checked_at = read_record(tag, name)
+function operations.load_record(name)
+  local record, checked_at = read_record(name)
   return checked_at and string.format('%24.6f', now - checked_at) .. record or ''
 end
 
-function operations.save_record(tag, name, ago, milliseconds)
-  local key, _, checked_at = tag.prefix .. 'robots:' .. name, read_record(tag, name)
+function operations.save_record(name, ago, milliseconds)
+  local key, _, checked_at = PREFIX .. 'robots:' .. name, read_record(name)
   -- The instants of one record, saved twice, may differ by a little.
   if checked_at and checked_at > now - ago + 1 and checked_at <= now + 1 and ago < LATE then
     return false
   end
   redis.call('DEL', key)
-  redis.call('HSET', key, 'r', tag.payload, 'c', string.format('%.6f', now - ago))
+  redis.call('HSET', key, 'r', payload, 'c', string.format('%.6f', now - ago))
   redis.call('PEXPIRE', key, whole(milliseconds))
   return true
 end
 
-function operations.forget_record(tag, name)
-  return redis.call('DEL', tag.prefix .. 'robots:' .. name) == 1
+function operations.forget_record(name)
+  return redis.call('DEL', PREFIX .. 'robots:' .. name) == 1
 end
 
-local tags, replies = {}, {}
-for call, prefix in ipairs(KEYS) do
-  tags[prefix] = tags[prefix] or open_tag(prefix)
-  local message, payload = string.match(ARGV[call + 1], '^([^\n]*)\n?(.*)$')
+local replies = {}
+for call = 2, #ARGV do
+  local message
+  message, payload = string.match(ARGV[call], '^([^\n]*)\n?(.*)$')
   local request = cjson.decode(message)
-  tags[prefix].payload = payload
-  replies[call] = operations[request[1]](tags[prefix], unpack(request, 2))
+  local reply = operations[request[1]](unpack(request, 2))
+  replies[#replies + 1] = type(reply) == 'string' and reply or cjson.encode(reply)
 end
-for _, tag in pairs(tags) do
-  write_hosts(tag)
-end
-for call, reply in ipairs(replies) do
-  replies[call] = type(reply) == 'string' and reply or cjson.encode(reply)
-end
+write_hosts()
 return replies
