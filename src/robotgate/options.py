@@ -318,10 +318,9 @@ class Overrides:
 
     def options(self, host: str) -> HostOptions:
         """The options of a host, given in the spelling of `Origin.host`."""
-        for key in keys(host) if self._settled else ():
-            if key in self._settled:
-                return self._settled[key]
-        return self._defaults
+        if not self._settled:
+            return self._defaults
+        return next((self._settled[key] for key in keys(host) if key in self._settled), self._defaults)
 
     def _settle(self, key: str, given: Mapping[str, HostOverride]) -> HostOptions:
         options = self._defaults

@@ -23,6 +23,7 @@ from robotgate.sites.record import Answer, FetchResult, Standing, is_fresh, newe
 from robotgate.sites.site import Ruling, Site, recheck_is_due, refresh_at, ruling_of
 from robotgate.sites.status import STATUS_TABLE, Outcome
 from robotgate.urls import split_url
+from robotgate.web.persistence import alone
 from robotgate.web.robots import Flights, RobotsReader
 
 if TYPE_CHECKING:
@@ -281,7 +282,7 @@ class SiteCache:
             if store is not None and store.session is not None and not self._will_do(record, after):
                 # The process that requests it now takes a turn of the host, too.
                 with flight.waiting_for(PacedTurn(site, ahead=True), self.scheduler):
-                    await stack.enter_async_context(store.alone(site.origin))
+                    await stack.enter_async_context(alone(store.session, site.origin))
                 # Another process may have requested it while this one waited.
                 record = newer(await store.load_record(site.origin), site.record)
             if not self._will_do(record, after):

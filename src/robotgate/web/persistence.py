@@ -42,6 +42,21 @@ PROVEN_BY: Final[Mapping[Work, frozenset[Work]]] = {
 """What counts as working once something works. Hosts are saved all the time."""
 
 
+@asynccontextmanager
+async def alone(session: Session, origin: Origin) -> AsyncIterator[None]:
+    """Within this block, no other process requests the file of an origin's record.
+
+    Raises:
+        StoreError: the store cannot tell whether another does.
+    """
+    key = f"{ROBOTS}{origin}"
+    await session.obtain(key)
+    try:
+        yield
+    finally:
+        session.leave(key, None)
+
+
 class Persistence:
     """A gate's use of its store."""
 
@@ -104,23 +119,6 @@ class Persistence:
     async def save_record(self, record: RobotsRecord) -> None:
         """As `Store.save_record`; a failure is reported as an event, too."""
         await self._report("save record", self._store.save_record(record))
-
-    @asynccontextmanager
-    async def alone(self, origin: Origin) -> AsyncIterator[None]:
-        """Within this block, no other process requests the file of an origin's record.
-
-        Raises:
-            StoreError: the store cannot tell whether another does.
-        """
-        session, key = self.session, f"{ROBOTS}{origin}"
-        if session is None:
-            yield
-            return
-        await session.obtain(key)
-        try:
-            yield
-        finally:
-            session.leave(key, None)
 
     def save_record_soon(self, record: RobotsRecord) -> None:
         """Save a record in the background; a failure is reported as an event."""
