@@ -32,15 +32,15 @@ class Census:
     def count_hosts(self, hosts: Collection[Host]) -> None:
         """Count hosts that were not counted yet."""
         now = self.now
-        self.waiting += sum([1 for host in hosts if host.waiters])
-        self.blocked += sum([1 for host in hosts if host.blocked_until_at > now])
+        self.waiting += len([host for host in hosts if host.waiters])
+        self.blocked += len([host for host in hosts if host.blocked_until_at > now])
 
     def count_sites(self, sites: Collection[Site]) -> None:
         """Count origins that were not counted yet."""
         now, circuits = self.now, [site.circuit for site in sites if site.circuit is not CLOSED]
-        self.known += sum([1 for site in sites if site.record is not None or site.ruling is not None])
+        self.known += len([site for site in sites if site.record is not None or site.ruling is not None])
         self.unreachable += sum([is_open(circuit, now=now) for circuit in circuits])
-        self.kept_away += sum([1 for site in sites if site.operator_until_at > now])
+        self.kept_away += len([site for site in sites if site.operator_until_at > now])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
