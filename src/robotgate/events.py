@@ -19,7 +19,6 @@ from contextvars import copy_context
 from dataclasses import dataclass, fields
 from enum import Enum
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from robotgate.errors import OptionError
@@ -230,12 +229,11 @@ def log_fields(event: Event) -> dict[str, object]:
     for each in fields(event):
         value: object = getattr(event, each.name)
         if isinstance(value, Verdict):
+            rule = value.rule
             found |= {"url": value.url, "allowed": value.allowed, "reason": value.reason}
-            found |= {"robots_url": value.robots_url, "rule": None, "rule_line": None}
-            if value.rule is not None:
-                found |= {"rule": str(value.rule), "rule_line": value.rule.line}
+            found |= {"robots_url": value.robots_url, "rule": rule, "rule_line": rule and rule.line}
         elif isinstance(value, Origin):
-            found |= {"origin": str(value), "host": value.host}
+            found |= {"origin": value, "host": value.host}
         elif isinstance(value, Exception):
             found |= {"error": type(value).__name__, "message": str(value)}
         else:
@@ -254,21 +252,19 @@ def _log_value(value: object) -> object:
 logger: Final = logging.getLogger("robotgate")
 is_logged: Final = logger.isEnabledFor
 
-LEVELS: Final[Mapping[type[Event], int]] = MappingProxyType(
-    {
-        TurnBegan: logging.DEBUG,
-        TurnEnded: logging.DEBUG,
-        # Where robots.txt could not be reached: the site is closed, or an old copy holds.
-        RobotsFetched: logging.WARNING,
-        VerdictRefused: logging.INFO,
-        TurnRefused: logging.INFO,
-        HostRecovered: logging.INFO,
-        HostBlocked: logging.WARNING,
-        # So that a log with warnings has the end of an ERROR too.
-        StoreRecovered: logging.WARNING,
-        StoreLost: logging.ERROR,
-    }
-)
+LEVELS: Final[Mapping[type[Event], int]] = {
+    TurnBegan: logging.DEBUG,
+    TurnEnded: logging.DEBUG,
+    # Where robots.txt could not be reached: the site is closed, or an old copy holds.
+    RobotsFetched: logging.WARNING,
+    VerdictRefused: logging.INFO,
+    TurnRefused: logging.INFO,
+    HostRecovered: logging.INFO,
+    HostBlocked: logging.WARNING,
+    # So that a log with warnings has the end of an ERROR too.
+    StoreRecovered: logging.WARNING,
+    StoreLost: logging.ERROR,
+}
 """The level of each kind, at most."""
 
 

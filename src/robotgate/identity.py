@@ -120,11 +120,10 @@ def identify(agent: str, *, contact: str, token: str | None, signer: Signer | No
     check_kind("agent", agent, str)
     check_kind("contact", contact, str)
     check_kind("token", token, str | None)
-    try:
-        check_kind("signer", signer, Signer | None)
-    except OptionError:
+    given: object = signer
+    if not isinstance(given, Signer | None) or isinstance(given, type):
         # Without its repr, which may be the text of a key.
-        raise OptionError(f"signer: give a Signer, not a {type(signer).__name__}") from None
+        raise OptionError(f"signer: give a Signer, not a {type(signer).__name__}")
     agent = agent.strip()
     if not _HEADER_SAFE.fullmatch(agent):
         raise OptionError(f"agent={agent!r}: give a name in printable ASCII, such as 'ExampleBot/1.0'")

@@ -64,6 +64,10 @@ def check_kind(name: str, value: object, kind: type | UnionType) -> None:
         raise OptionError(f"{name}={value!r}: give {' or '.join(choices)}")
 
 
+check_count: Final = partial(check_whole, least=1)
+check_bool: Final = partial(check_kind, kind=bool)
+
+
 def check_names(given: Iterable[str], known: Collection[str]) -> None:
     """Check the names of keyword arguments.
 
@@ -138,7 +142,7 @@ class Recheck:
     def __post_init__(self) -> None:
         if self.visits is None and self.age is None and self.bytes_ratio is None:
             raise OptionError("Recheck(): give visits, age or bytes_ratio; without any, nothing is rechecked")
-        unless_none(partial(check_whole, least=1), "visits", self.visits)
+        unless_none(check_count, "visits", self.visits)
         for name, value in (("age", self.age), ("bytes_ratio", self.bytes_ratio)):
             unless_none(check_seconds, name, value)
             if value == 0:
@@ -185,12 +189,10 @@ CHECKS: Final[Mapping[str, Callable[[str, object], object]]] = {
     **dict.fromkeys(("max_delay", "max_block"), check_patience),
     **dict.fromkeys(("max_wait", "middleware_timeout"), partial(unless_none, check_seconds)),
     **dict.fromkeys(("rate", "total_rate"), rate_of),
-    **dict.fromkeys(
-        ("concurrency_per_host", "concurrency", "robots_concurrency"), partial(check_whole, least=1)
-    ),
-    **dict.fromkeys(("max_bytes", "max_hosts"), partial(check_whole, least=1)),
-    **dict.fromkeys(("obey_crawl_delay", "obey_visit_time"), partial(check_kind, kind=bool)),
-    **dict.fromkeys(("ignore_robots", "allow_private_addresses", "tdmrep"), partial(check_kind, kind=bool)),
+    **dict.fromkeys(("concurrency_per_host", "concurrency", "robots_concurrency"), check_count),
+    **dict.fromkeys(("max_bytes", "max_hosts"), check_count),
+    **dict.fromkeys(("obey_crawl_delay", "obey_visit_time"), check_bool),
+    **dict.fromkeys(("ignore_robots", "allow_private_addresses", "tdmrep"), check_bool),
     "status_policy": partial(check_kind, kind=StatusPolicy),
     "recheck": partial(check_kind, kind=Recheck | None),
 }
@@ -316,10 +318,9 @@ class Overrides:
 
     def options(self, host: str) -> HostOptions:
         """The options of a host, given in the spelling of `Origin.host`."""
-        for key in keys(host) if self._settled else ():
-            if key in self._settled:
-                return self._settled[key]
-        return self._defaults
+        if not self._settled:
+            return self._defaults
+        return next((self._settled[key] for key in keys(host) if key in self._settled), self._defaults)
 
     def _settle(self, key: str, given: Mapping[str, HostOverride]) -> HostOptions:
         options = self._defaults

@@ -17,14 +17,13 @@ from robotgate.pace.spacing import NOTHING_ASKED, Asked, joined
 from robotgate.pace.state import is_open
 from robotgate.rules.parser import compile_rules
 from robotgate.rules.rules import ALLOW_ALL, DENY_ALL, Rules
-from robotgate.rules.verdict import AccessResult, Reason, Verdict
+from robotgate.rules.verdict import Reason, Verdict
 from robotgate.sites.record import Standing, is_answered, retry_delay, standing
 from robotgate.sites.status import STATUS_TABLE, Lifetime, Outcome
 
 if TYPE_CHECKING:
     from robotgate.options import HostOptions, Recheck
     from robotgate.pace.host import Host
-    from robotgate.rules.rules import Decision
     from robotgate.sites.record import RobotsRecord
     from robotgate.urls import Origin
 
@@ -36,6 +35,8 @@ LAST_REFRESH: Final = 0.85
 MIN_SIZE: Final = 1024
 """Bytes that a smaller robots.txt counts for in `Recheck.bytes_ratio`, an empty or missing one included."""
 WITHOUT_RULES: Final = {Standing.OPEN: ALLOW_ALL, Standing.CLOSED: DENY_ALL}
+REASONS: Final = {Standing.OPEN: Reason.ROBOTS_TXT_UNAVAILABLE, Standing.CLOSED: Reason.ROBOTS_TXT_FORBIDDEN}
+"""Where the site answered."""
 _YEAR_3000: Final = 32_503_680_000.0
 
 
@@ -63,6 +64,8 @@ class Ruling:
     standing: Standing = Standing.OPEN
     rules: Rules = ALLOW_ALL
     """What binds us: the file's rules, or all or nothing."""
+    reason: Reason | None = Reason.ROBOTS_TXT_IGNORED
+    """Why all or nothing may be fetched; None where the file's rules decide."""
     written: Asked = NOTHING_ASKED
     """What our group in the file asks about our speed."""
     asked: Asked = NOTHING_ASKED
@@ -77,11 +80,12 @@ class Ruling:
 
     def verdict(self, target: str, *, now: float) -> Verdict:
         """Whether a path and query may be fetched, and why."""
-        decision = self.rules.decide(target)
-        record, reason, url = self.record, self._reason(decision), f"{self.origin}{target}"
+        decision, record, written = self.rules.decide(target), self.record, self.written
+        has_rules, url = self.reason is None, f"{self.origin}{target}"
+        # robots.txt itself may always be fetched.
+        reason = decision.reason if decision.reason is Reason.ROBOTS_TXT else self.reason or decision.reason
         if record is None:
             return Verdict(allowed=decision.allowed, reason=reason, url=url, robots=(b"", self.token))
-        has_rules, written = self._has_rules, self.written
         return Verdict(
             allowed=decision.allowed,
             reason=reason,
@@ -126,22 +130,6 @@ class Ruling:
         """Whether the site's own name resolved to no public address, so that nothing can be fetched from it."""
         record = self.record
         return record is not None and record.outcome is Outcome.NON_PUBLIC_NAME and not record.redirects
-
-    @property
-    def _has_rules(self) -> bool:
-        return self.standing not in WITHOUT_RULES and not self.delay_is_refused
-
-    def _reason(self, decision: Decision) -> Reason:
-        if self._has_rules or decision.reason is Reason.ROBOTS_TXT:
-            return decision.reason
-        if self.record is None:
-            return Reason.ROBOTS_TXT_IGNORED
-        if self.delay_is_refused:
-            return Reason.DELAY_TOO_LONG
-        if STATUS_TABLE[self.record.outcome].access is AccessResult.UNREACHABLE:
-            return Reason.ROBOTS_TXT_UNREACHABLE
-        is_closed = self.standing is Standing.CLOSED
-        return Reason.ROBOTS_TXT_FORBIDDEN if is_closed else Reason.ROBOTS_TXT_UNAVAILABLE
 
 
 class Site(PacedOrigin):
@@ -203,8 +191,10 @@ def ruling_of(
         purposes: those that the crawler declares, of `usage.Purpose`.
     """
     position, fresh_until_at = standing(record, options.status_policy, now)
-    rules = WITHOUT_RULES.get(position)
-    if rules is None:
+    reason, rules = None, WITHOUT_RULES.get(position)
+    if rules is not None:
+        reason = REASONS[position] if is_answered(record) else Reason.ROBOTS_TXT_UNREACHABLE
+    else:
         rules = compile_rules(record.body, token.lower(), record.origin)
         if purposes:
             from robotgate.usage.purposes import with_purposes  # noqa: PLC0415  # Needs an extra; few declare any.
@@ -220,11 +210,14 @@ def ruling_of(
         if not options.obey_visit_time:
             asked = replace(asked, visit_times=())
     delay_is_refused = asked.delay > options.max_delay
+    if delay_is_refused:
+        reason, rules = Reason.DELAY_TOO_LONG, DENY_ALL
     return Ruling(
         origin=record.origin,
         record=record,
         standing=position,
-        rules=DENY_ALL if delay_is_refused else rules,
+        rules=rules,
+        reason=reason,
         written=written,
         asked=asked,
         max_delay=options.max_delay,

@@ -7,9 +7,8 @@ import logging
 import math
 import random
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeGuard
 
 from robotgate.errors import GateClosedError, NonPublicAddressError
@@ -24,10 +23,11 @@ from robotgate.sites.record import Answer, FetchResult, Standing, is_fresh, newe
 from robotgate.sites.site import Ruling, Site, recheck_is_due, refresh_at, ruling_of
 from robotgate.sites.status import STATUS_TABLE, Outcome
 from robotgate.urls import split_url
+from robotgate.web.persistence import alone
 from robotgate.web.robots import Flights, RobotsReader
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator
+    from collections.abc import Coroutine
 
     from yarl import URL
 
@@ -54,58 +54,44 @@ COOL_DOWN_PAUSE: Final = 0.02
 """Seconds between two such goes."""
 
 
+@dataclass(slots=True, eq=False, repr=False, kw_only=True)
 class SiteCache:
-    """The sites in memory: requests the rules of new ones, and applies the operator's options to all.
+    """The sites in memory: requests the rules of new ones, and applies the operator's options to all."""
 
-    Args:
-        persistence: the store; None: nothing outlives the gate.
-    """
-
-    _reader: RobotsReader
-
-    def __init__(
-        self,
-        *,
-        identity: Identity,
-        allow_private_addresses: bool,
-        pace_key: PaceKeyFunction,
-        max_hosts: int,
-        recheck: Recheck | None,
-        purposes: frozenset[str],
-        overrides: Overrides,
-        scheduler: Scheduler,
-        persistence: Persistence | None,
-        events: Events,
-    ) -> None:
-        self.sites: dict[str, Site] = {}
-        """By origin as text. Look at `Site.ready_until` before you use one."""
-        self._identity = identity
-        self._allow_private_addresses = allow_private_addresses
-        self._max_hosts = max_hosts
-        self._recheck = recheck
-        self._purposes = purposes
-        self._overrides = overrides
-        self._blocks = HostBlocks()
-        self._pace_key = pace_key
-        self._now = scheduler.now
-        self._scheduler = scheduler
-        self._persistence = persistence
-        self._events = events
-        self.counts_traffic = recheck is not None and not (recheck.visits is recheck.bytes_ratio is None)
-        """Whether `note_visit` is to be called at the end of every turn."""
-        self.flights = Flights()
-        """What is being found out about origins, by their text."""
-        self._candidates: Iterator[str] = iter(())
-        """The keys of sites that are looked at next if one has to go, the oldest first."""
-        self._sweeping = Timer(self._evict)
-        self._cooling: asyncio.TimerHandle | None = None
-        self._are_warm = False
-        """Whether any rules were used since the last look at all sites."""
-        self._is_closed = False
+    identity: Identity
+    allow_private_addresses: bool
+    pace_key: PaceKeyFunction
+    max_hosts: int
+    recheck: Recheck | None
+    purposes: frozenset[str]
+    overrides: Overrides
+    scheduler: Scheduler
+    persistence: Persistence | None
+    """The store; None: nothing outlives the gate."""
+    events: Events
+    sites: dict[str, Site] = field(default_factory=dict)
+    """By origin as text. Look at `Site.ready_until` before you use one."""
+    flights: Flights = field(default_factory=Flights)
+    """What is being found out about origins, by their text."""
+    counts_traffic: bool = False
+    """Whether `note_visit` is to be called at the end of every turn."""
+    _reader: RobotsReader = field(init=False)
+    _sweeping: Timer = field(init=False)
+    _cooling: Timer = field(init=False)
+    _blocks: HostBlocks = field(default_factory=HostBlocks)
+    _candidates: list[str] = field(default_factory=list)
+    """The keys of sites that are looked at next if one has to go, the oldest last."""
+    _are_warm: bool = False
+    """Whether any rules were used since the last look at all sites."""
+    _to_look_at: list[Site] = field(default_factory=list)
+    """Those whose rules this look has not come to yet."""
 
     def open(self, fetcher: Fetcher) -> None:
         """Request robots.txt files by a fetcher from now on."""
-        self._reader = RobotsReader(self._identity, self._scheduler, fetcher, self.site_at)
+        self._reader = RobotsReader(self.identity, self.scheduler, fetcher, self.site_at)
+        self._sweeping, self._cooling = Timer(self._evict), Timer(self._cool_down)
+        recheck = self.recheck
+        self.counts_traffic = recheck is not None and not (recheck.visits is recheck.bytes_ratio is None)
 
     # Sites in memory.
 
@@ -115,16 +101,16 @@ class SiteCache:
         if site is not None:
             return site
         self._evict(LOOKS, room=1)
-        key = self._pace_key(origin)
-        host = self._scheduler.hosts.get(key)
+        key = self.pace_key(origin)
+        host = self.scheduler.hosts.get(key)
         if host is None:
-            host = Host(key, lease=None if self._persistence is None else NOT_OWNED)
-            self._scheduler.hosts[key] = host
-        site = Site(origin, host, self._overrides.options(origin.host))
+            host = Host(key, lease=None if self.persistence is None else NOT_OWNED)
+            self.scheduler.hosts[key] = host
+        site = Site(origin, host, self.overrides.options(origin.host))
         site.operator_until_at = self._blocks.until_at(origin.host)
         host.origins += (site,)
         self.sites[origin.text] = site
-        self._scheduler.update_limits(host)
+        self.scheduler.update_limits(host)
         return site
 
     def site_at(self, url: str | URL) -> tuple[Site, str]:
@@ -135,7 +121,7 @@ class SiteCache:
             NonPublicAddressError: an address that no public site has.
         """
         origin, target = split_url(url)
-        if not (self._allow_private_addresses or origin.is_public):
+        if not (self.allow_private_addresses or origin.is_public):
             raise NonPublicAddressError(str(url))
         return self.site(origin), target
 
@@ -144,7 +130,7 @@ class SiteCache:
 
         Past `Site.refresh_at`, robots.txt is requested again in the background.
         """
-        now = self._now()
+        now = self.scheduler.now()
         return site.ruling if now < site.ready_until else self._renewed(site, now)
 
     def ruling(self, site: Site, now: float) -> Ruling | None:
@@ -157,8 +143,8 @@ class SiteCache:
         return self._ruling_of(site.record, site, now)
 
     def _ruling_of(self, record: RobotsRecord, site: Site, now: float) -> Ruling:
-        token = self._identity.token
-        return ruling_of(record, token=token, options=site.options, now=now, purposes=self._purposes)
+        token = self.identity.token
+        return ruling_of(record, token=token, options=site.options, now=now, purposes=self.purposes)
 
     async def known(self, site: Site, proxy: Proxy | None = None) -> Ruling:
         """Return what holds for a site, found out if it is not known.
@@ -175,8 +161,8 @@ class SiteCache:
         if not site.options.ignore_robots:
             await self._ask(site, proxy)
         # No ruling: `ignore_robots` is set for its host, perhaps only since robots.txt was requested.
-        ruling = Ruling(origin=site.origin, token=self._identity.token)
-        return self.ruling(site, self._now()) or site.adopt(ruling)
+        ruling = Ruling(origin=site.origin, token=self.identity.token)
+        return self.ruling(site, self.scheduler.now()) or site.adopt(ruling)
 
     async def record(self, site: Site) -> RobotsRecord:
         """Return what is known of a robots.txt, requested if nothing fresh is, even where it is not obeyed.
@@ -200,7 +186,7 @@ class SiteCache:
             NestedTurnError: asking takes a turn of the host that this task holds.
             GateClosedError, HostUnavailableError, StoreError: as `known`.
         """
-        began_at = self._now()
+        began_at = self.scheduler.now()
         while True:
             flight = self.flights.get(site.key) or self._start(site, after=math.inf)
             await flight.join()
@@ -209,7 +195,7 @@ class SiteCache:
 
     def learn(self, site: Site, record: RobotsRecord) -> Ruling:
         """Use a record from now on."""
-        ruling = self._ruling_of(record, site, self._now())
+        ruling = self._ruling_of(record, site, self.scheduler.now())
         if site.record is not record:
             site.record, site.since = record, None
         if site.options.ignore_robots:
@@ -217,23 +203,23 @@ class SiteCache:
         asked = NOTHING_ASKED if ruling.delay_is_refused else ruling.asked
         if site.asked != asked:
             site.asked = asked
-            self._scheduler.update_limits(site.host)
+            self.scheduler.update_limits(site.host)
         self._watch_rules()
-        return site.adopt(ruling, refresh_at(record, self._recheck))
+        return site.adopt(ruling, refresh_at(record, self.recheck))
 
     def learn_given(self, site: Site, body: bytes, *, fresh_until_at: float | None) -> None:
         """Use a robots.txt that the caller has, as if it had just been fetched."""
         result = FetchResult(Outcome.SUCCESS, Answer(status=200, body=body), site.origin.robots_url)
-        record = settle(site.origin, result, previous=None, now=self._now(), jitter=0.0)
+        record = settle(site.origin, result, previous=None, now=self.scheduler.now(), jitter=0.0)
         if fresh_until_at is not None:
             record = replace(record, fresh_until_at=fresh_until_at)
         self.learn(site, record)
-        if self._persistence is not None:
-            self._persistence.save_record_soon(record)
+        if self.persistence is not None:
+            self.persistence.save_record_soon(record)
 
     def note_visit(self, site: Site, bytes_read: int) -> None:
         """A turn of a site has ended: `Recheck` may have its robots.txt requested again."""
-        recheck, record, host = self._recheck, site.record, site.host
+        recheck, record, host = self.recheck, site.record, site.host
         if recheck is None or record is None or site.options.ignore_robots:
             return
         if site.since is None:
@@ -244,7 +230,7 @@ class SiteCache:
             # The next request is due after as much traffic again, even if this one fails.
             site.since = host.visits, host.bytes_read
             site.refresh_at = LONG_AGO
-            self._renewed(site, self._now())
+            self._renewed(site, self.scheduler.now())
 
     # Finding out.
 
@@ -279,7 +265,7 @@ class SiteCache:
         site.refresh_from(min(retry_at, ruling.fresh_until_at))
         host = site.host
         is_shut = max(host.blocked_until_at, site.operator_until_at, site.circuit.retry_at) > now
-        if site.key not in self.flights and not is_shut and not self._is_closed:
+        if site.key not in self.flights and not is_shut and not self.flights.is_closed:
             self._start(site, after=-math.inf if site.record is None else site.record.checked_at)
         return ruling
 
@@ -289,14 +275,14 @@ class SiteCache:
         Args:
             after: a record of an attempt up to this instant does not count, even if it is fresh.
         """
-        store, record = self._persistence, site.record
+        store, record = self.persistence, site.record
         async with AsyncExitStack() as stack:
             if store is not None:
                 record = newer(await store.load_record(site.origin), record)
             if store is not None and store.session is not None and not self._will_do(record, after):
                 # The process that requests it now takes a turn of the host, too.
-                with flight.waiting_for(PacedTurn(site, ahead=True), self._scheduler):
-                    await stack.enter_async_context(store.alone(site.origin))
+                with flight.waiting_for(PacedTurn(site, ahead=True), self.scheduler):
+                    await stack.enter_async_context(alone(store.session, site.origin))
                 # Another process may have requested it while this one waited.
                 record = newer(await store.load_record(site.origin), site.record)
             if not self._will_do(record, after):
@@ -309,12 +295,10 @@ class SiteCache:
     async def _request(self, site: Site, flight: Flight, known: RobotsRecord | None) -> None:
         before = site.record
         result = await self._reader.read(site, flight, known)
-        now = self._now()
-        if site.record is not before:
-            current = self.ruling(site, now)
-            if current is not None and now < current.fresh_until_at:
-                # `learn` was called meanwhile: what the caller gave holds.
-                return
+        if site.record is not before and self._will_do(site.record):
+            # `learn` was called meanwhile: what the caller gave holds.
+            return
+        now = self.scheduler.now()
         record = settle(site.origin, result, previous=known, now=now, jitter=random.random())
         # Later calls use it even if it cannot be saved; the callers that wait now then get the store's error.
         ruling = self.learn(site, record)
@@ -323,8 +307,8 @@ class SiteCache:
             site.refresh_from(min(max(site.refresh_at, now + retry_after), ruling.fresh_until_at))
         access = STATUS_TABLE[result.outcome].access
         level = None if access is AccessResult.UNREACHABLE else logging.INFO
-        if self._events.is_heard(RobotsFetched, level):
-            self._events.emit(
+        if self.events.is_heard(RobotsFetched, level):
+            self.events.emit(
                 RobotsFetched(
                     at=now,
                     origin=record.origin,
@@ -338,23 +322,21 @@ class SiteCache:
                     elapsed=result.elapsed,
                 )
             )
-        if self._persistence is not None:
-            await self._persistence.save_record(record)
+        if self.persistence is not None:
+            await self.persistence.save_record(record)
 
     def _will_do(self, record: RobotsRecord | None, after: float = -math.inf) -> TypeGuard[RobotsRecord]:
         """Return whether a record need not be requested: fresh, late enough, and not refused by other options."""
-        if record is None or record.checked_at <= after or not is_fresh(record, self._now()):
+        if record is None or record.checked_at <= after or not is_fresh(record, self.scheduler.now()):
             return False
         is_refused = record.outcome in (Outcome.NON_PUBLIC, Outcome.NON_PUBLIC_NAME)
-        return not (is_refused and self._allow_private_addresses)
+        return not (is_refused and self.allow_private_addresses)
 
     async def aclose(self) -> None:
         """Cancel what runs and wait for it; callers get `GateClosedError`."""
-        self._is_closed = True
         self.sites.clear()
         self._sweeping.cancel()
-        if self._cooling is not None:
-            self._cooling.cancel()
+        self._cooling.cancel()
         await self.flights.aclose()
 
     # Changes by the operator while the gate runs.
@@ -368,7 +350,7 @@ class SiteCache:
         Raises:
             OptionError: the pattern or the instant makes no sense.
         """
-        now, store = self._now(), self._persistence
+        now, store = self.scheduler.now(), self.persistence
         self._blocks.prune(now)
         was_blocked = self._blocks.get(pattern) > now
         blocked = self._blocks.set(pattern, until_at)
@@ -376,12 +358,12 @@ class SiteCache:
         for site in sites:
             site.operator_until_at = self._blocks.until_at(site.origin.host)
         for host in {site.host for site in sites}:
-            self._scheduler.reconsider(host)
+            self.scheduler.reconsider(host)
         name, cause = str(blocked), BlockCause.OPERATOR
         if until_at > now:
-            self._events.emit(HostBlocked(at=now, host=name, until_at=until_at, cause=cause))
+            self.events.emit(HostBlocked(at=now, host=name, until_at=until_at, cause=cause))
         elif was_blocked:
-            self._events.emit(HostRecovered(at=now, host=name, cause=cause))
+            self.events.emit(HostRecovered(at=now, host=name, cause=cause))
         if store is not None and store.session is not None and not is_heard:
             # A lift is published even if nothing is blocked here: another process may hold the block.
             store.session.publish_block(name, until_at)
@@ -389,8 +371,8 @@ class SiteCache:
     def hear_block(self, pattern: str, until_at: float) -> None:
         """Take in what another gate was told, or this one, which the store repeats."""
         known_at = self._blocks.get(pattern)
-        is_known = math.isclose(until_at, known_at, rel_tol=0.0, abs_tol=CLOCK_GRAIN)
-        if not is_known and max(until_at, known_at) > self._now():
+        # Of two infinite instants the difference is no number, and not over anything.
+        if abs(until_at - known_at) > CLOCK_GRAIN and max(until_at, known_at) > self.scheduler.now():
             self.block(pattern, until_at, is_heard=True)
 
     def override(self, pattern: str, override: HostOverride | None) -> None:
@@ -399,9 +381,9 @@ class SiteCache:
         Raises:
             OptionError: the pattern or a value makes no sense; everything is then as it was.
         """
-        sites = self._named_by(self._overrides.set(pattern, override))
+        sites = self._named_by(self.overrides.set(pattern, override))
         for site in sites:
-            site.options = self._overrides.options(site.origin.host)
+            site.options = self.overrides.options(site.origin.host)
         for site in sites:
             if site.options.ignore_robots or site.record is None:
                 site.drop_ruling()
@@ -410,7 +392,7 @@ class SiteCache:
             else:
                 self.learn(site, site.record)
         for host in {site.host for site in sites}:
-            self._scheduler.update_limits(host)
+            self.scheduler.update_limits(host)
 
     def _named_by(self, pattern: HostPattern) -> list[Site]:
         return [site for site in self.sites.values() if pattern.matches(site.origin.host)]
@@ -419,19 +401,17 @@ class SiteCache:
 
     def _evict(self, looks: int = SWEEP, *, room: int = 0) -> None:
         """Evict the oldest of a full cache, which is to take so many more; what may not go waits a round."""
-        sites, size, now = self.sites, self._max_hosts - room, self._now()
+        sites, size, now = self.sites, self.max_hosts - room, self.scheduler.now()
         looks = min(looks, len(sites))
         while looks and len(sites) > size:
             looks -= 1
-            key = next(self._candidates, None)
-            if key is None:
+            if not self._candidates:
                 # A copy: to find the first key of a dict takes the longer, the more of its first were deleted.
-                self._candidates = iter(list(sites))
-                key = next(self._candidates)
-            site = sites.get(key)
+                self._candidates = list(reversed(sites))
+            site = sites.get(self._candidates.pop())
             if site is not None and self._may_go(site, now):
                 self._forget(site)
-        if len(sites) > size and not self._is_closed:
+        if len(sites) > size and not self.flights.is_closed:
             self._sweeping.set(SWEEP_DELAY)
 
     def _may_go(self, site: Site, now: float) -> bool:
@@ -439,34 +419,35 @@ class SiteCache:
         if site.is_used:
             site.is_used = False
             return False
-        host, scheduler = site.host, self._scheduler
+        host, scheduler = site.host, self.scheduler
         if site.key in self.flights or host in scheduler.changed or host in scheduler.unowned:
             return False
-        return host.may_drop(site, now, is_saved=self._persistence is not None)
+        return host.may_drop(site, now, is_saved=self.persistence is not None)
 
     def _forget(self, site: Site) -> None:
         del self.sites[site.key]
         host = site.host
         host.origins = tuple(other for other in host.origins if other is not site)
         if host.origins:
-            self._scheduler.update_limits(host)
+            self.scheduler.update_limits(host)
         else:
-            del self._scheduler.hosts[host.key]
-            if self._persistence is not None:
-                self._persistence.forget(host)
+            del self.scheduler.hosts[host.key]
+            if self.persistence is not None:
+                self.persistence.forget(host)
 
     def _watch_rules(self) -> None:
         """Start the timer that drops unused rules: some were just compiled."""
-        self._are_warm = True
-        if self._cooling is None and not self._is_closed:
-            self._cooling = asyncio.get_running_loop().call_later(COOL_DOWN_DELAY, self._cool_down)
+        if not self._are_warm and not self.flights.is_closed:
+            self._are_warm = True
+            self._cooling.set(COOL_DOWN_DELAY)
 
-    def _cool_down(self, left: Iterator[Site] | None = None) -> None:
+    def _cool_down(self) -> None:
         """Drop the rules that no question used since the last look, a part of all sites at a time."""
-        if left is None:
+        if not self._to_look_at:
             self._are_warm = False
-            left = iter(list(self.sites.values()))
-        part = list(islice(left, COOL_DOWN))
+            self._to_look_at = list(self.sites.values())
+        part = self._to_look_at[-COOL_DOWN:]
+        del self._to_look_at[-COOL_DOWN:]
         for site in part:
             # The next use sets it anew.
             if site.ready_until > LONG_AGO:
@@ -474,8 +455,5 @@ class SiteCache:
                 self._are_warm = True
             elif site.record is not None and not site.options.ignore_robots:
                 site.drop_ruling()
-        call_later, self._cooling = asyncio.get_running_loop().call_later, None
-        if part:
-            self._cooling = call_later(COOL_DOWN_PAUSE, self._cool_down, left)
-        elif self._are_warm:
-            self._cooling = call_later(COOL_DOWN_DELAY, self._cool_down)
+        if self._to_look_at or self._are_warm:
+            self._cooling.set(COOL_DOWN_PAUSE if self._to_look_at else COOL_DOWN_DELAY)

@@ -7,8 +7,8 @@ another process asks for. One task saves, one moves hosts, and each host that is
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import TYPE_CHECKING, Final
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from robotgate.errors import StoreError
 from robotgate.events import StoreLost, StoreRecovered
@@ -17,7 +17,7 @@ from robotgate.stores.base import Grant, Lost, OperatorBlock, Recovered, SharedS
 from robotgate.stores.grants import ROBOTS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
     from typing import Literal, TypeAlias
 
     from robotgate.events import Events
@@ -30,8 +30,31 @@ if TYPE_CHECKING:
 
     Work: TypeAlias = Literal["reach", "load", "save record", "save hosts"]
 
+T = TypeVar("T")
+
 SAVE_DELAY: Final = 0.5
 """Seconds for which changes are collected. What a crash loses of them is taken to have happened."""
+
+PROVEN_BY: Final[Mapping[Work, frozenset[Work]]] = {
+    "reach": frozenset({"reach", "load", "save record", "save hosts"}),
+    "save hosts": frozenset({"load", "save record", "save hosts"}),
+}
+"""What counts as working once something works. Hosts are saved all the time."""
+
+
+@asynccontextmanager
+async def alone(session: Session, origin: Origin) -> AsyncIterator[None]:
+    """Within this block, no other process requests the file of an origin's record.
+
+    Raises:
+        StoreError: the store cannot tell whether another does.
+    """
+    key = f"{ROBOTS}{origin}"
+    await session.obtain(key)
+    try:
+        yield
+    finally:
+        session.leave(key, None)
 
 
 class Persistence:
@@ -91,30 +114,11 @@ class Persistence:
 
     async def load_record(self, origin: Origin) -> RobotsRecord | None:
         """As `Store.load_record`; a failure is reported as an event, too."""
-        with self._reporting("load"):
-            return await self._store.load_record(origin)
+        return await self._report("load", self._store.load_record(origin))
 
     async def save_record(self, record: RobotsRecord) -> None:
         """As `Store.save_record`; a failure is reported as an event, too."""
-        with self._reporting("save record"):
-            await self._store.save_record(record)
-
-    @asynccontextmanager
-    async def alone(self, origin: Origin) -> AsyncIterator[None]:
-        """Within this block, no other process requests the file of an origin's record.
-
-        Raises:
-            StoreError: the store cannot tell whether another does.
-        """
-        session, key = self.session, f"{ROBOTS}{origin}"
-        if session is None:
-            yield
-            return
-        await session.obtain(key)
-        try:
-            yield
-        finally:
-            session.leave(key, None)
+        await self._report("save record", self._store.save_record(record))
 
     def save_record_soon(self, record: RobotsRecord) -> None:
         """Save a record in the background; a failure is reported as an event."""
@@ -161,9 +165,9 @@ class Persistence:
         """Load a host's state; where the store is shared, wait for the right to pace it."""
         scheduler, session = self._scheduler, self.session
         found: Grant | HostState | StoreError | None
+        asked = self._store.load_host(key) if session is None else session.obtain(key)
         try:
-            with self._reporting("load"):
-                found = await (self._store.load_host(key) if session is None else session.obtain(key))
+            found = await self._report("load", asked)
         except StoreError as error:
             found = error
         is_wanted = self._obtaining.pop(key)
@@ -217,9 +221,9 @@ class Persistence:
         if not hosts:
             return
         scheduler.changed.clear()
+        states = {host.key: host.snapshot() for host in hosts}
         try:
-            with self._reporting("save hosts"):
-                await self._store.save_hosts({host.key: host.snapshot() for host in hosts})
+            await self._report("save hosts", self._store.save_hosts(states))
         except (StoreError, asyncio.CancelledError):
             scheduler.changed.update(hosts)
             raise
@@ -249,15 +253,15 @@ class Persistence:
 
     # Whether it works. A store may fail at one thing and do another: each has to work again.
 
-    @contextmanager
-    def _reporting(self, work: Work) -> Iterator[None]:
-        """Report whether the store fails at what is done within this block."""
+    async def _report(self, work: Work, call: Awaitable[T]) -> T:
+        """Await a call of the store, and report whether it fails."""
         try:
-            yield
+            answer = await call
         except StoreError as error:
             self._failed(work, error)
             raise
         self._worked(work)
+        return answer
 
     def _failed(self, work: Work, error: StoreError) -> None:
         if not self._failing:
@@ -265,17 +269,10 @@ class Persistence:
         self._failing.add(work)
 
     def _worked(self, work: Work) -> None:
-        if work not in self._failing:
-            return
-        if work == "reach":
-            self._failing.clear()
-        elif work == "save hosts":
-            # Only then does all else work: this is tried all the time.
-            self._failing &= {"reach"}
-        else:
-            self._failing.discard(work)
-        if not self._failing:
-            self._events.emit(StoreRecovered(at=self._scheduler.now()))
+        if work in self._failing:
+            self._failing -= PROVEN_BY.get(work, {work})
+            if not self._failing:
+                self._events.emit(StoreRecovered(at=self._scheduler.now()))
 
     def _begin(self, work: Coroutine[object, None, None], among: set[asyncio.Task[None]]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -41,7 +41,8 @@ from robotgate.sites.record import Answer, Failure, FetchResult, conditions, fol
 from robotgate.sites.status import REDIRECT_STATUSES, Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Mapping
+    from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+    from typing import TypeAlias
 
     from aiohttp import ClientHandlerType, ClientMiddlewareType, ClientRequest, ClientResponse
     from multidict import MultiMapping
@@ -51,6 +52,9 @@ if TYPE_CHECKING:
     from robotgate.pace.scheduler import Scheduler
     from robotgate.sites.record import RobotsRecord
     from robotgate.sites.site import Site
+
+    Work: TypeAlias = Callable[["Flight"], Coroutine[object, None, None]]
+    """Finds out about an origin."""
 
 ROBOTS_TIMEOUT: Final = 10.0
 """Seconds for one robots.txt in all, redirects included; waiting for the hosts' turns does not count."""
@@ -173,9 +177,8 @@ def _anonymous(wanted: Mapping[str, str]) -> ClientMiddlewareType:
         if is_sent:
             raise _AnotherAttemptError("the server closed the connection before it answered")
         is_sent = True
-        headers = request.headers
-        for name in [name for name in headers if name.lower() not in needed]:
-            headers.popall(name, None)
+        for name in {*map(str.lower, request.headers)} - needed:
+            request.headers.popall(name)
         response = await handler(request)
         if "Set-Cookie" in response.headers:
             response.cookies = SimpleCookie()
@@ -208,18 +211,17 @@ async def _read(response: ClientResponse, max_bytes: int) -> bytes:
             raise ValueError(f"the Transfer-Encoding {coding!r} was not asked for")
     body = BoundedBody(", ".join(headers.getall("Content-Encoding", ())), max_bytes=max_bytes)
     try:
-        while not content.at_eof():
+        while not (body.is_full or content.at_eof()):
             body.feed(await content.read(CHUNK_BYTES))
-            if body.is_full:
-                # The rest may be endless, and a connection with unread bytes cannot be used again.
-                response.close()
-                break
             if not content.at_eof():
                 # A body that arrives faster than it is decoded would let no other task run.
                 await asyncio.sleep(0)
     except (RuntimeError, HttpProcessingError) as error:
         # What aiohttp's two parsers raise for a broken chunk that comes after the headers.
         raise aiohttp.ClientPayloadError(str(error)) from error
+    if body.is_full:
+        # The rest may be endless, and a connection with unread bytes cannot be used again.
+        response.close()
     return body.end()
 
 
@@ -238,10 +240,8 @@ class BoundedBody:
     """
 
     def __init__(self, content_encoding: str | None, *, max_bytes: int) -> None:
-        codings = (
-            [coding.strip().lower() for coding in content_encoding.split(",")] if content_encoding else []
-        )
-        codings = [coding for coding in codings if coding not in ("", "identity")]
+        named = [coding.strip().lower() for coding in (content_encoding or "").split(",")]
+        codings = [coding for coding in named if coding not in ("", "identity")]
         if len(codings) > MAX_CODINGS or not CODINGS.issuperset(codings):
             raise ValueError(f"the Content-Encoding {content_encoding!r} was not asked for")
         self._decoders = [_Decoder(coding) for coding in reversed(codings)]
@@ -279,8 +279,6 @@ class BoundedBody:
 
 class _Decoder:
     """Undoes one content coding."""
-
-    __slots__ = ("_inflater", "_is_deflate", "_members", "taken")
 
     def __init__(self, coding: str) -> None:
         self._is_deflate = coding == "deflate"
@@ -325,14 +323,13 @@ def answer_of(status: int, headers: MultiMapping[str], body: bytes, *, now: floa
     Args:
         headers: names in any case.
     """
-    locations = {location.strip() for location in headers.getall("Location", ())}
-    if status in REDIRECT_STATUSES and len(locations) > 1:
-        return Failure(f"HTTP status {status} redirects to {len(locations)} places")
-    etags, dates = (set(headers.getall(name, ())) for name in ("ETag", "Last-Modified"))
+    places, etags, dates = (set(headers.getall(name, ())) for name in ("Location", "ETag", "Last-Modified"))
+    if status in REDIRECT_STATUSES and len(places) > 1:
+        return Failure(f"HTTP status {status} redirects to {len(places)} places")
     return Answer(
         status=status,
         body=body,
-        location=next(iter(locations), None),
+        location=next(iter(places), None),
         # RFC 9110 §5.3.
         cache_control=", ".join(headers.getall("Cache-Control", ())) or None,
         retry_after=retry_after_of(headers, now=now) if status >= GOOD_BELOW else None,
@@ -354,9 +351,7 @@ class Flight:
 
     __slots__ = ("_waits_for", "callers", "is_asking", "proxy", "task")
 
-    def __init__(
-        self, work: Callable[[Flight], Coroutine[object, None, None]], name: str, proxy: Proxy | None
-    ) -> None:
+    def __init__(self, work: Work, name: str, proxy: Proxy | None) -> None:
         self.proxy = proxy
         """What the first caller's page goes through, and so robots.txt as well."""
         self.is_asking = False
@@ -379,7 +374,7 @@ class Flight:
         """
         answer: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
         self.callers[answer] = asyncio.current_task()
-        self._refuse_holders()
+        self._refuse_holders([answer])
         try:
             error = await answer
         finally:
@@ -402,50 +397,27 @@ class Flight:
         """Within this block, callers that hold what the turn waits for, here or in another process, are refused."""
         self._waits_for = turn, scheduler
         try:
-            self._refuse_holders()
+            self._refuse_holders(self.callers)
             yield
         finally:
             self._waits_for = None
 
-    def end(self, error: BaseException | None) -> None:
-        """Resolve the callers' futures."""
-        for answer in self.callers:
-            if not answer.done():
-                answer.set_result(error)
-
-    def _refuse_holders(self) -> None:
+    def _refuse_holders(self, answers: Iterable[asyncio.Future[BaseException | None]]) -> None:
         if self._waits_for is None:
             return
         turn, scheduler = self._waits_for
-        for answer, caller in self.callers.items():
-            error = None if answer.done() else scheduler.nested(turn, caller)
+        for answer in answers:
+            error = None if answer.done() else scheduler.nested(turn, self.callers[answer])
             if error is not None:
                 answer.set_result(error)
 
 
-class Flights:
+class Flights(dict[str, Flight]):
     """The flights under way, by what they find out about."""
 
-    __slots__ = ("_is_closed", "_open")
+    is_closed = False
 
-    def __init__(self) -> None:
-        self._open: dict[str, Flight] = {}
-        self._is_closed = False
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._open
-
-    def get(self, key: str) -> Flight | None:
-        """Return the one of a key, if it is under way."""
-        return self._open.get(key)
-
-    def begin(
-        self,
-        key: str,
-        url: str,
-        work: Callable[[Flight], Coroutine[object, None, None]],
-        proxy: Proxy | None = None,
-    ) -> Flight:
+    def begin(self, key: str, url: str, work: Work, proxy: Proxy | None = None) -> Flight:
         """Begin one for a key that has none.
 
         Args:
@@ -454,25 +426,27 @@ class Flights:
         Raises:
             GateClosedError: the gate was closed.
         """
-        if self._is_closed:
+        if self.is_closed:
             raise GateClosedError
-        flight = self._open[key] = Flight(work, url, proxy)
-        flight.task.add_done_callback(partial(self._ended, key, flight))
+        flight = self[key] = Flight(work, url, proxy)
+        flight.task.add_done_callback(partial(self._ended, key))
         return flight
 
-    def _ended(self, key: str, flight: Flight, task: asyncio.Task[None]) -> None:
-        del self._open[key]
+    def _ended(self, key: str, task: asyncio.Task[None]) -> None:
+        flight = self.pop(key)
         error = GateClosedError() if task.cancelled() else task.exception()
         if error is not None and not flight.callers and not isinstance(error, RobotGateError):
             # A fault of a fetcher or store that was passed in: no caller would get it.
             message = f"{task.get_name()} could not be requested"
             task.get_loop().call_exception_handler({"message": message, "exception": error, "task": task})
-        flight.end(error)
+        for answer in flight.callers:
+            if not answer.done():
+                answer.set_result(error)
 
     async def aclose(self) -> None:
         """Cancel all and wait for them; callers get `GateClosedError`."""
-        self._is_closed = True
-        tasks = [flight.task for flight in self._open.values()]
+        self.is_closed = True
+        tasks = [flight.task for flight in self.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -499,16 +473,15 @@ class RobotsReader:
         Raises:
             GateClosedError, HostUnavailableError, StoreError.
         """
-        hop, url, left, elapsed = site, site.origin.robots_url, ROBOTS_TIMEOUT, 0.0
+        hop, url, elapsed = site, site.origin.robots_url, 0.0
         redirects: tuple[str, ...] = ()
         while True:
-            unless = conditions(known, url)
+            unless, left = conditions(known, url), max(ROBOTS_TIMEOUT - elapsed, MIN_HOP_TIMEOUT)
             answer, took = await self._ask(hop, url, flight, unless=unless, timeout=left)
-            if isinstance(answer, Failure) and answer.is_stale:
-                elapsed += took
-                answer, took = await self._ask(hop, url, flight, unless=unless, timeout=left)
             elapsed += took
-            left = max(left - took, MIN_HOP_TIMEOUT)
+            if isinstance(answer, Failure) and answer.is_stale:
+                answer, took = await self._ask(hop, url, flight, unless=unless, timeout=left)
+                elapsed += took
             if unless and known is not None and needs_plain_request(known, answer):
                 known = None
                 continue
@@ -544,9 +517,7 @@ class RobotsReader:
             flight.is_asking = True
             if flight.proxy is not None and isinstance(fetcher, AiohttpFetcher):
                 fetcher = replace(fetcher, proxy=flight.proxy)
-            headers = {**self.identity.headers, **unless}
-            if self.identity.signer is not None:
-                headers.update(self.identity.signature("GET", url))
+            headers = {**self.identity.headers, **unless, **self.identity.signature("GET", url)}
             # One byte more shows whether the file is longer.
             answer = await fetcher.fetch(url, headers=headers, max_bytes=MAX_BYTES + 1, timeout=timeout)
             if isinstance(answer, Answer):

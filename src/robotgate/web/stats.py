@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 from robotgate.pace.state import CLOSED, is_open
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
 
     from robotgate.pace.host import Host
     from robotgate.sites.site import Site
@@ -29,32 +29,18 @@ class Census:
     unreachable: int = 0
     kept_away: int = 0
 
-    def count_hosts(self, hosts: Iterable[Host]) -> None:
+    def count_hosts(self, hosts: Collection[Host]) -> None:
         """Count hosts that were not counted yet."""
-        waiting = blocked = 0
         now = self.now
-        for host in hosts:
-            if host.waiters:
-                waiting += 1
-            if host.blocked_until_at > now:
-                blocked += 1
-        self.waiting += waiting
-        self.blocked += blocked
+        self.waiting += len([host for host in hosts if host.waiters])
+        self.blocked += len([host for host in hosts if host.blocked_until_at > now])
 
-    def count_sites(self, sites: Iterable[Site]) -> None:
+    def count_sites(self, sites: Collection[Site]) -> None:
         """Count origins that were not counted yet."""
-        known = unreachable = kept_away = 0
-        now = self.now
-        for site in sites:
-            if site.record is not None or site.ruling is not None:
-                known += 1
-            if site.circuit is not CLOSED and is_open(site.circuit, now=now):
-                unreachable += 1
-            if site.operator_until_at > now:
-                kept_away += 1
-        self.known += known
-        self.unreachable += unreachable
-        self.kept_away += kept_away
+        now, circuits = self.now, [site.circuit for site in sites if site.circuit is not CLOSED]
+        self.known += len([site for site in sites if site.record is not None or site.ruling is not None])
+        self.unreachable += sum([is_open(circuit, now=now) for circuit in circuits])
+        self.kept_away += len([site for site in sites if site.operator_until_at > now])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,6 +28,7 @@ from robotgate.sites.record import Failure, FetchResult, Standing, is_fresh, new
 from robotgate.sites.status import Outcome, outcome_of
 from robotgate.urls import Origin
 from robotgate.web.fetch import PageFetch
+from robotgate.web.persistence import alone
 from robotgate.web.response import Response
 from robotgate.web.robots import answer_of
 
@@ -174,8 +175,8 @@ class Uses:
             if record is None or not is_fresh(record, turns.now()):
                 # Callers that hold the host's turn would wait for themselves.
                 stack.enter_context(flight.waiting_for(turns.make(url), turns.scheduler))
-                if store is not None:
-                    await stack.enter_async_context(store.alone(key))
+                if store is not None and store.session is not None:
+                    await stack.enter_async_context(alone(store.session, key))
                     # Another process may have requested it while this one waited.
                     record = newer(await store.load_record(key), record)
             if record is None or not is_fresh(record, turns.now()):
