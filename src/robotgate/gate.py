@@ -26,7 +26,6 @@ from robotgate.options import (
     StatusPolicy,
     check_callback,
     check_kind,
-    check_names,
     check_options,
     check_patience,
     check_seconds,
@@ -44,14 +43,13 @@ from robotgate.urls import PaceKey, pace_key_function
 from robotgate.web.awaited import No, Pending, Yes
 from robotgate.web.cache import SiteCache
 from robotgate.web.connector import BudgetedConnector, ThreadPerNameResolver, idle_limit
-from robotgate.web.fetch import PageFetch, PageFetcher, RequestOptions
+from robotgate.web.fetch import MAX_PAGE_REDIRECTS, PageFetch, PageFetcher, PageRequest, RequestOptions
 from robotgate.web.middleware import GateMiddleware
 from robotgate.web.persistence import Persistence
 from robotgate.web.ready import DEFAULT_AHEAD, Lines, ReadyTurns
-from robotgate.web.retries import may_be_sent_twice
 from robotgate.web.robots import AiohttpFetcher, Fetcher
 from robotgate.web.stats import Census, GateStats
-from robotgate.web.turns import MAX_PAGE_REDIRECTS, Turn, Turns
+from robotgate.web.turns import Turn, Turns
 from robotgate.web.uses import Uses
 
 if TYPE_CHECKING:
@@ -310,7 +308,6 @@ class RobotGate:
         self._middleware.turns = self._turns
         self._turns.pages = PageFetcher(
             session,
-            identity=self._identity,
             middleware=self._middleware,
             turns=self._turns,
             max_bytes=self._max_bytes,
@@ -599,23 +596,12 @@ class RobotGate:
             GateClosedError: the gate is not open.
             OptionError, TypeError: an argument that makes no sense.
         """
-        if priority != 0:
-            check_whole("priority", priority)
-        if max_redirects != MAX_PAGE_REDIRECTS:
-            check_whole("max_redirects", max_redirects, least=0)
-        if max_bytes is not None:
-            check_whole("max_bytes", max_bytes, least=1)
-        if options:
-            check_names(options, RequestOptions.__annotations__)
-        if retries:
-            check_whole("retries", retries, least=0)
-            retries = retries if may_be_sent_twice(method, options.get("data")) else 0
-        max_wait = self._patience(max_wait)
-        redirects = max_redirects + 1 if allow_redirects else 0
-        pages = self._check_open()
-        return PageFetch(
-            pages, url, method, options, priority, max_wait, max_bytes or pages.max_bytes, redirects, retries
+        if max_wait is _Given.BY_OPTION:
+            max_wait = self._max_wait
+        request = PageRequest(
+            url, method, options, max_bytes, allow_redirects, max_redirects, priority, max_wait, retries
         )
+        return PageFetch(self._check_open(), request)
 
     def wait_time(self, url: str | URL) -> float:
         """Seconds until the host of a URL can have its next turn at the earliest; 0 when it is due.

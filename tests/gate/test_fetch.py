@@ -685,6 +685,26 @@ async def test_time_out_of_the_session_counts_each_hop(web: Web, open_gate: Open
         assert gate.host(PAGE).open_turns == 0
 
 
+async def test_time_out_may_be_a_number(web: Web, gate: RobotGate) -> None:
+    """Of seconds in all, as aiohttp takes it; 0 is no limit."""
+    web.handle(PAGE, silent())
+    with pytest.raises(TimeoutError):
+        await gate.fetch(PAGE, timeout=0.2)  # type: ignore[arg-type]
+    assert (await gate.fetch(f"{OTHER}/page", timeout=0)).status == 200  # type: ignore[arg-type]
+
+
+async def test_body_that_comes_too_slowly_is_broken_off(web: Web, gate: RobotGate) -> None:
+    """The total timeout is one for headers and body, and the task is not cancelled for good."""
+    web.handle(PAGE, dripping())
+    with pytest.raises(TimeoutError):
+        await gate.fetch(PAGE, timeout=aiohttp.ClientTimeout(total=0.3))
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+    assert gate.host(PAGE).open_turns == 0
+    assert (await gate.fetch(f"{SITE}/next")).status == 200
+
+
 async def test_time_outs_of_requests_under_way_together(web: Web, open_gate: OpenGate) -> None:
     """Each ends when its own is over: the order in which they were sent does not matter."""
     gate = await open_gate(delay=0, concurrency_per_host=4)

@@ -24,7 +24,6 @@ import socket
 import threading
 from contextlib import suppress
 from contextvars import ContextVar
-from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias, TypedDict, Unpack
 from weakref import WeakSet
 
@@ -96,26 +95,31 @@ class ThreadPerNameResolver(AbstractResolver):
         """
         await self._permits.acquire()
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[list[AddressInfo]] = loop.create_future()
+        # An error is a result, too: asyncio logs an exception that a cancelled caller does not retrieve.
+        answer: asyncio.Future[list[AddressInfo] | OSError] = loop.create_future()
         # A cancelled look-up still occupies its thread: the shield below keeps its permit until that ends.
-        answer.add_done_callback(self._end)
+        answer.add_done_callback(lambda _: self._permits.release())
 
         def work() -> None:
-            tell: Callable[[], None]
+            found: list[AddressInfo] | OSError
             try:
-                tell = partial(answer.set_result, self._look_up(host, port, family))
-            except (OSError, ValueError, OverflowError) as error:
+                found = self._look_up(host, port, family)
+            except OSError as error:
+                found = error
+            except (ValueError, OverflowError) as error:
                 # There are names and ports that `getaddrinfo` refuses to look up.
-                refused = OSError(f"{host} cannot be looked up: {error}")
-                tell = partial(answer.set_exception, error if isinstance(error, OSError) else refused)
+                found = OSError(f"{host} cannot be looked up: {error}")
             with suppress(RuntimeError):
                 # The loop may be closed.
-                loop.call_soon_threadsafe(tell)
+                loop.call_soon_threadsafe(answer.set_result, found)
 
         try:
             threading.Thread(target=work, name=f"resolve {host}", daemon=True).start()
         except RuntimeError as error:
-            answer.set_exception(OSError(errno.EAGAIN, f"{host} cannot be looked up: {error}"))
+            answer.set_result(OSError(errno.EAGAIN, f"{host} cannot be looked up: {error}"))
+        found = await asyncio.shield(answer)
+        if isinstance(found, OSError):
+            raise found
         return [
             ResolveResult(
                 hostname=host,
@@ -125,17 +129,11 @@ class ThreadPerNameResolver(AbstractResolver):
                 proto=proto,
                 flags=_NUMERIC,
             )
-            for found_family, _, proto, _, address in (await asyncio.shield(answer))[:MAX_ADDRESSES]
+            for found_family, _, proto, _, address in found[:MAX_ADDRESSES]
         ]
 
     async def close(self) -> None:
         """Do nothing: threads under way end by themselves."""
-
-    def _end(self, answer: asyncio.Future[list[AddressInfo]]) -> None:
-        self._permits.release()
-        if not answer.cancelled():
-            # asyncio logs an exception that is not retrieved, and a cancelled caller retrieves none.
-            answer.exception()
 
 
 class ConnectorOptions(TypedDict, total=False):

@@ -1,7 +1,9 @@
 """`gate.fetch`: a request of an aiohttp session through the gate's middleware, with a bounded read at its end.
 
-The first turn begins before the request is given to aiohttp, and the middleware takes it over: so a page is judged and
-paced even where a test replaces the session. Later hops and attempts get their turns from the middleware.
+A `PageRequest` is what is asked for. `PageFetch` is what the caller awaits or enters. An `Attempt` is one way from the
+first turn to the last response: `PageFetcher.answer` makes one, or several with `retries`. Its first turn begins before
+the request is given to aiohttp, and the middleware takes it over: so a page is judged and paced even where a test
+replaces the session. Later hops and attempts of aiohttp's get their turns from the middleware.
 """
 
 from __future__ import annotations
@@ -10,8 +12,10 @@ import asyncio
 import math
 import random
 from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
 from inspect import CORO_CREATED, getcoroutinestate
-from typing import TYPE_CHECKING, NoReturn, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Final, TypedDict, TypeVar
 
 import aiohttp
 from aiohttp.http import HttpProcessingError
@@ -24,25 +28,22 @@ from robotgate.errors import (
     ResponseTooLargeError,
     RobotGateError,
     TooSoonError,
-    UsageError,
 )
-from robotgate.options import check_names, check_whole
+from robotgate.options import check_names, check_seconds, check_whole
 from robotgate.pace.host import OPEN
 from robotgate.pace.scheduler import Timer
 from robotgate.urls import parse_url
 from robotgate.web.awaited import Pending
 from robotgate.web.response import Hop, Response
-from robotgate.web.retries import pause_before
+from robotgate.web.retries import Outcome, may_be_sent_twice, pause_before
 from robotgate.web.robots import Proxy
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
     from ssl import SSLContext
-    from types import TracebackType
 
     from yarl import URL
 
-    from robotgate.identity import Identity
     from robotgate.web.middleware import GateMiddleware
     from robotgate.web.turns import Turn, Turns
     from robotgate.web.uses import Uses
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     RaiseForStatus = bool | Callable[[aiohttp.ClientResponse], Awaitable[None]]
 
 Answer = TypeVar("Answer", Response, aiohttp.ClientResponse)
+
+MAX_PAGE_REDIRECTS: Final = 10
 
 
 class RequestOptions(TypedDict, total=False):
@@ -81,189 +84,69 @@ class RequestOptions(TypedDict, total=False):
     middlewares: Sequence[aiohttp.ClientMiddlewareType] | None
 
 
-class PageFetch(Pending[Response]):
-    """What `gate.fetch` returns: awaited it is a `Response`; with ``async with``, a streaming aiohttp response.
+@dataclass(slots=True, eq=False)
+class PageRequest:
+    """What a caller asks for.
 
-    It holds what is asked, the turn of its last hop, and its total timeout: aiohttp's is kept here, for the waits for
-    turns must not count against it.
+    Raises:
+        OptionError, TypeError: an argument makes no sense.
     """
 
-    turn: Turn
-    """That of the last hop."""
-    url: URL
-    """What is requested first."""
-    has_turn = False
-    """Whether the turn of `url` has begun, and no request has used it yet."""
-    chain: tuple[str, ...] = ()
-    """The URLs that redirected, first to last."""
-    waited = 0.0
-    has_expired = False
-    """Whether the total timeout has passed."""
-    task: asyncio.Task[object] | None = None
-    """The task that the total timeout cancels."""
-    expires_at = math.inf
-    """When it has passed, by the loop's clock."""
-    _cancelling = 0
-    _response: aiohttp.ClientResponse | None = None
+    url: str | URL
+    method: str
+    options: RequestOptions
+    max_bytes: int | None
+    """None: as the gate's."""
+    allow_redirects: bool
+    max_redirects: int
+    priority: int = 0
+    max_wait: float | None = None
+    retries: int = 0
+    """Attempts after the first, at most."""
+    turn: Turn | None = None
+    """One that has begun, for the first hop; None: the fetch takes its own."""
+
+    def __post_init__(self) -> None:
+        # Tests of the defaults are quicker than calls.
+        if self.priority != 0:
+            check_whole("priority", self.priority)
+        if self.max_wait is not None:
+            check_seconds("max_wait", self.max_wait)
+        if self.max_bytes is not None:
+            check_whole("max_bytes", self.max_bytes, least=1)
+        if self.max_redirects != MAX_PAGE_REDIRECTS:
+            check_whole("max_redirects", self.max_redirects, least=0)
+        if self.options:
+            known = RequestOptions.__annotations__.keys()
+            # The URL of a turn has been judged as it is.
+            check_names(self.options, known if self.turn is None else known - {"params"})
+        if self.retries:
+            check_whole("retries", self.retries, least=0)
+
+
+class PageFetch(Pending[Response]):
+    """What `gate.fetch` returns: awaited it is a `Response`; with ``async with``, a streaming aiohttp response."""
+
+    __slots__ = ("_pages", "_request", "_response")
+
+    _response: aiohttp.ClientResponse
     """What the caller reads as a stream."""
 
-    def __init__(  # noqa: PLR0917  # Keywords take twice as long.
-        self,
-        fetcher: PageFetcher,
-        given: str | URL,
-        method: str,
-        options: RequestOptions,
-        priority: int,
-        max_wait: float | None,
-        max_bytes: int,
-        redirects: int,
-        retries: int = 0,
-        given_turn: Turn | None = None,
-    ) -> None:
-        self._fetcher = fetcher
-        self.given = given
-        self.method = method
-        self.options = options
-        self.priority = priority
-        self.max_wait = max_wait
-        self.max_bytes = max_bytes
-        self.redirects = redirects
-        """As aiohttp counts `max_redirects`: one more than are followed; 0 follows none."""
-        self.retries = retries
-        """Attempts after the first, at most."""
-        self.given_turn = given_turn
-        """One that has begun, for the first hop; None: the fetch takes its own."""
-        plain = not retries and given_turn is None
-        self._coroutine = fetcher.read(self) if plain else self._by(fetcher.read)
-
-    # As a context.
+    def __init__(self, pages: PageFetcher, request: PageRequest) -> None:
+        self._pages = pages
+        self._request = request
+        self._coroutine = pages.answer(request, pages.read)
 
     async def __aenter__(self) -> aiohttp.ClientResponse:
         if getcoroutinestate(self._coroutine) != CORO_CREATED:
             raise RuntimeError("a fetch is awaited or entered, and once: ask the gate for another")
         # The page is wanted as a stream: the coroutine that would have read it is not needed.
         self._coroutine.close()
-        response = await self._by(self._fetcher.open)
-        if response.connection is None:
-            self.pause()
-        else:
-            response.connection.add_callback(self.pause)
-        self._response = response
-        return response
+        self._response = await self._pages.answer(self._request, self._pages.open)
+        return self._response
 
-    async def __aexit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.pause()
-        if self._response is not None:
-            await self.drop(self._response)
-
-    def _by(
-        self, attempt: Callable[[PageFetch], Coroutine[object, None, Answer]]
-    ) -> Coroutine[object, None, Answer]:
-        if self.given_turn is not None:
-            return self._fetcher.hold(self, self.given_turn, attempt)
-        return self._fetcher.persist(self, attempt) if self.retries else attempt(self)
-
-    # What the gate keeps of it.
-
-    def begin_anew(self, *, waited: float, max_wait: float) -> None:
-        """Forget the last attempt, but for its wait and the pause behind it."""
-        self.has_turn = self.has_expired = False
-        self.chain = ()
-        self.task, self.expires_at = None, math.inf
-        self.waited += waited
-        self.max_wait = None if max_wait == math.inf else max(max_wait, 0.0)
-
-    async def drop(self, response: aiohttp.ClientResponse) -> None:
-        """End the turn and the timeout of a stream, whatever is left of it."""
-        self.pause()
-        try:
-            await release(response)
-        finally:
-            self.turn.finish(response)
-
-    async def turn_for(self, url: URL, proxy: Proxy | None) -> Turn:
-        """Return the turn of a hop or attempt, begun: the first one has begun before; for others the last one ends."""
-        turn, turns = self.turn, self.turn.turns
-        if self.has_turn:
-            self.has_turn = False
-            return turn
-        turn.end()
-        turn = turns.make(url, self.priority, self.max_wait, self.chain, proxy)
-        if not turns.try_begin(turn):
-            self.pause()
-            left = self.expires_at - self._fetcher.timeouts.now()
-            await turns.begin(turn)
-            if self.task is not None:
-                self.limit(self.task, left)
-        self.turn = turn
-        self.waited += turn.waited
-        return turn
-
-    def limit(self, task: asyncio.Task[object], total: float) -> None:
-        """Cancel the task when a total timeout has passed from now on."""
-        self.task, self._cancelling = task, task.cancelling()
-        self._fetcher.timeouts.add(self, total)
-
-    def pause(self) -> None:
-        """Stop the total timeout, while a turn is waited for or at its end."""
-        self._fetcher.timeouts.fetches.discard(self)
-
-    def expire(self) -> None:
-        """The total timeout has passed."""
-        self.pause()
-        if self._response is not None:
-            self._response.content.set_exception(TimeoutError())
-            self._response.close()
-        elif self.task is not None:
-            self.has_expired = True
-            self.task.cancel()
-
-    def raise_expired(self, error: asyncio.CancelledError) -> NoReturn:
-        """Raise what a cancellation means: a timeout, unless another cancelled the task as well."""
-        if self.has_expired and self.task is not None and self.task.uncancel() <= self._cancelling:
-            raise TimeoutError from error
-        raise error
-
-
-class TotalTimeouts:
-    """Cancels each fetch at its instant, by one timer: a timer for each is a tenth of what the gate adds to a page."""
-
-    __slots__ = ("_fires_at", "_timer", "fetches", "now")
-
-    def __init__(self) -> None:
-        self.fetches: set[PageFetch] = set()
-        """Those whose timeout runs."""
-        self.now = asyncio.get_running_loop().time
-        self._timer = Timer(self._expire)
-        self._fires_at = math.inf
-
-    def add(self, fetch: PageFetch, left: float) -> None:
-        """Count the timeout of a fetch, of which so many seconds are left."""
-        fetch.expires_at = self.now() + left
-        self.fetches.add(fetch)
-        if fetch.expires_at < self._fires_at:
-            self._fires_at = fetch.expires_at
-            self._timer.set(left)
-
-    def close(self) -> None:
-        """The gate was closed: requests that are under way keep their timeouts."""
-        if not self.fetches:
-            self._timer.cancel()
-
-    def _expire(self) -> None:
-        now, self._fires_at = self.now(), math.inf
-        for fetch in list(self.fetches):
-            if fetch.expires_at <= now:
-                fetch.expire()
-            else:
-                self._fires_at = min(self._fires_at, fetch.expires_at)
-        if self._fires_at < math.inf:
-            self._timer.set(self._fires_at - now)
+    async def __aexit__(self, *error: object) -> None:
+        await release(self._response)
 
 
 class PageFetcher:
@@ -280,306 +163,357 @@ class PageFetcher:
         self,
         session: aiohttp.ClientSession,
         *,
-        identity: Identity,
         middleware: GateMiddleware,
         turns: Turns,
         max_bytes: int,
         uses: Uses | None = None,
     ) -> None:
-        self.max_bytes = max_bytes
-        self.timeouts = TotalTimeouts()
+        self.read: Callable[[Attempt], Awaitable[Response]] = self.read_page
+        self.open: Callable[[Attempt], Awaitable[aiohttp.ClientResponse]] = self.open_page
+        if uses is not None:
+            self.read = partial(uses.read, self.read_page)
+            self.open = partial(uses.stream, self.open_page)
+        self._session = session
+        self._identity = turns.identity
+        self._middleware = middleware
+        self._fetches = middleware.fetches
+        self._turns = turns
+        self._max_bytes = max_bytes
+        self._timeouts = TotalTimeouts()
         self._is_closed = asyncio.Event()
         self._held: set[Turn] = set()
         """Turns of callers in which a request is sent."""
-        self._session = session
-        self._identity = identity
-        self._middleware = middleware
-        self._turns = turns
-        self._uses = uses
-        # aiohttp has no public name for a session's middlewares, and those of a request replace them.
-        middlewares = self._with_ours(getattr(session, "_middlewares", ()))
-        self._options: RequestOptions = {
-            "timeout": _without_total(session.timeout),
-            "middlewares": middlewares,
-        }
+        self._options: RequestOptions = {}
         """Of a request that is given none."""
-        if any(session.headers.getall(name, None) != [value] for name, value in identity.headers.items()):
-            self._options["headers"] = identity.headers
+        ours = turns.identity.headers
+        if any(session.headers.getall(name, None) != [value] for name, value in ours.items()):
+            self._options["headers"] = ours
+        self._options, self._total = self._completed({})
 
-    def read(self, fetch: PageFetch) -> Coroutine[object, None, Response]:
+    async def answer(self, request: PageRequest, act: Callable[[Attempt], Awaitable[Answer]]) -> Answer:
+        """Make the attempts that a request needs.
+
+        Args:
+            act: makes one: `read`, or `open` for a stream.
+
+        Raises:
+            RuntimeError: the turn of the request has not begun or is over, or was used.
+            UsageError: the response disallows a purpose of the gate's.
+            as `read_page`.
+        """
+        if request.turn is not None:
+            return await self._answer_within(request.turn, request, act)
+        if request.retries and may_be_sent_twice(request.method, request.options.get("data")):
+            return await self._persist(request, act)
+        return await act(self._attempt(request))
+
+    async def read_page(self, attempt: Attempt) -> Response:
         """Return the page with its body, its turn over.
 
         Raises:
             ResponseTooLargeError: the body is longer than `max_bytes`.
-            aiohttp.ClientError, TimeoutError: as aiohttp raises them.
-            UsageError: the response disallows a purpose of the gate's.
-            RobotGateError: as `Turns.begin`.
+            as `open_page`.
         """
-        if self._uses is None:
-            return self.read_page(fetch)
-        return self._uses.fetched(self.read_page, fetch)
-
-    async def read_page(self, fetch: PageFetch) -> Response:
-        """As `read`, whatever is said about the use of the page.
-
-        Raises:
-            as `read`.
-        """
-        try:
-            response = await self._open(fetch)
+        response = await self.open_page(attempt)
+        max_bytes = attempt.request.max_bytes or self._max_bytes
+        if attempt.stream is None and response.content.total_bytes <= max_bytes:
+            body = response.content.read_nowait(-1)
+        else:
             try:
-                content = response.content
-                if response.connection is None and content.total_bytes <= fetch.max_bytes:
-                    body = content.read_nowait(-1)
-                else:
-                    body = await read_body(response, fetch.max_bytes)
+                body = await read_body(response, max_bytes)
             finally:
                 if response.connection is not None:
                     await release(response)
-                if fetch.turn.state is OPEN:
-                    fetch.turn.finish(response)
-        except asyncio.CancelledError as error:
-            fetch.raise_expired(error)
-        finally:
-            fetch.pause()
-        turn, hops = fetch.turn, response.history
-        history = tuple([Hop(str(hop.url), hop.status) for hop in hops]) if hops else ()
-        elapsed = self._turns.now() - turn.began_at
+        turn, hops = attempt.turn, response.history
         return Response(
             response.status,
             response.headers,
             response.url,
-            history,
+            tuple([Hop(str(hop.url), hop.status) for hop in hops]) if hops else (),
             body,
-            fetch.waited,
-            elapsed,
+            attempt.waited,
+            self._turns.now() - turn.began_at,
             turn,
             response.method,
             response.reason or "",
         )
 
-    async def open(self, fetch: PageFetch) -> aiohttp.ClientResponse:
-        """Return the page at its headers. Its turn and its timeout end with its body.
+    async def open_page(self, attempt: Attempt) -> aiohttp.ClientResponse:
+        """Begin the turn, send the request, and return the last response at its headers.
+
+        The turn begins here, and not in the middleware: where a session is mocked, no middleware of it runs. The turn
+        and the timeout end with the body, or when the response is released.
 
         Raises:
-            as `read`, but for the body.
+            aiohttp.ClientError, TimeoutError: as aiohttp raises them.
+            RobotGateError: as `Turns.begin`.
         """
+        request, turn = attempt.request, attempt.turn
+        if request.turn is None and not self._turns.try_begin(turn):
+            await self._turns.begin(turn)
+            attempt.waited += turn.waited
+        task, fetches = turn.holder, self._fetches
+        outer = fetches.get(task)
+        fetches[task] = attempt
+        attempt.cancelling = 0 if task is None else task.cancelling()
+        self._timeouts.start(attempt, attempt.total)
         try:
-            response = await self._open(fetch)
-        except BaseException as error:
-            fetch.pause()
-            if isinstance(error, asyncio.CancelledError):
-                fetch.raise_expired(error)
+            response = await self._session.request(
+                request.method,
+                attempt.url,
+                allow_redirects=request.allow_redirects,
+                # aiohttp raises at this one.
+                max_redirects=request.max_redirects + 1,
+                **attempt.options,
+            )
+        except asyncio.CancelledError as error:
+            attempt.end()
+            if attempt.uncancel():
+                raise TimeoutError from error
             raise
-        if self._uses is not None:
-            try:
-                self._uses.check_headers(fetch, response)
-            except UsageError:
-                fetch.pause()
-                response.close()
-                fetch.turn.finish(response)
+        except BaseException as error:
+            is_known = isinstance(error, aiohttp.ClientError | OSError)
+            if attempt.has_turn and is_known:
+                # The session is mocked.
+                turn.report(error=error)
+            attempt.end()
+            if attempt.has_turn or is_known or not isinstance(error, ValueError):
                 raise
+            # aiohttp's own, for credentials that a redirect names beside those of the request.
+            raise InvalidURLError(str(attempt.url), f"redirected to no URL ({error})") from error
+        finally:
+            if outer is None:
+                del fetches[task]
+            else:
+                fetches[task] = outer
+        if attempt.has_turn:
+            # The session is mocked.
+            turn.report(response.status, response.headers)
+        if response.connection is None:
+            attempt.end(response)
+        else:
+            attempt.stream = response
+            response.connection.add_callback(partial(attempt.end, response))
         return response
 
-    def within(
-        self,
-        turn: Turn,
-        method: str,
-        options: RequestOptions,
-        *,
-        max_bytes: int | None,
-        max_redirects: int | None,
-    ) -> PageFetch:
-        """Return a fetch whose first hop is in a turn that has begun; `max_redirects` is None to follow none.
-
-        Raises:
-            OptionError, TypeError: an argument that makes no sense.
-        """
-        check_names(options, RequestOptions.__annotations__.keys() - {"params"})
-        if max_bytes is not None:
-            check_whole("max_bytes", max_bytes, least=1)
-        redirects = 0
-        if max_redirects is not None:
-            check_whole("max_redirects", max_redirects, least=0)
-            redirects = max_redirects + 1
-        limit = max_bytes or self.max_bytes
-        return PageFetch(
-            self,
-            turn.url,
-            method,
-            options,
-            turn.priority,
-            turn.max_wait,
-            limit,
-            redirects,
-            given_turn=turn,
-        )
-
-    async def hold(
-        self, fetch: PageFetch, turn: Turn, attempt: Callable[[PageFetch], Awaitable[Answer]]
+    async def _answer_within(
+        self, turn: Turn, request: PageRequest, act: Callable[[Attempt], Awaitable[Answer]]
     ) -> Answer:
-        """Send the first hop in a turn that has begun, which is over when the answer or an error is there.
-
-        Raises:
-            RuntimeError: the turn has not begun or is over, or a request was sent in it.
-            as `attempt`.
-        """
+        """Send the first hop in a turn that has begun. The turn is over when the answer or an error is there."""
         if turn.state is not OPEN or turn.status is not None or turn in self._held:
             raise RuntimeError("a turn that has begun is one request: enter it first, and fetch once")
-        fetch.turn, turn.holder = turn, asyncio.current_task()
+        turn.holder = asyncio.current_task()
         self._held.add(turn)
         try:
-            return await attempt(fetch)
+            attempt = self._attempt(request)
+            attempt.waited = turn.waited
+            return await act(attempt)
         except BaseException:
             turn.end()
             raise
         finally:
             self._held.discard(turn)
 
-    async def persist(self, fetch: PageFetch, attempt: Callable[[PageFetch], Awaitable[Answer]]) -> Answer:
+    async def _persist(self, request: PageRequest, act: Callable[[Attempt], Awaitable[Answer]]) -> Answer:
         """Make attempts until no other is worth it; return or raise what came of the last that was sent.
 
         `max_wait` counts from the first attempt.
-
-        Raises:
-            as `attempt`.
         """
-        now, attempts = self._turns.now, 0
-        deadline_at = math.inf if fetch.max_wait is None else now() + fetch.max_wait
-        kept: Answer | aiohttp.ClientError | TimeoutError | None = None
+        now, made = self._turns.now, 0
+        deadline_at = math.inf if request.max_wait is None else now() + request.max_wait
+        attempt = self._attempt(request)
+        last: Answer | aiohttp.ClientError | TimeoutError | None = None
         while True:
-            attempts += 1
-            new: Answer | aiohttp.ClientError | TimeoutError
+            made += 1
             try:
-                new = await attempt(fetch)
+                last = await act(attempt)
+                outcome: Outcome = last.status
+            except (TooSoonError, HostUnavailableError) as error:
+                # It was not sent: what came of the one before counts.
+                last, outcome = last or error, error
+            except RobotGateError:
+                raise
             except (aiohttp.ClientError, TimeoutError) as error:
-                is_refusal = isinstance(error, TooSoonError | HostUnavailableError)
-                if isinstance(error, RobotGateError) and not is_refusal:
-                    raise
-                new = error
-            else:
-                is_refusal = False
-            told = kept if is_refusal and kept is not None else new
-            pause = None
-            if attempts <= fetch.retries:
-                site, jitter = fetch.turn.paced, random.random()
-                pause = pause_before(attempts, new, site, deadline_at=deadline_at, now=now(), jitter=jitter)
-            if pause is None:
+                last = outcome = error
+            site, jitter = attempt.turn.paced, random.random()
+            pause = pause_before(made, outcome, site, deadline_at=deadline_at, now=now(), jitter=jitter)
+            if pause is None or made > request.retries:
                 break
-            kept = told
-            if isinstance(told, aiohttp.ClientResponse):
-                await fetch.drop(told)
-                kept = None
-            await self._sleep(pause)
-            fetch.begin_anew(waited=pause, max_wait=deadline_at - now())
+            if isinstance(last, aiohttp.ClientResponse):
+                await release(last)
+                last = None
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._is_closed.wait()
+                    raise GateClosedError
+            waited = attempt.waited + pause
+            attempt = self._attempt(request)
+            attempt.waited = waited
+            if request.max_wait is not None:
+                attempt.turn.max_wait = max(deadline_at - now(), 0.0)
         try:
-            if isinstance(told, Exception):
-                raise told
-            return told
+            if isinstance(last, Exception):
+                raise last
+            return last
         finally:
             # Break the reference cycle of error, traceback and frame.
-            del kept, told, new
-
-    async def _sleep(self, seconds: float) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._is_closed.wait()
-                raise GateClosedError
+            del last, outcome
 
     def close(self) -> None:
         """The gate was closed: what pauses ends, and requests that are under way keep their timeouts."""
         self._is_closed.set()
-        self.timeouts.close()
+        self._timeouts.close()
 
-    async def _open(self, fetch: PageFetch) -> aiohttp.ClientResponse:
-        """Begin the turn, send the request, and return the last response at its headers.
+    def _attempt(self, request: PageRequest) -> Attempt:
+        """Return an attempt whose turn has yet to begin, unless it is the caller's.
 
-        The turn begins here, and not in the middleware: where a session is mocked, no middleware of it runs.
+        Raises:
+            InvalidURLError, NonPublicAddressError: as `Turns.locate`.
+            OptionError: the User-Agent does not name our token.
         """
-        session, turns, given = self._session, self._turns, fetch.given
-        url = fetch.url = parse_url(given) if isinstance(given, str) else given
-        options, total, proxy = self._options, session.timeout.total, None
-        if fetch.options:
-            options, total = self._completed(fetch)
-            named = fetch.options
-            proxy = Proxy.of(named.get("proxy"), named.get("proxy_auth"), named.get("proxy_headers"))
-        turn = fetch.given_turn
+        url = request.url
+        options, total, proxy = self._options, self._total, None
+        if isinstance(url, str):
+            url = parse_url(url)
+        if request.options:
+            options, total = self._completed(request.options)
+            proxy = Proxy.of(options.get("proxy"), options.get("proxy_auth"), options.get("proxy_headers"))
+            if params := options.pop("params", None):
+                # What is judged must be what is sent.
+                url = url.extend_query(params)
+        turn = request.turn
         if turn is None:
-            turn = turns.make(fetch.url, fetch.priority, fetch.max_wait, (), proxy)
-            fetch.turn = turn
-            if not turns.try_begin(turn):
-                await turns.begin(turn)
-                fetch.waited += turn.waited
-        else:
-            fetch.waited = turn.waited
-        fetch.has_turn = True
-        fetches, task = self._middleware.fetches, turn.holder
-        outer, fetches[task] = fetches.get(task), fetch
-        if task is not None and total:
-            # 0 is no limit, as to aiohttp.
-            fetch.limit(task, total)
-        try:
-            response = await session.request(
-                fetch.method,
-                fetch.url,
-                allow_redirects=fetch.redirects > 0,
-                max_redirects=fetch.redirects,
-                **options,
-            )
-        except BaseException as error:
-            if fetch.has_turn and isinstance(error, aiohttp.ClientError | OSError):
-                fetch.turn.report(error=error)
-            fetch.turn.end()
-            if fetch.has_turn or not isinstance(error, ValueError) or isinstance(error, aiohttp.ClientError):
-                raise
-            # aiohttp's own, for credentials that a redirect names beside those of the request.
-            raise InvalidURLError(str(url), f"redirected to no URL ({error})") from error
-        finally:
-            if outer is None:
-                del fetches[task]
-            else:
-                fetches[task] = outer
-        if fetch.has_turn:
-            # The session is mocked.
-            fetch.turn.report(response.status, response.headers)
-        return response
+            turn = self._turns.make(url, request.priority, request.max_wait, (), proxy)
+        return Attempt(request, url, options, turn, total, self._timeouts)
 
-    def _completed(self, fetch: PageFetch) -> tuple[RequestOptions, float | None]:
-        """Return a request's options as they are sent, and its total timeout."""
-        options: RequestOptions = {**self._options, **fetch.options}
-        if params := options.pop("params", None):
-            # What is judged must be what is sent.
-            fetch.url = fetch.url.extend_query(params)
-        if "headers" in fetch.options:
+    def _completed(self, given: RequestOptions) -> tuple[RequestOptions, float]:
+        """Return the options that aiohttp is given, and the total timeout in seconds, which it is not given."""
+        options: RequestOptions = {**self._options, **given}
+        if "headers" in given:
             # A User-Agent with another name is refused before anything is requested.
-            headers = CIMultiDict(options["headers"] or ())
+            headers = CIMultiDict(given["headers"] or ())
             self._identity.complete(headers)
             options["headers"] = CIMultiDictProxy(headers)
-        if (middlewares := fetch.options.get("middlewares")) is not None:
-            options["middlewares"] = self._with_ours(middlewares)
+        # aiohttp has no public name for a session's middlewares, and those of a request replace them.
+        others = given.get("middlewares")
+        if others is None:
+            others = getattr(self._session, "_middlewares", ())
+        # Ours stands behind them, where every attempt passes it.
+        options["middlewares"] = (
+            *(each for each in others if each is not self._middleware),
+            self._middleware,
+        )
         # aiohttp takes a number of seconds as well, or None.
-        timeout: object = fetch.options.get("timeout", self._session.timeout)
-        if isinstance(timeout, aiohttp.ClientTimeout):
-            options["timeout"] = _without_total(timeout)
-            return options, timeout.total
-        options["timeout"] = self._options["timeout"]
-        return options, timeout if isinstance(timeout, int | float) else None
+        timeout: object = given.get("timeout", self._session.timeout)
+        if not isinstance(timeout, aiohttp.ClientTimeout):
+            timeout = aiohttp.ClientTimeout(total=timeout if isinstance(timeout, int | float) else None)
+        options["timeout"] = aiohttp.ClientTimeout(
+            total=None,
+            connect=timeout.connect,
+            sock_read=timeout.sock_read,
+            sock_connect=timeout.sock_connect,
+            ceil_threshold=timeout.ceil_threshold,
+        )
+        # 0 is no limit, as to aiohttp.
+        return options, timeout.total or math.inf
 
-    def _with_ours(
-        self, middlewares: Iterable[aiohttp.ClientMiddlewareType]
-    ) -> tuple[aiohttp.ClientMiddlewareType, ...]:
-        """Put the gate's middleware behind all others, where every attempt passes it."""
-        return (*(each for each in middlewares if each is not self._middleware), self._middleware)
+
+@dataclass(eq=False)
+class Attempt:
+    """One attempt at a page: the turns of its hops, one after the other, within one total timeout."""
+
+    request: PageRequest
+    url: URL
+    """What is requested first."""
+    options: RequestOptions
+    turn: Turn
+    """That of the last hop."""
+    total: float
+    """Seconds that it may take, without the waits."""
+    timeouts: TotalTimeouts
+    waited: float = field(default=0.0, init=False)
+    """Seconds spent waiting for turns, and before an earlier attempt of ours was repeated."""
+    has_turn: bool = field(default=True, init=False)
+    """Whether no request has used the turn of `url` yet."""
+    chain: tuple[str, ...] = field(default=(), init=False)
+    """The URLs that redirected, first to last."""
+    cancelling: int = field(default=0, init=False)
+    """How often its task had been cancelled before."""
+    has_expired: bool = field(default=False, init=False)
+    """Whether the timeout has cancelled its task."""
+    stream: aiohttp.ClientResponse | None = field(default=None, init=False)
+    """The response, if its body has not come with its headers: the timeout breaks it off, and cancels no task."""
+
+    async def next_turn(self, url: URL, proxy: Proxy | None) -> Turn:
+        """End the last turn, and return one of a later hop or another attempt of aiohttp's, begun."""
+        last, turns = self.turn, self.turn.turns
+        last.end()
+        turn = turns.make(url, last.priority, last.max_wait, self.chain, proxy)
+        if not turns.try_begin(turn):
+            left = self.timeouts.stop(self) - self.timeouts.now()
+            await turns.begin(turn)
+            self.timeouts.start(self, left)
+        self.turn = turn
+        self.waited += turn.waited
+        return turn
+
+    def end(self, response: aiohttp.ClientResponse | None = None) -> None:
+        """End the timeout and the turn: the response has been read or released, or there is none."""
+        self.timeouts.stop(self)
+        if response is None:
+            self.turn.end()
+        elif self.turn.state is OPEN:
+            self.turn.finish(response)
+
+    def expire(self) -> None:
+        """The total timeout has passed."""
+        if self.stream is not None:
+            self.stream.content.set_exception(TimeoutError())
+            self.stream.close()
+        elif self.turn.holder is not None:
+            self.has_expired = True
+            self.turn.holder.cancel()
+
+    def uncancel(self) -> bool:
+        """Take the timeout's cancellation back; return whether nothing else has cancelled the task."""
+        task = self.turn.holder
+        return self.has_expired and task is not None and task.uncancel() <= self.cancelling
 
 
-def _without_total(timeout: aiohttp.ClientTimeout) -> aiohttp.ClientTimeout:
-    return aiohttp.ClientTimeout(
-        total=None,
-        connect=timeout.connect,
-        sock_read=timeout.sock_read,
-        sock_connect=timeout.sock_connect,
-        ceil_threshold=timeout.ceil_threshold,
-    )
+class TotalTimeouts:
+    """When attempts expire. They have one timer: one for each is a tenth of what the gate adds to a page."""
+
+    def __init__(self) -> None:
+        self.now = asyncio.get_running_loop().time
+        self._expires_at: dict[Attempt, float] = {}
+        """Of those that run, by the loop's clock. While an attempt waits for a turn, its timeout does not run."""
+        self._fires_at = math.inf
+        self._timer = Timer(self._expire)
+
+    def start(self, attempt: Attempt, left: float) -> None:
+        """Let an attempt expire after so many seconds."""
+        expires_at = self._expires_at[attempt] = self.now() + left
+        if expires_at < self._fires_at:
+            self._fires_at = expires_at
+            self._timer.set(left)
+
+    def stop(self, attempt: Attempt) -> float:
+        """Return when an attempt would have expired: it will not."""
+        return self._expires_at.pop(attempt, math.inf)
+
+    def close(self) -> None:
+        """The gate was closed: requests that are under way keep their timeouts."""
+        if not self._expires_at:
+            self._timer.cancel()
+
+    def _expire(self) -> None:
+        now = self.now()
+        for attempt in [each for each, expires_at in self._expires_at.items() if expires_at <= now]:
+            self.stop(attempt)
+            attempt.expire()
+        self._fires_at = min(self._expires_at.values(), default=math.inf)
+        if self._fires_at < math.inf:
+            self._timer.set(self._fires_at - now)
 
 
 async def release(response: aiohttp.ClientResponse) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
 
     from robotgate.identity import Identity
-    from robotgate.web.fetch import PageFetch
+    from robotgate.web.fetch import Attempt
     from robotgate.web.turns import Turn, Turns
 
     Requests: TypeAlias = "dict[ClientRequest, Turn | OpenResponse]"
@@ -84,8 +84,8 @@ class GateMiddleware:
         if timeout:
             max_wait = timeout if max_wait is None else min(timeout, max_wait)
         self._max_wait = max_wait
-        self.fetches: dict[asyncio.Task[object] | None, PageFetch] = {}
-        """By task, the `gate.fetch` that it is in."""
+        self.fetches: dict[asyncio.Task[object] | None, Attempt] = {}
+        """By task, the attempt of a `gate.fetch` that it makes."""
         self._requests: Requests = {}
         """Those whose turns are open: the turn until the response has come, then the response until it was read."""
         self._inner: dict[ClientRequest, ClientResponse] = {}
@@ -123,12 +123,14 @@ class GateMiddleware:
         if fetch is not None and fetch.has_turn and url is not fetch.url and str(url) != fetch.turn.url:
             # A middleware of its session sends a request of its own first.
             fetch = None
-        if fetch is not None:
-            turn = await fetch.turn_for(url, proxy)
-        else:
+        if fetch is None:
             turn = turns.make(url, 0, self._max_wait, (), proxy)
             if not turns.try_begin(turn):
                 await turns.begin(turn)
+        elif fetch.has_turn:
+            fetch.has_turn, turn = False, fetch.turn
+        else:
+            turn = await fetch.next_turn(url, proxy)
         self._requests[request] = turn
         try:
             if self._identity.signer is not None:
@@ -181,7 +183,7 @@ class GateMiddleware:
         turn.report(response.status, response.headers)
         return response
 
-    def _note_hop(self, fetch: PageFetch, request: ClientRequest, response: ClientResponse) -> None:
+    def _note_hop(self, fetch: Attempt, request: ClientRequest, response: ClientResponse) -> None:
         """Note a redirect of a `gate.fetch`.
 
         Raises:
@@ -237,7 +239,7 @@ class GateMiddleware:
                 unread.response.close()
 
 
-def _fail(turn: Turn, fetch: PageFetch | None, error: BaseException) -> None:
+def _fail(turn: Turn, fetch: Attempt | None, error: BaseException) -> None:
     """End the turn of a request that got no response."""
     try:
         if isinstance(error, ClientError | OSError):

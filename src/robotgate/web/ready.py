@@ -75,8 +75,10 @@ class Lines:
         ahead: int,
         on_refusal: Callable[[str, RobotGateError], object] | None,
     ) -> None:
+        if isinstance(urls, str) or not isinstance(urls, Iterable | AsyncIterable):
+            raise OptionError(f"urls={urls!r}: give an iterable of URLs, or an asynchronous one")
         self._turns = turns
-        self._urls = _source(urls)
+        self._urls = urls if isinstance(urls, AsyncIterable) else _each(urls)
         self._priority = priority
         self._ahead = ahead
         self._on_refusal = on_refusal or (lambda _url, _error: None)
@@ -85,11 +87,12 @@ class Lines:
         self._held = 0
         self._room = asyncio.Event()
         self._demands: deque[Demand] = deque()
-        self._paused: deque[asyncio.Future[None]] = deque()
+        self._resumed = asyncio.Semaphore(0)
+        """What paused lines wait for."""
         self._tasks: set[asyncio.Task[None]] = set()
+        """One that reads, and one for each line."""
         self._failure: BaseException | None = None
         self._has_begun = False
-        self._is_read = False
         self._is_stopped = False
 
     async def next(self) -> Turn:
@@ -142,8 +145,6 @@ class Lines:
         finally:
             if isinstance(self._urls, AsyncGenerator):
                 await self._urls.aclose()
-        self._is_read = True
-        self._end_if_done()
 
     def _enlist(self, url: str, *, first: bool = False) -> None:
         try:
@@ -172,7 +173,6 @@ class Lines:
             self._held -= 1
             self._room.set()
         del self._lines[key]
-        self._end_if_done()
 
     async def _have_turn(self, url: str) -> None:
         """Wait for a turn and hand it over.
@@ -210,18 +210,12 @@ class Lines:
 
     async def _pause(self) -> None:
         """Wait until a turn is asked for; unless this line has its turn at once, let another go on as well."""
-        loop = asyncio.get_running_loop()
-        resumed: asyncio.Future[None] = loop.create_future()
-        self._paused.append(resumed)
-        await resumed
-        loop.call_soon(self._resume_one)
+        await self._resumed.acquire()
+        asyncio.get_running_loop().call_soon(self._resume_one)
 
     def _resume_one(self) -> None:
-        while self._paused and self._is_asked():
-            resumed = self._paused.popleft()
-            if not resumed.done():
-                resumed.set_result(None)
-                return
+        if self._is_asked() and self._resumed.locked():
+            self._resumed.release()
 
     def _begin(self, work: Coroutine[object, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -229,14 +223,15 @@ class Lines:
         task.add_done_callback(self._done)
 
     def _done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
         failure = RuntimeError("the source of URLs was cancelled") if task.cancelled() else task.exception()
         if failure is not None and not self._is_stopped:
             self.stop(failure)
+        self._tasks.discard(task)
+        self._end_if_done()
 
     @property
     def _is_over(self) -> bool:
-        return self._is_stopped or (self._is_read and not self._lines)
+        return self._is_stopped or (self._has_begun and not self._tasks)
 
     def _end_if_done(self) -> None:
         while self._is_over and self._is_asked():
@@ -246,11 +241,3 @@ class Lines:
 async def _each(urls: Iterable[str | URL]) -> AsyncIterator[str | URL]:
     for url in urls:
         yield url
-
-
-def _source(urls: Urls) -> AsyncIterable[str | URL]:
-    if isinstance(urls, AsyncIterable):
-        return urls
-    if isinstance(urls, str) or not isinstance(urls, Iterable):
-        raise OptionError(f"urls={urls!r}: give an iterable of URLs, or an asynchronous one")
-    return _each(urls)

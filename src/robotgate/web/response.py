@@ -44,18 +44,19 @@ class Hop:
 class Response:
     """A page whose body has been read; its host's turn is over."""
 
-    __slots__ = (
-        "_url",
-        "_verdict",
-        "body",
-        "elapsed",
+    # The order of the constructor's arguments.
+    __slots__ = (  # noqa: RUF023
+        "status",
         "headers",
+        "_url",
         "history",
+        "body",
+        "waited",
+        "elapsed",
+        "_verdict",
         "method",
         "reason",
-        "status",
         "tdmrep",
-        "waited",
     )
 
     def __init__(  # noqa: PLR0917  # Keywords take twice as long.
@@ -73,7 +74,7 @@ class Response:
         tdmrep: TdmRep | None = None,
     ) -> None:
         self.status = status
-        self.headers = CIMultiDictProxy(headers) if isinstance(headers, CIMultiDict) else headers
+        self.headers = CIMultiDictProxy(headers)
         self._url = url
         self.history = history
         """The answers that redirected here, first to last."""
@@ -116,19 +117,7 @@ class Response:
         return usage_of_response(self)
 
     def _values(self) -> tuple[object, ...]:
-        return (
-            self.status,
-            CIMultiDict(self.headers),
-            self.url,
-            self.history,
-            self.body,
-            self.waited,
-            self.elapsed,
-            self.verdict,
-            self.method,
-            self.reason,
-            self.tdmrep,
-        )
+        return tuple([getattr(self, name.removeprefix("_")) for name in self.__slots__])
 
     def __eq__(self, other: object) -> bool:
         return self._values() == other._values() if isinstance(other, Response) else NotImplemented
@@ -141,7 +130,9 @@ class Response:
         return f"<Response {self.status} {url} {len(self.body)} bytes>"
 
     def __reduce__(self) -> tuple[Callable[..., Response], tuple[object, ...]]:
-        return Response, self._values()
+        status, _, *others = self._values()
+        # A view of headers cannot be pickled.
+        return Response, (status, CIMultiDict(self.headers), *others)
 
     # As aiohttp's responses, which `gate.fetch` gives as streams.
 
@@ -202,9 +193,8 @@ class Response:
     @property
     def encoding(self) -> str:
         """The charset that Content-Type names, if Python knows it as one of text; else ``utf-8``."""
-        named = _CHARSET.search(self.headers.get("Content-Type", ""))
         try:
-            charset = codecs.lookup(named[1] if named else "utf-8").name
+            charset = codecs.lookup(self.charset or "utf-8").name
             # Only an attempt tells codecs of text from the others, and those that cannot replace.
             b"\xff".decode(charset, errors="replace")
         except (LookupError, ValueError):

@@ -11,7 +11,6 @@ from aiohttp import (
     ClientConnectionError,
     ClientError,
     ClientPayloadError,
-    ClientResponse,
     ClientResponseError,
     ClientSSLError,
 )
@@ -19,13 +18,12 @@ from aiohttp import (
 from robotgate.errors import HostUnavailableError
 from robotgate.pace.scheduler import COARSEST_TIMER
 from robotgate.pace.state import BLOCKING_STATUSES
-from robotgate.web.response import Response
 
 if TYPE_CHECKING:
     from robotgate.pace.host import PacedOrigin
 
-Outcome: TypeAlias = Response | ClientResponse | ClientError | TimeoutError
-"""What comes of a request."""
+Outcome: TypeAlias = int | ClientError | TimeoutError
+"""What comes of a request: the status of its response, or the error in its place."""
 
 IDEMPOTENT: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 """Methods whose request may be sent twice (RFC 9110 §9.2.2)."""
@@ -57,11 +55,14 @@ def pause_before(
         deadline_at: when the next has to have its turn, in seconds since the epoch.
         jitter: a random number in [0, 1).
     """
+    # The `status` of robotgate's own errors was sent by no server.
+    status = told.status if isinstance(told, ClientResponseError) else told
     if isinstance(told, HostUnavailableError):
         pause = told.retry_after + COARSEST_TIMER
-    elif is_block(told):
+    elif status in BLOCKING_STATUSES:
+        # The host asked for a pause.
         pause = 0.0
-    elif is_passing(told):
+    elif status in GATEWAY_STATUSES or is_connection_lost(told):
         pause = min(FIRST_PAUSE * 2.0 ** min(attempt - 1, 16), MAX_PAUSE) * (1 + PAUSE_JITTER * jitter)
         # Until then all turns of an origin that could not be reached are refused.
         pause = max(pause, site.circuit.retry_at - now + COARSEST_TIMER)
@@ -72,18 +73,7 @@ def pause_before(
     return pause if max(now + pause, site.host.free_at(site, now, ahead=False)) <= deadline_at else None
 
 
-def is_block(told: Outcome) -> bool:
-    """Return whether the host asked for a pause, by 429 or 503."""
-    return _status_of(told) in BLOCKING_STATUSES
-
-
-def is_passing(told: Outcome) -> bool:
-    """Return whether the same request may well succeed later: a gateway failed, or the connection did."""
-    if isinstance(told, ClientConnectionError | ClientPayloadError | TimeoutError):
-        return not isinstance(told, ClientSSLError)
-    return _status_of(told) in GATEWAY_STATUSES
-
-
-def _status_of(told: Outcome) -> int | None:
-    # The `status` of robotgate's own errors was sent by no server.
-    return told.status if isinstance(told, Response | ClientResponse | ClientResponseError) else None
+def is_connection_lost(told: Outcome) -> bool:
+    """Return whether there is no answer because the connection failed: the same request may well succeed later."""
+    failures = (ClientConnectionError, ClientPayloadError, TimeoutError)
+    return isinstance(told, failures) and not isinstance(told, ClientSSLError)

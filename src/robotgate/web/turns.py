@@ -28,6 +28,7 @@ from robotgate.pace.scheduler import STORE_TIMEOUT
 from robotgate.pace.state import BLOCKING_STATUSES, MIN_RETRY_AFTER, retry_after_of
 from robotgate.rules.normal import as_written, is_plain, target_units
 from robotgate.urls import Origin
+from robotgate.web.fetch import MAX_PAGE_REDIRECTS, PageFetch, PageRequest
 from robotgate.web.robots import outage_of
 
 if TYPE_CHECKING:
@@ -44,10 +45,9 @@ if TYPE_CHECKING:
     from robotgate.rules.verdict import Verdict
     from robotgate.sites.site import Ruling, Site
     from robotgate.web.cache import SiteCache
-    from robotgate.web.fetch import PageFetch, PageFetcher, RequestOptions
+    from robotgate.web.fetch import PageFetcher, RequestOptions
     from robotgate.web.robots import Proxy
 
-MAX_PAGE_REDIRECTS: Final = 10
 REFUSALS: Final = (TooSoonError, HostUnavailableError, NonPublicAddressError, NestedTurnError, StoreError)
 """Errors that are reported as `TurnRefused`; a `DisallowedError` is reported as `VerdictRefused`."""
 
@@ -140,10 +140,11 @@ class Turn(PacedTurn):
             GateClosedError: the gate is not open.
             OptionError, TypeError: an argument that makes no sense.
         """
-        if self.turns.pages is None:
+        pages = self.turns.pages
+        if pages is None:
             raise GateClosedError
-        redirects = max_redirects if allow_redirects else None
-        return self.turns.pages.within(self, method, options, max_bytes=max_bytes, max_redirects=redirects)
+        request = PageRequest(self.url, method, options, max_bytes, allow_redirects, max_redirects, turn=self)
+        return PageFetch(pages, request)
 
     def headers(self, method: str = "GET") -> dict[str, str]:
         """The headers of this request, for a client of yours: User-Agent, From, and with a signer a signature.

@@ -27,7 +27,7 @@ from robotgate.options import StatusPolicy, check_kind
 from robotgate.sites.record import Failure, FetchResult, Standing, is_fresh, newer, settle, standing
 from robotgate.sites.status import Outcome, outcome_of
 from robotgate.urls import Origin
-from robotgate.web.fetch import PageFetch
+from robotgate.web.fetch import PageRequest, release
 from robotgate.web.persistence import alone
 from robotgate.web.response import Response
 from robotgate.web.robots import answer_of
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from robotgate.sites.record import RobotsRecord
     from robotgate.usage import TdmRep
-    from robotgate.web.fetch import PageFetcher, RequestOptions
+    from robotgate.web.fetch import Attempt, PageFetcher, RequestOptions
     from robotgate.web.persistence import Persistence
     from robotgate.web.robots import Flight, Flights
     from robotgate.web.turns import Turns
@@ -98,33 +98,42 @@ class Uses:
             return None
         return cls(purposes, tdmrep=tdmrep, max_origins=max_origins)
 
-    async def fetched(self, read: Callable[[PageFetch], Awaitable[Response]], fetch: PageFetch) -> Response:
+    async def read(self, read: Callable[[Attempt], Awaitable[Response]], attempt: Attempt) -> Response:
         """Return a page, with the file of its origin, if its response disallows none of the purposes.
 
         Raises:
             UsageError: it does; the body is withheld.
             whatever `read` raises.
         """
+        given = attempt.request.options
         options: RequestOptions = {}
         for name in _PASSED_ON:
-            if name in fetch.options:
-                options[name] = fetch.options[name]
+            if name in given:
+                options[name] = given[name]
         if self._tdmrep:
-            await self._file_of(str(fetch.given), options)
-        response = await read(fetch)
+            await self._file_of(str(attempt.request.url), options)
+        response = await read(attempt)
         if self._tdmrep:
             response.tdmrep = await self._file_of(response.verdict.url, options)
         self._check(response)
         return response
 
-    def check_headers(self, fetch: PageFetch, response: aiohttp.ClientResponse) -> None:
-        """Check a response whose body has not been read.
+    async def stream(
+        self, open_page: Callable[[Attempt], Awaitable[aiohttp.ClientResponse]], attempt: Attempt
+    ) -> aiohttp.ClientResponse:
+        """Return a page at its headers, if these disallow none of the purposes.
 
         Raises:
-            UsageError: its robots.txt or headers disallow one of the purposes.
+            UsageError: they do.
+            whatever `open_page` raises.
         """
-        verdict = fetch.turn.verdict
-        self._check(Response(response.status, response.headers, response.url, (), b"", 0.0, 0.0, verdict))
+        stream = await open_page(attempt)
+        try:
+            self._check(Response(stream.status, stream.headers, stream.url, (), b"", 0.0, 0.0, attempt.turn))
+        except UsageError:
+            await release(stream)
+            raise
+        return stream
 
     def _check(self, response: Response) -> None:
         if not self._purposes:
@@ -200,13 +209,19 @@ class Uses:
         from robotgate.usage.tdmrep import MAX_TDMREP_BYTES  # noqa: PLC0415  # As above.
 
         fetcher = self._fetcher
-        fetch = PageFetch(
-            fetcher, url, "GET", options, _PRIORITY, _MAX_WAIT, MAX_TDMREP_BYTES, _MAX_REDIRECTS + 1
+        request = PageRequest(
+            url,
+            "GET",
+            options,
+            MAX_TDMREP_BYTES,
+            allow_redirects=True,
+            max_redirects=_MAX_REDIRECTS,
+            priority=_PRIORITY,
+            max_wait=_MAX_WAIT,
         )
-        # Its own use is not checked.
-        fetch.close()
         try:
-            response = await fetcher.read_page(fetch)
+            # Its own use is not checked.
+            response = await fetcher.answer(request, fetcher.read_page)
         except (GateClosedError, NestedTurnError):
             raise
         except DisallowedError:
