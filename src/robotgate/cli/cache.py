@@ -307,7 +307,7 @@ def _check_target(path: Path, store: OwnStore, *, force: bool) -> None:
     if exists and not stat.S_ISREG(path.lstat().st_mode):
         problem = "it is not a regular file; to write to one that is not, redirect standard output"
     elif isinstance(store, SQLiteStore) and _is_part_of(store, path):
-        problem = "it belongs to the store itself"
+        problem = "it belongs to the store"
     elif exists and not force:
         problem = "it exists already; --force replaces it"
     if problem is not None:
