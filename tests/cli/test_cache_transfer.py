@@ -313,6 +313,31 @@ def test_an_export_replaces_nothing_but_a_regular_file(
     assert not (tmp_path / "nowhere").exists()
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
+@pytest.mark.parametrize("end", ["-wal", "-shm", "-journal"])
+@pytest.mark.parametrize("exists", [False, True])
+@pytest.mark.parametrize("folder", [".", "link"])
+def test_an_export_is_no_file_that_sqlite_keeps_beside_the_store(
+    path: Path,
+    tmp_path: Path,
+    end: str,
+    exists: bool,  # noqa: FBT001
+    folder: str,
+) -> None:
+    """SQLite removes or overwrites such a file, or takes it for changes of the store."""
+    keep(path, [record(f"https://{HOST}")])
+    (tmp_path / "link").symlink_to(tmp_path)
+    beside = path.with_name(path.name + end)
+    if exists:
+        beside.write_bytes(b"")
+
+    status, out = cache(path, "export", "--force", str(tmp_path / folder / beside.name))
+
+    assert (status, beside.exists()) == (2, exists)
+    assert "it belongs to the store" in out
+    assert asyncio.run(_has_record(path))
+
+
 async def _has_record(path: Path) -> bool:
     async with SQLiteStore(path) as store:
         return await store.load_record(ORIGIN) is not None

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
+import os
 import stat
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn, Unpack
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 from click.core import ParameterSource
@@ -18,12 +17,10 @@ from yarl import URL
 from robotgate import HostAccess, InvalidURLError, Origin, Outcome, RobotGateError, RobotsTxt, SQLiteStore
 from robotgate.cli import common, output
 from robotgate.cli.files import open_input, read_lines, replaced
-from robotgate.cli.transfer import Import, exported
+from robotgate.cli.transfer import Import, exported, in_batches
 from robotgate.options import HostOptions
 from robotgate.rules.robotstxt import product_token
-from robotgate.rules.verdict import AccessResult
 from robotgate.sites.site import ruling_of
-from robotgate.sites.status import STATUS_TABLE
 from robotgate.stores.codec import MAX_LINE_BYTES
 from robotgate.stores.sqlite import MAX_AGE, MAX_BYTES
 
@@ -36,8 +33,6 @@ if TYPE_CHECKING:
 
 _DEFAULT_OPTIONS: Final = HostOptions()
 """The options of a gate that is given none. ACCESS is computed with them."""
-BATCH: Final = 200
-"""Lines of the list that are loaded at a time."""
 HEADS: Final = ("ORIGIN", "ACCESS", "CHECKED", "FRESH FOR", "VISITS", "NEXT")
 _WIDTHS: Final = (11, 7, 9, 6, 13)
 """Columns of a terminal for all but the first."""
@@ -50,6 +45,7 @@ _STYLES: Final = {
     _UNREACHABLE: "magenta",
 }
 _MAX_SITEMAPS: Final = 5
+_DATABASE_FILES: Final = ("", "-wal", "-shm", "-journal")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +139,7 @@ def list_(*, store_path: str | None, agent: str, token: str | None, as_json: boo
         async for host, record, state in listed(store):
             access = None if record is None else _access(record, name, now)
             if as_json:
-                output.line(json.dumps(_row(host, record, state, access)))
+                output.row(_row(host, record, state, access))
             else:
                 shown = host if record is None else record.origin.text
                 _print_row(screen, shown, (access or "-", _STYLES[access]), *_cells(record, state, now))
@@ -177,7 +173,7 @@ def show(*, selection: Selection, store_path: str | None, agent: str, token: str
 @host_argument
 @common.store_option
 @common.gate_options()
-def refresh(*, selection: Selection, store_path: str | None, **options: Unpack[common.GateOptions]) -> None:
+def refresh(*, selection: Selection, store_path: str | None, **options: object) -> None:
     """Fetch a host's robots.txt now, in the host's turn, whether or not the stored copy has expired.
 
     Exit status: 0, 1 when any cannot be read, or 2 when the store cannot be used.
@@ -200,8 +196,8 @@ async def _refresh(gate: RobotGate, origin: Origin, known: RobotsRecord | None) 
     except RobotGateError as error:
         output.tell(f"{origin}  not fetched: {output.problem_of(error)}")
         return True
-    status = "no answer" if record.status is None else f"status {record.status}"
-    is_unreachable = STATUS_TABLE[record.outcome].access is AccessResult.UNREACHABLE
+    status = _status(record)
+    is_unreachable = _access(record, "", time.time()) == _UNREACHABLE
     if record.failures or is_unreachable:
         stands = "" if is_unreachable else "; the stored copy stays valid"
         output.tell(f"{origin}  failed: {output.in_plain_words(record.cause or status)}{stands}")
@@ -267,18 +263,17 @@ def prune(*, store_path: str | None, max_bytes: int, max_age: float) -> None:
     Exit status: 0, or 2 when the store cannot be used.
     """
     store = common.existing_store(store_path)
-    is_file = isinstance(store, SQLiteStore)
-    source_of = click.get_current_context().get_parameter_source
     if isinstance(store, SQLiteStore):
         store = SQLiteStore(store.path, max_bytes=max_bytes, max_age=max_age)
-    elif ParameterSource.COMMANDLINE in {source_of("max_bytes"), source_of("max_age")}:
-        raise click.UsageError("--max-bytes and --max-age are bounds of a file, not of a server.")
-    pruned = common.run_with(store, lambda: store.prune(now=time.time()))
-    if is_file:
+        pruned = common.run_with(store, lambda: store.prune(now=time.time()))
         hosts = output.counted(pruned.hosts, "host")
         output.tell(f"removed {pruned.records:,} robots.txt and the pace of {hosts}")
-    else:
-        output.tell("nothing to do: in a server, every key expires by itself")
+        return
+    source_of = click.get_current_context().get_parameter_source
+    if ParameterSource.COMMANDLINE in {source_of("max_bytes"), source_of("max_age")}:
+        raise click.UsageError("--max-bytes and --max-age are bounds of a file, not of a server.")
+    common.run_with(store, lambda: store.prune(now=time.time()))
+    output.tell("nothing to do: in a server, every key expires by itself")
 
 
 @cache.command("export", short_help="Write the contents of a store as JSON Lines.")
@@ -298,34 +293,31 @@ def export_(*, target: str, force: bool, store_path: str | None) -> None:
     async def run() -> None:
         with nullcontext() if target == "-" else replaced(Path(target)) as file:
             async for line in exported(store):
-                if file is None:
-                    output.line(line)
-                else:
-                    file.write(f"{line}\n".encode("ascii"))
+                click.echo(line.encode("ascii"), file=file)
 
-    if target == "-":
-        common.run_with(store, run)
-        return
-    with common.doing(f"write {target}"):
-        _check_target(Path(target), store, force=force)
+    with common.doing("write" if target == "-" else f"write {target}"):
+        if target != "-":
+            _check_target(Path(target), store, force=force)
         common.run_with(store, run)
 
 
 def _check_target(path: Path, store: OwnStore, *, force: bool) -> None:
-    """Refuse to replace what is no regular file, what --force was not given for, and the store itself."""
-    try:
-        mode = path.lstat().st_mode
-    except FileNotFoundError:
-        return
-    problem = None
-    if not stat.S_ISREG(mode):
+    """Refuse to replace what is no regular file, the files of the store, and what --force was not given for."""
+    exists, problem = os.path.lexists(path), None
+    if exists and not stat.S_ISREG(path.lstat().st_mode):
         problem = "it is not a regular file; to write to one that is not, redirect standard output"
-    elif isinstance(store, SQLiteStore) and path.samefile(store.path):
-        problem = "it is the store itself"
-    elif not force:
+    elif isinstance(store, SQLiteStore) and _is_part_of(store, path):
+        problem = "it belongs to the store"
+    elif exists and not force:
         problem = "it exists already; --force replaces it"
     if problem is not None:
         raise common.CommandError(f"cannot write {path}: {problem}")
+
+
+def _is_part_of(store: SQLiteStore, path: Path) -> bool:
+    """Return whether a path is the file of a store, by any of its names, or one that SQLite makes beside it."""
+    names = [os.path.realpath(store.path) + end for end in _DATABASE_FILES]
+    return os.path.realpath(path) in names or (path.exists() and path.samefile(store.path))
 
 
 @cache.command("import", short_help="Read JSON Lines into a store.")
@@ -368,23 +360,24 @@ async def listed(store: OwnStore) -> AsyncIterator[tuple[str, RobotsRecord | Non
     named = {origin.host for origin in origins}
     lines: list[tuple[str, Origin | None]] = [(origin.host, origin) for origin in origins]
     lines += [(key, None) for key in await store.pace_keys() if key not in named]
-    lines.sort(key=lambda line: line[0])
 
-    async def load(host: str, origin: Origin | None) -> tuple[str, RobotsRecord | None, HostState | None]:
+    async def load(line: tuple[str, Origin | None]) -> tuple[str, RobotsRecord | None, HostState | None]:
+        host, origin = line
         return host, None if origin is None else await store.load_record(origin), await store.host(host)
 
-    for start in range(0, len(lines), BATCH):
-        for found in await asyncio.gather(*(load(*line) for line in lines[start : start + BATCH])):
-            # Either may have been removed meanwhile.
-            if found[1:] != (None, None):
-                yield found
+    async for found in in_batches(sorted(lines, key=lambda line: line[0]), load):
+        # Either may have been removed meanwhile.
+        if found[1:] != (None, None):
+            yield found
 
 
 def _access(record: RobotsRecord, token: str, now: float) -> str:
-    access = ruling_of(record, token=token, options=_DEFAULT_OPTIONS, now=now).access
-    is_unreachable = STATUS_TABLE[record.outcome].access is AccessResult.UNREACHABLE
-    # A good copy may still rule a site that cannot be reached.
-    return _UNREACHABLE if is_unreachable and access is HostAccess.EXCLUDED else access.value
+    ruling = ruling_of(record, token=token, options=_DEFAULT_OPTIONS, now=now)
+    return _UNREACHABLE if ruling.is_unreachable else ruling.access.value
+
+
+def _status(record: RobotsRecord) -> str:
+    return "no answer" if record.status is None else f"status {record.status}"
 
 
 def _print_row(screen: output.Screen, *cells: output.Part) -> None:
@@ -418,20 +411,17 @@ def _cells(record: RobotsRecord | None, state: HostState | None, now: float) -> 
 def _row(
     host: str, record: RobotsRecord | None, state: HostState | None, access: str | None
 ) -> dict[str, object]:
-    of_record = ("status", "checked_at", "fresh_until_at")
-    of_state = ("visits", "last_visit_at", "next_allowed_at", "blocked_until_at")
     return {
         "name": host if record is None else record.origin.text,
         "access": access,
         "outcome": None if record is None else record.outcome.name.lower(),
-        **{name: getattr(record, name, None) for name in of_record},
-        **{name: getattr(state, name, None) for name in of_state},
+        **output.attributes(record, "status", "checked_at", "fresh_until_at"),
+        **output.attributes(state, "visits", "last_visit_at", "next_allowed_at", "blocked_until_at"),
     }
 
 
 def _record_facts(record: RobotsRecord, token: str, now: float) -> Iterator[tuple[str, str]]:
-    status = "no answer" if record.status is None else f"status {record.status}"
-    yield "robots.txt", f"{record.robots_url or record.origin.robots_url}, {status}"
+    yield "robots.txt", f"{record.robots_url or record.origin.robots_url}, {_status(record)}"
     yield from (("redirected by", url) for url in record.redirects)
     yield "checked", output.ago(record.checked_at, now)
     expired = "expired; fetched again when it is needed"
@@ -439,14 +429,11 @@ def _record_facts(record: RobotsRecord, token: str, now: float) -> Iterator[tupl
     if record.outcome is not Outcome.SUCCESS:
         yield "outcome", output.in_plain_words(record.cause or record.outcome.value)
     if record.failing_since_at is not None:
-        times = output.counted(record.failures, "time")
-        yield "failing", f"{times} in a row, since {output.ago(record.failing_since_at, now)}"
+        since = output.ago(record.failing_since_at, now)
+        yield "failing", f"{output.counted(record.failures, 'time')} in a row, since {since}"
     if record.fetched_at is not None:
-        stale = "" if record.outcome is Outcome.SUCCESS else ", stale"
-        yield (
-            "copy",
-            f"{output.counted(len(record.body), 'byte')}, {output.ago(record.fetched_at, now)}{stale}",
-        )
+        size, stale = output.counted(len(record.body), "byte"), record.outcome is not Outcome.SUCCESS
+        yield "copy", f"{size}, {output.ago(record.fetched_at, now)}{', stale' if stale else ''}"
         yield from _rules_facts(record, token)
     if record.etag is not None:
         yield "ETag", record.etag
@@ -479,10 +466,7 @@ def state_facts(state: HostState, now: float) -> Iterator[tuple[str, str]]:
     is_endless = output.span(due_at - now) == output.ENDLESS
     yield "next visit", "never" if is_endless else output.left(due_at, now, "not before", over="now")
     if state.failures:
-        over = "" if state.blocked_until_at > now else ", over"
-        yield (
-            "blocks",
-            f"{state.failures:,} in a row, the last since {output.ago(state.blocked_at, now)}{over}",
-        )
+        last = output.ago(state.blocked_at, now) + ("" if state.blocked_until_at > now else ", over")
+        yield "blocks", f"{state.failures:,} in a row, the last since {last}"
     if state.latency is not None:
         yield "latency", f"{state.latency:.3f} s"

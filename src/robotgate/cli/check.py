@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from codecs import BOM_UTF8
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Unpack
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from robotgate import InvalidURLError, Reason, RobotGateError, RobotsTxt
-from robotgate.cli import common, output, usage
-from robotgate.cli.files import MAX_URL_BYTES, STANDARD_INPUT, check_length, open_input, read_lines, urls_of
+from robotgate.cli import common, output
+from robotgate.cli.files import MAX_URL_BYTES, STANDARD_INPUT, check_length, read_urls
 from robotgate.rules.robotstxt import product_token
+from robotgate.usage import Purpose
 from robotgate.usage.values import structured_fields
 
 if TYPE_CHECKING:
@@ -22,13 +22,14 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from robotgate import RobotGate, Verdict
+    from robotgate.usage import Statement, Usage
 
 LINES_AROUND: Final = 2
 """Lines shown above and below the line that decides."""
+MAX_SHOWN: Final = 20
+"""Licences, policies and problems that are shown to a person, of each."""
 _ANSWERS: Final = (("allowed", "green"), ("disallowed", "red"), ("no answer", "magenta"))
 """By exit status: the word, and its colour."""
-_OF_VERDICT: Final = ("status", "fetched_at", "stale", "crawl_delay", "retry_after")
-"""The attributes of a `Verdict` that a JSON row has as they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +68,10 @@ def check(
     as_json: bool,
     robots: BinaryIO | None,
     has_usage: bool,
+    agent: str,
+    token: str | None,
     store_path: str | None,
-    **options: Unpack[common.GateOptions],
+    **options: object,
 ) -> None:
     """Tell whether URLs may be fetched, and show the line of robots.txt that decides.
 
@@ -85,40 +88,37 @@ def check(
         raise click.UsageError("Give URLs, or a file of them with -i.")
     if source == STANDARD_INPUT and robots is not None and robots.fileno() == 0:
         raise click.UsageError("-i and --robots cannot both read standard input.")
-    if source is not None:
-        with common.doing(f"read {source}"):
-            urls += asyncio.run(_read_urls(source))
-    agent = options.get("token") or options["agent"]
+    listed = asyncio.run(_listed(urls, source))
     if robots is not None:
         body = robots.read(common.MAX_ROBOTS_BYTES)
-        results = [_check_offline(body, url, agent) for url in urls]
+        results = [_check_offline(body, url, token or agent) for url in listed]
     else:
+        options |= {"agent": agent, "token": token}
         store = common.store_of(store_path)
-        results = common.run_with_gate(store, lambda gate: _check_online(gate, urls), options)
+        results = common.run_with_gate(store, lambda gate: _check_online(gate, listed), options)
     screen = output.Screen()
     for number, result in enumerate(results):
         if as_json:
-            output.line(json.dumps(row(result, has_usage=has_usage)))
+            output.row(row(result, has_usage=has_usage))
             continue
         if number:
             screen.print()
-        show(screen, result, product_token(agent), has_usage=has_usage)
+        show(screen, result, product_token(token or agent), has_usage=has_usage)
     raise SystemExit(max((result.exit for result in results), default=0))
 
 
-async def _read_urls(source: str) -> tuple[str, ...]:
-    batches = read_lines(open_input(source), max_bytes=MAX_URL_BYTES)
-    return tuple([url async for lines in batches for url in urls_of(lines)])
+async def _listed(urls: Iterable[str], source: str | None) -> list[str]:
+    return [url async for url in read_urls(urls, source)]
 
 
 def judged(verdict: Verdict | None) -> dict[str, object]:
     """Return the columns of a row that say why a verdict is what it is."""
     rule = None if verdict is None else verdict.rule
     return {
-        "reason": None if verdict is None else verdict.reason.value,
+        **output.attributes(verdict, "reason"),
         "rule": None if rule is None else str(rule),
-        "line": None if rule is None else rule.line,
-        "robots_url": None if verdict is None else verdict.robots_url,
+        **output.attributes(rule, "line"),
+        **output.attributes(verdict, "robots_url"),
     }
 
 
@@ -132,8 +132,8 @@ def row(result: Checked, *, has_usage: bool = False) -> dict[str, object]:
         "cause": None if cause is None else output.in_plain_words(cause),
         **judged(verdict),
         "group": None if verdict is None or verdict.rule is None else ", ".join(verdict.group),
-        **{name: getattr(verdict, name, None) for name in _OF_VERDICT},
-        **({} if verdict is None or not has_usage else usage.columns(verdict.usage)),
+        **output.attributes(verdict, "status", "fetched_at", "stale", "crawl_delay", "retry_after"),
+        **({} if verdict is None or not has_usage else usage_columns(verdict.usage)),
     }
 
 
@@ -176,7 +176,7 @@ def show(screen: output.Screen, result: Checked, token: str, *, has_usage: bool 
         screen.paragraph((f"  {remark}", "dim"), indent=4)
     for parts in _excerpt(result.body, verdict, token):
         screen.excerpt(*parts)
-    for line in usage.lines(verdict.usage) if has_usage else ():
+    for line in _usage_lines(verdict.usage) if has_usage else ():
         screen.paragraph(f"  {line}", indent=4)
 
 
@@ -211,22 +211,23 @@ def _excerpt(body: bytes, verdict: Verdict, token: str) -> Iterator[tuple[output
     """The line that decides with the lines around it, and the User-agent line above that makes it apply to us."""
     if verdict.rule is None:
         return
-    lines = body.removeprefix(BOM_UTF8).splitlines()
-    deciding = verdict.rule.line
-    numbers = {_agent_line(body, lines, deciding, token.lower())}
-    numbers |= set(range(max(deciding - LINES_AROUND, 1), min(deciding + LINES_AROUND, len(lines)) + 1))
-    texts = {
-        number: lines[number - 1].decode(errors="backslashreplace").expandtabs(4).strip()
-        for number in numbers
-    }
-    filled = [number for number in numbers if texts[number]]
-    shown = [number for number in sorted(numbers) if min(filled) <= number <= max(filled)]
+    lines, deciding = body.removeprefix(BOM_UTF8).splitlines(), verdict.rule.line
+    around = range(max(deciding - LINES_AROUND, 1), min(deciding + LINES_AROUND, len(lines)) + 1)
+    numbers = sorted({_agent_line(body, lines, deciding, token.lower()), *around})
+    texts = [lines[number - 1].decode(errors="backslashreplace").expandtabs(4).strip() for number in numbers]
+    # Not the blank lines at either end.
+    while not texts[-1]:
+        texts.pop()
+    while not texts[0]:
+        del texts[0], numbers[0]
     yield ()
-    for number, before in zip(shown, [shown[0] - 1, *shown], strict=False):
+    before = numbers[0]
+    for number, text in zip(numbers, texts, strict=False):
         if number > before + 1:
             yield (("        ...", "dim"),)
         mark, style = (">", "bold reverse") if number == deciding else (" ", "")
-        yield (f"  {mark} ", (f"{number:>5}", "dim"), "  ", (texts[number], style))
+        yield (f"  {mark} ", (f"{number:>5}", "dim"), "  ", (text, style))
+        before = number
 
 
 def _agent_line(body: bytes, lines: list[bytes], deciding: int, token: str) -> int:
@@ -239,3 +240,31 @@ def _agent_line(body: bytes, lines: list[bytes], deciding: int, token: str) -> i
     heads = ((number, RobotsTxt.parse(lines[number - 1])) for number in range(group.line, deciding))
     ours = (number for number, head in heads if any(each.names(name) for each in head.groups))
     return next(ours, group.line)
+
+
+def _usage_lines(usage: Usage) -> Iterator[str]:
+    """What is known for each purpose, the statements it comes from, licences, policies and problems."""
+    for purpose in Purpose:
+        if deciding := usage.deciding(purpose):
+            more = f" (and {len(deciding) - 1} more)" if len(deciding) > 1 else ""
+            yield f"{purpose}: {usage.preference(purpose).value} by {deciding[0]}{more}"
+    yield f"unknown: {', '.join(purpose for purpose in Purpose if not usage.deciding(purpose))}"
+    yield from (f"licence: {url}" for url in usage.licenses[:MAX_SHOWN])
+    yield from (f"policy: {url}" for url in usage.policies[:MAX_SHOWN])
+    yield from (f"cannot be read: {statement}" for statement in usage.problems[:MAX_SHOWN])
+
+
+def usage_columns(usage: Usage) -> dict[str, object]:
+    """A column for each purpose, null where nothing is known, the licences in one, and the statements."""
+    known = {each: usage.preference(each) if usage.deciding(each) else None for each in Purpose}
+    return {
+        **{f"usage_{purpose}": preference for purpose, preference in known.items()},
+        "licenses": " ".join(usage.licenses) or None,
+        "usage_statements": list(map(_as_row, usage.statements)),
+    }
+
+
+def _as_row(statement: Statement) -> dict[str, object]:
+    """A statement without what it does not have."""
+    values = asdict(statement) | {"says": dict(statement.says)}
+    return {name: value for name, value in values.items() if value not in (None, {})}

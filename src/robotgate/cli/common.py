@@ -9,36 +9,24 @@ import urllib.request
 import warnings
 from contextlib import contextmanager, suppress
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Final, ParamSpec, Required, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 import aiohttp
 import click
 from platformdirs import user_cache_path
 
-from robotgate import (
-    InvalidURLError,
-    MemoryStore,
-    OptionError,
-    Origin,
-    RobotGate,
-    SQLiteStore,
-    StatusPolicy,
-    StoreError,
-    SystemClock,
-    WhenLost,
-    __version__,
-)
+from robotgate import MemoryStore, Origin, RobotGate, SQLiteStore, StatusPolicy, WhenLost, __version__
 from robotgate.cli.output import failure, logged, say
+from robotgate.clock import SystemClock
+from robotgate.errors import InvalidURLError, OptionError, StoreError
 
 # The one place where a store is opened by its path or URL.
 from robotgate.stores import OwnStore, open_store
 from robotgate.web.connector import BudgetedConnector, ThreadPerNameResolver, idle_limit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Sequence
+    from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
     from pathlib import Path
-
-    from robotgate import Signer
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -117,14 +105,16 @@ class Program(click.Group):
 
 def _keep(ctx: click.Context, param: click.Parameter, value: str | int | None) -> None:
     """Keep the value of an option in the context, where it was given."""
-    if not value:
-        return
-    if param.name == "proxy":
-        try:
-            Origin.of(str(value))
-        except InvalidURLError as error:
-            raise click.BadParameter("give an http or https URL, such as http://localhost:3128") from error
-    ctx.meta[f"robotgate.{param.name}"] = value
+    if value:
+        ctx.meta[f"robotgate.{param.name}"] = value
+
+
+def _proxy(text: str) -> str:
+    try:
+        Origin.of(text)
+    except InvalidURLError as error:
+        raise click.BadParameter("give an http or https URL, such as http://localhost:3128") from error
+    return text
 
 
 def verbosity() -> int:
@@ -133,26 +123,24 @@ def verbosity() -> int:
     return -1 if "robotgate.quiet" in meta else min(int(meta.get("robotgate.verbose", 0)), 2)
 
 
-def rate(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[int, float] | None:
+def rate(text: str) -> tuple[int, float]:
     """Read ``600/3600``: so many requests in so many seconds."""
-    if value is None:
-        return None
-    found = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9}(?:\.[0-9]{1,9})?)", value)
+    found = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9}(?:\.[0-9]{1,9})?)", text)
     if found is None:
         raise click.BadParameter("give requests/seconds, such as 600/3600")
     return int(found[1]), float(found[2])
 
 
-def address(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[str, int] | None:
+def address(text: str) -> tuple[str, int]:
     """Read ``127.0.0.1:8099`` or ``[::1]:8099``."""
-    if value is None:
-        return None
-    found = re.fullmatch(r"(?:\[([^\[\]]+)\]|([^:\[\]]+)):([0-9]{1,5})", value)
+    found = re.fullmatch(r"(?:\[([^\[\]]+)\]|([^:\[\]]+)):([0-9]{1,5})", text)
     if found is None or int(found[3]) >= 2**16:
         raise click.BadParameter("give an address and a port, such as 127.0.0.1:8099")
     return found[1] or found[2], int(found[3])
 
 
+make_gate: Final[Callable[..., RobotGate]] = RobotGate
+"""It checks the types of its options itself."""
 INPUT_FILE: Final = click.Path(exists=True, dir_okay=False, allow_dash=True)
 OUTPUT_FILE: Final = click.Path(dir_okay=False, allow_dash=True)
 
@@ -209,32 +197,10 @@ def gate_options(*, contact_note: str | None = None) -> Callable[[Callable[P, R]
         token_option,
         flag("--allow-private-addresses", help="Also fetch from localhost and private networks."),
         policy_option,
-        kept("--proxy", metavar="URL", help=_PROXY_HELP),
+        kept("--proxy", metavar="URL", type=_proxy, help=_PROXY_HELP),
         kept("-v", "--verbose", count=True, help=_VERBOSE_HELP),
         kept("-q", "--quiet", is_flag=True, help="Print no progress and no warnings about options."),
     )
-
-
-class GateOptions(TypedDict, total=False):
-    """The options of a command that are options of its gate."""
-
-    agent: Required[str]
-    contact: Required[str]
-    """Empty if it was not given."""
-    token: str | None
-    status_policy: StatusPolicy
-    delay: float
-    rate: tuple[int, float] | None
-    concurrency_per_host: int
-    concurrency: int
-    max_wait: float | None
-    max_delay: float
-    max_block: float
-    max_bytes: int
-    purposes: tuple[str, ...]
-    tdmrep: bool
-    allow_private_addresses: bool
-    signer: Signer | None
 
 
 def store_of(store_path: str | None) -> MemoryStore | OwnStore:
@@ -300,12 +266,13 @@ def run_with(store: MemoryStore | OwnStore, work: Callable[[], Coroutine[object,
 def run_with_gate(
     store: MemoryStore | OwnStore,
     work: Callable[[RobotGate], Coroutine[object, object, R]],
-    options: GateOptions,
+    options: Mapping[str, object],
     middlewares: Sequence[aiohttp.ClientMiddlewareType] = (),
 ) -> R:
     """Do some work with a gate while it and its store are open. Its warnings become lines on standard error.
 
     Args:
+        options: of the gate, `contact` and `allow_private_addresses` among them.
         middlewares: of the session that fetches pages.
 
     Raises:
@@ -317,28 +284,25 @@ def run_with_gate(
             "Give --contact (or set ROBOTGATE_CONTACT): site owners may want to reach you."
         )
     proxy: str | None = click.get_current_context().meta.get("robotgate.proxy")
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        # Wrong options are reported before the store is opened.
-        RobotGate(**options)
-    for warning in caught if verbosity() >= 0 else ():
-        say(f"robotgate: {warning.message}")
+    # Only where the environment names a proxy: aiohttp then reads passwords from ~/.netrc as well.
+    trust_env = proxy is None and bool(urllib.request.getproxies().keys() & {"http", "https"})
 
     async def run() -> R:
         connector = BudgetedConnector(
             idle_limit(),
             resolver=ThreadPerNameResolver(max_threads=MAX_LOOK_UPS),
-            allow_private_addresses=options.get("allow_private_addresses", False),
+            allow_private_addresses=bool(options["allow_private_addresses"]),
         )
-        # Only where the environment names a proxy: aiohttp then reads passwords from ~/.netrc as well.
-        trust_env = proxy is None and bool(urllib.request.getproxies().keys() & {"http", "https"})
         async with aiohttp.ClientSession(
             connector=connector, proxy=proxy, trust_env=trust_env, middlewares=middlewares
         ) as session:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                gate = RobotGate(**options, session=session, store=store)
-            async with gate:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                gate = make_gate(**options, session=session, store=store)
+            for warning in caught if verbosity() >= 0 else ():
+                say(f"robotgate: {warning.message}")
+            # Wrong options have been reported: the store is opened, and its file made, only now.
+            async with store, gate:
                 return await work(gate)
 
-    return run_with(store, run)
+    return asyncio.run(run())

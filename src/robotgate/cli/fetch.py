@@ -3,36 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 import time
-from collections import Counter, defaultdict, deque
-from contextlib import AsyncExitStack, ExitStack, nullcontext
+from contextlib import AsyncExitStack, ExitStack, closing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import aiohttp
 import click
 
-from robotgate import (
-    DisallowedError,
-    HostUnavailableError,
-    InvalidURLError,
-    Origin,
-    RobotGateError,
-    TooSoonError,
-    UsageError,
-    __version__,
-)
-from robotgate.cli import check, common, keep, output, signing, usage
-from robotgate.cli.files import MAX_URL_BYTES, check_length, open_input, read_lines, urls_of
+from robotgate import Origin, __version__
+from robotgate.cli import check, common, keep, output, signing
+from robotgate.cli.files import MAX_URL_BYTES, check_length, read_urls
 from robotgate.cli.progress import Outcome, Progress
+from robotgate.errors import DisallowedError, HostUnavailableError, InvalidURLError, TooSoonError, UsageError
 from robotgate.status import serve
+from robotgate.usage import Purpose
 from robotgate.usage.values import structured_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import AsyncIterable
     from typing import IO
 
     from robotgate import Response, RobotGate, Verdict
@@ -45,6 +36,7 @@ MAX_VISITED: Final = 1000
 """URLs that are given to the gate at once. Most of the time each waits for its host's turn."""
 _POSITIVE: Final = click.FloatRange(0, min_open=True)
 _FOLDER: Final = click.Path(file_okay=False, path_type=Path)
+_FILE: Final = click.Path(path_type=Path)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,74 +60,53 @@ class Crawl:
     """URLs of a host that are given to the gate at once. More could only wait for each other."""
     progress: Progress = field(default_factory=Progress)
     is_read: bool = False
-    """Whether the source has been read to its end."""
+    """Whether the URLs have been read to their end."""
     _room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_TAKEN))
     _visited: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_VISITED))
-    _left: defaultdict[str, deque[str]] = field(default_factory=lambda: defaultdict(deque))
-    """The URLs of each host that wait for a visitor, which is one of our tasks."""
-    _visitors: Counter[str] = field(default_factory=Counter)
-    _current: dict[str, str] = field(default_factory=dict)
-    """A URL of each host that the gate was given."""
+    _hosts: dict[str, asyncio.Semaphore] = field(default_factory=dict)
+    """Lets so many URLs of each host through."""
 
-    async def run(self, gate: RobotGate, urls: Iterable[str], source: str | None, *, quiet: bool) -> None:
-        """Fetch the URLs, and those of a source (a file, or ``-`` for standard input).
+    async def run(self, gate: RobotGate, urls: AsyncIterable[str], *, quiet: bool) -> None:
+        """Fetch the URLs.
 
         Raises:
-            CommandError: a row or a page could not be written, or the source not be read.
+            CommandError: a row or a page could not be written, or the URLs not be read.
         """
-
-        def due_in(host: str) -> float:
-            try:
-                return gate.wait_time(self._current[host])
-            except (KeyError, RobotGateError):
-                return 0.0
-
+        showing = nullcontext() if quiet else self.progress.shown(gate)
         try:
-            async with nullcontext() if quiet else self.progress.shown(due_in), asyncio.TaskGroup() as tasks:
-                await self._add(gate, urls, tasks)
-                if source is not None:
-                    with common.doing(f"read {source}"):
-                        async for lines in read_lines(open_input(source), max_bytes=MAX_URL_BYTES):
-                            await self._add(gate, urls_of(lines), tasks)
+            async with showing, asyncio.TaskGroup() as tasks:
+                async for url in urls:
+                    await self._add(gate, url, tasks)
                 self.is_read = True
         except BaseExceptionGroup as group:
             # The first visitor that failed is the reason.
             raise group.exceptions[0] from group.exceptions[0].__cause__
 
-    async def _add(self, gate: RobotGate, urls: Iterable[str], tasks: asyncio.TaskGroup) -> None:
-        for url in urls:
-            if keep.digest(url[:MAX_URL_BYTES]) in self.done:
-                self.progress.skipped += 1
-                continue
-            try:
-                check_length(url)
-                host = Origin.of(url).host
-            except InvalidURLError as error:
-                self.progress.outcomes[Outcome.INVALID] += 1
-                self._write(refused(url[:MAX_URL_BYTES], error))
-                continue
-            await self._room.acquire()
-            self.progress.waiting[host] += 1
-            self._left[host].append(url)
-            if self._visitors[host] < self.per_host:
-                self._visitors[host] += 1
-                tasks.create_task(self._visit(gate, host))
+    async def _add(self, gate: RobotGate, url: str, tasks: asyncio.TaskGroup) -> None:
+        if keep.digest(url[:MAX_URL_BYTES]) in self.done:
+            self.progress.skipped += 1
+            return
+        try:
+            check_length(url)
+            host = Origin.of(url).host
+        except InvalidURLError as error:
+            self.progress.outcomes[Outcome.INVALID] += 1
+            self._write(refused(url[:MAX_URL_BYTES], error))
+            return
+        await self._room.acquire()
+        self.progress.begin(host, url)
+        tasks.create_task(self._visit(gate, host, url))
 
-    async def _visit(self, gate: RobotGate, host: str) -> None:
-        """Fetch URLs of a host, one after the other, until none is left."""
-        urls = self._left[host]
-        while urls:
-            # Those who wait here come in turn, so every host gets on.
-            async with self._visited:
-                if urls:
-                    self._current[host] = url = urls.popleft()
-                    row = await self._fetch(gate, url)
-                    self._write(row)
-                    self.progress.finish(host, Outcome(row["outcome"]))
-                    self._room.release()
-        self._visitors[host] -= 1
-        if not self._visitors[host]:
-            del self._visitors[host], self._left[host], self._current[host]
+    async def _visit(self, gate: RobotGate, host: str, url: str) -> None:
+        """Fetch a URL after those of its host that came before, and write its row."""
+        # Those who wait here come in turn, so every host gets on.
+        async with self._hosts.setdefault(host, asyncio.Semaphore(self.per_host)), self._visited:
+            row = await self._fetch(gate, url)
+            self._write(row)
+        self.progress.finish(host, Outcome(row["outcome"]))
+        if host not in self.progress.waiting:
+            del self._hosts[host]
+        self._room.release()
 
     async def _fetch(self, gate: RobotGate, url: str) -> Row:
         """Fetch and keep a page, and return its row."""
@@ -148,8 +119,8 @@ class Crawl:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             return refused(url, error)
         row = fetched(url, response)
-        said = usage.columns(response.usage) if self.has_usage else {}
-        headers = {"headers": keep.header_pairs(response.headers)}
+        said = check.usage_columns(response.usage) if self.has_usage else {}
+        headers = {"headers": list(response.headers.items())}
         with common.doing(f"keep {url}"):
             if self.warc is not None:
                 await self.warc.save(response, said)
@@ -162,7 +133,7 @@ class Crawl:
         with common.doing("write"):
             # Looked up each time: while progress is shown on a terminal, rows go above it.
             rows = self.rows or sys.stdout
-            rows.write(json.dumps(row) + "\n")
+            rows.write(output.json_of(row) + "\n")
             # At once: what is done stays done, however the run ends.
             rows.flush()
 
@@ -179,12 +150,9 @@ def refused(url: str, error: aiohttp.ClientError | TimeoutError | OSError) -> Ro
         case TooSoonError():
             return _row(url, Outcome.TOO_SOON, retry_after=round(error.retry_after, 3))
         case HostUnavailableError():
-            columns = {} if error.verdict is None else _judged(error.verdict)
-            columns |= {
-                "retry_after": round(error.retry_after, 3),
-                "message": output.in_plain_words(error.cause),
-            }
-            return _row(url, Outcome.UNAVAILABLE) | columns
+            judged = {} if error.verdict is None else _judged(error.verdict)
+            more = {"retry_after": round(error.retry_after, 3), "message": output.in_plain_words(error.cause)}
+            return _row(url, Outcome.UNAVAILABLE) | judged | more
         case _:
             message = output.in_plain_words(str(error)) or "no answer in time"
             return _row(url, Outcome.FAILED, error=type(error).__name__, message=message)
@@ -228,10 +196,9 @@ def _row(url: str, outcome: Outcome, **columns: str | float | None) -> Row:
     "--save-dir", metavar="DIR", type=_FOLDER, help="Save each body in a file, its headers beside it."
 )
 @common.option(
-    "--warc",
-    "warc_path",
+    *("--warc", "warc_path"),
     metavar="FILE",
-    type=click.Path(path_type=Path),
+    type=_FILE,
     help="Write all requests and responses to a new WARC file; needs robotgate[warc].",
 )
 @common.gate_options()
@@ -239,7 +206,7 @@ def _row(url: str, outcome: Outcome, **columns: str | float | None) -> Row:
 @common.option(
     "--rate",
     metavar="N/SECONDS",
-    callback=common.rate,
+    type=common.rate,
     help="At most N requests to a host in so many seconds, such as 600/3600.",
 )
 @common.shown("--concurrency-per-host", default=1, help="Requests to one host at once, at most.")
@@ -256,7 +223,7 @@ def _row(url: str, outcome: Outcome, **columns: str | float | None) -> Row:
 @common.option(
     "--purpose",
     "purposes",
-    type=click.Choice(usage.PURPOSES),
+    type=click.Choice(list(map(str, Purpose))),
     multiple=True,
     help="What you do with pages: those for which the site disallows it are blocked. May be repeated.",
 )
@@ -265,7 +232,7 @@ def _row(url: str, outcome: Outcome, **columns: str | float | None) -> Row:
     "--status",
     "status_address",
     metavar="HOST:PORT",
-    callback=common.address,
+    type=common.address,
     help="Serve a status page, such as at 127.0.0.1:8099, while the command runs.",
 )
 @common.option(
@@ -287,6 +254,7 @@ def fetch(
     has_headers: bool,
     save_dir: Path | None,
     warc_path: Path | None,
+    concurrency_per_host: int,
     timeout: float,
     has_usage: bool,
     store_path: str | None,
@@ -296,7 +264,7 @@ def fetch(
     status_address: tuple[str, int] | None,
     status_token: str | None,
     status_controls: bool,
-    **options: Unpack[common.GateOptions],
+    **options: object,
 ) -> None:
     """Fetch URLs politely and write one row of JSON for each.
 
@@ -312,37 +280,34 @@ def fetch(
     Exit status: 0 when every URL was fetched or blocked, 1 when any was not, 2 for wrong usage or when a file cannot
     be read or written, 130 after Ctrl-C.
     """
-    if has_usage or options.get("purposes") or options.get("tdmrep"):
+    if has_usage or options["purposes"] or options["tdmrep"]:
         # Needs an extra.
         structured_fields()
     if not urls and source is None:
         raise click.UsageError("Give URLs, or a file of them with -i.")
     if resume and target == "-":
         raise click.UsageError("--resume needs the file of -o.")
-    if (
-        source is not None
-        and Path(source).is_file()
-        and Path(target).exists()
-        and Path(target).samefile(source)
-    ):
+    if source and Path(source).is_file() and Path(target).exists() and Path(target).samefile(source):
         raise click.UsageError("-o would overwrite the URLs of -i.")
     store = common.store_of(store_path)
-    options["signer"] = signing.signer_of(key_file, agent_url, agent_form)
+    options |= {
+        "concurrency_per_host": concurrency_per_host,
+        "signer": signing.signer_of(key_file, agent_url, agent_form),
+    }
     is_quiet = common.verbosity() < 0
     with common.doing(f"read {target}"):
         done = keep.done_urls(Path(target)) if resume else set()
-    file = click.File("a" if resume else "w", encoding="utf-8", lazy=False)
     with ExitStack() as stack:
-        rows = None if target == "-" else file.convert(target, None, click.get_current_context())
+        rows, warc = _opened(stack, target, save_dir, warc_path, has_rows=resume)
         crawl = Crawl(
+            rows=rows,
             done=done,
             folder=save_dir,
-            warc=_made(stack, save_dir, warc_path),
-            rows=rows,
+            warc=warc,
             has_headers=has_headers,
             has_usage=has_usage,
             timeout=timeout,
-            per_host=options["concurrency_per_host"],
+            per_host=concurrency_per_host,
         )
 
         async def run(gate: RobotGate) -> None:
@@ -351,10 +316,10 @@ def fetch(
                     page = serve(gate, *status_address, token=status_token, controls=status_controls)
                     with common.doing("serve --status at {}:{}".format(*status_address)):
                         output.say(f"status page: {await serving.enter_async_context(page)}")
-                await crawl.run(gate, urls, source, quiet=is_quiet)
+                await crawl.run(gate, read_urls(urls, source), quiet=is_quiet)
 
         try:
-            common.run_with_gate(store, run, options, () if crawl.warc is None else (crawl.warc.record,))
+            common.run_with_gate(store, run, options, () if warc is None else (warc.record,))
         except KeyboardInterrupt:
             left = output.counted(crawl.progress.waiting.total(), "URL")
             rest = "" if crawl.is_read else " and what was left to read"
@@ -365,14 +330,18 @@ def fetch(
     raise SystemExit(1 if crawl.progress.failed else 0)
 
 
-def _made(stack: ExitStack, save_dir: Path | None, warc_path: Path | None) -> keep.WarcFile | None:
-    """Make the folder of bodies, and the WARC file, which the stack closes."""
+def _opened(
+    stack: ExitStack, target: str, save_dir: Path | None, warc_path: Path | None, *, has_rows: bool
+) -> tuple[IO[str] | None, keep.WarcFile | None]:
+    """Open the file of rows and the WARC file, which the stack closes, and make the folder of bodies."""
+    rows = warc = None
+    if target != "-":
+        with common.doing(f"write {target}"):
+            rows = stack.enter_context(click.open_file(target, "a" if has_rows else "w", encoding="utf-8"))
     if save_dir is not None:
         with common.doing(f"make {save_dir}"):
             save_dir.mkdir(parents=True, exist_ok=True)
-    if warc_path is None:
-        return None
-    with common.doing(f"write {warc_path}"):
-        warc = keep.WarcFile(warc_path, f"robotgate/{__version__}")
-    stack.callback(warc.close)
-    return warc
+    if warc_path is not None:
+        with common.doing(f"write {warc_path}"):
+            warc = stack.enter_context(closing(keep.WarcFile(warc_path, f"robotgate/{__version__}")))
+    return rows, warc

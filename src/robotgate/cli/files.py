@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import tempfile
 import threading
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from robotgate import InvalidURLError
+from robotgate.cli.common import doing
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable, Iterator
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
     from typing import IO
 
 MAX_URL_BYTES: Final = 8192
@@ -56,6 +58,30 @@ def urls_of(lines: Iterable[bytes]) -> list[str]:
     """Return the URLs of lines, without blank lines, ``#`` comments and byte order marks."""
     texts = (line.decode(errors="replace").removeprefix("\ufeff").strip() for line in lines)
     return [text for text in texts if text and not text.startswith("#")]
+
+
+async def read_urls(given: Iterable[str], source: str | None) -> AsyncIterator[str]:
+    """Yield the URLs of the command line, then those of a file, or of standard input for ``-``.
+
+    Raises:
+        CommandError: the file cannot be read.
+    """
+    for url in given:
+        yield url
+    if source is not None:
+        with doing(f"read {source}"):
+            async for lines in read_lines(open_input(source), max_bytes=MAX_URL_BYTES):
+                for url in urls_of(lines):
+                    yield url
+
+
+def row_of(line: bytes) -> dict[str, object]:
+    """Return a row of ``robotgate fetch``: an object with a URL. It is empty if the line is none."""
+    with suppress(ValueError, RecursionError):
+        row = json.loads(line)
+        if isinstance(row, dict) and isinstance(row.get("url"), str):
+            return row
+    return {}
 
 
 def check_length(url: str) -> None:

@@ -10,10 +10,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import io
-import json
 import mimetypes
 import re
-from contextlib import suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -21,7 +19,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from aiohttp import HttpVersion10
 from yarl import URL
 
-from robotgate.cli.files import replaced
+from robotgate.cli.files import replaced, row_of
+from robotgate.cli.output import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,11 +57,6 @@ def file_name(url: str, media_type: str | None) -> str:
 def media_type_of(response: Response) -> str | None:
     """Return the media type that Content-Type names, without its parameters."""
     return response.headers.get("Content-Type", "").partition(";")[0].strip().lower() or None
-
-
-def header_pairs(headers: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return headers in their order; a name may come several times."""
-    return [(str(name), value) for name, value in headers.items()]
 
 
 async def save(folder: Path, name: str, body: bytes, row: Mapping[str, object]) -> None:
@@ -168,7 +162,7 @@ def _records(exchange: Exchange, body: bytes, said: Mapping[str, object]) -> byt
     writer = WARCWriter(contents := io.BytesIO(), gzip=True)
     kept = [
         (f"X-Archive-Orig-{name}" if name.lower() in _ENCODINGS else name, _octets(value))
-        for name, value in header_pairs(answer.headers)
+        for name, value in answer.headers.items()
     ]
     protocol = "HTTP/1.0" if answer.version == HttpVersion10 else "HTTP/1.1"
     response = writer.create_warc_record(
@@ -183,7 +177,7 @@ def _records(exchange: Exchange, body: bytes, said: Mapping[str, object]) -> byt
         ),
         warc_headers_dict=date.copy(),
     )
-    sent = [(name, _octets(value)) for name, value in header_pairs(answer.request_info.headers)]
+    sent = [(name, _octets(value)) for name, value in answer.request_info.headers.items()]
     asked = StatusAndHeaders(f"{answer.method} {answer.url.raw_path_qs} HTTP/1.1", sent, is_http_request=True)
     request = writer.create_warc_record(url, "request", http_headers=asked, warc_headers_dict=date.copy())
     writer.write_request_response_pair(request, response)
@@ -207,7 +201,7 @@ def _octets(value: str) -> str:
 
 
 def _json(values: Mapping[str, object]) -> bytes:
-    return json.dumps(values, indent=1).encode() + b"\n"
+    return json_of(values, indent=1).encode() + b"\n"
 
 
 def done_urls(path: Path) -> set[bytes]:
@@ -226,10 +220,8 @@ def done_urls(path: Path) -> set[bytes]:
                 file.truncate(whole)
                 break
             whole += len(line)
-            with suppress(ValueError):
-                row = json.loads(line)
-                if isinstance(row, dict) and isinstance(url := row.get("url"), str):
-                    digests.add(digest(url))
+            if row := row_of(line):
+                digests.add(digest(str(row["url"])))
     return digests
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
-from typing import TYPE_CHECKING, Final, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Final
 
 import click
 from rich.cells import cell_len
@@ -15,7 +14,7 @@ from robotgate import lint as lint_body
 from robotgate.cli import common, output
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from robotgate import Finding, RobotGate
 
@@ -25,8 +24,6 @@ _COLUMNS: Final = (
     *("suggestion", "remedy", "rfc9309", "related_line", "further_lines"),
 )
 """The attributes of a `Finding` that a JSON row has, in its order."""
-Report: TypeAlias = "tuple[Finding, ...] | str"
-"""The result for one robots.txt: what was found, or why it could not be read."""
 _INDENT: Final = 9
 _LABEL_WIDTH: Final = 10
 
@@ -50,7 +47,7 @@ def lint(
     as_json: bool,
     ignored: tuple[str, ...],
     store_path: str | None,
-    **options: Unpack[common.GateOptions],
+    **options: object,
 ) -> None:
     """Find what is wrong with robots.txt files, line by line, and what to write instead.
 
@@ -62,32 +59,30 @@ def lint(
     Exit status: 0 when no file has errors (warnings do not count), 1 when any has, 2 when any cannot be read, or for
     wrong usage.
     """
-    bodies: dict[str, bytes | str] = {}
     urls = {source for source in sources if source.lower().startswith(("http://", "https://"))}
+    bodies: dict[str, bytes | str] = {}
     if urls:
         store = common.store_of(store_path)
         bodies = common.run_with_gate(store, lambda gate: _read_sites(gate, urls), options)
-    reports: list[tuple[str, Report]] = []
-    for source in sources:
+    screen, status = output.Screen(), 0
+    for number, source in enumerate(sources):
         body = bodies[source] if source in urls else _read_file(source)
-        if isinstance(body, bytes):
-            found = lint_body(body, source if source in urls else None)
-            reports.append((source, tuple(finding for finding in found if finding.code.value not in ignored)))
+        if number and not as_json:
+            screen.print()
+        if isinstance(body, str):
+            status = 2
+            _show_problem(screen, source, body, as_json=as_json)
+            continue
+        found = lint_body(body, source if source in urls else None)
+        findings = [each for each in found if each.code.value not in ignored]
+        if any(each.severity is Severity.ERROR for each in findings):
+            status = max(status, 1)
+        if as_json:
+            for finding in findings:
+                output.row({"source": source, **output.attributes(finding, *_COLUMNS)})
         else:
-            reports.append((source, body))
-    if as_json:
-        for row in _rows(reports):
-            output.line(json.dumps(row))
-    else:
-        _show(output.Screen(), reports, has_infos=common.verbosity() > 0)
-    raise SystemExit(max(_status(report) for _, report in reports))
-
-
-def _status(report: Report) -> int:
-    """The exit status for this one alone."""
-    if isinstance(report, str):
-        return 2
-    return 1 if any(finding.severity is Severity.ERROR for finding in report) else 0
+            _show(screen, source, findings, has_infos=common.verbosity() > 0)
+    raise SystemExit(status)
 
 
 def _read_file(source: str) -> bytes | str:
@@ -112,43 +107,32 @@ async def _read_sites(gate: RobotGate, urls: Iterable[str]) -> dict[str, bytes |
             return url, record.body
         status = "" if record.status is None else f", status {record.status}"
         cause = "" if record.cause is None else f": {output.in_plain_words(record.cause)}"
-        # A stored record may have been imported, and hold any text.
-        asked = output.printable(record.robots_url or record.origin.robots_url)
-        return url, f"{asked} cannot be read{status}{output.printable(cause)}"
+        return url, f"{record.robots_url or record.origin.robots_url} cannot be read{status}{cause}"
 
     return dict(await asyncio.gather(*map(read, urls)))
 
 
-def _rows(reports: Iterable[tuple[str, Report]]) -> Iterator[dict[str, str | int | None]]:
-    """One row for each finding, and one for each file that could not be read."""
-    for source, report in reports:
-        if isinstance(report, str):
-            yield {"source": source, "problem": report}
-            continue
-        for finding in report:
-            values = {name: getattr(finding, name) for name in _COLUMNS}
-            names = {"severity": finding.severity.value, "code": finding.code.value}
-            yield {"source": source, **values, **names}
-
-
-def _show(screen: output.Screen, reports: Iterable[tuple[str, Report]], *, has_infos: bool) -> None:
-    """A heading for each file, a paragraph for each finding, and the counts."""
-    for number, (source, report) in enumerate(reports):
-        if number:
-            screen.print()
+def _show_problem(screen: output.Screen, source: str, problem: str, *, as_json: bool) -> None:
+    """Tell why a file could not be read."""
+    if as_json:
+        output.row({"source": source, "problem": problem})
+    else:
         screen.paragraph((source, "bold"))
-        if isinstance(report, str):
-            screen.paragraph(("not read", "magenta"), f"  {report}", indent=2)
-            continue
-        explained: set[FindingCode] = set()
-        shown = [each for each in report if has_infos or each.severity is not Severity.INFO]
-        for finding in shown:
-            screen.print()
-            _show_finding(screen, finding, is_first=finding.code not in explained)
-            explained.add(finding.code)
-        if shown:
-            screen.print()
-        screen.paragraph(_total(report, is_whole=len(shown) == len(report)))
+        screen.paragraph(("not read", "magenta"), f"  {problem}", indent=2)
+
+
+def _show(screen: output.Screen, source: str, findings: Sequence[Finding], *, has_infos: bool) -> None:
+    """Print a heading, a paragraph for each finding, and the counts."""
+    screen.paragraph((source, "bold"))
+    explained: set[FindingCode] = set()
+    shown = [each for each in findings if has_infos or each.severity is not Severity.INFO]
+    for finding in shown:
+        screen.print()
+        _show_finding(screen, finding, is_first=finding.code not in explained)
+        explained.add(finding.code)
+    if shown:
+        screen.print()
+    screen.paragraph(_total(findings, is_whole=len(shown) == len(findings)))
 
 
 def _show_finding(screen: output.Screen, finding: Finding, *, is_first: bool) -> None:
@@ -182,7 +166,7 @@ def _remarks(finding: Finding, *, is_first: bool) -> Iterator[tuple[str, str, st
         yield "RFC 9309", finding.rfc9309, ""
 
 
-def _total(findings: tuple[Finding, ...], *, is_whole: bool) -> output.Part:
+def _total(findings: Sequence[Finding], *, is_whole: bool) -> output.Part:
     if not findings:
         return "no findings", "green"
     counts = Counter[Severity]()

@@ -1,7 +1,7 @@
 """What the commands print: safe text, times, errors and logs.
 
 Everything that a command prints passes `printable`: `line` for plain lines, `Screen` for styled ones, `failure` for
-errors, `logged` for what the library logs.
+errors, `logged` for what the library logs. Rows of JSON are in ASCII.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from robotgate import InvalidURLError
 from robotgate.stores.codec import MAX_AMOUNT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from robotgate import RobotGateError
 
@@ -47,6 +47,7 @@ ENDLESS: Final = "ever"
 _THOUSANDS: Final = ("", "k", "M", "G", "T", "P")
 _HELP: Final = getattr(click.exceptions, "NoArgsIsHelpError", ())
 """What newer versions of click raise to print the help of a group; its message has several lines."""
+_ERROR: Final = "Error: "
 _UNITS: Final = ((31_557_600, "y"), (86_400, "d"), (3600, "h"), (60, "m"))
 
 
@@ -111,6 +112,21 @@ def line(*cells: str) -> None:
     click.echo("\t".join(map(printable, cells)))
 
 
+def row(values: Mapping[str, object]) -> None:
+    """Print a row of JSON on standard output."""
+    click.echo(json_of(values))
+
+
+def json_of(values: Mapping[str, object], *, indent: int | None = None) -> str:
+    """Return a row as JSON, with members of enumerations as their values."""
+    return json.dumps(values, default=lambda member: member.value, indent=indent)
+
+
+def attributes(value: object, *names: str) -> dict[str, object]:
+    """Return attributes of a value for a row; all are None where the value is."""
+    return {name: getattr(value, name, None) for name in names}
+
+
 def tell(message: str) -> None:
     """Print one sentence on standard output, folded where lines are folded."""
     Screen().paragraph(message, indent=2)
@@ -133,11 +149,11 @@ def failure() -> Iterator[None]:
             sys.stdout.flush()
     except _HELP:
         raise
-    except click.UsageError as error:
-        raise click.UsageError(_folded(error.format_message()), error.ctx) from error
     except click.ClickException as error:
-        kind = click.UsageError if error.exit_code == 2 else click.ClickException
-        raise kind(_folded(error.format_message())) from error
+        message = _folded(error.format_message())
+        if error.exit_code != 2:
+            raise click.ClickException(message) from error
+        raise click.UsageError(message, getattr(error, "ctx", None)) from error
     except OSError as error:
         # What is still buffered is dropped. Otherwise Python reports the same error again as it exits. Standard output
         # may be an object without a descriptor.
@@ -148,11 +164,8 @@ def failure() -> Iterator[None]:
 
 def _folded(message: str) -> str:
     """A message as click prints it behind its "Error: "."""
-    screen, begin = Screen(stderr=True), "Error: "
-    text = printable(message)
-    if not screen.folds:
-        return text
-    return click.wrap_text(begin + text, screen.width, subsequent_indent="  ").removeprefix(begin)
+    lines = Screen(stderr=True).folded(f"{_ERROR}{message}", indent=2)
+    return "\n".join(text.plain for text in lines).removeprefix(_ERROR)
 
 
 class _LogLines(logging.Handler):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections import Counter, deque
-from contextlib import asynccontextmanager
+from collections import Counter
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Final
@@ -14,17 +14,18 @@ from typing import TYPE_CHECKING, Final
 from rich.live import Live
 from rich.text import Text
 
+from robotgate import RobotGateError
 from robotgate.cli.output import Screen, counted, printable, say, shortened, span
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Iterator
+
+    from robotgate import RobotGate
 
 LIVE_PERIOD: Final = 0.125
 """Seconds between two updates on a terminal."""
 PLAIN_PERIOD: Final = 10.0
 """Seconds between two lines elsewhere."""
-RATE_WINDOW: Final = 5.0
-"""Seconds over which the rate is measured, at least."""
 MAX_SLOWEST: Final = 2
 """Hosts that are named."""
 MAX_HOST: Final = 40
@@ -58,14 +59,20 @@ class Progress:
     skipped: int = 0
     """URLs that an earlier run has done."""
     began_at: float = field(default_factory=time.monotonic)
-    _marks: deque[tuple[float, int]] = field(default_factory=deque)
+    _urls: dict[str, str] = field(default_factory=dict)
+    """A URL of each host of `waiting`."""
+
+    def begin(self, host: str, url: str) -> None:
+        """Count a URL as waiting."""
+        self.waiting[host] += 1
+        self._urls.setdefault(host, url)
 
     def finish(self, host: str, outcome: Outcome) -> None:
         """Count a waiting URL as done."""
         self.outcomes[outcome] += 1
         self.waiting[host] -= 1
         if not self.waiting[host]:
-            del self.waiting[host]
+            del self.waiting[host], self._urls[host]
 
     @property
     def done(self) -> int:
@@ -83,29 +90,23 @@ class Progress:
         return f"{self._counts()}{skipped} in {time.monotonic() - self.began_at:.1f} s"
 
     @asynccontextmanager
-    async def shown(self, due_in: Callable[[str], float]) -> AsyncIterator[None]:
-        """Show the counts on standard error until the block ends: live on a terminal, else a line from time to time.
-
-        Args:
-            due_in: returns the seconds until a host may be visited next.
-        """
+    async def shown(self, gate: RobotGate) -> AsyncIterator[None]:
+        """Show the counts on standard error until the block ends: live on a terminal, else a line from time to time."""
         # What is printed meanwhile stands above, in whole lines.
         screen = Screen(stderr=True, soft_wrap=True)
-        ticker = asyncio.create_task(
-            self._live(screen, due_in) if screen.is_terminal else self._plain(due_in)
-        )
+        ticker = asyncio.create_task(self._live(screen, gate) if screen.is_terminal else self._plain(gate))
         try:
             yield
         finally:
             ticker.cancel()
             await asyncio.wait([ticker])
 
-    async def _live(self, screen: Screen, due_in: Callable[[str], float]) -> None:
+    async def _live(self, screen: Screen, gate: RobotGate) -> None:
         rows_too = sys.stdout.isatty()
         with Live(console=screen, auto_refresh=False, transient=True, redirect_stdout=rows_too) as live:
             while True:
                 # Folded where the terminal is narrow: a figure that is cut would be a wrong one.
-                text = Text("\n          ".join(self._told(due_in)))
+                text = Text("\n          ".join(self._told(gate)))
                 for outcome in self.outcomes.keys() | _ALWAYS_SHOWN.keys():
                     text.highlight_regex(
                         rf"[0-9,]+(?= {outcome}\b)", f"bold {_ALWAYS_SHOWN.get(outcome, 'red')}"
@@ -113,29 +114,23 @@ class Progress:
                 live.update(text, refresh=True)
                 await asyncio.sleep(LIVE_PERIOD)
 
-    async def _plain(self, due_in: Callable[[str], float]) -> None:
+    async def _plain(self, gate: RobotGate) -> None:
         while True:
             await asyncio.sleep(PLAIN_PERIOD)
-            say(", ".join(text.lstrip() for text in self._told(due_in)))
+            say(", ".join(text.lstrip() for text in self._told(gate)))
 
-    def _told(self, due_in: Callable[[str], float]) -> Iterator[str]:
+    def _told(self, gate: RobotGate) -> Iterator[str]:
         """The counts, what waits, and the hosts with the most URLs left: when each may be visited next."""
-        yield f"{time.monotonic() - self.began_at:6.1f} s  {self._counts()}, {self._rate():.1f}/s"
+        elapsed = time.monotonic() - self.began_at
+        yield f"{elapsed:6.1f} s  {self._counts()}, {self.done / max(elapsed, 1):.1f}/s"
         yield f"{self.waiting.total():,} waiting on {counted(len(self.waiting), 'host')}"
         for host, count in self.waiting.most_common(MAX_SLOWEST):
-            left = due_in(host)
+            left = 0.0
+            with suppress(RobotGateError):
+                left = gate.wait_time(self._urls[host])
             due = "now" if left <= 0 else f"in {span(left)}"
             yield f"{shortened(printable(host), MAX_HOST)} ({count:,}, next {due})"
 
     def _counts(self) -> str:
         shown = (outcome for outcome in Outcome if self.outcomes[outcome] or outcome in _ALWAYS_SHOWN)
         return ", ".join(f"{self.outcomes[outcome]:,} {outcome}" for outcome in shown)
-
-    def _rate(self) -> float:
-        """The URLs done per second since the last call that is `RATE_WINDOW` ago, or the first call."""
-        now = time.monotonic()
-        self._marks.append((now, self.done))
-        while len(self._marks) > 2 and now - self._marks[1][0] > RATE_WINDOW:
-            self._marks.popleft()
-        since, before = self._marks[0]
-        return (self.done - before) / (now - since) if now > since else 0.0

@@ -45,12 +45,10 @@ def signer_of(key_file: str | None, agent_url: str | None, agent_form: str) -> S
         OptionError: the key cannot be used, or the origin is none.
         ModuleNotFoundError: the extra is not installed.
     """
-    if key_file is None:
-        if agent_url is not None:
-            raise click.UsageError("Give --sign with --agent-url.")
+    if key_file is None and agent_url is None:
         return None
-    if agent_url is None:
-        raise click.UsageError("Give --agent-url with --sign: verifiers look for the key there.")
+    if key_file is None or agent_url is None:
+        raise click.UsageError("Give --sign and --agent-url together: verifiers look for the key there.")
     from robotgate.signing import AgentForm, Ed25519Signer
 
     return Ed25519Signer.from_pem(key_file, agent_url=agent_url, form=AgentForm(agent_form))
@@ -80,7 +78,7 @@ def keygen(*, key_file: str) -> None:
 @common.option(
     *("--serve", "address"),
     metavar="HOST:PORT",
-    callback=common.address,
+    type=common.address,
     help="Serve the directory, behind a proxy that does TLS.",
 )
 @common.option(

@@ -7,7 +7,7 @@ import json
 from base64 import b64decode, b64encode
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from robotgate import HostState, InvalidURLError, Origin, RobotsRecord
 from robotgate.pace.state import merged
@@ -18,14 +18,17 @@ from robotgate.stores import codec
 from robotgate.stores.codec import FieldError, quoted, take, text_value
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-    from robotgate.stores.base import Catalogue
+    from robotgate.stores import OwnStore
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 VERSION: Final = 1
 """Of the format of lines; another set of fields is another version."""
 BATCH: Final = 500
-"""Hosts that are loaded at a time."""
+"""Entries of a store that are loaded at a time."""
 MAX_COMPLAINTS: Final = 100
 """Refused lines that are reported one by one; the others are only counted."""
 _PAST: Final = ("checked_at", "fetched_at", "failing_since_at", "last_visit_at", "blocked_at")
@@ -113,26 +116,35 @@ def _body(value: object, *, decode: Callable[[str], bytes]) -> bytes:
     return body
 
 
-async def exported(store: Catalogue) -> AsyncIterator[str]:
+async def exported(store: OwnStore) -> AsyncIterator[str]:
     """Yield everything in a store as lines without their ends.
 
     States include what is assumed after a crash: another store would not know to wait for it.
     """
+
+    async def load(pace_key: str) -> HostEntry | None:
+        saved, assumed = await store.host(pace_key), await store.load_host(pace_key)
+        return None if saved is None else HostEntry(pace_key, merged(assumed or saved, saved))
+
     async for record in store.records():
         yield record_line(record)
-    hosts = store.hosts()
-    while batch := [host for _ in range(BATCH) if (host := await anext(hosts, None)) is not None]:
-        # Together: a store reads many in the time of one.
-        assumed = await asyncio.gather(*(store.load_host(pace_key) for pace_key, _ in batch))
-        for (pace_key, state), other in zip(batch, assumed, strict=True):
-            yield host_line(HostEntry(pace_key, merged(other or state, state)))
+    async for entry in in_batches(await store.pace_keys(), load):
+        if entry is not None:
+            yield host_line(entry)
+
+
+async def in_batches(keys: Sequence[T], load: Callable[[T], Awaitable[R]]) -> AsyncIterator[R]:
+    """Load many entries, some together: a store reads many in the time of one."""
+    for start in range(0, len(keys), BATCH):
+        for found in await asyncio.gather(*map(load, keys[start : start + BATCH])):
+            yield found
 
 
 @dataclass(slots=True)
 class Import:
     """Merges lines into a store: of two records the newer is kept, of two states the later of each instant."""
 
-    store: Catalogue
+    store: OwnStore
     records: int = 0
     """Records that were saved."""
     known: int = 0
@@ -173,19 +185,18 @@ class Import:
         return told
 
     async def _save(self, records: dict[Origin, RobotsRecord], hosts: dict[str, HostState]) -> None:
+        async def save(record: RobotsRecord) -> None:
+            if newer(await self.store.load_record(record.origin), record) is record:
+                await self.store.save_record(record)
+                self.records += 1
+                self.known -= 1
+
+        async def merge(pace_key: str, state: HostState) -> None:
+            # With what was saved, not with what is assumed after a crash: an assumption is not to be saved.
+            hosts[pace_key] = merged(await self.store.host(pace_key) or state, state)
+
         # Together: a store reads and writes many in the time of one.
-        known = await asyncio.gather(*map(self.store.load_record, records))
-        fresh = [
-            record
-            for record, old in zip(records.values(), known, strict=True)
-            if newer(old, record) is record
-        ]
-        await asyncio.gather(*map(self.store.save_record, fresh))
-        self.records += len(fresh)
-        self.known -= len(fresh)
-        # Merged with what was saved, not with what is assumed after a crash: an assumption is not to be saved.
-        saved = await asyncio.gather(*map(self.store.host, hosts))
-        pairs = zip(hosts.items(), saved, strict=True)
+        await asyncio.gather(*map(save, records.values()), *(merge(*host) for host in hosts.items()))
         if hosts:
-            await self.store.save_hosts({key: merged(old or state, state) for (key, state), old in pairs})
+            await self.store.save_hosts(hosts)
         self.hosts += len(hosts)

@@ -6,9 +6,7 @@ Nothing is requested. What a store does not keep is told with the answer, so tha
 from __future__ import annotations
 
 import asyncio
-import json
 import time
-from collections import Counter
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -19,7 +17,7 @@ import click
 from robotgate import InvalidURLError, OperatorBlock, RobotsTxt, StatusPolicy
 from robotgate.cli import check, common, output
 from robotgate.cli.cache import Selection, nothing_stored, state_facts
-from robotgate.cli.files import check_length
+from robotgate.cli.files import check_length, row_of
 from robotgate.cli.progress import Outcome
 from robotgate.options import HostBlocks, HostOptions
 from robotgate.rules.grammar import read_delay, read_rate
@@ -32,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from robotgate import HostState, Origin, RobotsRecord
+    from robotgate.rules.parser import Record
     from robotgate.stores import OwnStore
 
 MAX_SHOWN: Final = 20
@@ -101,15 +100,14 @@ class Requests:
         """
         with path.open("rb") as file:
             while line := file.readline(MAX_ROW_BYTES):
+                row = row_of(line)
                 try:
-                    row = json.loads(line)
-                    url = row.get("url") if isinstance(row, dict) else None
-                    place, asked = split_url(url if isinstance(url, str) else "")
-                except (ValueError, RecursionError, InvalidURLError):
+                    asked = split_url(str(row.get("url")))
+                except InvalidURLError:
                     self.unread += bool(line.strip())
                     continue
-                if place.host == origin.host:
-                    self._add(Request.of(row), is_of_url=(place, asked) == (origin, target))
+                if asked[0].host == origin.host:
+                    self._add(Request.of(row), is_of_url=asked == (origin, target))
 
     def _add(self, request: Request, *, is_of_url: bool) -> None:
         self.outcomes[request.outcome] = self.outcomes.get(request.outcome, 0) + 1
@@ -122,95 +120,14 @@ class Requests:
 
     def told(self) -> Iterator[str]:
         """Yield what they tell, in lines."""
-        yield (
-            ", ".join(f"{count:,} {outcome}" for outcome, count in Counter(self.outcomes).most_common())
-            or "none"
-        )
+        outcomes = sorted(self.outcomes.items(), key=lambda pair: -pair[1])
+        yield ", ".join(f"{count:,} {outcome}" for outcome, count in outcomes) or "none"
         if self.first_at is not None and self.last_at is not None:
             yield f"from {output.moment(self.first_at)} to {output.moment(self.last_at)}"
         if self.unread:
             yield f"{output.counted(self.unread, 'line')} could not be read"
         yield f"{output.counted(self.count_of_url, 'request')} for this URL"
         yield from map(str, self.of_url)
-
-
-@dataclass(slots=True, kw_only=True)
-class Answer:
-    """All that is known of one URL and its host."""
-
-    name: str
-    """The crawler's, in robots.txt."""
-    now: float
-    checked: check.Checked
-    delay: float
-    """Seconds between visits that hold: the site's, or the crawler's own."""
-    states: dict[str, HostState]
-    """By pace key."""
-    requests: Requests | None
-    """None where no rows were given."""
-    blocked_until_at: float | None = None
-    """Until when the crawler's operator blocks the host (`RobotGate.block`), if so."""
-    record: RobotsRecord | None = None
-    line: int | None = None
-    """The number of the line of robots.txt that asks for `delay`."""
-    asked_by: str = "the crawler's own"
-    """Who asks for `delay`."""
-
-    def judge(self, record: RobotsRecord, options: HostOptions, target: str) -> None:
-        """Answer by a record."""
-        ruling = ruling_of(record, token=self.name, options=options, now=self.now)
-        verdict, url = ruling.verdict(target, now=self.now), self.checked.url
-        self.record = record
-        self.checked = check.Checked(url=url, verdict=verdict, body=record.body, stored_at=record.fetched_at)
-        self.asked_by += "; robots.txt asks for no more"
-        if ruling.asked.delay > self.delay:
-            self.delay = ruling.asked.delay
-            self.line, self.asked_by = _asking(record, self.name, self.delay)
-
-    def row(self) -> dict[str, object]:
-        """Return the answer for JSON."""
-        return {
-            **check.row(self.checked),
-            "checked_at": None if self.record is None else self.record.checked_at,
-            "fresh_until_at": None if self.record is None else self.record.fresh_until_at,
-            "delay": self.delay,
-            "delay_line": self.line,
-            "blocked_by_operator_until_at": None
-            if self.blocked_until_at is None
-            else min(self.blocked_until_at, MAX_AMOUNT),
-            "hosts": {key: asdict(state) for key, state in self.states.items()},
-            "requests": None if self.requests is None else asdict(self.requests),
-            "not_known": NOT_KNOWN,
-        }
-
-    def show(self, screen: output.Screen, host: str) -> None:
-        """Print the answer."""
-        check.show(screen, self.checked, self.name)
-        screen.print()
-        screen.facts([("the rules", "bold")], self._facts())
-        for key, state in self.states.items():
-            screen.print()
-            heading = [("requests to ", "dim"), (key, "bold"), (", robots.txt included", "dim")]
-            screen.facts(heading, state_facts(state, self.now))
-        if self.requests is not None:
-            screen.print()
-            screen.paragraph(("requests to ", "dim"), (host, "bold"), (" in the rows", "dim"))
-            for text in self.requests.told():
-                screen.paragraph(f"  {text}", indent=4)
-        screen.print()
-        screen.paragraph(("not known", "bold"))
-        for text in NOT_KNOWN:
-            screen.paragraph((f"  {text}", "dim"), indent=4)
-
-    def _facts(self) -> Iterator[tuple[str, str]]:
-        yield "crawler", f"{self.name}, the name in robots.txt"
-        if self.record is not None:
-            yield "checked", output.ago(self.record.checked_at, self.now)
-        yield "delay", f"{self.delay:g} s between visits, {self.asked_by}"
-        if self.blocked_until_at is not None:
-            is_endless = self.blocked_until_at >= MAX_AMOUNT
-            until = "it is lifted" if is_endless else output.moment(self.blocked_until_at)
-            yield "blocked", f"by the crawler's operator, until {until}"
 
 
 @click.command(cls=common.Command, short_help="Tell when and by which rule a site was visited.")
@@ -255,26 +172,83 @@ def why(
             requests.read(Path("/dev/stdin" if rows == "-" else rows), origin, target)
     selection = Selection(origin.host, origin.port, origin.scheme)
 
-    async def find() -> tuple[list[RobotsRecord], dict[str, HostState], float]:
-        return *await selection.found(store), await _blocked_until(store, origin.host)
+    async def find() -> tuple[list[RobotsRecord], dict[str, HostState], float | None]:
+        return *await selection.found(store), await _blocked_until(store, origin.host, now)
 
     records, states, blocked_until_at = common.run_with(store, find)
-    is_blocked = blocked_until_at > now
-    if not records and not states and not is_blocked and not (requests is not None and requests.outcomes):
+    if not (records or states or blocked_until_at or (requests is not None and requests.outcomes)):
         nothing_stored(origin.host)
-    checked = check.Checked(url=f"{origin}{target}", problem="its robots.txt is not stored")
-    answer = Answer(name=name, now=now, checked=checked, delay=delay, states=states, requests=requests)
-    answer.blocked_until_at = blocked_until_at if is_blocked else None
-    if records:
-        answer.judge(records[0], HostOptions(delay=delay, status_policy=status_policy), target)
+    record = records[0] if records else None
+    checked, asked = check.Checked(url=f"{origin}{target}", problem="its robots.txt is not stored"), None
+    if record is not None:
+        options = HostOptions(delay=delay, status_policy=status_policy)
+        ruling = ruling_of(record, token=name, options=options, now=now)
+        verdict, stored_at = ruling.verdict(target, now=now), record.fetched_at
+        checked = check.Checked(url=checked.url, verdict=verdict, body=record.body, stored_at=stored_at)
+        if ruling.asked.delay > delay:
+            delay = ruling.asked.delay
+            asked = _asking(record, name, delay)
     if as_json:
-        output.line(json.dumps(answer.row()))
-    else:
-        answer.show(output.Screen(), origin.host)
+        answer = {
+            **check.row(checked),
+            **output.attributes(record, "checked_at", "fresh_until_at"),
+            "delay": delay,
+            "delay_line": None if asked is None else asked.line,
+            "blocked_by_operator_until_at": blocked_until_at,
+            "hosts": {key: asdict(state) for key, state in states.items()},
+            "requests": None if requests is None else asdict(requests),
+            "not_known": NOT_KNOWN,
+        }
+        output.row(answer)
+        return
+    screen = output.Screen()
+    check.show(screen, checked, name)
+    screen.print()
+    facts = _facts(record, delay, asked, blocked_until_at, now)
+    screen.facts([("the rules", "bold")], [("crawler", f"{name}, the name in robots.txt"), *facts])
+    _show_requests(screen, origin.host, states, requests, now)
+    screen.print()
+    screen.paragraph(("not known", "bold"))
+    for text in NOT_KNOWN:
+        screen.paragraph((f"  {text}", "dim"), indent=4)
 
 
-async def _blocked_until(store: OwnStore, host: str) -> float:
-    """Until when the operator of the crawler blocks a host: what a new session of the store is told; 0 for not."""
+def _facts(
+    record: RobotsRecord | None,
+    delay: float,
+    asked: Record | None,
+    blocked_until_at: float | None,
+    now: float,
+) -> Iterator[tuple[str, str]]:
+    asked_by = "the crawler's own"
+    if record is not None:
+        yield "checked", output.ago(record.checked_at, now)
+        asked_by += "; robots.txt asks for no more"
+    if asked is not None:
+        asked_by = f"line {asked.line} of robots.txt, {asked.field}: {asked.value}"
+    yield "delay", f"{delay:g} s between visits, {asked_by}"
+    if blocked_until_at is not None:
+        until = "it is lifted" if blocked_until_at >= MAX_AMOUNT else output.moment(blocked_until_at)
+        yield "blocked", f"by the crawler's operator, until {until}"
+
+
+def _show_requests(
+    screen: output.Screen, host: str, states: dict[str, HostState], requests: Requests | None, now: float
+) -> None:
+    """Print what the store and the rows have of requests."""
+    for key, state in states.items():
+        screen.print()
+        heading = [("requests to ", "dim"), (key, "bold"), (", robots.txt included", "dim")]
+        screen.facts(heading, state_facts(state, now))
+    if requests is not None:
+        screen.print()
+        screen.paragraph(("requests to ", "dim"), (host, "bold"), (" in the rows", "dim"))
+        for text in requests.told():
+            screen.paragraph(f"  {text}", indent=4)
+
+
+async def _blocked_until(store: OwnStore, host: str, now: float) -> float | None:
+    """Until when the operator of the crawler blocks a host, if so: what a new session of the store is told."""
     blocks, session = HostBlocks(), await store.session()
     try:
         with suppress(TimeoutError):
@@ -284,21 +258,21 @@ async def _blocked_until(store: OwnStore, host: str) -> float:
                         blocks.set(news.pattern, news.until_at)
     finally:
         await session.aclose()
-    return blocks.until_at(host)
+    until_at = min(blocks.until_at(host), MAX_AMOUNT)
+    return until_at if until_at > now else None
 
 
-def _asking(record: RobotsRecord, token: str, delay: float) -> tuple[int | None, str]:
-    """Return the line that asks a crawler for a delay: its number, and the line as it is told."""
+def _asking(record: RobotsRecord, token: str, delay: float) -> Record | None:
+    """Return the line that asks a crawler for a delay."""
     robots = RobotsTxt.parse(record.body, record.origin.robots_url)
-    bind = set(robots.rules(token).agents)
+    agents = set(robots.rules(token).agents)
     for line in robots.records:
-        if line.group is None or bind.isdisjoint(robots.groups[line.group].agents):
-            continue
-        asked, rate = None, read_rate(line.value)
-        if line.field.lower() == "crawl-delay":
-            asked = read_delay(line.value)
-        elif line.field.lower() == "request-rate" and rate is not None:
-            asked = rate.seconds_per_document
-        if asked == delay:
-            return line.line, f"line {line.line} of robots.txt, {line.field}: {line.value}"
-    return None, "as robots.txt asks"
+        if line.group is not None and not agents.isdisjoint(robots.groups[line.group].agents):
+            rate = read_rate(line.value)
+            asked = {
+                "crawl-delay": read_delay(line.value),
+                "request-rate": None if rate is None else rate.seconds_per_document,
+            }
+            if asked.get(line.field.lower()) == delay:
+                return line
+    return None

@@ -67,8 +67,8 @@ def demo(
 ) -> None:
     """Crawl some thirty sites on this machine, and show what their server saw. No network is needed.
 
-    A separate process serves the sites, each of which behaves as a kind of site on the web does. The report compares
-    the log of this server with the definitions of the sites. It does not use the counts of the crawler.
+    This process serves the sites, each of which behaves as a kind of site on the web does; another one crawls them. The
+    report compares the log of the server with the definitions of the sites. It does not use the counts of the crawler.
 
     With --workers N, N processes share the pages of every site. Together they must keep every rule and every delay.
 

@@ -1,8 +1,8 @@
-"""Crawls the demonstration's sites through robotgate, in one or more processes.
+"""Serves the demonstration's sites in this process, and crawls them through robotgate in one or more others.
 
-``python -m robotgate.demo.crawl`` is one of these processes. It reads its `Order` from standard input as a line
-of JSON, and writes one word for each URL that has ended. It ends at once when its standard input does, because then its
-parent has ended.
+``python -m robotgate.demo.crawl`` is one of these others. It reads its `Order` from standard input as a line of
+JSON, and writes a line of one word for each URL that has ended. It ends at once when its standard input does, because
+then its parent has ended.
 """
 
 from __future__ import annotations
@@ -25,7 +25,16 @@ from typing import TYPE_CHECKING, Final
 import aiohttp
 
 from robotgate import DisallowedError, HostUnavailableError, OptionError, RobotGate, StoreError, TooSoonError
-from robotgate.demo.servers import LOOPBACK, SECRET, DemoError, Visit, agent_of, say
+from robotgate.demo.servers import (
+    LOOPBACK,
+    SECRET,
+    DemoError,
+    SiteServer,
+    Visit,
+    agent_of,
+    listening,
+    measured_lag,
+)
 from robotgate.demo.sites import FLOOR_DELAY, Plan, draw_plan
 
 if TYPE_CHECKING:
@@ -77,65 +86,46 @@ async def run_demo(order: Order, done: Callable[[str], object]) -> Run:
         done: called when a URL has ended, with a word that says how.
 
     Raises:
-        DemoError: a process did not start, or died.
+        DemoError: a worker died.
         OptionError: the store is not one that can be used.
         StoreError: the store does not answer.
     """
     began_at = time.monotonic()
-    sites = (str(order.seed), str(order.page_count))
-    async with _shared(order) as shared, _started("servers", *sites) as server:
-        port = await _heard(server)
-        if not port:
-            raise DemoError("the demonstration's server did not start")
+    plan, visits = draw_plan(order.seed, order.page_count), list[Visit]()
+    server = SiteServer(plan, lambda _, visit: visits.append(visit))
+    async with _shared(order) as shared, listening(server, 0) as port, measured_lag() as lag:
         try:
             async with asyncio.TaskGroup() as tasks:
                 for worker in range(1, order.workers + 1):
-                    tasks.create_task(_follow(replace(shared, worker=worker, port=int(port)), done))
+                    tasks.create_task(_follow(replace(shared, worker=worker, port=port), done))
         except ExceptionGroup as group:
             # The first worker that died is the reason.
             raise group.exceptions[0] from None
         elapsed = time.monotonic() - began_at
-        log, _ = await server.communicate(b"")
-    if not log:
-        raise DemoError("the demonstration's server died")
-    document, plan = json.loads(log), draw_plan(order.seed, order.page_count)
-    visits, lag = tuple(Visit(**visit) for visit in document["visits"]), document["worst_lag"]
-    return Run(plan=plan, visits=visits, worst_lag=lag, elapsed=elapsed)
+    return Run(plan=plan, visits=tuple(visits), worst_lag=lag[0], elapsed=elapsed)
 
 
 async def _follow(order: Order, done: Callable[[str], object]) -> None:
-    """Start a worker, and report what it does until it ends."""
-    async with _started("crawl") as process:
-        if process.stdin is not None:
-            # Standard input stays open: its end would end the worker.
-            process.stdin.write(json.dumps(asdict(order)).encode() + b"\n")
-        while line := await _heard(process):
-            done(json.loads(line))
-        if await process.wait():
-            raise DemoError(f"worker {order.worker} of the demonstration died")
-
-
-@asynccontextmanager
-async def _started(module: str, *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A process of this package, ended at the end of the block."""
+    """Start a worker, report what it does until it ends, and end it with this task."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", f"robotgate.demo.{module}", *arguments),
+        *(sys.executable, "-m", "robotgate.demo.crawl"),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         # Ctrl-C at a terminal reaches the parent alone, which decides when the others end.
         process_group=0,
     )
     try:
-        yield process
+        if process.stdin is not None:
+            # Standard input stays open: its end would end the worker.
+            process.stdin.write(json.dumps(asdict(order)).encode() + b"\n")
+        while process.stdout is not None and (line := await process.stdout.readline()):
+            done(line.decode().strip())
+        if await process.wait():
+            raise DemoError(f"worker {order.worker} of the demonstration died")
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
-
-
-async def _heard(process: asyncio.subprocess.Process) -> bytes:
-    """The next line of a process's standard output; empty when it has ended."""
-    return b"" if process.stdout is None else await process.stdout.readline()
 
 
 @asynccontextmanager
@@ -193,24 +183,24 @@ async def _work(order: Order) -> None:
         gate = RobotGate(
             agent, contact=CONTACT, session=http, delay=FLOOR_DELAY, store=store, signer=signer, purposes=USES
         )
-        await stack.enter_async_context(http)
-        await stack.enter_async_context(gate)
-        tasks = await stack.enter_async_context(asyncio.TaskGroup())
-        for url in urls:
-            tasks.create_task(_fetch(gate, url))
+        async with http, gate, asyncio.TaskGroup() as tasks:
+            for url in urls:
+                tasks.create_task(_fetch(gate, url))
 
 
 async def _fetch(gate: RobotGate, url: str) -> None:
     try:
         await gate.fetch(url)
-        say("fetched")
+        outcome = "fetched"
     except DisallowedError:
-        say("blocked")
+        outcome = "blocked"
     except (HostUnavailableError, TooSoonError):
-        say("unavailable")
+        outcome = "unavailable"
     except (aiohttp.ClientError, TimeoutError) as error:
         sys.stderr.write(f"{url}: {error}\n")
-        say("failed")
+        outcome = "failed"
+    sys.stdout.write(f"{outcome}\n")
+    sys.stdout.flush()
 
 
 def _end_with_parent() -> None:

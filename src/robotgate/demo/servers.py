@@ -1,29 +1,23 @@
 """The demonstration's server: a proxy on 127.0.0.1 that answers for every site itself, and logs each request.
 
 Through a proxy the crawler can use ordinary URLs: their names need no DNS, and they may have any port.
-
-``python -m robotgate.demo.servers SEED PAGES`` is the process that `robotgate.demo.crawl` starts. It writes its port to
-standard output, serves until its standard input ends, writes the log as one JSON document, and ends.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import re
-import signal
-import sys
 import time
 import zlib
 from base64 import b64decode, urlsafe_b64decode
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 from yarl import URL
 
-from robotgate.demo.sites import ASKS, CRAWLER, EXAMPLES, MISSING, ROBOTS_PATH, Answer, Page, Plan, draw_plan
+from robotgate.demo.sites import ASKS, CRAWLER, EXAMPLES, MISSING, ROBOTS_PATH, Answer, Page, Plan
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -41,7 +35,7 @@ _NO_SITE: Final = Answer(status=502, body=b"no such site\n")
 
 
 class DemoError(Exception):
-    """The demonstration cannot be run: a port is taken, or one of its processes died."""
+    """The demonstration cannot be run: a port is taken, or one of its workers died."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,39 +159,23 @@ async def listening(server: SiteServer, port: int) -> AsyncIterator[int]:
         yield listener.sockets[0].getsockname()[1]
 
 
-async def _serve(plan: Plan) -> None:
-    log: list[Visit] = []
-    worst_lag = 0.0
+@asynccontextmanager
+async def measured_lag() -> AsyncIterator[list[float]]:
+    """Measure by how many seconds this process is late at worst until the end of the block: the error of its clock.
 
-    async def measure_lag() -> None:
-        """How late this process is at worst: the error of its clock readings."""
-        nonlocal worst_lag
+    Yields:
+        The one figure, as it grows.
+    """
+    worst = [0.0]
+
+    async def measure() -> None:
         while True:
             due_at = time.monotonic() + TICK_DELAY
             await asyncio.sleep(TICK_DELAY)
-            worst_lag = max(worst_lag, time.monotonic() - due_at)
+            worst[0] = max(worst[0], time.monotonic() - due_at)
 
-    async with listening(SiteServer(plan, lambda _, visit: log.append(visit)), 0) as port:
-        measuring = asyncio.create_task(measure_lag())
-        say(port)
-        await asyncio.to_thread(sys.stdin.buffer.read)
+    measuring = asyncio.create_task(measure())
+    try:
+        yield worst
+    finally:
         measuring.cancel()
-    say({"worst_lag": worst_lag, "visits": [asdict(visit) for visit in log]})
-
-
-def say(document: object) -> None:
-    """Write a line of JSON to standard output, at once."""
-    sys.stdout.write(json.dumps(document) + "\n")
-    sys.stdout.flush()
-
-
-def main() -> None:
-    """Serve the sites of the seed and page count that are given as arguments."""
-    # Where Ctrl-C reaches all processes of a terminal, the parent decides when this one ends.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    seed, page_count = (int(argument) for argument in sys.argv[1:])
-    asyncio.run(_serve(draw_plan(seed, page_count)))
-
-
-if __name__ == "__main__":
-    main()

@@ -123,24 +123,20 @@ def _escaped(match: re.Match[bytes]) -> bytes:
     return b"".join(b"%%%02X" % byte for byte in match[0])
 
 
-def _unescaped(match: re.Match[bytes]) -> bytes:
-    return bytes.fromhex(match[0][1:].decode())
-
-
-def _in_upper_case(match: re.Match[bytes]) -> bytes:
-    return match[0].upper()
-
-
 _ODD_PATHS: Final = (
     (FindingCode.DOLLAR_INSIDE, re.compile(rb"\$(?!\Z)"), _escaped),
     (FindingCode.BLANK_IN_PATH, re.compile(rb"[ \t]+"), _escaped),
     (FindingCode.NON_ASCII_PATH, re.compile(rb"[\x80-\xff]+"), _escaped),
     (FindingCode.BROKEN_ESCAPE, re.compile(rb"%(?![0-9A-Fa-f]{2})"), _escaped),
-    (FindingCode.ESCAPED_UNRESERVED, re.compile(_UNRESERVED), _unescaped),
+    (
+        FindingCode.ESCAPED_UNRESERVED,
+        re.compile(_UNRESERVED),
+        lambda match: bytes.fromhex(match[0][1:].decode()),
+    ),
     (
         FindingCode.LOWER_CASE_ESCAPE,
         re.compile(rb"(?!%b)%%(?:[0-9A-F][a-f]|[a-f][0-9A-Fa-f])" % _UNRESERVED),
-        _in_upper_case,
+        lambda match: match[0].upper(),
     ),
 )
 """What is odd in a path, and how it is better spelt."""

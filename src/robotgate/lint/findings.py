@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final
@@ -65,11 +66,9 @@ class Finding:
 class Findings:
     """Collects findings. It keeps as many of each kind as the table says, and counts the rest."""
 
-    __slots__ = ("_further", "_kept")
-
     def __init__(self) -> None:
-        self._kept: dict[tuple[FindingCode, str], list[Finding]] = {}
-        self._further: dict[tuple[FindingCode, str], int] = {}
+        self._kept: defaultdict[tuple[FindingCode, str], list[Finding]] = defaultdict(list)
+        self._further: Counter[tuple[FindingCode, str]] = Counter()
 
     def add(
         self,
@@ -91,41 +90,27 @@ class Findings:
             related_line: the number of another line that the finding refers to.
             kind: findings of one code but different kinds are counted separately. There must be few kinds.
         """
-        key = code, kind
-        kept = self._kept.setdefault(key, [])
+        kept = self._kept[code, kind]
         if len(kept) >= CHECKS[code].most:
-            self._further[key] = self._further.get(key, 0) + 1
+            self._further[code, kind] += 1
             return
-        start, end = line.content_span if span is None else span
-        text, shown_start, shown_end = _excerpt(line.raw, start, max(start, end))
-        kept.append(
-            Finding(
-                code=code,
-                line=line.number,
-                column=start + 1,
-                text=text,
-                start=shown_start,
-                end=shown_end,
-                suggestion=None if suggestion is None else _line_to_write(suggestion),
-                related_line=related_line,
-            )
-        )
+        at, end = line.content_span if span is None else span
+        text, start, end = _excerpt(line.raw, at, max(at, end))
+        write = None if suggestion is None else _line_to_write(suggestion)
+        finding = Finding(code=code, line=line.number, column=at + 1, text=text, start=start, end=end)
+        kept.append(replace(finding, suggestion=write, related_line=related_line))
 
     def has_room(self, code: FindingCode) -> bool:
         """Whether another finding of a code without kinds would be kept, and not only counted."""
-        return len(self._kept.get((code, ""), ())) < CHECKS[code].most
+        return len(self._kept[code, ""]) < CHECKS[code].most
 
     def all(self) -> tuple[Finding, ...]:
         """All findings, sorted by line and column."""
         ranks = {code: rank for rank, code in enumerate(FindingCode)}
         for key, further in self._further.items():
             self._kept[key][-1] = replace(self._kept[key][-1], further_lines=further)
-        return tuple(
-            sorted(
-                chain.from_iterable(self._kept.values()),
-                key=lambda finding: (finding.line, finding.column, ranks[finding.code]),
-            )
-        )
+        found = chain.from_iterable(self._kept.values())
+        return tuple(sorted(found, key=lambda each: (each.line, each.column, ranks[each.code])))
 
 
 def _excerpt(raw: bytes, start: int, end: int) -> tuple[str, int, int]:
