@@ -651,7 +651,7 @@ class RobotGate:
     def stats(self) -> GateStats:
         """Totals over the gate's life, and how many hosts are in which state now.
 
-        It looks at each host in memory once, without reading rules: some 25 ms for 100,000 hosts. It may be called
+        It looks at the hosts in memory, without reading rules: some 25 ms for 100,000 hosts. It may be called
         before the gate is opened, after it was closed, and in any thread; the totals stay.
         """
         census = Census(self._clock.now())

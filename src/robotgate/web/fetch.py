@@ -286,9 +286,6 @@ class PageFetcher:
                 del fetches[task]
             else:
                 fetches[task] = outer
-        if attempt.has_turn:
-            # The session is mocked.
-            turn.report(response.status, response.headers)
         if response.connection is None:
             attempt.end(response)
         else:

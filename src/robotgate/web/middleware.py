@@ -151,7 +151,12 @@ class GateMiddleware:
                 turn.report(response.status, response.headers)
             self._look_after(request, response, turn, is_of_fetch=fetch is not None)
         if fetch is not None:
-            self._note_hop(fetch, request, response)
+            if self.turns is None:
+                # The session was passed in, and stays open when the gate is closed.
+                response.close()
+                raise GateClosedError
+            if response.status in REDIRECT_STATUSES:
+                fetch.chain = (*fetch.chain, str(request.url))
         return response
 
     def _identify(self, request: ClientRequest) -> None:
@@ -182,18 +187,6 @@ class GateMiddleware:
             raise
         turn.report(response.status, response.headers)
         return response
-
-    def _note_hop(self, fetch: Attempt, request: ClientRequest, response: ClientResponse) -> None:
-        """Note a redirect of a `gate.fetch`.
-
-        Raises:
-            GateClosedError: the session was passed in, stays open, and answers after the gate was closed.
-        """
-        if self.turns is None:
-            response.close()
-            raise GateClosedError
-        if response.status in REDIRECT_STATUSES:
-            fetch.chain = (*fetch.chain, str(request.url))
 
     def _look_after(
         self, request: ClientRequest, response: ClientResponse, turn: Turn, *, is_of_fetch: bool
