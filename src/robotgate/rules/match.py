@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from itertools import chain
+from collections import defaultdict
+from itertools import chain, filterfalse
 from typing import TYPE_CHECKING, Final
 
 from robotgate.errors import InvalidURLError
@@ -22,7 +23,7 @@ from robotgate.rules.normal import ESCAPED_MARK, ESCAPED_SLASH, normal_length, p
 from robotgate.urls import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Container, Iterable, Iterator, Sequence
 
 MAX_SEARCHED: Final = 8_192
 """Bytes of a target in which the text between two wildcards is searched; other crawlers cut URLs at such a length."""
@@ -34,8 +35,6 @@ _PIECE: Final = 15
 """What a text between two wildcards takes, however short it is: as long as so many bytes."""
 _OFTEN: Final = 60
 """Questions after which heads are sorted. That takes 160 ns a head, and saves 5 ns a head and question."""
-_LONGEST: Final = 15
-"""A question for the longest head counts as so many others."""
 _FEW: Final = 100
 """Whether a target begins with one of so few heads is found as fast without sorting them."""
 _LONG: Final = 4
@@ -43,7 +42,10 @@ _LONG: Final = 4
 
 _NORMAL_LINES: Final = re.compile(r"(?:[/*!][!&-;=?-Z_a-z~]*+\$?+\n)*+[/*!][!&-;=?-Z_a-z~]*+\$?+")
 """Patterns, one in a line, that are their own normal form, in units too."""
+_WILD: Final = re.compile(r"\n(?![^*$%\n]*+\*?+(?:\n|\Z))((?:.*\*(?=[^*$\n]))?+([^*$\n]*+).*)")
+"""A wild pattern. Groups: the pattern, and its last text between wildcards."""
 _NOT_LITERAL: Final = re.compile(f"[*%{ESCAPED_SLASH}{ESCAPED_MARK}]")
+_NO_KEYS: Final[dict[str, tuple[str, ...]]] = {}
 _ABSOLUTE: Final = re.compile(r"(https?://[^/?]*)(.*)", re.IGNORECASE | re.DOTALL)
 
 
@@ -108,7 +110,7 @@ def _means(unit: str, byte: str, in_query: bool, in_pattern_query: bool) -> bool
     if unit == byte:
         return True
     if unit == "%":
-        return byte > "\xff"
+        return byte > "\x7f"
     if not in_query or unescaped(unit) != unescaped(byte):
         return False
     # Only the raw slash of a pattern's path is strict, for an Allow: the query of a Disallow's target is unescaped.
@@ -159,10 +161,8 @@ class Patterns:
         "_asked",
         "_heads",
         "_max_length",
-        "_simple",
         "_sorted",
         "_undecided",
-        "_wild",
         "few",
         "keys",
         "patterns",
@@ -182,25 +182,19 @@ class Patterns:
             values = [
                 value if value.startswith(("/", "*")) else _path_of(value, origin) or "!" for value in values
             ]
+            values = pattern_units("\n".join(values))
             lines = "\n".join(values)
-            if not _NORMAL_LINES.fullmatch(lines):
-                values = pattern_units(lines)
-                lines = "\n".join(values)
         self.patterns = tuple(values)
         """In the order of the rules."""
         self._undecided = is_disallow
         self._asked = 0
         self._sorted: tuple[tuple[str, ...], tuple[str, ...], tuple[int, ...]] | None = None
-        """The heads, sorted; for each the pattern that is named if it is the longest, and its parent."""
+        """The heads, sorted; the pattern of each, and its parent."""
         self._heads = self.patterns
         """Without the wildcards at their ends."""
-        self.keys: tuple[str, ...] = ()
-        """A target that begins with none of `few` and contains none of these matches nothing. Every target contains "":
-        it is the first key if there are many heads."""
-        self._wild: tuple[tuple[str, ...], ...] = ()
-        """For each key, needles and wild patterns by turns."""
-        self._simple: tuple[str, ...] = ()
-        """The keys that are all of a pattern behind a slash and a wildcard, as most are."""
+        self.keys = _NO_KEYS
+        """For each key, needles and wild patterns by turns. A target that begins with none of `few` and contains no key
+        matches nothing. Every target contains "": it is the first key if there are many heads."""
         self._max_length = MAX_SEARCHED
         """For no longer target can the limits count."""
         if "*" in lines or "$" in lines or "%" in lines:
@@ -208,59 +202,39 @@ class Patterns:
         self.few = self._heads
         """The heads, unless they are many."""
         if len(self._heads) > _FEW:
-            self.few, self.keys, self._wild = (), ("", *self.keys), ((), *self._wild)
+            self.few, self.keys = (), {"": (), **self.keys}
 
     def _index(self, lines: str) -> None:
         """Tell heads from wild patterns, and find needles and keys."""
+        wild = dict(_WILD.findall(f"\n{lines}"))
+        self._heads = tuple([each.rstrip("*") for each in filterfalse(wild.__contains__, self.patterns)])
         is_spelt = _is_spelt(lines)
-        groups: dict[str, list[str]] = {}
+        groups: defaultdict[str, list[str]] = defaultdict(list)
         # A pattern that comes again is tried once.
-        marked = dict.fromkeys([each for each in self.patterns if "*" in each or "$" in each or "%" in each])
-        heads = [each for each in self.patterns if each not in marked]
-        for pattern in marked:
-            if pattern.find("*") == len(pattern) - 1 and "%" not in pattern:
-                heads.append(pattern[:-1])
-                continue
-            needle = pattern.rstrip("*$").rpartition("*")[2]
+        for pattern in filter(wild.__contains__, self.patterns):
+            needle = wild.pop(pattern)
             if len(needle) < _LONG or is_spelt:
                 pieces = _NOT_LITERAL.split(pattern.removesuffix("$"))
                 # Every target has a slash.
                 needle = max(pieces, key=lambda piece: len(piece.strip("/")))
             key = "?" if "?" in needle else "=" if "=" in needle else needle[:_LONG]
-            if key in groups:
-                groups[key] += needle, pattern
-            else:
-                groups[key] = [needle, pattern]
-        self._heads = tuple(heads)
-        self.keys = tuple([group[0] if len(group) == 2 else key for key, group in groups.items()])
-        self._simple = tuple([each for each in self.keys if f"/*{each}" in marked])
-        self._wild = tuple(map(tuple, groups.values()))
+            groups[key] += needle, pattern
+        self.keys = {group[0] if len(group) == 2 else key: tuple(group) for key, group in groups.items()}
         # One byte for the search of a needle, and two for each byte of a pattern.
         cost = sum(1 + 2 * _cost(pattern) for pattern in self.patterns) if is_spelt else 3 * len(lines)
         self._max_length = min(MAX_SEARCHED, MAX_WORK // cost)
 
-    def matches_further(self, target: str, key: str) -> bool:
-        """Whether a pattern matches a target that begins with none of `few`.
-
-        Args:
-            target: with its query unescaped.
-            key: the first of `keys` that it contains.
-        """
-        if key in self._simple and len(target) <= self._max_length and target.find(key, 1) > 0:
-            return True
+    def matches_further(self, target: str) -> bool:
+        """Whether a pattern matches a target, with its query unescaped, that begins with none of `few`."""
         if len(self._heads) > _FEW:
             if self._asked < _OFTEN:
                 self._asked += 1
-                if target.startswith(self._heads):
-                    return True
-            elif self._longest_head(target):
-                return True
-            for each in self.keys[1:]:  # The first was for the heads.
-                if each in target:
-                    break
+                begins = target.startswith(self._heads)
             else:
-                return False
-        return bool(self._matching(target, first=self.keys.index(key), is_one_enough=True))
+                begins = bool(self._begun(target))
+            if begins:
+                return True
+        return any(self._matching(target))
 
     def best(self, target: str, exact: str | None = None) -> str:
         """The longest pattern that matches, of equally long ones the first; empty if none does.
@@ -269,17 +243,15 @@ class Patterns:
             target: with its query unescaped.
             exact: for an Allow, the target with its query as written, if that differs.
         """
-        head = self._longest_head(target) if target.startswith(self.few) else ""
         for key in self.keys:
             if key in target:
                 break
         else:
-            return head
-        if len(self._heads) > _FEW:
-            head = self._longest_head(target)
-        found = self._matching(target, exact)
-        if head:
-            found.append(head)
+            if not target.startswith(self.few):
+                return ""
+        found = self._begun(target)
+        if self.keys:
+            found += self._matching(target, exact)
         if len(found) < 2:
             return found[0] if found else ""
         length = max(map(normal_length, found))
@@ -294,14 +266,12 @@ class Patterns:
             or (len(target) * _cost(pattern) <= MAX_WORK and matches(pattern, target))
         )
 
-    def _matching(
-        self, target: str, exact: str | None = None, *, first: int = 0, is_one_enough: bool = False
-    ) -> list[str]:
-        """The wild patterns that match, of the keys from the first that is in the target; or one of these."""
+    def _matching(self, target: str, exact: str | None = None) -> Iterator[str]:
+        """The wild patterns that match."""
         if exact is not None or len(target) > self._max_length:
-            return self._affordable(target, exact)
-        found: list[str] = []
-        for key, group in zip(self.keys[first:], self._wild[first:]):  # noqa: B905  # If strict, it is twice as slow.
+            yield from self._affordable(target, exact)
+            return
+        for key, group in self.keys.items():
             if key in target:
                 turns = iter(group)
                 for needle in turns:
@@ -311,57 +281,47 @@ class Patterns:
                         (pattern == "/*" + needle and target.find(needle, 1) > 0)
                         or matches(pattern, target, None, self._undecided)
                     ):
-                        found.append(pattern)
-                        if is_one_enough:
-                            return found
-        return found
+                        yield pattern
 
-    def _affordable(self, target: str, exact: str | None) -> list[str]:
+    def _affordable(self, target: str, exact: str | None) -> Iterator[str]:
         """The wild patterns that match, of those to try up to `MAX_WORK`; the next of a Disallow counts as a match."""
         left = MAX_WORK // len(target)
-        found: list[str] = []
-        turns = chain.from_iterable(self._wild)
+        turns = chain.from_iterable(self.keys.values())
         for needle, pattern in zip(turns, turns, strict=True):
             left -= len(needle)
             if left >= 0 and needle not in target:
                 continue
             left -= _cost(pattern, exact)
             if left < 0:
-                return [*found, pattern] if self._undecided else found
+                if self._undecided:
+                    yield pattern
+                return
             if matches(pattern, target, exact, self._undecided):
-                found.append(pattern)
-        return found
+                yield pattern
 
-    def _longest_head(self, target: str) -> str:
-        """The pattern of the longest head that a target begins with; empty if there is none."""
-        if self._sorted is None and self._asked < _OFTEN and self._heads is self.patterns:
-            self._asked += _LONGEST
-            return max(filter(target.startswith, self._heads), key=len, default="")
-        heads, patterns, parents = self._sorted or self._sort()
+    def _begun(self, target: str) -> list[str]:
+        """The patterns whose heads a target begins with."""
+        if self._sorted is None:
+            if self._asked < _OFTEN:
+                self._asked += 1
+                return _named(filter(target.startswith, self._heads), self.patterns)
+            ordered = sorted(set(self._heads))
+            named = _named(ordered, frozenset(self.patterns))
+            self._sorted = tuple(ordered), tuple(named), _parents(ordered)
+        heads, patterns, parents = self._sorted
         # The longest is the nearest before the target, or a head of that.
         at = bisect_right(heads, target) - 1
+        found: list[str] = []
         while at >= 0:
             if target.startswith(heads[at]):
-                return patterns[at]
+                found.append(patterns[at])
             at = parents[at]
-        return ""
+        return found
 
-    def _sort(self) -> tuple[tuple[str, ...], tuple[str, ...], tuple[int, ...]]:
-        """Sort the heads."""
-        heads = sorted(set(self._heads))
-        patterns, parents = heads, _parents(heads)
-        if self._heads is not self.patterns:
-            order = {pattern: at for at, pattern in reversed(list(enumerate(self.patterns)))}
-            longest = [f"{head}*" if f"{head}*" in order else head for head in heads]
-            # A wildcard at the end is as long as a byte in its place.
-            patterns = [
-                min(longest[parent], pattern, key=order.__getitem__)
-                if parent >= 0 and normal_length(longest[parent]) == normal_length(pattern)
-                else pattern
-                for pattern, parent in zip(longest, parents, strict=True)
-            ]
-        self._sorted = tuple(heads), tuple(patterns), parents
-        return self._sorted
+
+def _named(heads: Iterable[str], patterns: Container[str]) -> list[str]:
+    """The patterns that some heads come from, of two that differ in a wildcard at the end the longer one."""
+    return [f"{head}*" if f"{head}*" in patterns else head for head in heads]
 
 
 def _parents(heads: Sequence[str]) -> tuple[int, ...]:
