@@ -23,7 +23,7 @@ from robotgate.rules.normal import ESCAPED_MARK, ESCAPED_SLASH, normal_length, p
 from robotgate.urls import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 MAX_SEARCHED: Final = 8_192
 """Bytes of a target in which the text between two wildcards is searched; other crawlers cut URLs at such a length."""
@@ -35,6 +35,8 @@ _PIECE: Final = 15
 """What a text between two wildcards takes, however short it is: as long as so many bytes."""
 _OFTEN: Final = 60
 """Questions after which heads are sorted. That takes 160 ns a head, and saves 5 ns a head and question."""
+_LONGEST: Final = 15
+"""A question for the heads that a target begins with counts as so many others."""
 _FEW: Final = 100
 """Whether a target begins with one of so few heads is found as fast without sorting them."""
 _LONG: Final = 4
@@ -42,10 +44,8 @@ _LONG: Final = 4
 
 _NORMAL_LINES: Final = re.compile(r"(?:[/*!][!&-;=?-Z_a-z~]*+\$?+\n)*+[/*!][!&-;=?-Z_a-z~]*+\$?+")
 """Patterns, one in a line, that are their own normal form, in units too."""
-_WILD: Final = re.compile(r"\n(?![^*$%\n]*+\*?+(?:\n|\Z))((?:.*\*(?=[^*$\n]))?+([^*$\n]*+).*)")
-"""A wild pattern. Groups: the pattern, and its last text between wildcards."""
 _NOT_LITERAL: Final = re.compile(f"[*%{ESCAPED_SLASH}{ESCAPED_MARK}]")
-_NO_KEYS: Final[dict[str, tuple[str, ...]]] = {}
+_NONE: Final[dict[str, str]] = {}
 _ABSOLUTE: Final = re.compile(r"(https?://[^/?]*)(.*)", re.IGNORECASE | re.DOTALL)
 
 
@@ -162,7 +162,9 @@ class Patterns:
         "_heads",
         "_max_length",
         "_sorted",
+        "_starred",
         "_undecided",
+        "_wild",
         "few",
         "keys",
         "patterns",
@@ -188,13 +190,17 @@ class Patterns:
         """In the order of the rules."""
         self._undecided = is_disallow
         self._asked = 0
-        self._sorted: tuple[tuple[str, ...], tuple[str, ...], tuple[int, ...]] | None = None
-        """The heads, sorted; the pattern of each, and its parent."""
+        self._sorted: tuple[tuple[str, ...], tuple[int, ...]] | None = None
+        """The heads, sorted, and the parent of each."""
         self._heads = self.patterns
         """Without the wildcards at their ends."""
-        self.keys = _NO_KEYS
-        """For each key, needles and wild patterns by turns. A target that begins with none of `few` and contains no key
-        matches nothing. Every target contains "": it is the first key if there are many heads."""
+        self._starred = _NONE
+        """The patterns of the heads that had one."""
+        self.keys: tuple[str, ...] = ()
+        """A target that begins with none of `few` and contains none of these matches nothing. Every target contains "":
+        it is the first key if there are many heads."""
+        self._wild: tuple[tuple[str, ...], ...] = ()
+        """For each key, needles and wild patterns by turns."""
         self._max_length = MAX_SEARCHED
         """For no longer target can the limits count."""
         if "*" in lines or "$" in lines or "%" in lines:
@@ -202,30 +208,41 @@ class Patterns:
         self.few = self._heads
         """The heads, unless they are many."""
         if len(self._heads) > _FEW:
-            self.few, self.keys = (), {"": (), **self.keys}
+            self.few, self.keys, self._wild = (), ("", *self.keys), ((), *self._wild)
 
     def _index(self, lines: str) -> None:
         """Tell heads from wild patterns, and find needles and keys."""
-        wild = dict(_WILD.findall(f"\n{lines}"))
-        self._heads = tuple([each.rstrip("*") for each in filterfalse(wild.__contains__, self.patterns)])
         is_spelt = _is_spelt(lines)
+        starred: dict[str, str] = {}
         groups: defaultdict[str, list[str]] = defaultdict(list)
         # A pattern that comes again is tried once.
-        for pattern in filter(wild.__contains__, self.patterns):
-            needle = wild.pop(pattern)
+        marked = dict.fromkeys([each for each in self.patterns if "*" in each or "$" in each or "%" in each])
+        for pattern in marked:
+            if pattern.find("*") == len(pattern) - 1 and "%" not in pattern:
+                starred[pattern[:-1]] = pattern
+                continue
+            needle = pattern.rstrip("*$").rpartition("*")[2]
             if len(needle) < _LONG or is_spelt:
                 pieces = _NOT_LITERAL.split(pattern.removesuffix("$"))
                 # Every target has a slash.
                 needle = max(pieces, key=lambda piece: len(piece.strip("/")))
             key = "?" if "?" in needle else "=" if "=" in needle else needle[:_LONG]
             groups[key] += needle, pattern
-        self.keys = {group[0] if len(group) == 2 else key: tuple(group) for key, group in groups.items()}
+        self._heads = (*filterfalse(marked.__contains__, self.patterns), *starred)
+        self._starred = starred or _NONE
+        self.keys = tuple([group[0] if len(group) == 2 else key for key, group in groups.items()])
+        self._wild = tuple(map(tuple, groups.values()))
         # One byte for the search of a needle, and two for each byte of a pattern.
         cost = sum(1 + 2 * _cost(pattern) for pattern in self.patterns) if is_spelt else 3 * len(lines)
         self._max_length = min(MAX_SEARCHED, MAX_WORK // cost)
 
-    def matches_further(self, target: str) -> bool:
-        """Whether a pattern matches a target, with its query unescaped, that begins with none of `few`."""
+    def matches_further(self, target: str, key: str) -> bool:
+        """Whether a pattern matches a target that begins with none of `few`.
+
+        Args:
+            target: with its query unescaped.
+            key: the first of `keys` that it contains.
+        """
         if len(self._heads) > _FEW:
             if self._asked < _OFTEN:
                 self._asked += 1
@@ -234,7 +251,7 @@ class Patterns:
                 begins = bool(self._begun(target))
             if begins:
                 return True
-        return any(self._matching(target))
+        return any(self._matching(target, None, self.keys.index(key)))
 
     def best(self, target: str, exact: str | None = None) -> str:
         """The longest pattern that matches, of equally long ones the first; empty if none does.
@@ -250,6 +267,8 @@ class Patterns:
             if not target.startswith(self.few):
                 return ""
         found = self._begun(target)
+        if self._starred:
+            found = [self._starred.get(head, head) for head in found]
         if self.keys:
             found += self._matching(target, exact)
         if len(found) < 2:
@@ -266,16 +285,15 @@ class Patterns:
             or (len(target) * _cost(pattern) <= MAX_WORK and matches(pattern, target))
         )
 
-    def _matching(self, target: str, exact: str | None = None) -> Iterator[str]:
-        """The wild patterns that match."""
+    def _matching(self, target: str, exact: str | None, first: int = 0) -> Iterator[str]:
+        """The wild patterns that match, of the keys from the first that is in the target."""
         if exact is not None or len(target) > self._max_length:
             yield from self._affordable(target, exact)
             return
-        for key, group in self.keys.items():
+        for key, group in zip(self.keys[first:], self._wild[first:], strict=True):
             if key in target:
                 turns = iter(group)
-                for needle in turns:
-                    pattern = next(turns)
+                for needle, pattern in zip(turns, turns, strict=True):
                     # Most are a slash, a wildcard and the needle.
                     if needle in target and (
                         (pattern == "/*" + needle and target.find(needle, 1) > 0)
@@ -286,7 +304,7 @@ class Patterns:
     def _affordable(self, target: str, exact: str | None) -> Iterator[str]:
         """The wild patterns that match, of those to try up to `MAX_WORK`; the next of a Disallow counts as a match."""
         left = MAX_WORK // len(target)
-        turns = chain.from_iterable(self.keys.values())
+        turns = chain.from_iterable(self._wild)
         for needle, pattern in zip(turns, turns, strict=True):
             left -= len(needle)
             if left >= 0 and needle not in target:
@@ -300,28 +318,22 @@ class Patterns:
                 yield pattern
 
     def _begun(self, target: str) -> list[str]:
-        """The patterns whose heads a target begins with."""
+        """The heads that a target begins with."""
+        if self._asked < _OFTEN:
+            self._asked += _LONGEST
+            return list(filter(target.startswith, self._heads))
         if self._sorted is None:
-            if self._asked < _OFTEN:
-                self._asked += 1
-                return _named(filter(target.startswith, self._heads), self.patterns)
             ordered = sorted(set(self._heads))
-            named = _named(ordered, frozenset(self.patterns))
-            self._sorted = tuple(ordered), tuple(named), _parents(ordered)
-        heads, patterns, parents = self._sorted
+            self._sorted = tuple(ordered), _parents(ordered)
+        heads, parents = self._sorted
         # The longest is the nearest before the target, or a head of that.
         at = bisect_right(heads, target) - 1
         found: list[str] = []
         while at >= 0:
             if target.startswith(heads[at]):
-                found.append(patterns[at])
+                found.append(heads[at])
             at = parents[at]
         return found
-
-
-def _named(heads: Iterable[str], patterns: Container[str]) -> list[str]:
-    """The patterns that some heads come from, of two that differ in a wildcard at the end the longer one."""
-    return [f"{head}*" if f"{head}*" in patterns else head for head in heads]
 
 
 def _parents(heads: Sequence[str]) -> tuple[int, ...]:

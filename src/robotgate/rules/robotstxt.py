@@ -153,7 +153,7 @@ class RobotsTxt:
         target = url.removeprefix(self._site)
         if is_plain_reference(target) and "/." not in target:
             return rules.allows_units(target)
-        return rules.allows_units(self._respelt(url, target))
+        return rules.allows_units(self.units_of(url))
 
     def verdict(self, url: str, agent: str) -> Verdict:
         """Like `allowed`, with the rule that decides and the group it stands in.
@@ -194,10 +194,6 @@ class RobotsTxt:
         target = url.removeprefix(self._site)
         if is_plain_reference(target) and "/." not in target:
             return target
-        return self._respelt(url, target)
-
-    def _respelt(self, url: str, target: str) -> str:
-        """As `units_of`, for a URL that need not be plain; `target` is what is left of it without `_site`."""
         if len(target) == len(url) or not target.startswith("/"):
             if url.startswith("/") and not url.startswith("//"):
                 return as_sent(url)

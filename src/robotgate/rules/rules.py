@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from itertools import islice
-from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from robotgate.rules.grammar import EVERYBODY, RULES, canonical, text_of
@@ -49,47 +48,34 @@ class Decision:
     """The best matching rule of the other kind, which lost; None if none matched."""
 
 
+@dataclass(slots=True)
 class GivenRules:
     """Rules given as values."""
 
-    __slots__ = ("_rules",)
-
-    def __init__(self, rules: Iterable[Rule]) -> None:
-        """Keep the rules."""
-        self._rules = tuple(rules)
+    rules: tuple[Rule, ...]
 
     def values(self, kind: RuleKind) -> list[str]:
         """The patterns of the rules of one kind, as written."""
-        return [rule.path_pattern.replace("\n", "%0A") for rule in self._rules if rule.kind is kind]
+        return [rule.path_pattern.replace("\n", "%0A") for rule in self.rules if rule.kind is kind]
 
     def lines(self, kind: RuleKind) -> Iterator[tuple[str, int]]:
         """The rules of one kind: the pattern and the line of each."""
-        return ((rule.path_pattern, rule.line) for rule in self._rules if rule.kind is kind)
+        return ((rule.path_pattern, rule.line) for rule in self.rules if rule.kind is kind)
 
 
-_SPAN: Final = Struct("II")
-"""The begin and end of a part of a text."""
-
-
+@dataclass(slots=True)
 class WrittenRules:
     """Rules in the text of a file: parts of its canonical form, one after the other."""
 
-    __slots__ = ("_file", "_parts")
-
-    def __init__(self, file: bytes | str, parts: Iterable[tuple[int, int]]) -> None:
-        """Take parts of a file.
-
-        Args:
-            file: the file as served, or its canonical form. It is kept, not copied: most rules are read once.
-            parts: for each part, its begin and end in the canonical form. Each part ends with a line feed.
-        """
-        self._file = file
-        self._parts = b"".join([_SPAN.pack(begin, end) for begin, end in parts])
+    file: bytes | str
+    """As served, or its canonical form. It is kept, not copied: most rules are read once."""
+    parts: tuple[tuple[int, int], ...]
+    """The begin and end of each in the canonical form. Each part ends with a line feed."""
 
     def values(self, kind: RuleKind) -> list[str]:
         """The patterns of the rules of one kind, as written."""
         text = self._text()
-        text = "".join([text[begin:end] for begin, end in _SPAN.iter_unpack(self._parts)])
+        text = "".join([text[begin:end] for begin, end in self.parts])
         values: list[str] = RULES[kind].findall(text)
         written = "\n".join(values)
         if "#" in written or " " in written or "\t" in written:
@@ -100,14 +86,14 @@ class WrittenRules:
         """The rules of one kind: the pattern and the line of each."""
         text = self._text()
         number = counted = 0
-        for begin, end in _SPAN.iter_unpack(self._parts):
+        for begin, end in self.parts:
             for match in RULES[kind].finditer(text, begin, end):
                 number += text.count("\n", counted, match.start() + 1)
                 counted = match.start() + 1
                 yield text_of(match[1].partition("#")[0]), number
 
     def _text(self) -> str:
-        return canonical(self._file) if isinstance(self._file, bytes) else self._file
+        return canonical(self.file) if isinstance(self.file, bytes) else self.file
 
 
 _FOR_EVERYBODY: Final = (EVERYBODY,)
@@ -152,7 +138,7 @@ class Rules:
             origin: the origin of the file, or any URL of it. A rule that is an absolute URL there counts as its path.
             warnings: places that other crawlers read differently.
         """
-        self._source = rules if isinstance(rules, WrittenRules) else GivenRules(rules)
+        self._source = rules if isinstance(rules, WrittenRules) else GivenRules(tuple(rules))
         named = tuple(agents)
         # Most files have the same value here, so they share one object.
         self.agents: Final = _FOR_EVERYBODY if named == _FOR_EVERYBODY else named
@@ -196,7 +182,7 @@ class Rules:
         if not target.startswith(disallow.few):
             for key in disallow.keys:
                 if key in target:
-                    if disallow.matches_further(target):
+                    if disallow.matches_further(target, key):
                         break
                     return True
             else:
