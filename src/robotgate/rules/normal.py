@@ -15,6 +15,7 @@ other escaped byte is the character of its number.
 from __future__ import annotations
 
 import re
+from codecs import unicode_escape_decode
 from typing import Final
 
 from robotgate.errors import InvalidURLError
@@ -31,6 +32,8 @@ is_plain_reference: Final = re.compile(rf"/(?!/){_PLAIN}*+").fullmatch
 as_written: Final = re.compile(rf"([^/]*+//[^/]*+)(/{_PLAIN}*+)(?<!\?)").fullmatch
 """Splits a URL into its origin and target as written, if aiohttp sends that target unchanged and it is its own normal
 form, apart from dot segments. One expression does both, because it is most of the cost of a question to a warm gate."""
+_has_simple_escapes: Final = re.compile(rf"/{_PLAIN}*+(?:%[89A-Fa-f][0-9A-Fa-f]{_PLAIN}*+)*+").fullmatch
+"""The same of a target that may have escapes, if all are of bytes that are not ASCII. Most others are like this."""
 _ESCAPES: Final = r"(?<=%)[0-9A-Fa-f]{2}(?:%[0-9A-Fa-f]{2})*+"
 """The rest of a run of escapes after its first character."""
 _TO_SPELL: Final = re.compile(rf"[^!&-)+-;=?-Z_a-z~](?:{_ESCAPES})?+")
@@ -73,6 +76,9 @@ def target_units(target: str) -> str:
 
     A fragment is dropped; an empty path is ``/``.
     """
+    if _has_simple_escapes(target):
+        # Twice as fast as below. Python's own escapes mean the characters with these numbers, as units do.
+        return unicode_escape_decode(target.replace("%", r"\x"))[0]
     path = target.partition("#")[0]
     return _respelt(_TO_SPELL, path if path.startswith("/") else f"/{path}")
 

@@ -151,9 +151,9 @@ class RobotsTxt:
             rules = self.rules(agent)
         # Here, too, and not only in the method: this is all that most questions need.
         target = url.removeprefix(self._site)
-        if is_plain_reference(target) and "/." not in target:
+        if is_plain_reference(target) and ("." not in target or "/." not in target):
             return rules.allows_units(target)
-        return rules.allows_units(self.units_of(url))
+        return rules.allows_units(self._respelt(url, target))
 
     def verdict(self, url: str, agent: str) -> Verdict:
         """Like `allowed`, with the rule that decides and the group it stands in.
@@ -194,6 +194,10 @@ class RobotsTxt:
         target = url.removeprefix(self._site)
         if is_plain_reference(target) and "/." not in target:
             return target
+        return self._respelt(url, target)
+
+    def _respelt(self, url: str, target: str) -> str:
+        """As `units_of`, for a URL that need not be plain; `target` is what is left of it without `_site`."""
         if len(target) == len(url) or not target.startswith("/"):
             if url.startswith("/") and not url.startswith("//"):
                 return as_sent(url)

@@ -168,7 +168,7 @@ class Rules:
         Raises:
             InvalidURLError: `target` neither begins with ``/`` nor is ``*``.
         """
-        if is_plain(target) and "/." not in target:
+        if is_plain(target) and ("." not in target or "/." not in target):
             return self.allows_units(target)
         return self.allows_units(as_sent(target))
 
