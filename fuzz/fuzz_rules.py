@@ -72,7 +72,7 @@ def check(data: bytes) -> None:
 
 def spelt(units: str) -> str:
     """Units as text, each escaped byte as its escape."""
-    return "".join(unit if unit < "\u0100" else f"%{ord(unit) - 0x100:02X}" for unit in units)
+    return "".join(unit if unit.isascii() else f"%{ord(unit) % 0x100:02X}" for unit in units)
 
 
 def check_normal_form(target: str) -> None:

@@ -147,12 +147,8 @@ def text_of(value: str) -> str:
     value = value.strip(_BLANKS)
     if value.isascii():
         return value
-    raw = value.encode("latin-1")
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        escaped = raw.decode("utf-8", "surrogateescape")
-        return _UNDECODABLE.sub(lambda match: f"%{ord(match[0]) - 0xDC00:02X}", escaped)
+    text = value.encode("latin-1").decode("utf-8", "surrogateescape")
+    return _UNDECODABLE.sub(lambda match: f"%{ord(match[0]) - 0xDC00:02X}", text)
 
 
 def field_of(name: str, *, colon: bool) -> Field | None:

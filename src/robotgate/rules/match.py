@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from itertools import chain
+from collections import defaultdict
+from itertools import chain, filterfalse
 from typing import TYPE_CHECKING, Final
 
 from robotgate.errors import InvalidURLError
@@ -35,7 +36,7 @@ _PIECE: Final = 15
 _OFTEN: Final = 60
 """Questions after which heads are sorted. That takes 160 ns a head, and saves 5 ns a head and question."""
 _LONGEST: Final = 15
-"""A question for the longest head counts as so many others."""
+"""A question for the heads that a target begins with counts as so many others."""
 _FEW: Final = 100
 """Whether a target begins with one of so few heads is found as fast without sorting them."""
 _LONG: Final = 4
@@ -44,6 +45,7 @@ _LONG: Final = 4
 _NORMAL_LINES: Final = re.compile(r"(?:[/*!][!&-;=?-Z_a-z~]*+\$?+\n)*+[/*!][!&-;=?-Z_a-z~]*+\$?+")
 """Patterns, one in a line, that are their own normal form, in units too."""
 _NOT_LITERAL: Final = re.compile(f"[*%{ESCAPED_SLASH}{ESCAPED_MARK}]")
+_NONE: Final[dict[str, str]] = {}
 _ABSOLUTE: Final = re.compile(r"(https?://[^/?]*)(.*)", re.IGNORECASE | re.DOTALL)
 
 
@@ -108,7 +110,7 @@ def _means(unit: str, byte: str, in_query: bool, in_pattern_query: bool) -> bool
     if unit == byte:
         return True
     if unit == "%":
-        return byte > "\xff"
+        return byte > "\x7f"
     if not in_query or unescaped(unit) != unescaped(byte):
         return False
     # Only the raw slash of a pattern's path is strict, for an Allow: the query of a Disallow's target is unescaped.
@@ -159,8 +161,8 @@ class Patterns:
         "_asked",
         "_heads",
         "_max_length",
-        "_simple",
         "_sorted",
+        "_starred",
         "_undecided",
         "_wild",
         "few",
@@ -182,25 +184,23 @@ class Patterns:
             values = [
                 value if value.startswith(("/", "*")) else _path_of(value, origin) or "!" for value in values
             ]
+            values = pattern_units("\n".join(values))
             lines = "\n".join(values)
-            if not _NORMAL_LINES.fullmatch(lines):
-                values = pattern_units(lines)
-                lines = "\n".join(values)
         self.patterns = tuple(values)
         """In the order of the rules."""
         self._undecided = is_disallow
         self._asked = 0
-        self._sorted: tuple[tuple[str, ...], tuple[str, ...], tuple[int, ...]] | None = None
-        """The heads, sorted; for each the pattern that is named if it is the longest, and its parent."""
+        self._sorted: tuple[tuple[str, ...], tuple[int, ...]] | None = None
+        """The heads, sorted, and the parent of each."""
         self._heads = self.patterns
         """Without the wildcards at their ends."""
+        self._starred = _NONE
+        """The patterns of the heads that had one."""
         self.keys: tuple[str, ...] = ()
         """A target that begins with none of `few` and contains none of these matches nothing. Every target contains "":
         it is the first key if there are many heads."""
         self._wild: tuple[tuple[str, ...], ...] = ()
         """For each key, needles and wild patterns by turns."""
-        self._simple: tuple[str, ...] = ()
-        """The keys that are all of a pattern behind a slash and a wildcard, as most are."""
         self._max_length = MAX_SEARCHED
         """For no longer target can the limits count."""
         if "*" in lines or "$" in lines or "%" in lines:
@@ -213,13 +213,13 @@ class Patterns:
     def _index(self, lines: str) -> None:
         """Tell heads from wild patterns, and find needles and keys."""
         is_spelt = _is_spelt(lines)
-        groups: dict[str, list[str]] = {}
+        starred: dict[str, str] = {}
+        groups: defaultdict[str, list[str]] = defaultdict(list)
         # A pattern that comes again is tried once.
         marked = dict.fromkeys([each for each in self.patterns if "*" in each or "$" in each or "%" in each])
-        heads = [each for each in self.patterns if each not in marked]
         for pattern in marked:
             if pattern.find("*") == len(pattern) - 1 and "%" not in pattern:
-                heads.append(pattern[:-1])
+                starred[pattern[:-1]] = pattern
                 continue
             needle = pattern.rstrip("*$").rpartition("*")[2]
             if len(needle) < _LONG or is_spelt:
@@ -227,13 +227,10 @@ class Patterns:
                 # Every target has a slash.
                 needle = max(pieces, key=lambda piece: len(piece.strip("/")))
             key = "?" if "?" in needle else "=" if "=" in needle else needle[:_LONG]
-            if key in groups:
-                groups[key] += needle, pattern
-            else:
-                groups[key] = [needle, pattern]
-        self._heads = tuple(heads)
+            groups[key] += needle, pattern
+        self._heads = (*filterfalse(marked.__contains__, self.patterns), *starred)
+        self._starred = starred or _NONE
         self.keys = tuple([group[0] if len(group) == 2 else key for key, group in groups.items()])
-        self._simple = tuple([each for each in self.keys if f"/*{each}" in marked])
         self._wild = tuple(map(tuple, groups.values()))
         # One byte for the search of a needle, and two for each byte of a pattern.
         cost = sum(1 + 2 * _cost(pattern) for pattern in self.patterns) if is_spelt else 3 * len(lines)
@@ -246,21 +243,15 @@ class Patterns:
             target: with its query unescaped.
             key: the first of `keys` that it contains.
         """
-        if key in self._simple and len(target) <= self._max_length and target.find(key, 1) > 0:
-            return True
         if len(self._heads) > _FEW:
             if self._asked < _OFTEN:
                 self._asked += 1
-                if target.startswith(self._heads):
-                    return True
-            elif self._longest_head(target):
-                return True
-            for each in self.keys[1:]:  # The first was for the heads.
-                if each in target:
-                    break
+                begins = target.startswith(self._heads)
             else:
-                return False
-        return bool(self._matching(target, first=self.keys.index(key), is_one_enough=True))
+                begins = bool(self._begun(target))
+            if begins:
+                return True
+        return any(self._matching(target, None, self.keys.index(key)))
 
     def best(self, target: str, exact: str | None = None) -> str:
         """The longest pattern that matches, of equally long ones the first; empty if none does.
@@ -269,17 +260,17 @@ class Patterns:
             target: with its query unescaped.
             exact: for an Allow, the target with its query as written, if that differs.
         """
-        head = self._longest_head(target) if target.startswith(self.few) else ""
         for key in self.keys:
             if key in target:
                 break
         else:
-            return head
-        if len(self._heads) > _FEW:
-            head = self._longest_head(target)
-        found = self._matching(target, exact)
-        if head:
-            found.append(head)
+            if not target.startswith(self.few):
+                return ""
+        found = self._begun(target)
+        if self._starred:
+            found = [self._starred.get(head, head) for head in found]
+        if self.keys:
+            found += self._matching(target, exact)
         if len(found) < 2:
             return found[0] if found else ""
         length = max(map(normal_length, found))
@@ -294,32 +285,25 @@ class Patterns:
             or (len(target) * _cost(pattern) <= MAX_WORK and matches(pattern, target))
         )
 
-    def _matching(
-        self, target: str, exact: str | None = None, *, first: int = 0, is_one_enough: bool = False
-    ) -> list[str]:
-        """The wild patterns that match, of the keys from the first that is in the target; or one of these."""
+    def _matching(self, target: str, exact: str | None, first: int = 0) -> Iterator[str]:
+        """The wild patterns that match, of the keys from the first that is in the target."""
         if exact is not None or len(target) > self._max_length:
-            return self._affordable(target, exact)
-        found: list[str] = []
+            yield from self._affordable(target, exact)
+            return
         for key, group in zip(self.keys[first:], self._wild[first:]):  # noqa: B905  # If strict, it is twice as slow.
             if key in target:
                 turns = iter(group)
-                for needle in turns:
-                    pattern = next(turns)
+                for needle, pattern in zip(turns, turns):  # noqa: B905
                     # Most are a slash, a wildcard and the needle.
                     if needle in target and (
                         (pattern == "/*" + needle and target.find(needle, 1) > 0)
                         or matches(pattern, target, None, self._undecided)
                     ):
-                        found.append(pattern)
-                        if is_one_enough:
-                            return found
-        return found
+                        yield pattern
 
-    def _affordable(self, target: str, exact: str | None) -> list[str]:
+    def _affordable(self, target: str, exact: str | None) -> Iterator[str]:
         """The wild patterns that match, of those to try up to `MAX_WORK`; the next of a Disallow counts as a match."""
         left = MAX_WORK // len(target)
-        found: list[str] = []
         turns = chain.from_iterable(self._wild)
         for needle, pattern in zip(turns, turns, strict=True):
             left -= len(needle)
@@ -327,41 +311,29 @@ class Patterns:
                 continue
             left -= _cost(pattern, exact)
             if left < 0:
-                return [*found, pattern] if self._undecided else found
+                if self._undecided:
+                    yield pattern
+                return
             if matches(pattern, target, exact, self._undecided):
-                found.append(pattern)
-        return found
+                yield pattern
 
-    def _longest_head(self, target: str) -> str:
-        """The pattern of the longest head that a target begins with; empty if there is none."""
-        if self._sorted is None and self._asked < _OFTEN and self._heads is self.patterns:
+    def _begun(self, target: str) -> list[str]:
+        """The heads that a target begins with."""
+        if self._asked < _OFTEN:
             self._asked += _LONGEST
-            return max(filter(target.startswith, self._heads), key=len, default="")
-        heads, patterns, parents = self._sorted or self._sort()
+            return list(filter(target.startswith, self._heads))
+        if self._sorted is None:
+            ordered = sorted(set(self._heads))
+            self._sorted = tuple(ordered), _parents(ordered)
+        heads, parents = self._sorted
         # The longest is the nearest before the target, or a head of that.
         at = bisect_right(heads, target) - 1
+        found: list[str] = []
         while at >= 0:
             if target.startswith(heads[at]):
-                return patterns[at]
+                found.append(heads[at])
             at = parents[at]
-        return ""
-
-    def _sort(self) -> tuple[tuple[str, ...], tuple[str, ...], tuple[int, ...]]:
-        """Sort the heads."""
-        heads = sorted(set(self._heads))
-        patterns, parents = heads, _parents(heads)
-        if self._heads is not self.patterns:
-            order = {pattern: at for at, pattern in reversed(list(enumerate(self.patterns)))}
-            longest = [f"{head}*" if f"{head}*" in order else head for head in heads]
-            # A wildcard at the end is as long as a byte in its place.
-            patterns = [
-                min(longest[parent], pattern, key=order.__getitem__)
-                if parent >= 0 and normal_length(longest[parent]) == normal_length(pattern)
-                else pattern
-                for pattern, parent in zip(longest, parents, strict=True)
-            ]
-        self._sorted = tuple(heads), tuple(patterns), parents
-        return self._sorted
+        return found
 
 
 def _parents(heads: Sequence[str]) -> tuple[int, ...]:

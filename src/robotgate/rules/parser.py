@@ -266,9 +266,7 @@ def compile_rules(file: bytes | str, token: str, origin: Origin | str | None = N
                 misread.setdefault(problem, []).append(record)
         else:
             agents += [text_of(value) for _, _, value in lines[first : last + 1] if value != DROPPED]
-    rules, named = WrittenRules(file, parts), filter(None, dict.fromkeys(agents))
-    if not paces and not misread:
-        return Rules(rules, agents=named, origin=origin)
+    rules, named = WrittenRules(file, tuple(parts)), filter(None, dict.fromkeys(agents))
     return Rules(
         rules,
         agents=named,

@@ -151,7 +151,7 @@ class RobotsTxt:
             rules = self.rules(agent)
         # Here, too, and not only in the method: this is all that most questions need.
         target = url.removeprefix(self._site)
-        if is_plain_reference(target) and "/." not in target:
+        if is_plain_reference(target) and ("." not in target or "/." not in target):
             return rules.allows_units(target)
         return rules.allows_units(self._respelt(url, target))
 
@@ -198,9 +198,9 @@ class RobotsTxt:
 
     def _respelt(self, url: str, target: str) -> str:
         """As `units_of`, for a URL that need not be plain; `target` is what is left of it without `_site`."""
-        if url.startswith("/") and not url.startswith("//"):
-            return as_sent(url)
         if len(target) == len(url) or not target.startswith("/"):
+            if url.startswith("/") and not url.startswith("//"):
+                return as_sent(url)
             plain = _PLAIN_AUTHORITY.match(url)
             if plain is None:
                 if url.startswith("//") and self.url is not None:

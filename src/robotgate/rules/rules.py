@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from itertools import chain, islice
-from struct import Struct
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from robotgate.rules.grammar import EVERYBODY, RULES, canonical, text_of
@@ -49,90 +48,56 @@ class Decision:
     """The best matching rule of the other kind, which lost; None if none matched."""
 
 
+@dataclass(slots=True)
 class GivenRules:
     """Rules given as values."""
 
-    __slots__ = ("_rules",)
-
-    def __init__(self, rules: Iterable[Rule]) -> None:
-        """Keep the rules."""
-        self._rules = tuple(rules)
+    rules: tuple[Rule, ...]
 
     def values(self, kind: RuleKind) -> list[str]:
         """The patterns of the rules of one kind, as written."""
-        return [rule.path_pattern.replace("\n", "%0A") for rule in self._rules if rule.kind is kind]
+        return [rule.path_pattern.replace("\n", "%0A") for rule in self.rules if rule.kind is kind]
 
-    def rules(self, kind: RuleKind) -> list[Rule]:
-        """The rules of one kind."""
-        return [rule for rule in self._rules if rule.kind is kind]
-
-    def rule(self, kind: RuleKind, ordinal: int) -> Rule:
-        """One rule, counted from 0 among those of its kind."""
-        return self.rules(kind)[ordinal]
+    def lines(self, kind: RuleKind) -> Iterator[tuple[str, int]]:
+        """The rules of one kind: the pattern and the line of each."""
+        return ((rule.path_pattern, rule.line) for rule in self.rules if rule.kind is kind)
 
 
-_SPAN: Final = Struct("II")
-"""The begin and end of a part of a text."""
-
-
+@dataclass(slots=True)
 class WrittenRules:
     """Rules in the text of a file: parts of its canonical form, one after the other."""
 
-    __slots__ = ("_file", "_parts")
-
-    def __init__(self, file: bytes | str, parts: Iterable[tuple[int, int]]) -> None:
-        """Take parts of a file.
-
-        Args:
-            file: the file as served, or its canonical form. It is kept, not copied: most rules are read once.
-            parts: for each part, its begin and end in the canonical form. Each part ends with a line feed.
-        """
-        self._file = file
-        self._parts = b"".join([_SPAN.pack(begin, end) for begin, end in parts])
+    file: bytes | str
+    """As served, or its canonical form. It is kept, not copied: most rules are read once."""
+    parts: tuple[tuple[int, int], ...]
+    """The begin and end of each in the canonical form. Each part ends with a line feed."""
 
     def values(self, kind: RuleKind) -> list[str]:
         """The patterns of the rules of one kind, as written."""
         text = self._text()
-        text = "".join([text[begin:end] for begin, end in self._spans()])
+        text = "".join([text[begin:end] for begin, end in self.parts])
         values: list[str] = RULES[kind].findall(text)
         written = "\n".join(values)
         if "#" in written or " " in written or "\t" in written:
             values = [value.partition("#")[0].rstrip(" \t") for value in values]
         return values if written.isascii() else list(map(text_of, values))
 
-    def rule(self, kind: RuleKind, ordinal: int) -> Rule:
-        """One rule, counted from 0 among those of its kind."""
+    def lines(self, kind: RuleKind) -> Iterator[tuple[str, int]]:
+        """The rules of one kind: the pattern and the line of each."""
         text = self._text()
-        match = next(islice(self._matches(text, kind), ordinal, None))
-        return _rule(kind, match, text.count("\n", 0, match.start() + 1))
-
-    def rules(self, kind: RuleKind) -> list[Rule]:
-        """The rules of one kind, all at once: one after the other, each would count the lines above it."""
-        text = self._text()
-        rules: list[Rule] = []
         number = counted = 0
-        for match in self._matches(text, kind):
-            number += text.count("\n", counted, match.start() + 1)
-            counted = match.start() + 1
-            rules.append(_rule(kind, match, number))
-        return rules
-
-    def _matches(self, text: str, kind: RuleKind) -> Iterator[re.Match[str]]:
-        return chain.from_iterable(RULES[kind].finditer(text, begin, end) for begin, end in self._spans())
+        for begin, end in self.parts:
+            for match in RULES[kind].finditer(text, begin, end):
+                number += text.count("\n", counted, match.start() + 1)
+                counted = match.start() + 1
+                yield text_of(match[1].partition("#")[0]), number
 
     def _text(self) -> str:
-        return canonical(self._file) if isinstance(self._file, bytes) else self._file
-
-    def _spans(self) -> Iterator[tuple[int, ...]]:
-        return _SPAN.iter_unpack(self._parts)
-
-
-def _rule(kind: RuleKind, match: re.Match[str], number: int) -> Rule:
-    """The rule of a line."""
-    return Rule(kind, text_of(match[1].partition("#")[0]), number)
+        return canonical(self.file) if isinstance(self.file, bytes) else self.file
 
 
 _NO_DECISIONS: Final[dict[tuple[str, str], Decision]] = {}
+"""Shared until the first decision: an empty dict would be a sixth of what a file takes at rest."""
 _FOR_EVERYBODY: Final = (EVERYBODY,)
 
 
@@ -175,7 +140,7 @@ class Rules:
             origin: the origin of the file, or any URL of it. A rule that is an absolute URL there counts as its path.
             warnings: places that other crawlers read differently.
         """
-        self._source = rules if isinstance(rules, WrittenRules) else GivenRules(rules)
+        self._source = rules if isinstance(rules, WrittenRules) else GivenRules(tuple(rules))
         named = tuple(agents)
         # Most files have the same value here, so they share one object.
         self.agents: Final = _FOR_EVERYBODY if named == _FOR_EVERYBODY else named
@@ -192,7 +157,7 @@ class Rules:
         self._allow: Patterns | None = None
         self._disallow: Patterns | None = None
         self._decisions: dict[tuple[str, str], Decision] = _NO_DECISIONS
-        self._by_pattern: dict[RuleKind, dict[str, Rule]] | None = None
+        self._by_pattern: dict[tuple[RuleKind, str], Rule] | None = None
 
     @property
     def request_rate(self) -> RequestRate | None:
@@ -205,7 +170,7 @@ class Rules:
         Raises:
             InvalidURLError: `target` neither begins with ``/`` nor is ``*``.
         """
-        if is_plain(target) and "/." not in target:
+        if is_plain(target) and ("." not in target or "/." not in target):
             return self.allows_units(target)
         return self.allows_units(as_sent(target))
 
@@ -251,19 +216,14 @@ class Rules:
         allow = self._allow or self._read(RuleKind.ALLOW)
         disallow = self._disallow or self._read(RuleKind.DISALLOW)
         best = allow.best(target, exact), disallow.best(target)
-        decisions = self._decisions
-        decision = decisions.get(best)
+        decision = self._decisions.get(best)
         if decision is None:
-            if not decisions:
-                decisions = self._decisions = {}
-            elif len(decisions) == _MAX_DECISIONS:
-                decisions.clear()
-                self._by_pattern = self._by_pattern or {
-                    # Of equal ones the first.
-                    kind: dict(zip(reversed(table.patterns), reversed(self._source.rules(kind)), strict=True))
-                    for kind, table in ((RuleKind.ALLOW, allow), (RuleKind.DISALLOW, disallow))
-                }
-            decision = decisions[best] = self._decide(allow, disallow, *best)
+            if not self._decisions:
+                self._decisions = {}
+            elif len(self._decisions) == _MAX_DECISIONS:
+                self._decisions.clear()
+                self._by_pattern = self._by_pattern or self._all_rules(allow, disallow)
+            decision = self._decisions[best] = self._decide(allow, disallow, *best)
         if decision.allowed or disallow.is_certain(best[1], target):
             return decision
         return replace(decision, reason=Reason.URL_TOO_LONG)
@@ -278,12 +238,20 @@ class Rules:
             return Decision(True, Reason.ALLOWED_BY_RULE, for_allow, for_disallow)
         return Decision(False, Reason.DISALLOWED_BY_RULE, for_disallow, for_allow)
 
-    def _rule(self, patterns: Patterns, kind: RuleKind, pattern: str) -> Rule | None:
+    def _rule(self, table: Patterns, kind: RuleKind, pattern: str) -> Rule | None:
+        if self._by_pattern:
+            return self._by_pattern.get((kind, pattern))
         if not pattern:
             return None
-        if self._by_pattern is not None:
-            return self._by_pattern[kind][pattern]
-        return self._source.rule(kind, patterns.patterns.index(pattern))
+        return Rule(kind, *next(islice(self._source.lines(kind), table.patterns.index(pattern), None)))
+
+    def _all_rules(self, allow: Patterns, disallow: Patterns) -> dict[tuple[RuleKind, str], Rule]:
+        return {
+            (kind, pattern): Rule(kind, *line)
+            for kind, table in ((RuleKind.ALLOW, allow), (RuleKind.DISALLOW, disallow))
+            # Of equal ones the first.
+            for pattern, line in reversed(list(zip(table.patterns, self._source.lines(kind), strict=True)))
+        }
 
     @property
     def disallows_nothing(self) -> bool:

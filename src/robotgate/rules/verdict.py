@@ -41,11 +41,6 @@ class StatementRule(Rule):
     statement: str = ""
     """The line as written."""
 
-    @classmethod
-    def of(cls, field: str, value: str, line: int) -> StatementRule:
-        """A rule of a line."""
-        return cls(RuleKind.DISALLOW, "", line, f"{field}: {value}")
-
     def __str__(self) -> str:
         return self.statement
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.rules.rules import ROBOTS_TXT, Decision, Rules
-from robotgate.rules.verdict import Reason, StatementRule
+from robotgate.rules.verdict import Reason, RuleKind, StatementRule
 from robotgate.usage.robots import FIELDS, RobotsStatements
 from robotgate.usage.statement import Preference, purposes_of
 
@@ -44,7 +44,7 @@ class PurposeRules(Rules):
         refusing = self._refusing_at(target)
         if not decision.allowed or refusing is None:
             return decision
-        rule = StatementRule.of(refusing.field, refusing.words, refusing.line or 0)
+        rule = StatementRule(RuleKind.DISALLOW, "", refusing.line or 0, f"{refusing.field}: {refusing.words}")
         return Decision(False, Reason.DISALLOWED_BY_USAGE, rule, decision.rule)
 
     @property
