@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -35,8 +36,18 @@ def robots_txt() -> bytes:
     return "\n".join([*lines, "", "Sitemap: https://shop.example/sitemap.xml", ""]).encode()
 
 
+def robots_of(host: str, robots: bytes) -> bytes:
+    """A file that no other host has: its rules have the host's number in them."""
+    digits = re.sub(r"\D", "", host.partition(".")[0]).encode()
+    return re.sub(rb"-(?=\d)", b"-" + digits, robots)
+
+
+OWN: Final = "own"
+"""The name of a host that has a robots.txt of its own begins with this."""
+
+
 class PlainSite:
-    """Answers for every host name with the same page, and with the same robots.txt; `port` is where."""
+    """Answers for every host name with the same page, and with a robots.txt; `port` is where."""
 
     def __init__(self, pipe: Connection, port: int) -> None:
         self._pipe = pipe
@@ -61,7 +72,7 @@ def plain_site(*, robots: bytes, page: bytes, addresses: Sequence[str] = ()) -> 
 
 async def _serve(pipe: Connection, robots: bytes, page: bytes, addresses: Sequence[str]) -> None:
     asked: Counter[str] = Counter()
-    answers = _answer(b"text/plain; charset=utf-8", robots), _answer(b"text/html; charset=utf-8", page)
+    answers = robots, _answer(b"text/html; charset=utf-8", page)
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: _Plain(*answers, asked), "127.0.0.1", 0, backlog=BACKLOG)
     port = server.sockets[0].getsockname()[1]
@@ -92,7 +103,9 @@ class _Plain(Heads):
 
     def asked(self, head: bytes) -> None:
         if head.startswith(b"GET /robots.txt "):
-            self._asked[head.lower().partition(b"\r\nhost: ")[2].partition(b"\r\n")[0].decode()] += 1
-            self.answer(self._robots)
+            host = head.lower().partition(b"\r\nhost: ")[2].partition(b"\r\n")[0].decode()
+            self._asked[host] += 1
+            robots = robots_of(host, self._robots) if host.startswith(OWN) else self._robots
+            self.answer(_answer(b"text/plain; charset=utf-8", robots))
         else:
             self.answer(self._page)

@@ -6,6 +6,9 @@ not read it; what people write by hand today, a dict of Protego's rules behind a
 `AsyncLimiter` for each host, which here is given nothing to hold back; and, in fewer rounds since they take longer,
 Scrapy, Crawlee, and Crawlee behind a gate. Beside these, `gate.fetch` with metrics and traces of what it does.
 
+All hosts have the same robots.txt, as those of one platform do, and the gate makes its tables once; `gate.fetch` is
+also measured where each host has rules of its own.
+
 Client and server have a core each. Every client runs in a process of its own, and rounds are interleaved.
 """
 
@@ -22,7 +25,7 @@ from benchmarks import _observed
 from benchmarks._by_hand import AGENT
 from benchmarks._client import alone
 from benchmarks._peers import found, ratio
-from benchmarks._plain_server import PAGE, plain_site, robots_txt
+from benchmarks._plain_server import OWN, PAGE, plain_site, robots_txt
 from benchmarks._report import Column, Effort, Figure, Findings, Goal, Row, Table
 from benchmarks._rounds import in_turn, say
 
@@ -48,6 +51,7 @@ BARE: Final = "bare aiohttp"
 WITH_ROBOTS: Final = "bare aiohttp, and robots.txt unread"
 BY_HAND: Final = "by hand: Protego, Lock, AsyncLimiter"
 FETCH: Final = "`gate.fetch`"
+FETCH_OWN: Final = "`gate.fetch`, each host with rules of its own"
 MIDDLEWARE: Final = "`gate.middleware`"
 SCRAPY: Final = "Scrapy, `ROBOTSTXT_OBEY`"
 CRAWLEE: Final = "Crawlee, `respect_robots_txt_file`"
@@ -57,7 +61,7 @@ OTEL_METRICS: Final = "with `opentelemetry`, metrics"
 OTEL_FEW: Final = "with `opentelemetry`, 1 trace of 100 kept"
 OTEL_ALL: Final = "with `opentelemetry`, all traces kept"
 DOORS: Final = (FETCH, MIDDLEWARE)
-OURS: Final = (*DOORS, CRAWLEE_GATED)
+OURS: Final = (*DOORS, FETCH_OWN, CRAWLEE_GATED)
 OF_PROCESS: Final = {
     "ROBOTSTXT_OBEY": True,
     "USER_AGENT": AGENT,
@@ -106,8 +110,8 @@ SHAPES: Final = {
         Shape(hosts=100, pages=2, rounds=1, slow_rounds=0, is_warm=False),
     ),
     Effort.FULL: (
-        Shape(hosts=200, pages=50, rounds=15, slow_rounds=2, is_warm=True),
-        Shape(hosts=2_000, pages=5, rounds=7, slow_rounds=1, is_warm=False),
+        Shape(hosts=200, pages=50, rounds=25, slow_rounds=2, is_warm=True),
+        Shape(hosts=2_000, pages=5, rounds=11, slow_rounds=1, is_warm=False),
     ),
 }
 NOTE: Final = (
@@ -140,6 +144,11 @@ OBSERVED_NOTE: Final = (
 def host_name(number: int) -> str:
     """A host as all clients but Crawlee know it."""
     return f"host{number}.site.example"
+
+
+def own_host_name(number: int) -> str:
+    """A host that has rules of its own."""
+    return f"{OWN}{number}.site.example"
 
 
 def address(number: int) -> str:
@@ -195,9 +204,11 @@ def by_gated_crawlee(urls: Sequence[str]) -> Cost:
     return cost
 
 
-def _client(name: str, crawl: ours.Crawl) -> Client:
+def _client(
+    name: str, crawl: ours.Crawl, *, is_slow: bool = False, host: Callable[[int], str] = host_name
+) -> Client:
     """One that runs in this interpreter."""
-    return Client(name=name, crawl=partial(ours.measured, crawl, tasks=TASKS))
+    return Client(name=name, crawl=partial(ours.measured, crawl, tasks=TASKS), is_slow=is_slow, host=host)
 
 
 def clients() -> tuple[Client, ...]:
@@ -207,6 +218,7 @@ def clients() -> tuple[Client, ...]:
         _client(WITH_ROBOTS, ours.bare_with_robots),
         _client(BY_HAND, ours.by_hand),
         _client(FETCH, ours.by_fetch),
+        _client(FETCH_OWN, ours.by_fetch, host=own_host_name),
         _client(MIDDLEWARE, ours.by_middleware),
     ]
     if found("scrapy"):
@@ -225,8 +237,8 @@ def observed_clients() -> tuple[Client, ...]:
         _client(FETCH, ours.by_fetch),
         _client(PROMETHEUS, _observed.by_prometheus),
         _client(OTEL_METRICS, _observed.by_metrics_of_otel),
-        _client(OTEL_FEW, _observed.by_few_traces),
-        _client(OTEL_ALL, _observed.by_all_traces),
+        _client(OTEL_FEW, _observed.by_few_traces, is_slow=True),
+        _client(OTEL_ALL, _observed.by_all_traces, is_slow=True),
     )
 
 

@@ -113,7 +113,8 @@ def _measure(corpus: Path, effort: Effort) -> Findings:
         for file in large_files() + hostile_files()
         if effort is Effort.FULL or file.key in QUICK_FILES
     ]
-    doubled = _doubled()
+    # In a process of its own: here, the collector would look through all that has been read.
+    doubled = alone(_doubled)
     return Findings(tables=(files, memory, *hard, doubled), goals=_goals(files, memory, hard, doubled))
 
 

@@ -148,8 +148,23 @@ def _path_of(value: str, origin: Origin | str | None) -> str:
     return path if is_own else ""
 
 
+def read_patterns(values: Sequence[str], origin: Origin | str | None) -> tuple[str, ...]:
+    """Patterns in their normal form, in units.
+
+    Args:
+        values: as written.
+        origin: the origin of the file, or any URL of it. An absolute URL of it counts as its path.
+    """
+    lines = "\n".join(values)
+    if not values or _NORMAL_LINES.fullmatch(lines):
+        return tuple(values)
+    # "!" stands for a pattern that can never match.
+    values = [value if value.startswith(("/", "*")) else _path_of(value, origin) or "!" for value in values]
+    return tuple(pattern_units("\n".join(values)))
+
+
 class Patterns:
-    """The patterns of all rules of one kind.
+    """The patterns of all rules of one kind, in their normal form and in the order of the rules.
 
     Most patterns have no wildcard, or one at their end. Without it they are *heads*: they match what begins with them.
     The others are *wild*. A wild pattern is tried only if the target contains its needle, a text that every match
@@ -158,6 +173,7 @@ class Patterns:
     """
 
     __slots__ = (
+        "__weakref__",
         "_asked",
         "_heads",
         "_max_length",
@@ -170,24 +186,8 @@ class Patterns:
         "patterns",
     )
 
-    def __init__(self, values: Sequence[str], origin: Origin | str | None, *, is_disallow: bool) -> None:
-        """Read patterns.
-
-        Args:
-            values: as written, in the order of the rules.
-            origin: the origin of the file, or any URL of it. An absolute URL of it counts as its path.
-            is_disallow: whether the rules are Disallow rules.
-        """
-        lines = "\n".join(values)
-        if values and not _NORMAL_LINES.fullmatch(lines):
-            # "!" stands for a pattern that can never match.
-            values = [
-                value if value.startswith(("/", "*")) else _path_of(value, origin) or "!" for value in values
-            ]
-            values = pattern_units("\n".join(values))
-            lines = "\n".join(values)
-        self.patterns = tuple(values)
-        """In the order of the rules."""
+    def __init__(self, patterns: tuple[str, ...], *, is_disallow: bool) -> None:
+        self.patterns = patterns
         self._undecided = is_disallow
         self._asked = 0
         self._sorted: tuple[tuple[str, ...], tuple[int, ...]] | None = None
@@ -203,6 +203,7 @@ class Patterns:
         """For each key, needles and wild patterns by turns."""
         self._max_length = MAX_SEARCHED
         """For no longer target can the limits count."""
+        lines = "\n".join(patterns)
         if "*" in lines or "$" in lines or "%" in lines:
             self._index(lines)
         self.few = self._heads

@@ -9,9 +9,10 @@ import re
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final
+from weakref import WeakValueDictionary
 
 from robotgate.rules.grammar import EVERYBODY, RULES, canonical, text_of
-from robotgate.rules.match import Patterns
+from robotgate.rules.match import Patterns, read_patterns
 from robotgate.rules.normal import (
     ESCAPED_MARK,
     ESCAPED_SLASH,
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 _MAX_DECISIONS: Final = 256
 """How many decisions are kept for further questions. Where there were more, the rules are kept by their patterns: for
 each decision alone, they would be read from the beginning."""
+_TABLES: Final = {kind: WeakValueDictionary[tuple[str, ...], Patterns]() for kind in RuleKind}
+"""By their patterns, so that files with the same rules share a table: a fifth of all sites, most of some platforms."""
 ROBOTS_TXT: Final = "/robots.txt"
 _EVERYTHING: Final = re.compile(r"/|/?\*+\$?")
 
@@ -275,7 +278,11 @@ class Rules:
         return patterns
 
     def _table(self, kind: RuleKind) -> Patterns:
-        return Patterns(self._source.values(kind), self._origin, is_disallow=kind is RuleKind.DISALLOW)
+        patterns, tables = read_patterns(self._source.values(kind), self._origin), _TABLES[kind]
+        table = tables.get(patterns)
+        if table is None:
+            table = tables[patterns] = Patterns(patterns, is_disallow=kind is RuleKind.DISALLOW)
+        return table
 
     def __repr__(self) -> str:
         count = sum(len(set(self._table(kind).patterns)) for kind in RuleKind)

@@ -19,7 +19,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from robotgate.rules.grammar import EVERYBODY, names
-from robotgate.rules.match import Patterns, matches
+from robotgate.rules.match import Patterns, matches, read_patterns
 from robotgate.rules.normal import normal_length, with_query_unescaped
 from robotgate.rules.robotstxt import product_token
 from robotgate.usage.statement import Preference, Source, Standard, Statement
@@ -72,7 +72,7 @@ class RobotsStatements:
         self._everywhere = [each for each in stated if each[0] is None]
         """Those without a path, which are the shortest match of every target."""
         paths = [path.replace("\n", "%0A") for path, *_ in self._paths if path is not None]
-        self._patterns = Patterns(paths, None, is_disallow=False)
+        self._patterns = Patterns(read_patterns(paths, None), is_disallow=False)
         self._readings: dict[str, Reading] = {}
         self._whole = _of_whole_site(robots, binding)
 
