@@ -43,8 +43,8 @@ def url_of(number: int) -> str:
 
 
 def file_of(number: int) -> bytes:
-    """A robots.txt of the median size, unlike all others."""
-    lines = [f"# {number}", "User-agent: *", *(f"Disallow: /section-{rule}/page" for rule in range(40))]
+    """A robots.txt of the median size, whose rules are unlike all others: files with the same rules share tables."""
+    lines = ["User-agent: *", *(f"Disallow: /{rule}/page-{number}" for rule in range(40))]
     return "\n".join(lines).encode()[:MEDIAN_BYTES]
 
 

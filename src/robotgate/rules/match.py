@@ -177,6 +177,7 @@ class Patterns:
         "_asked",
         "_heads",
         "_max_length",
+        "_simple",
         "_sorted",
         "_starred",
         "_undecided",
@@ -201,6 +202,8 @@ class Patterns:
         it is the first key if there are many heads."""
         self._wild: tuple[tuple[str, ...], ...] = ()
         """For each key, needles and wild patterns by turns."""
+        self._simple: tuple[str, ...] = ()
+        """The keys that are all of a pattern behind a slash and a wildcard, as most are."""
         self._max_length = MAX_SEARCHED
         """For no longer target can the limits count."""
         lines = "\n".join(patterns)
@@ -232,6 +235,7 @@ class Patterns:
         self._heads = (*filterfalse(marked.__contains__, self.patterns), *starred)
         self._starred = starred or _NONE
         self.keys = tuple([group[0] if len(group) == 2 else key for key, group in groups.items()])
+        self._simple = tuple([each for each in self.keys if f"/*{each}" in marked])
         self._wild = tuple(map(tuple, groups.values()))
         # One byte for the search of a needle, and two for each byte of a pattern.
         cost = sum(1 + 2 * _cost(pattern) for pattern in self.patterns) if is_spelt else 3 * len(lines)
@@ -244,6 +248,8 @@ class Patterns:
             target: with its query unescaped.
             key: the first of `keys` that it contains.
         """
+        if key in self._simple and len(target) <= self._max_length and target.find(key, 1) > 0:
+            return True
         if len(self._heads) > _FEW:
             if self._asked < _OFTEN:
                 self._asked += 1
@@ -263,15 +269,12 @@ class Patterns:
         """
         for key in self.keys:
             if key in target:
+                found = [*self._begun(target), *self._matching(target, exact)]
                 break
         else:
             if not target.startswith(self.few):
                 return ""
-        found = self._begun(target)
-        if self._starred:
-            found = [self._starred.get(head, head) for head in found]
-        if self.keys:
-            found += self._matching(target, exact)
+            found = self._begun(target)
         if len(found) < 2:
             return found[0] if found else ""
         length = max(map(normal_length, found))
@@ -319,10 +322,10 @@ class Patterns:
                 yield pattern
 
     def _begun(self, target: str) -> list[str]:
-        """The heads that a target begins with."""
+        """The patterns of the heads that a target begins with; of those without wildcards the longest may do."""
         if self._asked < _OFTEN:
             self._asked += _LONGEST
-            return list(filter(target.startswith, self._heads))
+            return [self._starred.get(head, head) for head in filter(target.startswith, self._heads)]
         if self._sorted is None:
             ordered = sorted(set(self._heads))
             self._sorted = tuple(ordered), _parents(ordered)
@@ -331,8 +334,11 @@ class Patterns:
         at = bisect_right(heads, target) - 1
         found: list[str] = []
         while at >= 0:
-            if target.startswith(heads[at]):
-                found.append(heads[at])
+            head = heads[at]
+            if target.startswith(head):
+                if not self._starred:
+                    return [head]
+                found.append(self._starred.get(head, head))
             at = parents[at]
         return found
 
