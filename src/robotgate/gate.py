@@ -139,8 +139,8 @@ class RobotGate:
             whether they are in the URL or its name resolves to them.
         status_policy: what a robots.txt that cannot be read means for its site.
         recheck: when a robots.txt is requested again before its age requires it: after so many visits to its host, so
-            many seconds, or so many bytes read, as `Recheck` says. By default age alone counts: after three quarters of
-            its lifetime the next use of the site requests it again in the background.
+            many seconds, or so many bytes read, as `Recheck` says. By default age alone counts: after 75 to 85 % of its
+            lifetime the next use of the site requests it again in the background.
         purposes: what you do with pages, as ``{"search", "ai_train"}``; the names are those of
             `robotgate.usage.Purpose`. A URL whose robots.txt disallows one of them is refused by `DisallowedError`, and
             a `fetch` whose response does raises `UsageError` in place of the body. Needs the extra ``usage``. By
@@ -622,7 +622,7 @@ class RobotGate:
         Args:
             url: any URL of the origin of the file.
             fresh_until: until when it is fresh, in seconds since the epoch; by default 24 hours from now. As any other,
-                it may be requested again after three quarters of that time.
+                it may be requested again after 75 % of that time.
 
         Raises:
             InvalidURLError, NonPublicAddressError, GateClosedError: as `allowed`.
