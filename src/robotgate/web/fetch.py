@@ -313,7 +313,9 @@ class PageFetcher:
         finally:
             self._held.discard(turn)
 
-    async def _answer_with_retries(self, request: PageRequest, act: Callable[[Attempt], Awaitable[Page]]) -> Page:
+    async def _answer_with_retries(
+        self, request: PageRequest, act: Callable[[Attempt], Awaitable[Page]]
+    ) -> Page:
         """Make attempts until no other is worth it; return or raise what came of the last that was sent.
 
         `max_wait` counts from the first attempt.
