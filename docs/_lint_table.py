@@ -15,13 +15,14 @@ Which lines of a robots.txt do crawlers read differently from what its author me
 URL) lists them, at most 100 of each kind, with what RFC 9309 says and, here *in italics*, what to write instead.
 `robotgate.lint(body)` returns the same as values.
 
-Codes are stable. The exit status is 0 without errors, 1 with errors, 2 if a file cannot be read. How a file is served
-is not checked.
+Codes are stable. The exit status is 1 with errors, 2 if a file cannot be read, else 0: warnings and infos do not change
+it. How a file is served is not checked.
 """
+DIFFERS: Final = "read the line differently from what its author meant"
 MEANINGS: Final = {
-    Severity.ERROR: "Crawlers that follow RFC 9309, or that know the field at all, read the line differently.",
-    Severity.WARNING: "Some crawlers that are in use read the line differently.",
-    Severity.INFO: "Only old or rare crawlers read the line differently.",
+    Severity.ERROR: f"Crawlers that follow RFC 9309, or that know the field at all, {DIFFERS}.",
+    Severity.WARNING: f"Some crawlers that are in use {DIFFERS}.",
+    Severity.INFO: f"Only old or rare crawlers {DIFFERS}.",
 }
 HEADINGS: Final = {
     Severity.ERROR: "Errors",

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from robotgate.options import StatusPolicy
+from robotgate.sites.site import FIRST_REFRESH, LAST_REFRESH
 from robotgate.sites.status import MAX_REDIRECTS, STATUS_TABLE
 from robotgate.web.robots import ROBOTS_TIMEOUT
 
@@ -25,12 +26,13 @@ POLICIES = """
 `RobotGate(..., status_policy=StatusPolicy.…)` changes these rows. All others stay.
 
 """
+REFRESH = f"{100 * FIRST_REFRESH:g} to {100 * LAST_REFRESH:g} %"
 NOTES = f"""
 - Up to {MAX_REDIRECTS} redirects are followed, also to other hosts. The file applies to the first origin.
 - The whole request has to end within {ROBOTS_TIMEOUT:g} s, redirects included.
 - A 304 to a conditional request renews the copy. A 304 to an unconditional request is a redirect to nowhere.
-- After three quarters of its lifetime, a robots.txt is requested again in the background. If that fails, it stays valid
-  to its end, and the request is repeated after 1 min, doubling to 1 h.
+- After {REFRESH} of its lifetime, by origin, the next use of the site has a robots.txt requested again in the
+  background. If that fails, it stays valid to its end, and the request is repeated after 1 min, doubling to 1 h.
 """
 
 

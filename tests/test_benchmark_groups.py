@@ -253,9 +253,11 @@ def test_goals_of_a_fleet() -> None:
     goals = fleet.turn_goals(8, {way.name: own for way in OURS})
     assert goal(goals, "gate.turn", "8 processes", "turns/s").is_reached
     assert not goal(goals, "gate.turn", "8 processes", "p99").is_reached
-    figures = {"to_one": Figure((1.06,)), "short": Figure((0.0,)), "robots": Figure((1.0,))}
-    reached = [each.is_reached for each in crawl_goals(Crawl(hosts=5, pages=5, delay=0.1), 8, figures)]
-    assert reached == [False, True, True]
+    crawl = Crawl(hosts=5, pages=5, delay=0.1, makespan=1.05)
+    figures = {"to_one": (1.06,), "calls": (1.5,), "short": (0.0,), "robots": (1.0,)}
+    many = {name: Figure(rounds) for name, rounds in figures.items()}
+    goals = crawl_goals(crawl, 8, many, {"calls": Figure((0.3,))})
+    assert [each.is_reached for each in goals] == [False, True, False, True, True]
 
 
 def test_who_is_not_installed_is_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,20 +2,21 @@
 
 The way of one request, from the call down and back up::
 
-    gate.fetch                 web/fetch        a call becomes a request of an aiohttp session, its first turn begun
-    GateMiddleware.__call__    web/middleware   each hop and attempt of a request of a session, in a turn of its own
-    Turns.make, try_begin      web/turns        from a URL to its site; the site's rules, then the host's turn
-    SiteCache.known            web/cache        robots.txt, requested once however many tasks ask
-    Rules.allows_units         rules/           which rule decides
+    gate.fetch                 web/fetch        an attempt; its first turn begins before aiohttp is called
+    Turns.make, try_begin      web/turns        from the URL to its site; the site's rules, then its host
+    SiteCache.known            web/cache        if no fresh rules are known: robots.txt, requested once for all tasks
+    Rules.allows_units         rules/           whether the rules allow it
     Scheduler.try_begin        pace/scheduler   at once where the host is due and a permit is free,
     Scheduler.wait             pace/scheduler   else in the host's queue
-    Host.begin, end            pace/host        the instants that the next request has to keep
+    GateMiddleware.__call__    web/middleware   sends it in that turn; later hops and attempts take their own
+    Turn.finish, Host.end      web/turns, pace/host   the body has come: the next request is due after the delay
     Persistence                web/persistence  twice a second, all changes go to the store
 
-Packages import only from those named before them: the modules of the root (errors, urls, links, options and others);
-rules; usage; pace; sites; stores; web; sitemaps; gate; then lint, observe, testing, signing, integrations, demo, status
-and cli. Read `rules.robotstxt`, `sites.status`, `pace.state`, `pace.host`, `pace.scheduler`, `web.turns`,
-`web.fetch`, `web.middleware`, `web.cache`, `gate`, in this order.
+docs/design.md has a picture of it. At import, packages use only those named before them: the modules of the root
+(errors, urls, links, options and others); rules; usage; pace; sites; stores; web; sitemaps; gate; then lint, observe,
+testing, signing, integrations, demo, status and cli. Read `rules.robotstxt`, `sites.status`, `pace.state`, `pace.host`,
+`pace.scheduler`, `web.turns`, `web.fetch`, `web.middleware`, `web.cache`, `web.robots`, `stores.base`,
+`web.persistence`, `gate`, in this order.
 """
 
 from importlib.metadata import version

@@ -120,7 +120,7 @@ class UsageError(RobotGateError, ClientError):
 
 
 class TooSoonError(RobotGateError, ClientError):
-    """The wait for the host's turn would be longer than ``max_wait``."""
+    """The wait for the host's turn would be longer than ``max_wait`` or ``middleware_timeout``."""
 
     status: ClassVar[int] = 503
 
@@ -133,7 +133,10 @@ class TooSoonError(RobotGateError, ClientError):
 
 
 class HostUnavailableError(RobotGateError, ClientError):
-    """The host is down, or blocks us for longer than ``max_block``."""
+    """The host cannot be reached, its robots.txt cannot be read, or it is blocked for longer than ``max_block``.
+
+    It is blocked by 429 and 503, by `gate.block`, and outside of its Visit-time.
+    """
 
     status: ClassVar[int] = 503
 

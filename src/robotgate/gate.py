@@ -123,7 +123,7 @@ class RobotGate:
         latency_factor: the delay is at least so many times as long as the host's responses take to begin, on a moving
             average, up to 60 seconds; 0 leaves that out.
         concurrency_per_host: open requests at one host. Above 1, delays count from start to start.
-        concurrency: open requests over all hosts.
+        concurrency: open requests for pages, over all hosts; those for robots.txt have `robots_concurrency`.
         pace_key: what is paced together: the requests to one host, to one origin, to one registrable domain (extra
             ``psl``), or to the origins for which a function of yours returns the same text.
         overrides: options in place of these for some hosts, by pattern: ``example.org``, ``*.example.org`` or ``*``.
@@ -139,8 +139,8 @@ class RobotGate:
             whether they are in the URL or its name resolves to them.
         status_policy: what a robots.txt that cannot be read means for its site.
         recheck: when a robots.txt is requested again before its age requires it: after so many visits to its host, so
-            many seconds, or so many bytes read, as `Recheck` says. By default age alone counts: after three quarters of
-            its lifetime the next use of the site requests it again in the background.
+            many seconds, or so many bytes read, as `Recheck` says. By default age alone counts: after 75 to 85 % of its
+            lifetime the next use of the site requests it again in the background.
         purposes: what you do with pages, as ``{"search", "ai_train"}``; the names are those of
             `robotgate.usage.Purpose`. A URL whose robots.txt disallows one of them is refused by `DisallowedError`, and
             a `fetch` whose response does raises `UsageError` in place of the body. Needs the extra ``usage``. By
@@ -151,8 +151,8 @@ class RobotGate:
         max_hosts: how many origins, with their rules and paces, are kept in this process's memory. Beyond it the oldest
             are evicted, and loaded from `store` when they are needed again; never one that a turn waits for or uses,
             that cannot be reached just now, or that may not be visited yet.
-        middleware_timeout: seconds, the total timeout of the requests that go through `middleware`, within which a
-            turn has to come; as in aiohttp, 0 and None are none.
+        middleware_timeout: seconds; the total timeout of the sessions with `middleware`, which aiohttp does not tell
+            the gate. A turn that would come later raises `TooSoonError` at once. 0 and None: no limit.
         clock: the source of the time.
         fetcher: requests robots.txt files.
         signer: signs every request, so that sites can verify whose crawler they see, such as
@@ -357,6 +357,7 @@ class RobotGate:
             NonPublicAddressError: an address that no public site has, without `allow_private_addresses`. A name that
                 resolves to one is refused by its verdict here, and by this error when it is to be fetched.
             GateClosedError: the gate is not open.
+            HostUnavailableError: the operator blocks the host for longer than `max_block`, and no rules are known.
             NestedTurnError: the request takes a turn of the host, which this task holds, and no rules are known.
             StoreError: the store failed.
         """
@@ -366,7 +367,7 @@ class RobotGate:
             site = self._sites[origin_text]
         except (TypeError, AttributeError, KeyError):
             return Pending(self._allowed(url))
-        if "/." not in target and self._ticks() + self._epoch < site.ready_until:
+        if "/." not in target and self._ticks() + self._epoch < site.ready_until_at:
             return Yes() if site.rules.allows_units(target) else No()
         return Pending(self._allowed(url))
 
@@ -496,7 +497,8 @@ class RobotGate:
         Raises (on entering the block):
             DisallowedError: the site's rules refuse the URL.
             TooSoonError: the turn comes later than `max_wait`.
-            HostUnavailableError: the site's robots.txt cannot be read, or the host is blocked for long.
+            HostUnavailableError: the site's robots.txt cannot be read, the host cannot be reached, or it is blocked for
+                longer than `max_block`.
             NestedTurnError: this task already holds the turn it asks for.
             GateClosedError, StoreError: as `allowed`.
 
@@ -570,9 +572,9 @@ class RobotGate:
         """Fetch a page in its host's turn.
 
         Awaited, the result is a `Response` whose body has been read; with ``async with`` it is a streaming
-        `aiohttp.ClientResponse`, whose turn ends with the body, the block, or a minute without a byte. Each hop of a
-        redirect, and each attempt, is judged by its own host's rules and sent in its own host's turn. No timeout of
-        aiohttp's counts these waits.
+        `aiohttp.ClientResponse`, whose turn ends with the body or the block. A minute without a byte ends the turn,
+        too. Each hop of a redirect, and each attempt, is judged by its own host's rules and sent in its own host's
+        turn. No timeout of aiohttp's counts these waits.
 
         Args:
             priority, max_wait: as `turn`.
@@ -620,7 +622,7 @@ class RobotGate:
         Args:
             url: any URL of the origin of the file.
             fresh_until: until when it is fresh, in seconds since the epoch; by default 24 hours from now. As any other,
-                it may be requested again after three quarters of that time.
+                it may be requested again after 75 % of that time.
 
         Raises:
             InvalidURLError, NonPublicAddressError, GateClosedError: as `allowed`.
@@ -804,8 +806,8 @@ class RobotGate:
     def middleware(self) -> GateMiddleware:
         """For ``aiohttp.ClientSession(middlewares=[gate.middleware])``; put it last. Every hop is judged and paced.
 
-        aiohttp counts the wait against a request's total timeout; a turn that would come later than that raises
-        `TooSoonError` at once. docs/sending.md lists what it guarantees.
+        aiohttp counts the wait against a request's total timeout. Give the gate that total as `middleware_timeout`: a
+        turn that would come later then raises `TooSoonError` at once. docs/sending.md lists the guarantees.
         """
         return self._middleware
 

@@ -121,10 +121,10 @@ class StatusPolicy(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recheck:
-    """When a robots.txt is requested again while it is still fresh, as in ``LWP::ElephantUA``.
+    """When a robots.txt is requested again while it is still fresh.
 
-    The first trigger that is met counts. Triggers only add requests: the gate's own refresh at three quarters of a
-    file's lifetime stays, and so do the pauses after failed requests. Such a request runs in the background, and the
+    The first trigger that is met counts. Triggers only add requests: the gate's own refresh at 75 to 85 % of a file's
+    lifetime stays, and so do the pauses after failed requests. Such a request runs in the background, and the
     known rules hold until it has ended.
 
     Raises:

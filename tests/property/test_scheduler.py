@@ -388,7 +388,7 @@ class SchedulerMachine(RuleBasedStateMachine):
             and other.number < visitor.number
             and (other.turn.ahead == visitor.turn.ahead or self.bench.pages is self.bench.robots)
             and len(other.law.open) + len(other.law.granted) < other.law.slots
-            and other.law.host.is_mine()
+            and other.law.host.may_pace()
             and other is min(other.law.waiting, key=lambda waiter: waiter.rank)
             and other.law.could_start(other, self.now)
         ]
@@ -493,7 +493,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         now, self.stuck = self.now, []
         for law in self.laws:
             for visitor in law.waiting:
-                late_at = max(visitor.turn.deadline_at, visitor.asked_at if law.host.is_mine() else now)
+                late_at = max(visitor.turn.deadline_at, visitor.asked_at if law.host.may_pace() else now)
                 assert now <= late_at + STORE_TIMEOUT + TARDINESS
                 if law.host.lease is None:
                     assert now <= visitor.turn.deadline_at + TARDINESS, f"{visitor.number} waits too long"
@@ -514,7 +514,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         )
         if is_metered or len(permits.held) >= permits.total:
             self.stuck.append(visitor)
-        elif not host.is_mine():
+        elif not host.may_pace():
             is_asked_for = host in self.scheduler.unowned or host in self.obtaining
             assert is_asked_for or (host.is_wanted and law.open), f"{visitor.number} waits for nobody"
         else:
@@ -763,7 +763,7 @@ class SchedulerMachine(RuleBasedStateMachine):
     def take_unowned(self) -> None:
         """The store is asked for the hosts that are to be obtained."""
         for host in self.scheduler.unowned:
-            if not host.is_mine():
+            if not host.may_pace():
                 host.lease = NOT_OWNED
                 self.obtaining.add(host)
         self.scheduler.unowned.clear()

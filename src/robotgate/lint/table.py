@@ -264,7 +264,7 @@ CHECKS: Final[dict[FindingCode, Check]] = {
         "The path alone, in the robots.txt of that host.",
     ),
     FindingCode.CONTRADICTED_RULE: _error(
-        "an Allow says the opposite of the same path, and wins",
+        "an Allow for the same path wins over this Disallow",
         "Of an equally long Allow and Disallow, the Allow should be used (§2.2.2).",
         "One of the two.",
     ),
@@ -276,12 +276,12 @@ CHECKS: Final[dict[FindingCode, Check]] = {
     FindingCode.NUMBER_SIGN_IN_PATH: _warning(
         "the path ends before the `#`: a comment follows",
         "`#` begins a comment wherever it stands (§2.2.3).",
-        "A blank before a comment. No server sees what follows `#` in a URL, so no rule can match it.",
+        "A space before a comment. No server sees what follows `#` in a URL, so no rule can match it.",
     ),
     FindingCode.BLANK_IN_PATH: _warning(
-        "a blank in the path: some crawlers end the path there",
-        "A path has no blanks (§2.2).",
-        "One path per line; %20 for a blank in the path.",
+        "a space or tab in the path: some crawlers end the path there",
+        "A path has no spaces or tabs (§2.2).",
+        "One path per line; %20 for a space in the path.",
     ),
     FindingCode.DOLLAR_INSIDE: _warning(
         "`$` within a path is literal, though some crawlers differ",
@@ -367,7 +367,7 @@ CHECKS: Final[dict[FindingCode, Check]] = {
         "A whole URL, as `https://www.example.com/sitemap.xml`.",
     ),
     FindingCode.STATEMENT_UNREADABLE: _error(
-        "no crawler can read this statement about use: it counts as unsaid, wholly or in part",
+        "no crawler can read this statement about use: it is ignored, wholly or in part",
         _OUTSIDE,
         "`Content-Usage: train-ai=n`, `Content-Signal: ai-train=no`, or `License:` with an absolute URL.",
     ),

@@ -421,7 +421,7 @@ class Host:
         """Return whether no slot is free and this task holds all of them: it would wait for itself."""
         return len(self.open) >= self.slots and all(turn.holder is task for turn in self.open)
 
-    def is_mine(self) -> bool:
+    def may_pace(self) -> bool:
         """Return whether this process may pace the host now."""
         if self.lease is None:
             return True
@@ -469,7 +469,7 @@ class Host:
     def note_answer(
         self, turn: PacedTurn, status: int, retry_after: float | None, *, now: float, jitter: float
     ) -> None:
-        """Take in the status of an answer: a block for 429 and 503, and forgiveness when it is time."""
+        """Take in a status: 429 and 503 block the host; a good answer long after resets its failures."""
         state = answered(
             self.snapshot(),
             status=status,
@@ -492,10 +492,10 @@ class Host:
         paced.circuit, paced.outage = circuit, outage
         return True
 
-    # When it may be forgotten.
+    # When it may be evicted.
 
     def is_idle(self, now: float, *, is_saved: bool) -> bool:
-        """Return whether nothing would be lost with it: no turn waits or is open, and its politeness is served.
+        """Return whether no turn waits or is open, and no delay, block or quota binds the next one.
 
         Args:
             is_saved: a store knows its state, so that blocks which are over need not be remembered here.

@@ -44,7 +44,7 @@ REPORTED_GROWTH: Final = 1.0
 class Timer:
     """One timer of the running loop: it fires at the earliest instant it was set to.
 
-    A loop may fire early, and what is set in answer for less than the loop can tell would fire early again and again.
+    A loop may fire a timer early. A new timer for the rest, shorter than the loop's resolution, would fire early again.
     So no timer is shorter than `COARSEST_TIMER`, which also lets one firing serve all hosts that are due by then.
     """
 
@@ -126,10 +126,10 @@ class Scheduler:
         self.changed: set[Host] = set()
         """Hosts whose state a store does not know yet."""
         self.unowned: set[Host] = set()
-        """Hosts with waiters that this process has to obtain, or load, first."""
+        """Hosts with waiters that this process has to obtain, or load, first: `Persistence` does."""
         self.totals = Totals()
         self.leaving: list[Host] = []
-        """Hosts that another process asks for, and that no turn uses any more."""
+        """Hosts that another process asks for, and that no turn uses any more: `Persistence` hands them on."""
         self.has_unsaved = asyncio.Event()
         """Set when `changed` has a host."""
         self.is_urgent = asyncio.Event()
@@ -171,7 +171,7 @@ class Scheduler:
             len(host.open) >= host.slots
             or host.starting is not None
             or (host.waiters and host.has_waiters())
-            or (host.lease is not None and not host.is_mine())
+            or (host.lease is not None and not host.may_pace())
             or len(permits.held) >= permits.total
             or host.earliest_start(paced, now, turn.ahead) - now > CLOCK_GRAIN
             or (paced.probe is not None and paced.is_probed(now))
@@ -243,7 +243,7 @@ class Scheduler:
             host.earliest_start(paced, now, turn.ahead) - now > CLOCK_GRAIN
             # The turn itself is among them.
             or len(host.open) > host.slots
-            or not host.is_mine()
+            or not host.may_pace()
         ):
             # A block, a lower limit, the end of the hours or of the lease came between.
             self.give_back(turn)
@@ -331,7 +331,7 @@ class Scheduler:
         if not turn.arrival:
             turn.arrival = next(self._arrivals)
         turn.holder = task
-        owned = host.is_mine()
+        owned = host.may_pace()
         if turn.deadline_at < math.inf:
             if owned and (error := self._lateness(turn, now)) is not None:
                 raise error
@@ -364,7 +364,7 @@ class Scheduler:
             self._timer.cancel()
 
     def _look_again(self, host: Host) -> None:
-        """A turn waits no longer: the next may need other permits, and a wanted host without waiters is handed on."""
+        """A turn waits no longer: the host's next may need another permit, and a wanted host may be handed over."""
         if host.permit_entry is not None or host.is_wanted:
             self.dispatch(host, self.now())
 
@@ -376,9 +376,9 @@ class Scheduler:
         if host.has_hours:
             self.refuse_unavailable(host, now)
         while host.starting is None and len(host.open) < host.slots:
-            if host.is_wanted and not host.open and not (host.has_waiters() and host.is_mine()):
+            if host.is_wanted and not host.open and not (host.has_waiters() and host.may_pace()):
                 self._hand_over(host)
-            if not host.is_mine():
+            if not host.may_pace():
                 if host.has_waiters() and not host.is_wanted:
                     self.unowned.add(host)
                     self.has_transfers.set()
@@ -496,7 +496,7 @@ class Scheduler:
             heappop(deadlines)
             if is_due:
                 paced = turn.paced
-                if self.store_error is not None and not paced.host.is_mine():
+                if self.store_error is not None and not paced.host.may_pace():
                     self._refuse(turn, StoreError(str(self.store_error)))
                 else:
                     self._refuse(turn, self._too_soon(paced))

@@ -41,7 +41,7 @@ _YEAR_3000: Final = 32_503_680_000.0
 
 
 class HostAccess(Enum):
-    """How much of a site may be fetched, in the terms of ``LWP::ElephantUA``."""
+    """How much of a site may be fetched."""
 
     EXCLUDED = "excluded"
     """Nothing may be fetched."""
@@ -135,7 +135,7 @@ class Ruling:
 class Site(PacedOrigin):
     """One origin in memory: its rules, when they are due again, and, as a `PacedOrigin`, its host and its waiters."""
 
-    __slots__ = ("key", "ready_until", "record", "refresh_at", "refused", "rules", "ruling", "since")
+    __slots__ = ("key", "ready_until_at", "record", "refresh_at", "refused", "rules", "ruling", "since")
 
     def __init__(self, origin: Origin, host: Host, options: HostOptions) -> None:
         super().__init__(origin, host, options)
@@ -148,7 +148,7 @@ class Site(PacedOrigin):
         """Those of the ruling."""
         self.refresh_at = LONG_AGO
         """From then on the next use has robots.txt requested again."""
-        self.ready_until = LONG_AGO
+        self.ready_until_at = LONG_AGO
         """Until then a use needs only the rules: until `refresh_at`, or `LONG_AGO` where nothing used them lately."""
         self.since: tuple[int, int] | None = None
         """The host's visits and bytes read when robots.txt was last requested; None until they are counted."""
@@ -165,16 +165,16 @@ class Site(PacedOrigin):
         """Keep a ruling until `drop_ruling`."""
         self.ruling = ruling
         self.rules = ruling.rules
-        self.ready_until = self.refresh_at
+        self.ready_until_at = self.refresh_at
 
     def drop_ruling(self) -> None:
         """Drop the ruling, which takes three times the memory of the file; the next use reads it from the record."""
         self.ruling, self.rules = None, DENY_ALL
-        self.ready_until = LONG_AGO
+        self.ready_until_at = LONG_AGO
 
     def refresh_from(self, at: float) -> None:
         """Have robots.txt requested by the first use from an instant on."""
-        self.refresh_at = self.ready_until = at
+        self.refresh_at = self.ready_until_at = at
 
 
 def ruling_of(

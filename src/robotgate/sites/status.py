@@ -66,7 +66,9 @@ WITHOUT_COPY: Final = frozenset({Effect.RULES, Effect.OPEN, Effect.CLOSED})
 class Lifetime(Enum):
     """For how long the record of an outcome is fresh."""
 
-    CACHE_CONTROL = "Cache-Control max-age, or else Expires, less Age, within 5 min and 24 h; 24 h without"
+    CACHE_CONTROL = (
+        "Cache-Control max-age, or else Expires, less Age, at least 5 min and at most 24 h; 24 h without"
+    )
     ONE_DAY = "24 h"
     RETRY = "1 min, doubling to 1 h, jittered; Retry-After obeyed"
 

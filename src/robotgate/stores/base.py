@@ -1,8 +1,9 @@
 """The protocols of stores: `Store` keeps records and host states, `SharedStore` also grants hosts.
 
-A grant is the exclusive right to pace one host. A process asks for a host once, paces it from memory as if it were
-alone, and hands the host on after the turn under way as soon as another process asks for it. No method is called for
-each page. `robotgate.stores.grants` is the protocol of grants without I/O.
+A grant is the exclusive right to pace one host. A process asks for a host once and paces it from memory as if it were
+alone. When another process asks for the host, it is handed on: after one turn for each slot at least, and once none is
+open. While no other process asks, no method is called per page. `robotgate.stores.grants` is the protocol of grants
+without I/O.
 """
 
 from __future__ import annotations

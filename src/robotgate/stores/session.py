@@ -1,4 +1,9 @@
-"""The common part of the sessions of all shared stores: tasks that wait for hosts, leases, and news."""
+"""The common part of the sessions of all shared stores: tasks that wait for hosts, leases, and news.
+
+A `Member` is the state of one session in the protocol (`grants`), and a `Hold` is a host that it was granted. A `Seat`
+is a member with the tasks that wait for hosts. A session has a seat, one for each hash tag in Redis. The gate gets each
+host as a `Grant` with a `Lease`.
+"""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class SiteCache:
     """The store; None: nothing outlives the gate."""
     events: Events
     sites: dict[str, Site] = field(default_factory=dict)
-    """By origin as text. Look at `Site.ready_until` before you use one."""
+    """By origin as text. Look at `Site.ready_until_at` before you use one."""
     flights: Flights = field(default_factory=Flights)
     """What is being found out about origins, by their text."""
     counts_traffic: bool = False
@@ -131,13 +131,10 @@ class SiteCache:
         Past `Site.refresh_at`, robots.txt is requested again in the background.
         """
         now = self.scheduler.now()
-        return site.ruling if now < site.ready_until else self._renewed(site, now)
+        return site.ruling if now < site.ready_until_at else self._ruling_and_refresh(site, now)
 
     def ruling(self, site: Site, now: float) -> Ruling | None:
-        """Return what held for a site when it was last known, read from its record again if it was not used for long.
-
-        It is not kept.
-        """
+        """Return the last known ruling, expired or not. One that was dropped is made from the record, and not kept."""
         if site.ruling is not None or site.record is None or site.options.ignore_robots:
             return site.ruling
         return self._ruling_of(site.record, site, now)
@@ -170,8 +167,9 @@ class SiteCache:
         Raises:
             as `known`.
         """
+        # Expired soon, it is requested again in the background.
         self.fresh(site)
-        if not self._will_do(site.record):
+        if not self._is_usable(site.record):
             await self._ask(site, None)
         if site.record is None:
             raise GateClosedError
@@ -230,7 +228,7 @@ class SiteCache:
             # The next request is due after as much traffic again, even if this one fails.
             site.since = host.visits, host.bytes_read
             site.refresh_at = LONG_AGO
-            self._renewed(site, self.scheduler.now())
+            self._ruling_and_refresh(site, self.scheduler.now())
 
     # Finding out.
 
@@ -247,7 +245,7 @@ class SiteCache:
         work = partial(self._refresh, site, after=after)
         return self.flights.begin(site.key, site.origin.robots_url, work, proxy)
 
-    def _renewed(self, site: Site, now: float) -> Ruling | None:
+    def _ruling_and_refresh(self, site: Site, now: float) -> Ruling | None:
         """Have robots.txt requested in the background if it is due; the ruling answers until it has expired."""
         ruling = self.ruling(site, now)
         if ruling is None or now >= ruling.fresh_until_at:
@@ -279,13 +277,14 @@ class SiteCache:
         async with AsyncExitStack() as stack:
             if store is not None:
                 record = newer(await store.load_record(site.origin), record)
-            if store is not None and store.session is not None and not self._will_do(record, after):
-                # The process that requests it now takes a turn of the host, too.
+            if store is not None and store.session is not None and not self._is_usable(record, after):
+                # Another process may wait for a turn of this host to request the file. A caller that holds the host
+                # would wait for itself, and is refused: this turn only says what is waited for.
                 with flight.waiting_for(PacedTurn(site, ahead=True), self.scheduler):
                     await stack.enter_async_context(alone(store.session, site.origin))
                 # Another process may have requested it while this one waited.
                 record = newer(await store.load_record(site.origin), site.record)
-            if not self._will_do(record, after):
+            if not self._is_usable(record, after):
                 await self._request(site, flight, record)
                 return
         self.learn(site, record)
@@ -295,7 +294,7 @@ class SiteCache:
     async def _request(self, site: Site, flight: Flight, known: RobotsRecord | None) -> None:
         before = site.record
         result = await self._reader.read(site, flight, known)
-        if site.record is not before and self._will_do(site.record):
+        if site.record is not before and self._is_usable(site.record):
             # `learn` was called meanwhile: what the caller gave holds.
             return
         now = self.scheduler.now()
@@ -325,7 +324,7 @@ class SiteCache:
         if self.persistence is not None:
             await self.persistence.save_record(record)
 
-    def _will_do(self, record: RobotsRecord | None, after: float = -math.inf) -> TypeGuard[RobotsRecord]:
+    def _is_usable(self, record: RobotsRecord | None, after: float = -math.inf) -> TypeGuard[RobotsRecord]:
         """Return whether a record need not be requested: fresh, late enough, and not refused by other options."""
         if record is None or record.checked_at <= after or not is_fresh(record, self.scheduler.now()):
             return False
@@ -341,11 +340,11 @@ class SiteCache:
 
     # Changes by the operator while the gate runs.
 
-    def block(self, pattern: str, until_at: float, *, is_heard: bool = False) -> None:
+    def block(self, pattern: str, until_at: float, *, is_published: bool = False) -> None:
         """Block hosts until an instant, at all gates that share the store; a past instant lifts the block.
 
         Args:
-            is_heard: the other gates know already.
+            is_published: the other gates know already.
 
         Raises:
             OptionError: the pattern or the instant makes no sense.
@@ -364,7 +363,7 @@ class SiteCache:
             self.events.emit(HostBlocked(at=now, host=name, until_at=until_at, cause=cause))
         elif was_blocked:
             self.events.emit(HostRecovered(at=now, host=name, cause=cause))
-        if store is not None and store.session is not None and not is_heard:
+        if store is not None and store.session is not None and not is_published:
             # A lift is published even if nothing is blocked here: another process may hold the block.
             store.session.publish_block(name, until_at)
 
@@ -373,7 +372,7 @@ class SiteCache:
         known_at = self._blocks.get(pattern)
         # Of two infinite instants the difference is no number, and not over anything.
         if abs(until_at - known_at) > CLOCK_GRAIN and max(until_at, known_at) > self.scheduler.now():
-            self.block(pattern, until_at, is_heard=True)
+            self.block(pattern, until_at, is_published=True)
 
     def override(self, pattern: str, override: HostOverride | None) -> None:
         """Change the options of some hosts; waiting turns are held to them. What was fetched stays.
@@ -415,7 +414,7 @@ class SiteCache:
             self._sweeping.set(SWEEP_DELAY)
 
     def _may_go(self, site: Site, now: float) -> bool:
-        """Return whether a site can be forgotten: no turn, flight or unserved wait needs it, and the store knows it."""
+        """Return whether a site may be evicted: no turn, flight or pending delay needs it, and the store knows it."""
         if site.is_used:
             site.is_used = False
             return False
@@ -433,7 +432,7 @@ class SiteCache:
         else:
             del self.scheduler.hosts[host.key]
             if self.persistence is not None:
-                self.persistence.forget(host)
+                self.persistence.release(host)
 
     def _watch_rules(self) -> None:
         """Start the timer that drops unused rules: some were just compiled."""
@@ -450,8 +449,8 @@ class SiteCache:
         del self._to_look_at[-COOL_DOWN:]
         for site in part:
             # The next use sets it anew.
-            if site.ready_until > LONG_AGO:
-                site.ready_until = LONG_AGO
+            if site.ready_until_at > LONG_AGO:
+                site.ready_until_at = LONG_AGO
                 self._are_warm = True
             elif site.record is not None and not site.options.ignore_robots:
                 site.drop_ruling()

@@ -35,7 +35,7 @@ from robotgate.pace.scheduler import Timer
 from robotgate.urls import parse_url
 from robotgate.web.awaited import Pending
 from robotgate.web.response import Hop, Response
-from robotgate.web.retries import Outcome, may_be_sent_twice, pause_before
+from robotgate.web.retries import Result, may_be_sent_twice, pause_before
 from robotgate.web.robots import Proxy
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     RaiseForStatus = bool | Callable[[aiohttp.ClientResponse], Awaitable[None]]
 
-Answer = TypeVar("Answer", Response, aiohttp.ClientResponse)
+Page = TypeVar("Page", Response, aiohttp.ClientResponse)
 
 MAX_PAGE_REDIRECTS: Final = 10
 
@@ -190,7 +190,7 @@ class PageFetcher:
             self._options["headers"] = ours
         self._options, self._total = self._completed({})
 
-    async def answer(self, request: PageRequest, act: Callable[[Attempt], Awaitable[Answer]]) -> Answer:
+    async def answer(self, request: PageRequest, act: Callable[[Attempt], Awaitable[Page]]) -> Page:
         """Make the attempts that a request needs.
 
         Args:
@@ -204,7 +204,7 @@ class PageFetcher:
         if request.turn is not None:
             return await self._answer_within(request.turn, request, act)
         if request.retries and may_be_sent_twice(request.method, request.options.get("data")):
-            return await self._persist(request, act)
+            return await self._answer_with_retries(request, act)
         return await act(self._attempt(request))
 
     async def read_page(self, attempt: Attempt) -> Response:
@@ -273,11 +273,11 @@ class PageFetcher:
             raise
         except BaseException as error:
             is_known = isinstance(error, aiohttp.ClientError | OSError)
-            if attempt.has_turn and is_known:
+            if attempt.turn_is_unused and is_known:
                 # The session is mocked.
                 turn.report(error=error)
             attempt.end()
-            if attempt.has_turn or is_known or not isinstance(error, ValueError):
+            if attempt.turn_is_unused or is_known or not isinstance(error, ValueError):
                 raise
             # aiohttp's own, for credentials that a redirect names beside those of the request.
             raise InvalidURLError(str(attempt.url), f"redirected to no URL ({error})") from error
@@ -286,6 +286,8 @@ class PageFetcher:
                 del fetches[task]
             else:
                 fetches[task] = outer
+        # The middleware ends the turn, too, and a second end does nothing. Without it, the session being mocked, this
+        # is the only one.
         if response.connection is None:
             attempt.end(response)
         else:
@@ -294,8 +296,8 @@ class PageFetcher:
         return response
 
     async def _answer_within(
-        self, turn: Turn, request: PageRequest, act: Callable[[Attempt], Awaitable[Answer]]
-    ) -> Answer:
+        self, turn: Turn, request: PageRequest, act: Callable[[Attempt], Awaitable[Page]]
+    ) -> Page:
         """Send the first hop in a turn that has begun. The turn is over when the answer or an error is there."""
         if turn.state is not OPEN or turn.status is not None or turn in self._held:
             raise RuntimeError("a turn that has begun is one request: enter it first, and fetch once")
@@ -311,7 +313,9 @@ class PageFetcher:
         finally:
             self._held.discard(turn)
 
-    async def _persist(self, request: PageRequest, act: Callable[[Attempt], Awaitable[Answer]]) -> Answer:
+    async def _answer_with_retries(
+        self, request: PageRequest, act: Callable[[Attempt], Awaitable[Page]]
+    ) -> Page:
         """Make attempts until no other is worth it; return or raise what came of the last that was sent.
 
         `max_wait` counts from the first attempt.
@@ -319,12 +323,12 @@ class PageFetcher:
         now, made = self._turns.now, 0
         deadline_at = math.inf if request.max_wait is None else now() + request.max_wait
         attempt = self._attempt(request)
-        last: Answer | aiohttp.ClientError | TimeoutError | None = None
+        last: Page | aiohttp.ClientError | TimeoutError | None = None
         while True:
             made += 1
             try:
                 last = await act(attempt)
-                outcome: Outcome = last.status
+                outcome: Result = last.status
             except (TooSoonError, HostUnavailableError) as error:
                 # It was not sent: what came of the one before counts.
                 last, outcome = last or error, error
@@ -430,7 +434,7 @@ class Attempt:
     timeouts: TotalTimeouts
     waited: float = field(default=0.0, init=False)
     """Seconds spent waiting for turns, and before an earlier attempt of ours was repeated."""
-    has_turn: bool = field(default=True, init=False)
+    turn_is_unused: bool = field(default=True, init=False)
     """Whether no request has used the turn of `url` yet."""
     chain: tuple[str, ...] = field(default=(), init=False)
     """The URLs that redirected, first to last."""
@@ -478,7 +482,7 @@ class Attempt:
 
 
 class TotalTimeouts:
-    """When attempts expire. They have one timer: one for each is a tenth of what the gate adds to a page."""
+    """The total timeouts of all attempts, on one timer: a timer for each is a tenth of what the gate adds to a page."""
 
     def __init__(self) -> None:
         self.now = asyncio.get_running_loop().time

@@ -89,7 +89,7 @@ class GateMiddleware:
         self._requests: Requests = {}
         """Those whose turns are open: the turn until the response has come, then the response until it was read."""
         self._inner: dict[ClientRequest, ClientResponse] = {}
-        """The last responses that came by further in, where the middleware stands in a request's chain twice."""
+        """By request, the last response of the inner of two gate middlewares in one chain."""
         self._timer = Timer(self._look_at_responses)
         self._is_looking = False
         """Whether the timer is set."""
@@ -120,15 +120,15 @@ class GateMiddleware:
         if request.proxy is not None:
             proxy = Proxy.of(request.proxy, request.proxy_auth, request.proxy_headers)
         fetch = self.fetches.get(asyncio.current_task(turns.scheduler.loop)) if self.fetches else None
-        if fetch is not None and fetch.has_turn and url is not fetch.url and str(url) != fetch.turn.url:
+        if fetch is not None and fetch.turn_is_unused and url is not fetch.url and str(url) != fetch.turn.url:
             # A middleware of its session sends a request of its own first.
             fetch = None
         if fetch is None:
             turn = turns.make(url, 0, self._max_wait, (), proxy)
             if not turns.try_begin(turn):
                 await turns.begin(turn)
-        elif fetch.has_turn:
-            fetch.has_turn, turn = False, fetch.turn
+        elif fetch.turn_is_unused:
+            fetch.turn_is_unused, turn = False, fetch.turn
         else:
             turn = await fetch.next_turn(url, proxy)
         self._requests[request] = turn

@@ -1,7 +1,8 @@
 """Between the gate and its store: states go out in batches, hosts are obtained and handed on, news comes in.
 
-Nothing here is called per page. The scheduler collects hosts that changed, that have to be obtained first, and that
-another process asks for. One task saves, one moves hosts, and each host that is obtained has a task of its own.
+Nothing here is called per page while no other process asks for the host. The scheduler collects hosts that changed,
+that have to be obtained first, and that another process asks for. One task saves, one moves hosts, and each host that
+is obtained has a task of its own.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SAVE_DELAY: Final = 0.5
-"""Seconds for which changes are collected. What a crash loses of them is taken to have happened."""
+"""Seconds for which changes are collected. After a crash, which loses them, the store assumes a visit."""
 
 PROVEN_BY: Final[Mapping[Work, frozenset[Work]]] = {
     "reach": frozenset({"reach", "load", "save record", "save hosts"}),
     "save hosts": frozenset({"load", "save record", "save hosts"}),
 }
-"""What counts as working once something works. Hosts are saved all the time."""
+"""The kinds of work that count as possible again after one of them succeeded. A kind that is missing proves itself."""
 
 
 @asynccontextmanager
@@ -104,10 +105,10 @@ class Persistence:
         if self.session is None:
             await self._save()
             return
-        # What is handed on bears its state.
+        # Each host is handed on together with its state.
         self._hand_on()
         for host in self._scheduler.hosts.values():
-            self.forget(host)
+            self.release(host)
         await self.session.aclose()
 
     # Records.
@@ -133,7 +134,7 @@ class Persistence:
 
     async def load_host(self, host: Host) -> None:
         """Load what the store knows of a host, for views and `wait_time`; a failure is left to the host's next turn."""
-        if host.is_mine():
+        if host.may_pace():
             return
         with suppress(StoreError):
             host.merge(await self._store.load_host(host.key))
@@ -141,8 +142,8 @@ class Persistence:
                 host.lease = None
                 self._scheduler.own(host)
 
-    def forget(self, host: Host) -> None:
-        """A host has left the memory."""
+    def release(self, host: Host) -> None:
+        """Give a host's grant back, with its state, if this process has one."""
         if self.session is not None and host.lease is not NOT_OWNED:
             self.session.leave(host.key, host.snapshot())
 
@@ -155,8 +156,8 @@ class Persistence:
             self._hand_on()
             for host in [host for host in scheduler.unowned if host.key not in self._obtaining]:
                 scheduler.unowned.discard(host)
-                if not host.is_mine():
-                    self.forget(host)
+                if not host.may_pace():
+                    self.release(host)
                     host.lease = NOT_OWNED
                     self._obtaining[host.key] = False
                     self._begin(self._obtain(host.key), self._tasks)

@@ -22,7 +22,7 @@ from robotgate.pace.state import BLOCKING_STATUSES
 if TYPE_CHECKING:
     from robotgate.pace.host import PacedOrigin
 
-Outcome: TypeAlias = int | ClientError | TimeoutError
+Result: TypeAlias = int | ClientError | TimeoutError
 """What comes of a request: the status of its response, or the error in its place."""
 
 IDEMPOTENT: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
@@ -42,7 +42,7 @@ def may_be_sent_twice(method: str, data: object) -> bool:
 
 
 def pause_before(
-    attempt: int, told: Outcome, site: PacedOrigin, *, deadline_at: float, now: float, jitter: float
+    attempt: int, told: Result, site: PacedOrigin, *, deadline_at: float, now: float, jitter: float
 ) -> float | None:
     """Return the seconds until another attempt should ask for its turn; None if there should be none.
 
@@ -73,7 +73,7 @@ def pause_before(
     return pause if max(now + pause, site.host.free_at(site, now, ahead=False)) <= deadline_at else None
 
 
-def is_connection_lost(told: Outcome) -> bool:
+def is_connection_lost(told: Result) -> bool:
     """Return whether there is no answer because the connection failed: the same request may well succeed later."""
     failures = (ClientConnectionError, ClientPayloadError, TimeoutError)
     return isinstance(told, failures) and not isinstance(told, ClientSSLError)

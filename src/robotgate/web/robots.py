@@ -345,8 +345,8 @@ def answer_of(status: int, headers: MultiMapping[str], body: bytes, *, now: floa
 class Flight:
     """One task that finds out about an origin, and a future for each caller that waits for it.
 
-    A cancelled caller cancels nothing, a failure is shared instead of repeated, and only the
-    caller that would wait for itself gets an error.
+    A cancelled caller does not cancel the task. All callers get the same failure. A caller that would wait for itself
+    gets `NestedTurnError` at once.
     """
 
     __slots__ = ("_waits_for", "callers", "is_asking", "proxy", "task")

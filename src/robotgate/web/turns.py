@@ -312,7 +312,7 @@ class Turns:
         turn.ruling = ruling
         # Matching may have taken a while: read the clock after it.
         now = self.ticks() + self.epoch
-        if now >= site.ready_until or not self.scheduler.try_begin(turn, now):
+        if now >= site.ready_until_at or not self.scheduler.try_begin(turn, now):
             return False
         if TurnBegan in self._events.kinds or is_logged(DEBUG):
             self._events.emit(TurnBegan(at=now, url=turn.url, waited=0.0, host=turn.paced.host.key))
