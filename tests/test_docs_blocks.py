@@ -62,7 +62,7 @@ CLAIMED: Final[dict[str, tuple[Claim, ...]]] = {
     "docs/design.md": (Claim("text", 2, "tests/test_prose_docs.py"),),
     "docs/fleet.md": (
         Claim("program", 1, "tests/test_fleet_docs.py"),
-        Claim("text", 1, "tests/test_fleet_docs.py"),
+        Claim("text", 2, "tests/test_fleet_docs.py"),
     ),
     "docs/httpx.md": (
         Claim("program", 1, "tests/integration/test_httpx_docs.py"),

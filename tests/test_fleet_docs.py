@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     Crawl: TypeAlias = "Callable[..., Coroutine[object, object, None]]"
 
 PAGE: Final = (ROOT / "docs" / "fleet.md").read_text(encoding="utf-8")
-BY_STORE, BY_OWNER = blocks(PAGE, "python")
-(ACL,) = (" ".join(block.split()) for block in blocks(PAGE, "text"))
+BY_OWNER, BY_STORE = blocks(PAGE, "python")
+_, ACL = (" ".join(block.split()) for block in blocks(PAGE, "text"))
 OPTION: Final = re.compile(r"^\| `(?P<name>\w+)` \| (?P<default>\S+) \| ", re.MULTILINE)
 DELAY: Final = 0.1
 
