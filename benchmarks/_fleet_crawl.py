@@ -72,7 +72,9 @@ def orders(crawl: Crawl, workers: int, *, store: str, port: int, by_owner: bool 
             number=number,
             store=store,
             port=port,
-            hosts=tuple(host for host in hosts if not by_owner or owner(f"http://{host}/", members) == str(number)),
+            hosts=tuple(
+                host for host in hosts if not by_owner or owner(f"http://{host}/", members) == str(number)
+            ),
             pages=pages if by_owner else pages[number::workers],
             delay=crawl.delay,
             lease=LEASE,
