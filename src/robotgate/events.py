@@ -250,7 +250,6 @@ def _log_value(value: object) -> object:
 
 
 logger: Final = logging.getLogger("robotgate")
-is_logged: Final = logger.isEnabledFor
 
 LEVELS: Final[Mapping[type[Event], int]] = {
     TurnBegan: logging.DEBUG,
@@ -290,11 +289,11 @@ class _Subscription:
 class Events:
     """Passes events to the subscribers and to the logger."""
 
-    __slots__ = ("_subscriptions", "kinds")
+    __slots__ = ("_kinds", "_subscriptions")
 
     def __init__(self) -> None:
         self._subscriptions: tuple[_Subscription, ...] = ()
-        self.kinds: frozenset[type[Event]] = frozenset()
+        self._kinds: frozenset[type[Event]] = frozenset()
         """The kinds that have a subscriber."""
 
     def subscribe(
@@ -333,7 +332,7 @@ class Events:
 
     def _set_subscriptions(self, subscriptions: tuple[_Subscription, ...]) -> None:
         self._subscriptions = subscriptions
-        self.kinds = frozenset().union(*(each.kinds for each in subscriptions))
+        self._kinds = frozenset().union(*(each.kinds for each in subscriptions))
 
     def is_heard(self, kind: type[Event], level: int | None = None) -> bool:
         """Whether an event of this kind has a subscriber or is logged. If not, it need not be made.
@@ -341,7 +340,7 @@ class Events:
         Args:
             level: what it would be logged at, if that is lower than the level of its kind.
         """
-        return kind in self.kinds or is_logged(level or LEVELS[kind])
+        return kind in self._kinds or logger.isEnabledFor(level or LEVELS[kind])
 
     def emit(self, event: Event) -> None:
         """Log an event and pass it on, both in a later iteration of the loop, so that no callback fails a request.
@@ -349,7 +348,7 @@ class Events:
         Subscribers that asked for it are called at once.
         """
         level = level_of(event)
-        if is_logged(level):
+        if logger.isEnabledFor(level):
             _soon(partial(_log, level, event), copy_context())
         for subscription in self._subscriptions:
             if type(event) not in subscription.kinds:

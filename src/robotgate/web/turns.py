@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-from logging import DEBUG
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import ClientError
@@ -22,7 +21,7 @@ from robotgate.errors import (
     StoreError,
     TooSoonError,
 )
-from robotgate.events import TurnBegan, TurnEnded, TurnRefused, VerdictRefused, is_logged
+from robotgate.events import TurnBegan, TurnEnded, TurnRefused, VerdictRefused
 from robotgate.pace.host import ENDED, GRANTED, NEW, OPEN, PacedTurn
 from robotgate.pace.scheduler import STORE_TIMEOUT
 from robotgate.pace.state import BLOCKING_STATUSES, MIN_RETRY_AFTER, retry_after_of
@@ -314,7 +313,7 @@ class Turns:
         now = self.ticks() + self.epoch
         if now >= site.ready_until_at or not self.scheduler.try_begin(turn, now):
             return False
-        if TurnBegan in self._events.kinds or is_logged(DEBUG):
+        if self._events.is_heard(TurnBegan):
             self._events.emit(TurnBegan(at=now, url=turn.url, waited=0.0, host=turn.paced.host.key))
         return True
 
@@ -437,7 +436,7 @@ class Turns:
             self._cache.note_visit(turn.paced, turn.bytes_read)
         for meter in self.meters:
             meter(turn, now - turn.began_at)
-        if TurnEnded in self._events.kinds or is_logged(DEBUG):
+        if self._events.is_heard(TurnEnded):
             self._events.emit(
                 TurnEnded(
                     at=now,
