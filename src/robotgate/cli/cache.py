@@ -20,7 +20,9 @@ from robotgate.cli.files import open_input, read_lines, replaced
 from robotgate.cli.transfer import Import, exported, in_batches
 from robotgate.options import HostOptions
 from robotgate.rules.robotstxt import product_token
+from robotgate.rules.verdict import AccessResult
 from robotgate.sites.site import ruling_of
+from robotgate.sites.status import STATUS_TABLE
 from robotgate.stores.codec import MAX_LINE_BYTES
 from robotgate.stores.sqlite import MAX_AGE, MAX_BYTES
 
@@ -197,7 +199,7 @@ async def _refresh(gate: RobotGate, origin: Origin, known: RobotsRecord | None) 
         output.tell(f"{origin}  not fetched: {output.problem_of(error)}")
         return True
     status = _status(record)
-    is_unreachable = _access(record, "", time.time()) == _UNREACHABLE
+    is_unreachable = STATUS_TABLE[record.outcome].access is AccessResult.UNREACHABLE
     if record.failures or is_unreachable:
         stands = "" if is_unreachable else "; the stored copy stays valid"
         output.tell(f"{origin}  failed: {output.in_plain_words(record.cause or status)}{stands}")

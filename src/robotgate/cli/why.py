@@ -1,6 +1,6 @@
 """``robotgate why``: when, how often and by which rule a crawler came to a URL, as far as its store and its rows know.
 
-Nothing is requested. What a store does not keep is told with the answer, so that nobody takes silence for a fact.
+It sends no request. The answer also says what the store does not keep.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MAX_SHOWN: Final = 20
 """Requests to the URL that are shown; of more, the last."""
 OUTCOMES: Final = frozenset(outcome.value for outcome in Outcome)
 NEWS_TIMEOUT: Final = 0.3
-"""Seconds. What a session is told of blocks is there once it is open."""
+"""Seconds to wait for blocks: a store reports them as soon as a session is open."""
 MAX_ROW_BYTES: Final = 1024 * 1024
 """Of a longer line, nothing is read."""
 NOT_KNOWN: Final = (

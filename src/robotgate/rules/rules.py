@@ -34,7 +34,7 @@ _MAX_DECISIONS: Final = 256
 """How many decisions are kept for further questions. Where there were more, the rules are kept by their patterns: for
 each decision alone, they would be read from the beginning."""
 _TABLES: Final = {kind: WeakValueDictionary[tuple[str, ...], Patterns]() for kind in RuleKind}
-"""By their patterns, so that files with the same rules share a table: a fifth of all sites, most of some platforms."""
+"""By their patterns, so that files with the same rules share a table, as 154 of 699 real files do."""
 ROBOTS_TXT: Final = "/robots.txt"
 _EVERYTHING: Final = re.compile(r"/|/?\*+\$?")
 
