@@ -33,12 +33,8 @@ _SLOW: Final = 200
 """How many times as long as `matches` the function `_matches_spelt` takes for a byte."""
 _PIECE: Final = 15
 """What a text between two wildcards takes, however short it is: as long as so many bytes."""
-_OFTEN: Final = 60
-"""Questions after which heads are sorted. That takes 160 ns a head, and saves 5 ns a head and question."""
-_LONGEST: Final = 15
-"""A question for the heads that a target begins with counts as so many others."""
 _FEW: Final = 100
-"""Whether a target begins with one of so few heads is found as fast without sorting them."""
+"""Heads that are tried one after the other: so few are not worth sorting, which takes 160 ns a head."""
 _LONG: Final = 4
 """A text of so many bytes at the end of a pattern is taken for its needle: few targets contain it."""
 
@@ -174,7 +170,6 @@ class Patterns:
 
     __slots__ = (
         "__weakref__",
-        "_asked",
         "_heads",
         "_max_length",
         "_simple",
@@ -190,7 +185,6 @@ class Patterns:
     def __init__(self, patterns: tuple[str, ...], *, is_disallow: bool) -> None:
         self.patterns = patterns
         self._undecided = is_disallow
-        self._asked = 0
         self._sorted: tuple[tuple[str, ...], tuple[int, ...]] | None = None
         """The heads, sorted, and the parent of each."""
         self._heads = self.patterns
@@ -250,14 +244,8 @@ class Patterns:
         """
         if key in self._simple and len(target) <= self._max_length and target.find(key, 1) > 0:
             return True
-        if len(self._heads) > _FEW:
-            if self._asked < _OFTEN:
-                self._asked += 1
-                begins = target.startswith(self._heads)
-            else:
-                begins = bool(self._begun(target))
-            if begins:
-                return True
+        if len(self._heads) > _FEW and self._begun(target):
+            return True
         return any(self._matching(target, None, self.keys.index(key)))
 
     def best(self, target: str, exact: str | None = None) -> str:
@@ -298,11 +286,7 @@ class Patterns:
             if key in target:
                 turns = iter(group)
                 for needle, pattern in zip(turns, turns):  # noqa: B905
-                    # Most are a slash, a wildcard and the needle.
-                    if needle in target and (
-                        (pattern == "/*" + needle and target.find(needle, 1) > 0)
-                        or matches(pattern, target, None, self._undecided)
-                    ):
+                    if needle in target and matches(pattern, target, None, self._undecided):
                         yield pattern
 
     def _affordable(self, target: str, exact: str | None) -> Iterator[str]:
@@ -323,8 +307,7 @@ class Patterns:
 
     def _begun(self, target: str) -> list[str]:
         """The patterns of the heads that a target begins with; of those without wildcards the longest may do."""
-        if self._asked < _OFTEN:
-            self._asked += _LONGEST
+        if len(self._heads) <= _FEW:
             return [self._starred.get(head, head) for head in filter(target.startswith, self._heads)]
         if self._sorted is None:
             ordered = sorted(set(self._heads))

@@ -30,9 +30,8 @@ if TYPE_CHECKING:
     from robotgate.urls import Origin
 
 
-_MAX_DECISIONS: Final = 256
-"""How many decisions are kept for further questions. Where there were more, the rules are kept by their patterns: for
-each decision alone, they would be read from the beginning."""
+_MAX_DECISIONS: Final = 1_024
+"""How many decisions are kept for further questions: for each new one, the rules are read from the beginning."""
 _TABLES: Final = {kind: WeakValueDictionary[tuple[str, ...], Patterns]() for kind in RuleKind}
 """By their patterns, so that files with the same rules share a table, as 154 of 699 real files do."""
 ROBOTS_TXT: Final = "/robots.txt"
@@ -109,7 +108,6 @@ class Rules:
 
     __slots__ = (
         "_allow",
-        "_by_pattern",
         "_decisions",
         "_disallow",
         "_origin",
@@ -160,7 +158,6 @@ class Rules:
         self._allow: Patterns | None = None
         self._disallow: Patterns | None = None
         self._decisions: dict[tuple[str, str], Decision] = _NO_DECISIONS
-        self._by_pattern: dict[tuple[RuleKind, str], Rule] | None = None
 
     @property
     def request_rate(self) -> RequestRate | None:
@@ -225,7 +222,6 @@ class Rules:
                 self._decisions = {}
             elif len(self._decisions) == _MAX_DECISIONS:
                 self._decisions.clear()
-                self._by_pattern = self._by_pattern or self._all_rules(allow, disallow)
             decision = self._decisions[best] = self._decide(allow, disallow, *best)
         if decision.allowed or disallow.is_certain(best[1], target):
             return decision
@@ -242,50 +238,36 @@ class Rules:
         return Decision(False, Reason.DISALLOWED_BY_RULE, for_disallow, for_allow)
 
     def _rule(self, table: Patterns, kind: RuleKind, pattern: str) -> Rule | None:
-        if self._by_pattern:
-            return self._by_pattern.get((kind, pattern))
         if not pattern:
             return None
         return Rule(kind, *next(islice(self._source.lines(kind), table.patterns.index(pattern), None)))
 
-    def _all_rules(self, allow: Patterns, disallow: Patterns) -> dict[tuple[RuleKind, str], Rule]:
-        return {
-            (kind, pattern): Rule(kind, *line)
-            for kind, table in ((RuleKind.ALLOW, allow), (RuleKind.DISALLOW, disallow))
-            # Of equal ones the first.
-            for pattern, line in reversed(list(zip(table.patterns, self._source.lines(kind), strict=True)))
-        }
-
     @property
     def disallows_nothing(self) -> bool:
         """Whether these rules can refuse no path."""
-        disallowed = (self._disallow or self._table(RuleKind.DISALLOW)).patterns
+        disallowed = (self._disallow or self._read(RuleKind.DISALLOW)).patterns
         return all(pattern.startswith("!") for pattern in disallowed)
 
     @property
     def disallows_everything(self) -> bool:
         """Whether these rules refuse every path but /robots.txt."""
-        allowed = (self._allow or self._table(RuleKind.ALLOW)).patterns
-        disallowed = (self._disallow or self._table(RuleKind.DISALLOW)).patterns
+        allowed = (self._allow or self._read(RuleKind.ALLOW)).patterns
+        disallowed = (self._disallow or self._read(RuleKind.DISALLOW)).patterns
         return any(map(_EVERYTHING.fullmatch, disallowed)) and all(rule.startswith("!") for rule in allowed)
 
     def _read(self, kind: RuleKind) -> Patterns:
-        patterns = self._table(kind)
-        if kind is RuleKind.DISALLOW:
-            self._disallow = patterns
-        else:
-            self._allow = patterns
-        return patterns
-
-    def _table(self, kind: RuleKind) -> Patterns:
         patterns, tables = read_patterns(self._source.values(kind), self._origin), _TABLES[kind]
         table = tables.get(patterns)
         if table is None:
             table = tables[patterns] = Patterns(patterns, is_disallow=kind is RuleKind.DISALLOW)
+        if kind is RuleKind.DISALLOW:
+            self._disallow = table
+        else:
+            self._allow = table
         return table
 
     def __repr__(self) -> str:
-        count = sum(len(set(self._table(kind).patterns)) for kind in RuleKind)
+        count = sum(len(set(self._read(kind).patterns)) for kind in RuleKind)
         return f"<Rules for {', '.join(self.agents[:5]) or 'nobody'}: {count} rules>"
 
 
