@@ -60,6 +60,23 @@ async def by_limiter(urls: Sequence[str], delay: float) -> None:
         await at_once(fetch, urls)
 
 
+async def by_sleeping(urls: Sequence[str], delay: float) -> None:
+    """Bare aiohttp, with a task for each host that sleeps after each page."""
+    hosts: defaultdict[str, list[str]] = defaultdict(list)
+    for url in urls:
+        hosts[url.rpartition("/page/")[0]].append(url)
+    async with ClientSession(connector=TCPConnector(resolver=LoopbackResolver(), limit=0)) as session:
+
+        async def crawl(pages: Sequence[str]) -> None:
+            for url in pages:
+                await read(session, url)
+                await asyncio.sleep(delay)
+
+        async with asyncio.TaskGroup() as tasks:
+            for pages in hosts.values():
+                tasks.create_task(crawl(pages))
+
+
 async def by_hand(urls: Sequence[str], delay: float) -> None:
     """As spiders have it: Protego's rules behind a lock for each host, and an `AsyncLimiter` for each host's pages."""
     async with ClientSession(connector=TCPConnector(resolver=LoopbackResolver(), limit=0)) as session:

@@ -341,7 +341,7 @@ def cold_goals(door: str, where: str, figures: Mapping[str, Mapping[str, Figure]
         Goal(
             text=f"{door}, of the pages/s of bare aiohttp with robots.txt{where}",
             figure=own["of_robots"],
-            at_least=0.68,
+            at_least=0.76,
         ),
         Goal(
             text=f"{door}, of the peak memory of what is written by hand{where}",

@@ -15,6 +15,9 @@ before the write, and from after it. Only the first count is sure.
 The ideal is what the delay allows a client that itself takes no time, by the client's own way of counting: for the
 gate ``20 delays + 21 responses``, for Scrapy, one request at a time, ``19 x max(delay, response) + 1 response``, for
 aiolimiter, which waits for no response, ``19 delays + 1 response``, and one more for robots.txt by hand.
+
+The CPU of a page is also measured without any delay, from a server that does as little as it can. A process that
+sleeps between pages finds its processor's caches cold, so bare aiohttp that sleeps after each page stands beside it.
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ from benchmarks._pace_seen import (
     round_of,
 )
 from benchmarks._peers import found
+from benchmarks._plain_server import PAGE, plain_site, robots_txt
 from benchmarks._report import Column, Effort, Figure, Findings, Goal, Row, Table
 from benchmarks._rounds import in_turn, say
 from benchmarks._server import noting_site
@@ -86,6 +90,22 @@ COLUMNS: Final = (
     Column(key="makespan", title="makespan, s", decimals=3),
     Column(key="to_ideal", title="to ideal", decimals=3, shows_spread=True),
     Column(key="cpu", title="CPU, s", decimals=2),
+)
+
+WITH_DELAY: Final = {
+    Effort.QUICK: Shape(key="cpu", hosts=5, pages=5, delay=0.05, response=0.0, rounds=1),
+    Effort.FULL: Shape(key="cpu", hosts=50, pages=20, delay=0.1, response=0.0, rounds=9),
+}
+SLEEPING: Final = "bare aiohttp, a task for each host, asleep after each page"
+CPU_CLIENTS: Final = {
+    "`gate.fetch`": ours.by_fetch,
+    "`gate.middleware`": ours.by_middleware,
+    SLEEPING: ours.by_sleeping,
+}
+CPU_COLUMNS: Final = (
+    Column(key="without", title="CPU of a page without delay, µs", shows_spread=True),
+    Column(key="with", title="with it", shows_spread=True),
+    Column(key="ratio", title="ratio", decimals=2, shows_spread=True),
 )
 
 
@@ -172,6 +192,31 @@ def crawled(shape: Shape, site: NotingSite, who: Sequence[Client]) -> dict[str, 
     return rounds
 
 
+def cpu_with_delay(shape: Shape) -> Findings:
+    """The CPU of a page with and without the delay, in interleaved rounds."""
+    taken: dict[str, dict[str, list[float]]] = {
+        name: {key: [] for key in ("without", "with")} for name in CPU_CLIENTS
+    }
+    with plain_site(robots=robots_txt(), page=PAGE) as site:
+        urls = shape.urls(site.port)
+        for number in range(shape.rounds):
+            for name, crawl in CPU_CLIENTS.items():
+                for key, delay in (("without", 0.0), ("with", shape.delay)):
+                    cost = alone(ours.in_loop, "asyncio", crawl, urls, delay)
+                    taken[name][key].append(cost.cpu * 1e6 / len(urls))
+            say(f"pace {shape.key}, round {number + 1}")
+    rows, goals = [], []
+    for name, costs in taken.items():
+        figures = {key: Figure(tuple(each)) for key, each in costs.items()}
+        figures["ratio"] = figures["with"].over(figures["without"])
+        rows.append(Row(name=name, figures=figures, is_ours=name != SLEEPING))
+        if name != SLEEPING:
+            text = f"{name}, CPU of a page with a delay, of that without; {shape.title}"
+            goals.append(Goal(text=text, figure=figures["ratio"], at_most=1.2))
+    table = Table(key=shape.key, title=f"{shape.title}: CPU", columns=CPU_COLUMNS, rows=tuple(rows))
+    return Findings(tables=(table,), goals=tuple(goals))
+
+
 def measure(effort: Effort) -> Findings:
     """Every client at every shape."""
     everybody = clients()
@@ -188,4 +233,5 @@ def measure(effort: Effort) -> Findings:
             if client.is_gate:
                 goals += goals_of(shape, client, figures)
         tables.append(Table(key=shape.key, title=shape.title, columns=COLUMNS, rows=tuple(rows), note=NOTE))
-    return Findings(tables=tuple(tables), goals=tuple(goals))
+    cpu = cpu_with_delay(WITH_DELAY[effort])
+    return Findings(tables=(*tables, *cpu.tables), goals=(*goals, *cpu.goals))

@@ -59,6 +59,7 @@ DROPPED: Final = "\0"
 _BLANKS: Final = " \t"
 _UNDECODABLE: Final = re.compile("[\udc80-\udcff]")
 _WORD: Final = re.compile(r"[^ \t\n]+")
+_LONG_LINE: Final = re.compile(rf"\n([^\n]{{{MAX_LINE_BYTES + 1},}}+)")
 
 
 class Field(Enum):
@@ -102,19 +103,7 @@ def canonical(body: bytes) -> str:
     text = f"\n{window.decode('latin-1')}\n"
     if "\0" in text:
         text = text.replace("\0", "#")
-    if _has_long_line(text):
-        lines = text.split("\n")
-        text = "\n".join([line if len(line) <= MAX_LINE_BYTES else _shortened(line) for line in lines])
-    return text
-
-
-def _has_long_line(text: str) -> bool:
-    """Whether a line of a text that ends with a line feed is longer than `MAX_LINE_BYTES`."""
-    line_feed = 0
-    # From each line feed to the last one that is near enough: most lines in between are not looked at.
-    while len(text) - 1 - line_feed > MAX_LINE_BYTES + 1 and line_feed >= 0:
-        line_feed = text.rfind("\n", line_feed + 1, line_feed + MAX_LINE_BYTES + 2)
-    return line_feed < 0
+    return _LONG_LINE.sub(_shortened, text) if len(text) > MAX_LINE_BYTES else text
 
 
 def readable(body: bytes) -> bytes:
@@ -129,17 +118,17 @@ def readable(body: bytes) -> bytes:
     return window[next(length for length in (3, 2, 1) if window.startswith(BOM_UTF8[:length])) :]
 
 
-def _shortened(line: str) -> str:
-    """A line; one that is too long without its value, so that its field keeps its role."""
-    content = line.partition("#")[0].rstrip(_BLANKS)
+def _shortened(line: re.Match[str]) -> str:
+    """A long line; if it is too long without its comment, without its value, so that its field keeps its role."""
+    content = line[1].partition("#")[0].rstrip(_BLANKS)
     if len(content) <= MAX_LINE_BYTES:
-        return line
+        return line[0]
     name, colon, _ = content.partition(":")
     if not colon:
         words = _WORD.findall(name)
         name = words[0] if len(words) == 2 else ""
     name = name.strip(_BLANKS)
-    return f"{name}:{DROPPED}" if field_of(name, colon=bool(colon)) is not None else "#"
+    return f"\n{name}:{DROPPED}" if field_of(name, colon=bool(colon)) is not None else "\n#"
 
 
 def text_of(value: str) -> str:

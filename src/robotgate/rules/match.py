@@ -1,8 +1,8 @@
 """Matching (RFC 9309 §2.2.2, §2.2.3): whether one of many patterns matches a target, and which one is best.
 
 `matches` defines what one pattern matches; `Patterns` answers for all patterns of one kind. A crawl asks few questions
-of most files, so where there are many patterns, the first questions try one after the other; they are sorted once it
-pays. A property test holds both to the same answers.
+of most files, so the patterns are tried one after the other as they are read. They are sorted, at the first need, where
+they are many, or where the longest that matches is asked for. A property test holds both to the same answers.
 
 Everything here is in units (see `normal`). A wildcard pattern is matched by substring searches from left to right,
 none of which goes back; text of a site never becomes a regular expression. The work for one question is limited: only
@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import defaultdict
+from contextlib import suppress
 from itertools import chain, filterfalse
 from typing import TYPE_CHECKING, Final
 
@@ -33,12 +34,8 @@ _SLOW: Final = 200
 """How many times as long as `matches` the function `_matches_spelt` takes for a byte."""
 _PIECE: Final = 15
 """What a text between two wildcards takes, however short it is: as long as so many bytes."""
-_OFTEN: Final = 60
-"""Questions after which heads are sorted. That takes 160 ns a head, and saves 5 ns a head and question."""
-_LONGEST: Final = 15
-"""A question for the heads that a target begins with counts as so many others."""
 _FEW: Final = 100
-"""Whether a target begins with one of so few heads is found as fast without sorting them."""
+"""Heads that are tried one after the other: so few are not worth sorting, which takes 160 ns a head."""
 _LONG: Final = 4
 """A text of so many bytes at the end of a pattern is taken for its needle: few targets contain it."""
 
@@ -137,15 +134,15 @@ def _cost(pattern: str, exact: str | None = None) -> int:
 
 def _path_of(value: str, origin: Origin | str | None) -> str:
     """The path of a pattern that is an absolute URL of an origin; empty for any other."""
-    match = _ABSOLUTE.fullmatch(value) if value and origin is not None else None
-    if match is None:
-        return ""
-    try:
-        is_own = Origin.of(match[1]) == (Origin.of(origin) if isinstance(origin, str) else origin)
-    except InvalidURLError:
-        return ""
-    path = match[2] if match[2].startswith("/") else f"/{match[2]}"
-    return path if is_own else ""
+    match = _ABSOLUTE.fullmatch(value)
+    with suppress(InvalidURLError):
+        if (
+            match
+            and origin
+            and Origin.of(match[1]) == (Origin.of(origin) if isinstance(origin, str) else origin)
+        ):
+            return match[2] if match[2].startswith("/") else f"/{match[2]}"
+    return ""
 
 
 def read_patterns(values: Sequence[str], origin: Origin | str | None) -> tuple[str, ...]:
@@ -174,7 +171,6 @@ class Patterns:
 
     __slots__ = (
         "__weakref__",
-        "_asked",
         "_heads",
         "_max_length",
         "_simple",
@@ -190,7 +186,6 @@ class Patterns:
     def __init__(self, patterns: tuple[str, ...], *, is_disallow: bool) -> None:
         self.patterns = patterns
         self._undecided = is_disallow
-        self._asked = 0
         self._sorted: tuple[tuple[str, ...], tuple[int, ...]] | None = None
         """The heads, sorted, and the parent of each."""
         self._heads = self.patterns
@@ -251,13 +246,7 @@ class Patterns:
         if key in self._simple and len(target) <= self._max_length and target.find(key, 1) > 0:
             return True
         if len(self._heads) > _FEW:
-            if self._asked < _OFTEN:
-                self._asked += 1
-                begins = target.startswith(self._heads)
-            else:
-                begins = bool(self._begun(target))
-            if begins:
-                return True
+            return bool(self.best(target))
         return any(self._matching(target, None, self.keys.index(key)))
 
     def best(self, target: str, exact: str | None = None) -> str:
@@ -267,16 +256,22 @@ class Patterns:
             target: with its query unescaped.
             exact: for an Allow, the target with its query as written, if that differs.
         """
+        heads, parents = self._sorted or self._sort()
+        # The longest head is the nearest before the target, or a head of that.
+        at = bisect_right(heads, target) - 1
+        while at >= 0 and not target.startswith(heads[at]):
+            at = parents[at]
+        best = heads[at] if at >= 0 else ""
+        found = [best]
+        if self._starred and at >= 0:
+            # A wildcard counts: behind a head that is shorter by a byte it makes a pattern as long.
+            found = [self._starred.get(best, best), self._starred.get(best[:-1], "")]
         for key in self.keys:
-            if key in target:
-                found = [*self._begun(target), *self._matching(target, exact)]
+            if key and key in target:
+                found += self._matching(target, exact)
                 break
-        else:
-            if not target.startswith(self.few):
-                return ""
-            found = self._begun(target)
-        if len(found) < 2:
-            return found[0] if found else ""
+        if len(found) == 1:
+            return best
         length = max(map(normal_length, found))
         longest = {pattern for pattern in found if normal_length(pattern) == length}
         return next(filter(longest.__contains__, self.patterns)) if len(longest) > 1 else longest.pop()
@@ -298,11 +293,7 @@ class Patterns:
             if key in target:
                 turns = iter(group)
                 for needle, pattern in zip(turns, turns):  # noqa: B905
-                    # Most are a slash, a wildcard and the needle.
-                    if needle in target and (
-                        (pattern == "/*" + needle and target.find(needle, 1) > 0)
-                        or matches(pattern, target, None, self._undecided)
-                    ):
+                    if needle in target and matches(pattern, target, None, self._undecided):
                         yield pattern
 
     def _affordable(self, target: str, exact: str | None) -> Iterator[str]:
@@ -321,26 +312,10 @@ class Patterns:
             if matches(pattern, target, exact, self._undecided):
                 yield pattern
 
-    def _begun(self, target: str) -> list[str]:
-        """The patterns of the heads that a target begins with; of those without wildcards the longest may do."""
-        if self._asked < _OFTEN:
-            self._asked += _LONGEST
-            return [self._starred.get(head, head) for head in filter(target.startswith, self._heads)]
-        if self._sorted is None:
-            ordered = sorted(set(self._heads))
-            self._sorted = tuple(ordered), _parents(ordered)
-        heads, parents = self._sorted
-        # The longest is the nearest before the target, or a head of that.
-        at = bisect_right(heads, target) - 1
-        found: list[str] = []
-        while at >= 0:
-            head = heads[at]
-            if target.startswith(head):
-                if not self._starred:
-                    return [head]
-                found.append(self._starred.get(head, head))
-            at = parents[at]
-        return found
+    def _sort(self) -> tuple[tuple[str, ...], tuple[int, ...]]:
+        ordered = sorted(set(self._heads))
+        self._sorted = tuple(ordered), _parents(ordered)
+        return self._sorted
 
 
 def _parents(heads: Sequence[str]) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from codecs import unicode_escape_decode
+from functools import lru_cache
 from typing import Final
 
 from robotgate.errors import InvalidURLError
@@ -34,8 +35,8 @@ as_written: Final = re.compile(rf"([^/]*+//[^/]*+)(/{_PLAIN}*+)(?<!\?)").fullmat
 form, apart from dot segments. One expression does both, because it is most of the cost of a question to a warm gate."""
 _has_simple_escapes: Final = re.compile(rf"/{_PLAIN}*+(?:%[89A-Fa-f][0-9A-Fa-f]{_PLAIN}*+)*+").fullmatch
 """The same of a target that may have escapes, if all are of bytes that are not ASCII. Most others are like this."""
-_ESCAPES: Final = r"(?<=%)[0-9A-Fa-f]{2}(?:%[0-9A-Fa-f]{2})*+"
-"""The rest of a run of escapes after its first character."""
+_ESCAPES: Final = r"(?<=%)[0-9A-Fa-f]{2}(?:%[0-9A-Fa-f]{2}){0,30}+"
+"""The rest of a run of escapes after its first character. A longer run is taken in parts: parts are cached."""
 _TO_SPELL: Final = re.compile(rf"[^!&-)+-;=?-Z_a-z~](?:{_ESCAPES})?+")
 _TO_SPELL_IN_PATTERN: Final = re.compile(
     rf"[^!&-;=?-Z_a-z~\n](?:(?<![%$])|{_ESCAPES}|(?<=%)(?![*\n]|\Z)|(?<=\$)(?!\n|\Z))"
@@ -43,31 +44,24 @@ _TO_SPELL_IN_PATTERN: Final = re.compile(
 """All but a wildcard, an end mark, and a lone percent sign before a wildcard or at the end of a line."""
 
 
-_MAX_KEPT: Final = 4_096
-_MAX_KEPT_LENGTH: Final = 100
 _UNIT_OF_BYTE: Final = "".join(
     chr(byte) if byte > 0x7F or chr(byte) in _SAME_ESCAPED else chr(0x100 + byte) for byte in range(0x100)
 )
 
 
-class _Units(dict[str, str]):
-    """The units of each run of escapes, and of each character that is not plain; many short ones are kept."""
-
-    def __missing__(self, text: str) -> str:
-        raw = (
-            text.encode("utf-8", "surrogatepass") if len(text) == 1 else bytes.fromhex(text.replace("%", ""))
-        )
-        units = raw.decode("latin-1").translate(_UNIT_OF_BYTE)
-        if len(self) >= _MAX_KEPT:
-            self.clear()
-        if len(text) <= _MAX_KEPT_LENGTH:
-            self[text] = units
-        return units
+@lru_cache(4_096)
+def _spelt(text: str) -> str:
+    """The units of a run of escapes, or of a character that is not plain."""
+    raw = text.encode("utf-8", "surrogatepass") if len(text) == 1 else bytes.fromhex(text.replace("%", ""))
+    return raw.decode("latin-1").translate(_UNIT_OF_BYTE)
 
 
-_UNITS: Final = _Units()
-ESCAPED_SLASH: Final = _UNITS["%2F"]
-ESCAPED_MARK: Final = _UNITS["%3F"]
+def _units_of(match: re.Match[str]) -> str:
+    return _spelt(match[0])
+
+
+ESCAPED_SLASH: Final = _spelt("%2F")
+ESCAPED_MARK: Final = _spelt("%3F")
 """An escaped question mark."""
 
 
@@ -80,7 +74,7 @@ def target_units(target: str) -> str:
         # Twice as fast as below. Python's own escapes mean the characters with these numbers, as units do.
         return unicode_escape_decode(target.replace("%", r"\x"))[0]
     path = target.partition("#")[0]
-    return _respelt(_TO_SPELL, path if path.startswith("/") else f"/{path}")
+    return _TO_SPELL.sub(_units_of, path if path.startswith("/") else f"/{path}")
 
 
 def as_sent(target: str) -> str:
@@ -113,7 +107,7 @@ def without_dot_segments(target: str) -> str:
 
 def pattern_units(patterns: str) -> list[str]:
     """The units of the normal forms of patterns, given one in a line: all at once, which is several times faster."""
-    found = _respelt(_TO_SPELL_IN_PATTERN, patterns).split("\n")
+    found = _TO_SPELL_IN_PATTERN.sub(_units_of, patterns).split("\n")
     if "%" in patterns:
         return [pattern if pattern.isascii() else with_query_unescaped(pattern) for pattern in found]
     return found
@@ -134,12 +128,3 @@ def with_query_unescaped(target: str) -> str:
     """A target in units, with the slashes and question marks of its query unescaped."""
     path, mark, query = target.partition("?")
     return path + mark + unescaped(query)
-
-
-def _respelt(expression: re.Pattern[str], text: str) -> str:
-    """The text with everything that the expression matches replaced by its units."""
-    return expression.sub(_units_of_match, text)
-
-
-def _units_of_match(match: re.Match[str]) -> str:
-    return _UNITS[match[0]]

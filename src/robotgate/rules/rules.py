@@ -30,9 +30,8 @@ if TYPE_CHECKING:
     from robotgate.urls import Origin
 
 
-_MAX_DECISIONS: Final = 256
-"""How many decisions are kept for further questions. Where there were more, the rules are kept by their patterns: for
-each decision alone, they would be read from the beginning."""
+_MAX_DECISIONS: Final = 1_024
+"""How many decisions are kept for further questions: for each new one, the rules are read from the beginning."""
 _TABLES: Final = {kind: WeakValueDictionary[tuple[str, ...], Patterns]() for kind in RuleKind}
 """By their patterns, so that files with the same rules share a table, as 154 of 699 real files do."""
 ROBOTS_TXT: Final = "/robots.txt"
@@ -99,17 +98,11 @@ class WrittenRules:
         return canonical(self.file) if isinstance(self.file, bytes) else self.file
 
 
-_NO_DECISIONS: Final[dict[tuple[str, str], Decision]] = {}
-"""Shared until the first decision: an empty dict would be a sixth of what a file takes at rest."""
-_FOR_EVERYBODY: Final = (EVERYBODY,)
-
-
 class Rules:
     """The rules that bind one product token. Immutable."""
 
     __slots__ = (
         "_allow",
-        "_by_pattern",
         "_decisions",
         "_disallow",
         "_origin",
@@ -144,9 +137,7 @@ class Rules:
             warnings: places that other crawlers read differently.
         """
         self._source = rules if isinstance(rules, WrittenRules) else GivenRules(tuple(rules))
-        named = tuple(agents)
-        # Most files have the same value here, so they share one object.
-        self.agents: Final = _FOR_EVERYBODY if named == _FOR_EVERYBODY else named
+        self.agents: Final = tuple(agents)
         """The values of the User-agent lines above these rules; empty if no group binds the token."""
         self.crawl_delay: Final = crawl_delay
         """The largest Crawl-delay asked of the token: seconds; None if there is none. It may be zero."""
@@ -159,8 +150,7 @@ class Rules:
         self._origin = origin
         self._allow: Patterns | None = None
         self._disallow: Patterns | None = None
-        self._decisions: dict[tuple[str, str], Decision] = _NO_DECISIONS
-        self._by_pattern: dict[tuple[RuleKind, str], Rule] | None = None
+        self._decisions: dict[tuple[str, str], Decision] = {}
 
     @property
     def request_rate(self) -> RequestRate | None:
@@ -177,7 +167,7 @@ class Rules:
             return self.allows_units(target)
         return self.allows_units(as_sent(target))
 
-    def allows_units(self, target: str) -> bool:
+    def allows_units(self, target: str) -> bool:  # noqa: C901  # One frame: a call takes a tenth of most answers.
         """Like `allows`, for the units of a target's normal form."""
         exact = None
         if not target.isascii() and (ESCAPED_SLASH in target or ESCAPED_MARK in target):
@@ -195,11 +185,16 @@ class Rules:
         if target == ROBOTS_TXT:
             return True
         allow = self._allow or self._read(RuleKind.ALLOW)
-        best = allow.best(target, exact) if allow.patterns else ""
-        if not best:
-            return False
-        opposing = normal_length(disallow.best(target))
-        return len(best) >= opposing or normal_length(best) >= opposing
+        if not target.startswith(allow.few):
+            for key in allow.keys:
+                if key in target:
+                    break
+            else:
+                return False
+        best, opposing = allow.best(target, exact), disallow.best(target)
+        if best.isascii() and opposing.isascii():
+            return len(best) >= len(opposing)
+        return normal_length(best) >= normal_length(opposing)
 
     def decide(self, target: str) -> Decision:
         """Whether a path and query may be fetched, by which rule, and which rule opposes it.
@@ -221,11 +216,8 @@ class Rules:
         best = allow.best(target, exact), disallow.best(target)
         decision = self._decisions.get(best)
         if decision is None:
-            if not self._decisions:
-                self._decisions = {}
-            elif len(self._decisions) == _MAX_DECISIONS:
+            if len(self._decisions) == _MAX_DECISIONS:
                 self._decisions.clear()
-                self._by_pattern = self._by_pattern or self._all_rules(allow, disallow)
             decision = self._decisions[best] = self._decide(allow, disallow, *best)
         if decision.allowed or disallow.is_certain(best[1], target):
             return decision
@@ -242,50 +234,36 @@ class Rules:
         return Decision(False, Reason.DISALLOWED_BY_RULE, for_disallow, for_allow)
 
     def _rule(self, table: Patterns, kind: RuleKind, pattern: str) -> Rule | None:
-        if self._by_pattern:
-            return self._by_pattern.get((kind, pattern))
         if not pattern:
             return None
         return Rule(kind, *next(islice(self._source.lines(kind), table.patterns.index(pattern), None)))
 
-    def _all_rules(self, allow: Patterns, disallow: Patterns) -> dict[tuple[RuleKind, str], Rule]:
-        return {
-            (kind, pattern): Rule(kind, *line)
-            for kind, table in ((RuleKind.ALLOW, allow), (RuleKind.DISALLOW, disallow))
-            # Of equal ones the first.
-            for pattern, line in reversed(list(zip(table.patterns, self._source.lines(kind), strict=True)))
-        }
-
     @property
     def disallows_nothing(self) -> bool:
         """Whether these rules can refuse no path."""
-        disallowed = (self._disallow or self._table(RuleKind.DISALLOW)).patterns
+        disallowed = (self._disallow or self._read(RuleKind.DISALLOW)).patterns
         return all(pattern.startswith("!") for pattern in disallowed)
 
     @property
     def disallows_everything(self) -> bool:
         """Whether these rules refuse every path but /robots.txt."""
-        allowed = (self._allow or self._table(RuleKind.ALLOW)).patterns
-        disallowed = (self._disallow or self._table(RuleKind.DISALLOW)).patterns
+        allowed = (self._allow or self._read(RuleKind.ALLOW)).patterns
+        disallowed = (self._disallow or self._read(RuleKind.DISALLOW)).patterns
         return any(map(_EVERYTHING.fullmatch, disallowed)) and all(rule.startswith("!") for rule in allowed)
 
     def _read(self, kind: RuleKind) -> Patterns:
-        patterns = self._table(kind)
-        if kind is RuleKind.DISALLOW:
-            self._disallow = patterns
-        else:
-            self._allow = patterns
-        return patterns
-
-    def _table(self, kind: RuleKind) -> Patterns:
         patterns, tables = read_patterns(self._source.values(kind), self._origin), _TABLES[kind]
         table = tables.get(patterns)
         if table is None:
             table = tables[patterns] = Patterns(patterns, is_disallow=kind is RuleKind.DISALLOW)
+        if kind is RuleKind.DISALLOW:
+            self._disallow = table
+        else:
+            self._allow = table
         return table
 
     def __repr__(self) -> str:
-        count = sum(len(set(self._table(kind).patterns)) for kind in RuleKind)
+        count = sum(len(set(self._read(kind).patterns)) for kind in RuleKind)
         return f"<Rules for {', '.join(self.agents[:5]) or 'nobody'}: {count} rules>"
 
 

@@ -34,17 +34,6 @@ class Rule:
         return f"{self.kind.value}: {self.path_pattern}"
 
 
-@dataclass(frozen=True, slots=True)
-class StatementRule(Rule):
-    """A line about the use of pages, which refuses them to a crawler that declares what the line disallows."""
-
-    statement: str = ""
-    """The line as written."""
-
-    def __str__(self) -> str:
-        return self.statement
-
-
 class AccessResult(Enum):
     """How the attempt to read a robots.txt ended (RFC 9309 §2.3.1)."""
 

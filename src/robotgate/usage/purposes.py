@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.rules.rules import ROBOTS_TXT, Decision, Rules
-from robotgate.rules.verdict import Reason, RuleKind, StatementRule
+from robotgate.rules.verdict import Reason, Rule, RuleKind
 from robotgate.usage.robots import FIELDS, RobotsStatements
 from robotgate.usage.statement import Preference, purposes_of
 
@@ -14,6 +15,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from robotgate.usage.statement import Purpose, Statement
+
+
+@dataclass(frozen=True, slots=True)
+class StatementRule(Rule):
+    """A line about the use of pages, which refuses them to a crawler that declares what the line disallows."""
+
+    statement: str = ""
+    """The line as written."""
+
+    def __str__(self) -> str:
+        return self.statement
 
 
 class PurposeRules(Rules):
