@@ -21,7 +21,8 @@ from robotgate.events import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+    from contextlib import ExitStack
 
     from robotgate.events import Event
     from robotgate.gate import RobotGate
@@ -114,19 +115,11 @@ class Tally:
             metric: Histogram(metric.buckets) for metric in (WAIT, REQUEST, ROBOTS_FETCH)
         }
         self._wait, self._request, self._robots_fetch = self.histograms.values()
-        self._ends: list[Callable[[], None]] = []
 
-    def start(self) -> None:
-        """Count from now on."""
-        self._ends = [
-            self._gate.subscribe(self._hear, *HEARD, at_once=True),
-            self._gate.meter(self._ended),
-        ]
-
-    def close(self) -> None:
-        """Count no more. A second call does nothing."""
-        for end in self._ends:
-            end()
+    def start(self, until: ExitStack) -> None:
+        """Count from now on, until the stack is closed."""
+        until.callback(self._gate.subscribe(self._hear, *HEARD, at_once=True))
+        until.callback(self._gate.meter(self._ended))
 
     def _ended(self, turn: Turn, elapsed: float) -> None:
         self._statuses[turn.status] += 1
