@@ -42,23 +42,9 @@ class SiteReport:
     """One sentence for each rule or delay that was broken."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """What the server saw of all sites."""
-
-    sites: tuple[SiteReport, ...]
-    visits: tuple[Visit, ...]
-    """By time."""
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether no rule and no delay was broken."""
-        return not any(report.broken for report in self.sites)
-
-
-def judge(plan: Plan, visits: Iterable[Visit]) -> Report:
+def judge(plan: Plan, visits: Iterable[Visit]) -> list[SiteReport]:
     """Compare a log with its plan."""
-    ordered = tuple(sorted(visits, key=lambda visit: visit.started_at))
+    ordered = sorted(visits, key=lambda visit: visit.started_at)
     seen: dict[str, list[Visit]] = {site.name: [] for site in plan.sites}
     for visit in ordered:
         seen[visit.site].append(visit)
@@ -84,7 +70,7 @@ def judge(plan: Plan, visits: Iterable[Visit]) -> Report:
                 broken=broken[site.name],
             )
         )
-    return Report(sites=tuple(reports), visits=ordered)
+    return reports
 
 
 def _lent_robots(plan: Plan, seen: Mapping[str, Sequence[Visit]]) -> Counter[str]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import gzip
 import random
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 FLOOR_DELAY: Final = 0.15
 """Seconds: the gate's own ``delay`` in the demonstration."""
@@ -26,8 +27,8 @@ _FIRST: Final = """amber brisk calm dusty early fabled gentle hidden idle jolly 
 plain quiet rustic silver tidal upper velvet windy young"""
 _SECOND: Final = """atlas bakery cinema docks estate forum garden harbour index journal kitchen library museum notes
 orchard press quarry records seminar tower union weekly"""
-_OPEN_FOLDERS: Final = "articles docs maps news people photos products recipes reviews"
-_CLOSED_FOLDERS: Final = "admin basket drafts internal private search staging tmp"
+_OPEN_FOLDERS: Final = ["articles", "docs", "maps", "news", "people", "photos", "products", "recipes"]
+_CLOSED_FOLDERS: Final = ["admin", "basket", "drafts", "internal", "private", "search", "staging", "tmp"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +117,8 @@ class Draw:
     """About how many pages of each site the crawler is given."""
     closed: Sequence[str]
     """The folders that the rules close."""
+    numbers: Iterator[int] = field(default_factory=count)
+    """The names of pages."""
 
     def page(self, path: str, *, is_open: bool = True, is_asked: bool = True) -> Page:
         """One page, of any size."""
@@ -123,27 +126,23 @@ class Draw:
         answer = Answer(body=f"This is {path}.\n".encode(), busy_delay=delay, size=size)
         return Page(path, answer, is_open=is_open, is_asked=is_asked)
 
-    def pages(self, closed: Sequence[str]) -> Pages:
+    def pages(self, amount: int, folders: Sequence[str] = _OPEN_FOLDERS, *, is_open: bool = True) -> Pages:
+        """So many pages in these folders."""
+        paths = (f"/{self.rng.choice(folders)}/{next(self.numbers)}" for _ in range(amount))
+        return tuple(self.page(path, is_open=is_open) for path in paths)
+
+    def mixed(self, closed: Sequence[str]) -> Pages:
         """Pages in many folders, some of which are closed."""
         shut = round(self.wanted * CLOSED_SHARE) if closed else 0
-        folders = [closed if number < shut else _OPEN_FOLDERS.split() for number in range(self.wanted)]
-        return tuple(
-            self.page(f"/{self.rng.choice(folder)}/{number}", is_open=number >= shut)
-            for number, folder in enumerate(folders)
-        )
+        return self.pages(shut, closed, is_open=False) + self.pages(self.wanted - shut)
 
     def ordinary(self) -> Pages:
         """Pages of which the rules close some."""
-        return self.pages(self.closed)
+        return self.mixed(self.closed)
 
     def all_closed(self) -> Pages:
         """Pages of a site of which none may be fetched."""
-        paths = (f"/{self.rng.choice(_OPEN_FOLDERS.split())}/{number}" for number in range(MIN_PAGES))
-        return tuple(self.page(path, is_open=False) for path in paths)
-
-    def all_open(self, folder: str, count: int) -> Pages:
-        """Open pages of one folder."""
-        return tuple(self.page(f"/{folder}/open-{number}") for number in range(count))
+        return self.pages(MIN_PAGES, is_open=False)
 
     def shaped(self, *shapes: str) -> Pages:
         """Pages whose paths have these shapes in turn: a closed one, an open one, and so on."""
@@ -175,9 +174,13 @@ class Draw:
         answer = Answer(status=status, headers={"Retry-After": str(retry_after)})
         return (*self.ordinary(), Page("/news/busy", answer))
 
+    def redirects_to_next(self) -> Pages:
+        """Ordinary pages, and redirects to the next host."""
+        return self.ordinary() + self.redirects("/out", f"http://{self.hosts[1]}")
+
     def of_port(self, mine: int) -> Pages:
         """Pages in both folders, for the robots.txt of one port, which closes one of them."""
-        return self.pages([self.closed[mine]]) + self.all_open(self.closed[1 - mine], 3)
+        return self.mixed([self.closed[mine]]) + self.pages(3, [self.closed[1 - mine]])
 
     def fill(self, robots: Answer, crawl_delay: float) -> Answer:
         """Replace ``{0}``, ``{1}``, ``{delay}`` and ``{host}`` in a row's robots.txt by their values."""
@@ -230,12 +233,15 @@ class Kind:
     crawl_delay: float = 0.0
     """Seconds that its rules ask for."""
     port: int = 80
-    """The port in its URLs. A site on another port than 80 has the host of the row above."""
-    is_joined: bool = False
-    """Whether this site is drawn together with that of the row above: both have the same closed folders, or one of
-    them redirects to the other."""
+    """The port in its URLs. A site on another port than 80 has the host of the one before it."""
+    others: tuple[Kind, ...] = ()
+    """Those that are drawn together with it: all have the same closed folders, or redirect to each other."""
 
 
+_BORROWER: Final = Kind("robots.txt of above", _BORROWED, weight=3, crawl_delay=0.3)
+_PARKED: Final = Kind("parked there", _BORROWED, weight=3)
+_TARGET: Final = Kind("target of redirects", pages=lambda d: d.ordinary() + d.targets())
+_8080: Final = Kind("one pace", _rules(_DELAY, _BOTH[1]), lambda d: d.of_port(1), crawl_delay=0.2, port=8080)
 KINDS: Final = (
     Kind("ordinary rules"),
     Kind("robots.txt in gzip", replace(_RULES, headers={"Content-Encoding": "gzip"})),
@@ -254,17 +260,15 @@ KINDS: Final = (
     Kind("robots.txt cut off", replace(_RULES, size=2000, is_cut_off=True), Draw.all_closed, weight=1),
     Kind("robots.txt is HTML", _text("<!doctype html>", "<title>Welcome</title>", "<p>Hello</p>")),
     Kind("robots.txt is binary", Answer(body=_NOISE)),
-    Kind("robots.txt of 516 kB", _LONG, lambda d: d.pages(d.closed[:1]) + d.all_open(d.closed[1], 2)),
+    Kind("robots.txt of 516 kB", _LONG, lambda d: d.mixed(d.closed[:1]) + d.pages(2, d.closed[1:])),
     Kind("robots.txt in 1.2 s", replace(_RULES, busy_delay=1.2)),
-    Kind("robots.txt for two", _PACED, weight=3, crawl_delay=0.3),
-    Kind("robots.txt of above", _BORROWED, weight=3, crawl_delay=0.3, is_joined=True),
-    Kind("parking host", weight=3),
-    *[Kind("parked there", _BORROWED, weight=3, is_joined=True)] * 4,
+    Kind("robots.txt for two", _PACED, weight=3, crawl_delay=0.3, others=(_BORROWER,)),
+    Kind("parking host", weight=3, others=(_PARKED,) * 4),
     Kind("redirects within", pages=lambda d: d.ordinary() + d.redirects("/old", "") + d.targets()),
-    Kind("redirects to next", pages=lambda d: d.ordinary() + d.redirects("/out", f"http://{d.hosts[1]}")),
-    Kind("target of redirects", pages=lambda d: d.ordinary() + d.targets(), is_joined=True),
-    Kind("two ports,", _rules(_DELAY, _BOTH[0]), lambda d: d.of_port(0), weight=1.5, crawl_delay=0.2),
-    Kind("one pace", _rules(_DELAY, _BOTH[1]), lambda d: d.of_port(1), crawl_delay=0.2, port=8080),
+    Kind("redirects to next", pages=Draw.redirects_to_next, others=(_TARGET,)),
+    Kind(
+        "two ports,", _rules(_DELAY, _BOTH[0]), lambda d: d.of_port(0), 1.5, crawl_delay=0.2, others=(_8080,)
+    ),
     Kind("429, Retry-After: 2", pages=lambda d: d.busy(429, 2), weight=3),
     Kind("503, Retry-After: 1", pages=lambda d: d.busy(503, 1), weight=3),
     Kind("Content-Usage", _rules(*(f"Content-Usage: /{{{n}}}/ train-ai=n" for n in (0, 1)))),
@@ -281,28 +285,21 @@ def draw_plan(seed: int, page_count: int) -> Plan:
     """
     rng = random.Random(seed)
     names = [f"{first}-{second}.test" for first in _FIRST.split() for second in _SECOND.split()]
-    hosts = iter(rng.sample(names, sum(kind.port == 80 for kind in KINDS)))
-    total = sum(kind.weight for kind in KINDS if kind.port == 80)
-    groups: list[list[Kind]] = []
-    for kind in KINDS:
-        if kind.port == 80 and not kind.is_joined:
-            groups.append([])
-        groups[-1].append(kind)
+    groups = [(kind, *kind.others) for kind in KINDS]
+    weights = [kind.weight for group in groups for kind in group if kind.port == 80]
+    hosts = iter(rng.sample(names, len(weights)))
     sites: list[Site] = []
     for index, group in enumerate(groups):
         drawn: list[str] = []
         for kind in group:
             drawn.append(next(hosts) if kind.port == 80 else drawn[-1])
-        wanted = max(MIN_PAGES, round(page_count * group[0].weight / total))
+        wanted = max(MIN_PAGES, round(page_count * group[0].weight / sum(weights)))
         group_rng = random.Random(f"{seed}/{index}")
-        closed = group_rng.sample(_CLOSED_FOLDERS.split(), 2) if b"{0}" in group[0].robots.body else []
+        closed = group_rng.sample(_CLOSED_FOLDERS, 2) if b"{0}" in group[0].robots.body else []
         draw = Draw(group_rng, drawn, wanted, closed)
         for kind, host in zip(group, drawn, strict=True):
             robots = draw.fill(kind.robots, kind.crawl_delay)
-            site = Site(
-                host, kind.story, robots, kind.pages(draw), port=kind.port, crawl_delay=kind.crawl_delay
-            )
-            sites.append(site)
+            sites.append(Site(host, kind.story, robots, kind.pages(draw), kind.port, kind.crawl_delay))
     urls = [site.url(page.path) for site in sites for page in site.pages if page.is_asked]
     rng.shuffle(urls)
     return Plan(seed=seed, sites=tuple(sites), urls=tuple(urls))

@@ -13,13 +13,13 @@ from __future__ import annotations
 import asyncio
 import math
 import ssl
+import time
 from contextlib import AsyncExitStack, aclosing
 from typing import TYPE_CHECKING, Final, NoReturn, TypedDict, Unpack, cast
 
 from multidict import CIMultiDict
 from yarl import URL
 
-from robotgate.clock import SystemClock
 from robotgate.errors import (
     DisallowedError,
     GateClosedError,
@@ -45,15 +45,7 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
-    from httpx._types import (
-        AuthTypes,
-        CertTypes,
-        CookieTypes,
-        HeaderTypes,
-        ProxyTypes,
-        QueryParamTypes,
-        TimeoutTypes,
-    )
+    from httpx import _types
 
     from robotgate.gate import RobotGate
     from robotgate.web.turns import Turn
@@ -80,17 +72,17 @@ class TurnOptions(TypedDict, total=False):
 class ClientOptions(TypedDict, total=False):
     """The options of an `httpx.AsyncClient`."""
 
-    auth: AuthTypes | None
-    params: QueryParamTypes | None
-    headers: HeaderTypes | None
-    cookies: CookieTypes | None
+    auth: _types.AuthTypes | None
+    params: _types.QueryParamTypes | None
+    headers: _types.HeaderTypes | None
+    cookies: _types.CookieTypes | None
     verify: ssl.SSLContext | str | bool
-    cert: CertTypes | None
+    cert: _types.CertTypes | None
     http1: bool
     http2: bool
-    proxy: ProxyTypes | None
+    proxy: _types.ProxyTypes | None
     mounts: Mapping[str, httpx.AsyncBaseTransport | None] | None
-    timeout: TimeoutTypes
+    timeout: _types.TimeoutTypes
     follow_redirects: bool
     limits: httpx.Limits
     max_redirects: int
@@ -236,7 +228,6 @@ class HttpxFetcher:
 
     def __init__(self, transport: httpx.AsyncBaseTransport) -> None:
         self._transport = _ungated(transport)
-        self._clock = SystemClock()
 
     async def fetch(
         self, url: str, *, headers: Mapping[str, str], max_bytes: int, timeout: float
@@ -256,7 +247,7 @@ class HttpxFetcher:
                 async with aclosing(response):
                     body = await _read(response, max_bytes) if response.is_success else b""
                     received = CIMultiDict(response.headers.multi_items())
-                    return answer_of(response.status_code, received, body, now=self._clock.now())
+                    return answer_of(response.status_code, received, body, now=time.time())
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
             # A host that begins to answer is reachable, whatever happens afterwards.
             is_outage = not has_begun and traced is not None and traced.outage(error) is not None

@@ -6,6 +6,7 @@ The gate has totals and states (`RobotGate.stats`). Counted here is what it does
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass
@@ -74,6 +75,8 @@ ROBOTS_FETCH: Final = Metric(
     "robots_fetch", "What requests for a robots.txt take, redirects included.", unit="seconds", buckets=TIMES
 )
 
+_WITHIN_NAME: Final = re.compile(r"(?<!^)(?=[A-Z])")
+"""Where a word begins within the name of a class."""
 NO_STATUS: Final = "none"
 """The outcome of a request for which no status was reported."""
 
@@ -135,7 +138,9 @@ class Tally:
             case VerdictRefused():
                 self._refusals[event.verdict.reason.name.lower()] += 1
             case TurnRefused():
-                self._refusals[REASONS.get(type(event.error).__name__, "other")] += 1
+                # As ``too_soon`` for a `TooSoonError`.
+                name = type(event.error).__name__.removesuffix("Error")
+                self._refusals[_WITHIN_NAME.sub("_", name).lower()] += 1
             case HostBlocked():
                 self._blocks[event.cause.name.lower()] += 1
             case StoreLost() | StoreRecovered():
@@ -164,13 +169,3 @@ class Tally:
             OPEN: {("page",): stats.open_turns - robots, ("robots",): robots},
             STORE_UP: {(): float(self._store_up)},
         }
-
-
-REASONS: Final = {
-    "TooSoonError": "too_soon",
-    "HostUnavailableError": "host_unavailable",
-    "NonPublicAddressError": "non_public_address",
-    "NestedTurnError": "nested_turn",
-    "StoreError": "store",
-}
-"""The reason of a refusal, by the name of its error; `DisallowedError` has those of its verdict."""
