@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import sys
 import time
 from collections import Counter
@@ -34,7 +35,7 @@ DEFAULT_PORT: Final = 8009
 WIDTH: Final = 80
 """Columns of the table, and of progress where there is no terminal to ask."""
 HEIGHT: Final = 25
-"""Lines of a terminal whose width is given by COLUMNS. Nothing here needs them."""
+"""Lines, likewise. Nothing here needs them."""
 MAX_FINDINGS: Final = 50
 """Findings printed; the JSON has all."""
 _STORE_HELP: Final = (
@@ -144,11 +145,9 @@ async def _serve(plan: Plan, port: int) -> None:
 
 def _console(*, stderr: bool = False) -> Console:
     is_terminal = (sys.stderr if stderr else sys.stdout).isatty()
-    columns = os.environ.get("COLUMNS", "")
-    if is_terminal and columns.isdecimal() and int(columns):
-        # Rich takes a dumb terminal for 80 columns wide unless both numbers are given.
-        return Console(stderr=stderr, highlight=False, width=int(columns), height=HEIGHT)
-    return Console(stderr=stderr, highlight=False, width=None if is_terminal else WIDTH)
+    # Rich takes a dumb terminal for 80 columns wide unless both numbers are given.
+    columns, lines = shutil.get_terminal_size() if is_terminal else (WIDTH, HEIGHT)
+    return Console(stderr=stderr, highlight=False, width=columns, height=lines)
 
 
 async def _crawl(order: Order) -> Run:

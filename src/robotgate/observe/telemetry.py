@@ -162,6 +162,7 @@ class Telemetry(ExitStack):
         values = self._tally.values(self._gate.stats())
         self._values = {metric: values[metric] if metric.is_counter else {} for metric in values}
         self._is_closed = True
+        self._parents.clear()
 
 
 class _Recorder:
