@@ -46,7 +46,7 @@ _PORT_HELP: Final = "The port of --serve on 127.0.0.1; 0 for any free port."
 
 
 @click.command(context_settings={"show_default": True}, short_help="Crawl some thirty sites on this machine.")
-@click.option("--seed", default=1, help="Of the random sites, rules and pages.")
+@click.option("--seed", default=1, help="Of the random sites and pages.")
 @click.option("--pages", default=500, type=click.IntRange(1, 100_000), help="About how many URLs.")
 @click.option(
     "--workers", default=1, type=click.IntRange(1, 64), help="Crawler processes, which share the pages."
