@@ -48,7 +48,14 @@ def judge(plan: Plan, visits: Iterable[Visit]) -> list[SiteReport]:
     seen: dict[str, list[Visit]] = {site.name: [] for site in plan.sites}
     for visit in ordered:
         seen[visit.site].append(visit)
-    lent = _lent_robots(plan, seen)
+    redirects = Counter(
+        site.robots.headers.get("Location")
+        for site in plan.sites
+        for visit in seen[site.name]
+        if visit.path == ROBOTS_PATH
+    )
+    # Requests for each site's robots.txt that come from redirects of other sites' robots.txt.
+    lent = {site.name: redirects[site.url(ROBOTS_PATH)] for site in plan.sites}
     broken = {site.name: _broken_rules(site, seen[site.name], lent[site.name]) for site in plan.sites}
     gaps: dict[str, list[float]] = defaultdict(list)
     for host in {site.host for site in plan.sites}:
@@ -71,17 +78,6 @@ def judge(plan: Plan, visits: Iterable[Visit]) -> list[SiteReport]:
             )
         )
     return reports
-
-
-def _lent_robots(plan: Plan, seen: Mapping[str, Sequence[Visit]]) -> Counter[str]:
-    """How many requests for each site's robots.txt come from redirects of other sites' robots.txt."""
-    lenders = {site.url(ROBOTS_PATH): site.name for site in plan.sites}
-    lent: Counter[str] = Counter()
-    for site in plan.sites:
-        if "Location" in site.robots.headers:
-            redirects = sum(visit.path == ROBOTS_PATH for visit in seen[site.name])
-            lent[lenders[site.robots.headers["Location"]]] += redirects
-    return lent
 
 
 def _broken_rules(site: Site, visits: Sequence[Visit], lent: int) -> list[str]:
