@@ -186,9 +186,7 @@ class GateTransport(httpx.AsyncBaseTransport):
         await self._transport.aclose()
 
     def _refuse_sync_client(self, *_: object) -> NoReturn:
-        raise TypeError(
-            "a GateTransport needs an httpx.AsyncClient; a turn cannot be awaited in an httpx.Client"
-        )
+        raise TypeError("a GateTransport needs an httpx.AsyncClient: an httpx.Client cannot await a turn")
 
     # A synchronous `httpx.Client` calls these.
     __enter__ = handle_request = _refuse_sync_client

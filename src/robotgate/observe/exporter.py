@@ -31,7 +31,8 @@ class PrometheusExporter(ExitStack, Collector):
         registry = REGISTRY if registry is None else registry
         registry.register(self)
         self.callback(registry.unregister, self)
-        self._tally.start(self)
+        self._tally.start()
+        self.callback(self._tally.close)
 
     def describe(self) -> Iterator[Family]:
         """As `collect`: a registry learns the names from it."""

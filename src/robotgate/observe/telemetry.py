@@ -68,23 +68,13 @@ class Telemetry(ExitStack):
         self._request_spans = request_spans
         self._is_closed = False
         meter = metrics.get_meter(SCOPE, meter_provider=meter_provider)
-        self._recorders = [
-            _Recorder(
-                histogram,
-                meter.create_histogram(
-                    f"robotgate.{metric.name}.duration",
-                    UNITS[metric.unit],
-                    metric.help,
-                    explicit_bucket_boundaries_advisory=metric.buckets,
-                ),
-            )
-            for metric, histogram in self._tally.histograms.items()
-        ]
+        self._recorders = [_Recorder(meter, *item) for item in self._tally.histograms.items()]
         # A collection may begin as soon as there is an instrument that it reads.
         for metric in self._values:
             make = meter.create_observable_counter if metric.is_counter else meter.create_observable_gauge
             make(f"robotgate.{metric.name}", self._observers(metric), UNITS[metric.unit], metric.help)
-        self._tally.start(self)
+        self._tally.start()
+        self.callback(self._tally.close)
         if not isinstance(provider, NO_SPANS):
             kinds = (TurnBegan, RobotsFetched, VerdictRefused, TurnRefused)
             turns = (TurnEnded,) if request_spans else ()
@@ -171,9 +161,12 @@ class _Recorder:
     The values of a bucket are passed on as their mean: counts and sum are right, as long as no view has other buckets.
     """
 
-    def __init__(self, counted: Histogram, instrument: metrics.Histogram) -> None:
+    def __init__(self, meter: metrics.Meter, metric: Metric, counted: Histogram) -> None:
+        name, unit = f"robotgate.{metric.name}.duration", UNITS[metric.unit]
         self._counted = counted
-        self._instrument = instrument
+        self._instrument = meter.create_histogram(
+            name, unit, metric.help, explicit_bucket_boundaries_advisory=metric.buckets
+        )
         self._counts = counted.counts.copy()
         self._sums = counted.sums.copy()
         self._owed = [0.0] * len(self._counts)
