@@ -15,7 +15,6 @@ from crawlee.proxy_configuration import ProxyConfiguration, ProxyInfo
 from crawlee.storage_clients import MemoryStorageClient
 from tests.gate.test_proxies import Proxy
 
-from robotgate import OptionError
 from robotgate.integrations.crawlee import GateHttpClient
 
 if TYPE_CHECKING:
@@ -203,9 +202,3 @@ async def test_proxy_that_is_down_is_crawlees_error(gate: RobotGate, web: Web) -
         async with client.stream(f"{SITE}/page", proxy_info=proxy):
             pass
     assert web.urls == []
-
-
-def test_gate_is_checked() -> None:
-    """A mistake is told at once."""
-    with pytest.raises(OptionError, match="gate"):
-        GateHttpClient("gate")  # type: ignore[arg-type]

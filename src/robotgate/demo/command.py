@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import sys
 import time
 from collections import Counter
@@ -20,11 +21,12 @@ from rich.text import Text
 
 from robotgate import OptionError, StoreError
 from robotgate.demo.crawl import Order, Run, run_demo
-from robotgate.demo.judge import Report, judge
+from robotgate.demo.judge import SiteReport, judge
 from robotgate.demo.servers import LOOPBACK, DemoError, SiteServer, Visit, listening
 from robotgate.demo.sites import EXAMPLES, FLOOR_DELAY, ROBOTS_PATH, Plan, draw_plan
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import TextIO
 
     from aiohttp import web
@@ -33,7 +35,7 @@ DEFAULT_PORT: Final = 8009
 WIDTH: Final = 80
 """Columns of the table, and of progress where there is no terminal to ask."""
 HEIGHT: Final = 25
-"""Lines of a terminal whose width is given by COLUMNS. Nothing here needs them."""
+"""Lines, likewise. Nothing here needs them."""
 MAX_FINDINGS: Final = 50
 """Findings printed; the JSON has all."""
 _STORE_HELP: Final = (
@@ -44,7 +46,7 @@ _PORT_HELP: Final = "The port of --serve on 127.0.0.1; 0 for any free port."
 
 
 @click.command(context_settings={"show_default": True}, short_help="Crawl some thirty sites on this machine.")
-@click.option("--seed", default=1, help="Of the random sites, rules and pages.")
+@click.option("--seed", default=1, help="Of the random sites and pages.")
 @click.option("--pages", default=500, type=click.IntRange(1, 100_000), help="About how many URLs.")
 @click.option(
     "--workers", default=1, type=click.IntRange(1, 64), help="Crawler processes, which share the pages."
@@ -104,11 +106,11 @@ def demo(
 
 def conclude(run: Run, console: Console, json_file: TextIO | None = None) -> int:
     """Judge a run, print the report, and return the exit status."""
-    report = judge(run.plan, run.visits)
-    _print_report(console, run, report)
+    sites = judge(run.plan, run.visits)
+    _print_report(console, run, sites)
     if json_file is not None:
-        json_file.write(_report_json(run, report))
-    return 0 if report.is_clean else 1
+        json_file.write(_report_json(run, sites))
+    return 1 if any(site.broken for site in sites) else 0
 
 
 def greeting(proxy: str, plan: Plan) -> str:
@@ -143,11 +145,9 @@ async def _serve(plan: Plan, port: int) -> None:
 
 def _console(*, stderr: bool = False) -> Console:
     is_terminal = (sys.stderr if stderr else sys.stdout).isatty()
-    columns = os.environ.get("COLUMNS", "")
-    if is_terminal and columns.isdecimal() and int(columns):
-        # Rich takes a dumb terminal for 80 columns wide unless both numbers are given.
-        return Console(stderr=stderr, highlight=False, width=int(columns), height=HEIGHT)
-    return Console(stderr=stderr, highlight=False, width=None if is_terminal else WIDTH)
+    # Rich takes a dumb terminal for 80 columns wide unless both numbers are given.
+    columns, lines = shutil.get_terminal_size() if is_terminal else (WIDTH, HEIGHT)
+    return Console(stderr=stderr, highlight=False, width=columns, height=lines)
 
 
 async def _crawl(order: Order) -> Run:
@@ -169,22 +169,22 @@ async def _crawl(order: Order) -> Run:
     return run
 
 
-def _print_report(console: Console, run: Run, report: Report) -> None:
+def _print_report(console: Console, run: Run, sites: Sequence[SiteReport]) -> None:
     """The table, what was broken, and the totals."""
-    console.print(_table(report))
-    broken = [f"{site.site}: {finding}" for site in report.sites for finding in site.broken]
+    console.print(_table(sites))
+    broken = [f"{site.site}: {finding}" for site in sites for finding in site.broken]
     for finding in broken[:MAX_FINDINGS]:
         _say(console, f"BROKEN  {finding}", "bold red")
-    robots = sum(visit.path == ROBOTS_PATH for visit in report.visits)
-    blocked = sum(site.blocked for site in report.sites)
+    robots = sum(visit.path == ROBOTS_PATH for visit in run.visits)
+    blocked = sum(site.blocked for site in sites)
     _say(
         console,
-        f"{len(report.sites)} sites on {len({site.host for site in run.plan.sites})} hosts, seed {run.plan.seed}:"
-        f" {robots} robots.txt requests, {len(report.visits) - robots} pages served, {blocked} blocked;"
+        f"{len(sites)} sites on {len({site.host for site in run.plan.sites})} hosts, seed {run.plan.seed}:"
+        f" {robots} robots.txt requests, {len(run.visits) - robots} pages served, {blocked} blocked;"
         f" {f'{len(broken)} BROKEN' if broken else 'nothing broken'}",
         "bold red" if broken else "bold green",
     )
-    shares = Counter(visit.worker for visit in report.visits)
+    shares = Counter(visit.worker for visit in run.visits)
     if len(shares) > 1:
         counts = ", ".join(f"{count} of worker {worker}" for worker, count in sorted(shares.items()))
         _say(console, f"{len(shares)} workers in {run.elapsed:.1f} s: requests {counts}")
@@ -201,7 +201,7 @@ def _say(console: Console, line: str, style: str = "") -> None:
     console.print(Text(line, style), soft_wrap=not console.is_terminal)
 
 
-def _table(report: Report) -> Table:
+def _table(sites: Sequence[SiteReport]) -> Table:
     """One row for each site."""
     table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_edge=False)
     table.add_column("site", no_wrap=True)
@@ -209,7 +209,7 @@ def _table(report: Report) -> Table:
     for heading in ("robots", "pages", "blocked", "delay", "gap"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
-    for site in report.sites:
+    for site in sites:
         lent = f"{site.robots_requests_for_others} + " if site.robots_requests_for_others else ""
         table.add_row(
             site.site,
@@ -224,15 +224,16 @@ def _table(report: Report) -> Table:
     return table
 
 
-def _report_json(run: Run, report: Report) -> str:
+def _report_json(run: Run, sites: Sequence[SiteReport]) -> str:
     """The whole report with every request that the server saw, so that it can be judged again."""
     document = {
         "seed": run.plan.seed,
-        "clean": report.is_clean,
+        "clean": not any(site.broken for site in sites),
         "elapsed": round(run.elapsed, 3),
         "floor_delay": FLOOR_DELAY,
         "servers_worst_lag": run.worst_lag,
         "urls": len(run.plan.urls),
-        **asdict(report),
+        "sites": [asdict(site) for site in sites],
+        "visits": [asdict(visit) for visit in sorted(run.visits, key=lambda visit: visit.started_at)],
     }
     return json.dumps(document, indent=1) + "\n"

@@ -16,7 +16,7 @@ import signal
 import sys
 import threading
 import time
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -38,7 +38,7 @@ from robotgate.demo.servers import (
 from robotgate.demo.sites import FLOOR_DELAY, Plan, draw_plan
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import Callable
 
 CONTACT: Final = "demo@robotgate.example"
 USES: Final = {"ai_train"}
@@ -93,7 +93,8 @@ async def run_demo(order: Order, done: Callable[[str], object]) -> Run:
     began_at = time.monotonic()
     plan, visits = draw_plan(order.seed, order.page_count), list[Visit]()
     server = SiteServer(plan, lambda _, visit: visits.append(visit))
-    async with _shared(order) as shared, listening(server, 0) as port, measured_lag() as lag:
+    async with AsyncExitStack() as stack, listening(server, 0) as port, measured_lag() as lag:
+        shared = await _shared(order, stack)
         try:
             async with asyncio.TaskGroup() as tasks:
                 for worker in range(1, order.workers + 1):
@@ -128,40 +129,32 @@ async def _follow(order: Order, done: Callable[[str], object]) -> None:
             await process.wait()
 
 
-@asynccontextmanager
-async def _shared(order: Order) -> AsyncIterator[Order]:
-    """The order with a store in which nothing is known yet, if it needs one."""
-    if order.store is not None and "://" in order.store:
-        async with _own_prefix(order.store) as prefix:
-            yield replace(order, prefix=prefix)
-    elif order.store is not None or order.workers == 1:
-        yield order
-    else:
-        with TemporaryDirectory(prefix="robotgate-demo-", ignore_cleanup_errors=True) as folder:
-            yield replace(order, store=str(Path(folder) / "demo.db"))
-
-
-@asynccontextmanager
-async def _own_prefix(url: str) -> AsyncIterator[str]:
-    """A prefix of keys that no other program uses. The keys are deleted at the end of the block."""
+async def _shared(order: Order, stack: AsyncExitStack) -> Order:
+    """The order with a store in which nothing is known yet, if it needs one. What is in it is removed by the stack."""
+    if order.store is None and order.workers > 1:
+        folder = TemporaryDirectory(prefix="robotgate-demo-", ignore_cleanup_errors=True)
+        return replace(order, store=str(Path(stack.enter_context(folder)) / "demo.db"))
+    if order.store is None or "://" not in order.store:
+        return order
     try:
         # redis-py is installed only with the extra.
-        from redis.asyncio import Redis  # noqa: PLC0415
-
         from robotgate.stores.redis import RedisStore  # noqa: PLC0415
+        from robotgate.stores.redis.client import client_of  # noqa: PLC0415
     except ImportError as error:
         raise OptionError("--store: Redis needs redis-py: pip install 'robotgate[redis]'") from error
+    # No other program uses such keys.
     prefix = f"robotgate-demo:{secrets.token_hex(8)}:"
+    client = client_of(order.store)
+    stack.push_async_callback(client.aclose)
+
+    async def delete_keys() -> None:
+        async for key in client.scan_iter(match=f"{prefix}*"):
+            await client.delete(key)
+
     # A wrong URL, or a server that does not answer, is reported before anything starts.
-    async with RedisStore(url, prefix=prefix, patience=PATIENCE):
-        pass
-    try:
-        yield prefix
-    finally:
-        scheme, _, rest = url.partition("://")
-        async with Redis.from_url(f"{scheme.lower().replace('valkey', 'redis')}://{rest}") as client:
-            async for key in client.scan_iter(match=f"{prefix}*"):
-                await client.delete(key)
+    async with RedisStore(client, prefix=prefix, patience=PATIENCE):
+        stack.push_async_callback(delete_keys)
+    return replace(order, prefix=prefix)
 
 
 async def _work(order: Order) -> None:

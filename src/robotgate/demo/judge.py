@@ -42,27 +42,20 @@ class SiteReport:
     """One sentence for each rule or delay that was broken."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """What the server saw of all sites."""
-
-    sites: tuple[SiteReport, ...]
-    visits: tuple[Visit, ...]
-    """By time."""
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether no rule and no delay was broken."""
-        return not any(report.broken for report in self.sites)
-
-
-def judge(plan: Plan, visits: Iterable[Visit]) -> Report:
+def judge(plan: Plan, visits: Iterable[Visit]) -> list[SiteReport]:
     """Compare a log with its plan."""
-    ordered = tuple(sorted(visits, key=lambda visit: visit.started_at))
+    ordered = sorted(visits, key=lambda visit: visit.started_at)
     seen: dict[str, list[Visit]] = {site.name: [] for site in plan.sites}
     for visit in ordered:
         seen[visit.site].append(visit)
-    lent = _lent_robots(plan, seen)
+    redirects = Counter(
+        site.robots.headers.get("Location")
+        for site in plan.sites
+        for visit in seen[site.name]
+        if visit.path == ROBOTS_PATH
+    )
+    # Requests for each site's robots.txt that come from redirects of other sites' robots.txt.
+    lent = {site.name: redirects[site.url(ROBOTS_PATH)] for site in plan.sites}
     broken = {site.name: _broken_rules(site, seen[site.name], lent[site.name]) for site in plan.sites}
     gaps: dict[str, list[float]] = defaultdict(list)
     for host in {site.host for site in plan.sites}:
@@ -84,18 +77,7 @@ def judge(plan: Plan, visits: Iterable[Visit]) -> Report:
                 broken=broken[site.name],
             )
         )
-    return Report(sites=tuple(reports), visits=ordered)
-
-
-def _lent_robots(plan: Plan, seen: Mapping[str, Sequence[Visit]]) -> Counter[str]:
-    """How many requests for each site's robots.txt come from redirects of other sites' robots.txt."""
-    lenders = {site.url(ROBOTS_PATH): site.name for site in plan.sites}
-    lent: Counter[str] = Counter()
-    for site in plan.sites:
-        if "Location" in site.robots.headers:
-            redirects = sum(visit.path == ROBOTS_PATH for visit in seen[site.name])
-            lent[lenders[site.robots.headers["Location"]]] += redirects
-    return lent
+    return reports
 
 
 def _broken_rules(site: Site, visits: Sequence[Visit], lent: int) -> list[str]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import gzip
 import random
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 FLOOR_DELAY: Final = 0.15
 """Seconds: the gate's own ``delay`` in the demonstration."""
@@ -26,8 +27,9 @@ _FIRST: Final = """amber brisk calm dusty early fabled gentle hidden idle jolly 
 plain quiet rustic silver tidal upper velvet windy young"""
 _SECOND: Final = """atlas bakery cinema docks estate forum garden harbour index journal kitchen library museum notes
 orchard press quarry records seminar tower union weekly"""
-_OPEN_FOLDERS: Final = "articles docs maps news people photos products recipes reviews"
-_CLOSED_FOLDERS: Final = "admin basket drafts internal private search staging tmp"
+_OPEN_FOLDERS: Final = ["articles", "docs", "maps", "news", "people", "photos", "products", "recipes"]
+_CLOSED_FOLDERS: Final = ["private", "tmp"]
+"""The folders that most rules close."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,11 +113,12 @@ class Draw:
     """What the pages of one group of sites are drawn from."""
 
     rng: random.Random
-    hosts: Sequence[str]
+    last: str
+    """The root of the last site of the group, without a slash."""
     wanted: int
     """About how many pages of each site the crawler is given."""
-    closed: Sequence[str]
-    """The folders that the rules close."""
+    numbers: Iterator[int] = field(default_factory=count)
+    """The names of pages."""
 
     def page(self, path: str, *, is_open: bool = True, is_asked: bool = True) -> Page:
         """One page, of any size."""
@@ -123,27 +126,23 @@ class Draw:
         answer = Answer(body=f"This is {path}.\n".encode(), busy_delay=delay, size=size)
         return Page(path, answer, is_open=is_open, is_asked=is_asked)
 
-    def pages(self, closed: Sequence[str]) -> Pages:
-        """Pages in many folders, some of which are closed."""
-        shut = round(self.wanted * CLOSED_SHARE) if closed else 0
-        folders = [closed if number < shut else _OPEN_FOLDERS.split() for number in range(self.wanted)]
-        return tuple(
-            self.page(f"/{self.rng.choice(folder)}/{number}", is_open=number >= shut)
-            for number, folder in enumerate(folders)
-        )
+    def pages(self, amount: int, folders: Sequence[str] = _OPEN_FOLDERS, *, is_open: bool = True) -> Pages:
+        """So many pages in these folders."""
+        paths = (f"/{self.rng.choice(folders)}/{next(self.numbers)}" for _ in range(amount))
+        return tuple(self.page(path, is_open=is_open) for path in paths)
 
-    def ordinary(self) -> Pages:
-        """Pages of which the rules close some."""
-        return self.pages(self.closed)
+    def ordinary(self, closed: Sequence[str] = _CLOSED_FOLDERS) -> Pages:
+        """Pages in many folders, some of which are closed."""
+        shut = round(self.wanted * CLOSED_SHARE)
+        return self.pages(shut, closed, is_open=False) + self.pages(self.wanted - shut)
+
+    def all_open(self) -> Pages:
+        """Pages of a site of which all may be fetched."""
+        return self.pages(self.wanted)
 
     def all_closed(self) -> Pages:
         """Pages of a site of which none may be fetched."""
-        paths = (f"/{self.rng.choice(_OPEN_FOLDERS.split())}/{number}" for number in range(MIN_PAGES))
-        return tuple(self.page(path, is_open=False) for path in paths)
-
-    def all_open(self, folder: str, count: int) -> Pages:
-        """Open pages of one folder."""
-        return tuple(self.page(f"/{folder}/open-{number}") for number in range(count))
+        return self.pages(MIN_PAGES, is_open=False)
 
     def shaped(self, *shapes: str) -> Pages:
         """Pages whose paths have these shapes in turn: a closed one, an open one, and so on."""
@@ -159,33 +158,29 @@ class Draw:
     def redirects(self, path: str, target: str) -> Pages:
         """Four pages that redirect to `targets` of a site, and one that redirects to a closed page there."""
         goals = {f"{path}/{number}": f"{target}/moved/{number}" for number in range(4)}
-        goals[f"{path}/trap"] = f"{target}/{self.closed[0]}/trap"
+        goals[f"{path}/trap"] = f"{target}/private/trap"
         return tuple(
             Page(start, Answer(status=self.rng.choice((301, 302, 303, 307, 308)), headers={"Location": goal}))
             for start, goal in goals.items()
         )
 
+    def port_80(self) -> Pages:
+        """Pages of which one folder is closed; that of the other port is open."""
+        return self.ordinary(["private"]) + self.pages(3, ["tmp"])
+
+    def port_8080(self) -> Pages:
+        """As `port_80`, the other way round."""
+        return self.ordinary(["tmp"]) + self.pages(3, ["private"])
+
     def targets(self) -> Pages:
         """The pages to which `redirects` lead."""
-        trap = self.page(f"/{self.closed[0]}/trap", is_open=False, is_asked=False)
+        trap = self.page("/private/trap", is_open=False, is_asked=False)
         return (*(self.page(f"/moved/{number}", is_asked=False) for number in range(4)), trap)
 
     def busy(self, status: int, retry_after: int) -> Pages:
         """Ordinary pages, and one that is answered with Retry-After, in seconds."""
         answer = Answer(status=status, headers={"Retry-After": str(retry_after)})
         return (*self.ordinary(), Page("/news/busy", answer))
-
-    def of_port(self, mine: int) -> Pages:
-        """Pages in both folders, for the robots.txt of one port, which closes one of them."""
-        return self.pages([self.closed[mine]]) + self.all_open(self.closed[1 - mine], 3)
-
-    def fill(self, robots: Answer, crawl_delay: float) -> Answer:
-        """Replace ``{0}``, ``{1}``, ``{delay}`` and ``{host}`` in a row's robots.txt by their values."""
-        body = robots.body.replace(b"{delay}", f"{crawl_delay:g}".encode())
-        for number, folder in enumerate(self.closed):
-            body = body.replace(b"{%d}" % number, folder.encode())
-        headers = {name: value.replace("{host}", self.hosts[0]) for name, value in robots.headers.items()}
-        return replace(robots, body=body, headers=headers)
 
 
 def _text(*lines: str) -> Answer:
@@ -196,11 +191,9 @@ def _rules(*lines: str) -> Answer:
     return _text("User-agent: *", *lines)
 
 
-_BOTH: Final = ("Disallow: /{0}/", "Disallow: /{1}/")
-_DELAY: Final = "Crawl-delay: {delay}"
+_BOTH: Final = [f"Disallow: /{folder}/" for folder in _CLOSED_FOLDERS]
 _RULES: Final = _rules(*_BOTH)
-_PACED: Final = _rules(_DELAY, *_BOTH)
-_BORROWED: Final = Answer(status=302, headers={"Location": f"http://{{host}}{ROBOTS_PATH}"})
+_PACED: Final = _rules("Crawl-delay: 0.3", *_BOTH)
 ASKS: Final = {"Accept-Signature": 'sig1=("@authority" "signature-agent");created;expires;tag="web-bot-auth"'}
 """The header of an answer that only signed requests get (RFC 9421 section 5.1)."""
 MISSING: Final = Answer(status=404, body=b"no such page\n")
@@ -212,7 +205,7 @@ _MATCHED: Final = ("/docs/{}.pdf", "/docs/{}.pdf.html", "/list/{}?sort=up", "/li
 _NOISE: Final = random.Random(1).randbytes(8192).replace(b":", b"")
 """Bytes without a colon: none of their lines can be a rule."""
 _COMMENTS: Final = ["# a line of no importance, one of very many"] * 11_736
-_LONG: Final = _rules("Disallow: /{0}/", *_COMMENTS, "Disallow: /{1}/")
+_LONG: Final = _rules("Disallow: /private/", *_COMMENTS, "Disallow: /tmp/")
 """More than the 512,000 bytes of a robots.txt that are read (RFC 9309 section 2.5)."""
 
 
@@ -221,21 +214,25 @@ class Kind:
     """One row of the table: a kind of site."""
 
     story: str
-    robots: Answer = _RULES
-    """In it, ``{0}`` and ``{1}`` stand for the closed folders, ``{delay}`` for the crawl_delay, and ``{host}`` for the
-    first host of the sites that are drawn together."""
+    robots: Answer | None = _RULES
+    """None: a redirect to that of the first of the sites that are drawn together."""
     pages: Callable[[Draw], Pages] = Draw.ordinary
     weight: float = 4.0
     """How many pages it gets, compared with the others."""
     crawl_delay: float = 0.0
     """Seconds that its rules ask for."""
     port: int = 80
-    """The port in its URLs. A site on another port than 80 has the host of the row above."""
-    is_joined: bool = False
-    """Whether this site is drawn together with that of the row above: both have the same closed folders, or one of
-    them redirects to the other."""
+    """The port in its URLs. A site on another port than 80 has the host of the one before it."""
+    others: tuple[Kind, ...] = ()
+    """Those that are drawn together with it, because one redirects to another, or both have one host."""
 
 
+_BORROWER: Final = Kind("robots.txt of above", None, weight=3, crawl_delay=0.3)
+_PARKED: Final = Kind("parked there", None, weight=3)
+_TARGET: Final = Kind("target of redirects", pages=lambda d: d.ordinary() + d.targets())
+_PORT_80: Final = _rules("Crawl-delay: 0.2", "Disallow: /private/")
+_PORT_8080: Final = _rules("Crawl-delay: 0.2", "Disallow: /tmp/")
+_8080: Final = Kind("one pace", _PORT_8080, Draw.port_8080, crawl_delay=0.2, port=8080)
 KINDS: Final = (
     Kind("ordinary rules"),
     Kind("robots.txt in gzip", replace(_RULES, headers={"Content-Encoding": "gzip"})),
@@ -245,29 +242,25 @@ KINDS: Final = (
     Kind("Allow in Disallow", _ARCHIVE, lambda d: d.shaped("/archive/{}", "/archive/press/{}")),
     Kind("BOM, CR, escapes", _ESCAPES, lambda d: d.shaped(*_ESCAPED)),
     Kind("Crawl-delay: 0.3", _PACED, weight=3, crawl_delay=0.3),
-    Kind("Crawl-delay: 0.5", _PACED, weight=2, crawl_delay=0.5),
-    Kind("Crawl-delay: 1", _PACED, weight=1, crawl_delay=1.0),
-    Kind("Crawl-delay: 1.5", _PACED, weight=0.7, crawl_delay=1.5),
-    Kind("robots.txt: 404", MISSING),
+    Kind("Crawl-delay: 0.5", _rules("Crawl-delay: 0.5", *_BOTH), weight=2, crawl_delay=0.5),
+    Kind("Crawl-delay: 1", _rules("Crawl-delay: 1", *_BOTH), weight=1, crawl_delay=1.0),
+    Kind("Crawl-delay: 1.5", _rules("Crawl-delay: 1.5", *_BOTH), weight=0.7, crawl_delay=1.5),
+    Kind("robots.txt: 404", MISSING, Draw.all_open),
     Kind("robots.txt: 403", Answer(status=403), Draw.all_closed, weight=1),
     Kind("robots.txt: 500", Answer(status=500), Draw.all_closed, weight=1),
     Kind("robots.txt cut off", replace(_RULES, size=2000, is_cut_off=True), Draw.all_closed, weight=1),
-    Kind("robots.txt is HTML", _text("<!doctype html>", "<title>Welcome</title>", "<p>Hello</p>")),
-    Kind("robots.txt is binary", Answer(body=_NOISE)),
-    Kind("robots.txt of 516 kB", _LONG, lambda d: d.pages(d.closed[:1]) + d.all_open(d.closed[1], 2)),
+    Kind("robots.txt is HTML", _text("<!doctype html>", "<title>Welcome</title>"), Draw.all_open),
+    Kind("robots.txt is binary", Answer(body=_NOISE), Draw.all_open),
+    Kind("robots.txt of 516 kB", _LONG, lambda d: d.ordinary(["private"]) + d.pages(2, ["tmp"])),
     Kind("robots.txt in 1.2 s", replace(_RULES, busy_delay=1.2)),
-    Kind("robots.txt for two", _PACED, weight=3, crawl_delay=0.3),
-    Kind("robots.txt of above", _BORROWED, weight=3, crawl_delay=0.3, is_joined=True),
-    Kind("parking host", weight=3),
-    *[Kind("parked there", _BORROWED, weight=3, is_joined=True)] * 4,
+    Kind("robots.txt for two", _PACED, weight=3, crawl_delay=0.3, others=(_BORROWER,)),
+    Kind("parking host", weight=3, others=(_PARKED,) * 4),
     Kind("redirects within", pages=lambda d: d.ordinary() + d.redirects("/old", "") + d.targets()),
-    Kind("redirects to next", pages=lambda d: d.ordinary() + d.redirects("/out", f"http://{d.hosts[1]}")),
-    Kind("target of redirects", pages=lambda d: d.ordinary() + d.targets(), is_joined=True),
-    Kind("two ports,", _rules(_DELAY, _BOTH[0]), lambda d: d.of_port(0), weight=1.5, crawl_delay=0.2),
-    Kind("one pace", _rules(_DELAY, _BOTH[1]), lambda d: d.of_port(1), crawl_delay=0.2, port=8080),
+    Kind("redirects to next", pages=lambda d: d.ordinary() + d.redirects("/out", d.last), others=(_TARGET,)),
+    Kind("two ports,", _PORT_80, Draw.port_80, weight=1.5, crawl_delay=0.2, others=(_8080,)),
     Kind("429, Retry-After: 2", pages=lambda d: d.busy(429, 2), weight=3),
     Kind("503, Retry-After: 1", pages=lambda d: d.busy(503, 1), weight=3),
-    Kind("Content-Usage", _rules(*(f"Content-Usage: /{{{n}}}/ train-ai=n" for n in (0, 1)))),
+    Kind("Content-Usage", _rules(*(f"Content-Usage: /{name}/ train-ai=n" for name in _CLOSED_FOLDERS))),
     Kind("Content-Signal", _rules("Content-Signal: search=yes, ai-train=no"), Draw.all_closed, weight=1),
     Kind("asks for signatures", pages=Draw.signed),
 )
@@ -281,28 +274,20 @@ def draw_plan(seed: int, page_count: int) -> Plan:
     """
     rng = random.Random(seed)
     names = [f"{first}-{second}.test" for first in _FIRST.split() for second in _SECOND.split()]
-    hosts = iter(rng.sample(names, sum(kind.port == 80 for kind in KINDS)))
-    total = sum(kind.weight for kind in KINDS if kind.port == 80)
-    groups: list[list[Kind]] = []
-    for kind in KINDS:
-        if kind.port == 80 and not kind.is_joined:
-            groups.append([])
-        groups[-1].append(kind)
+    groups = [(kind, *kind.others) for kind in KINDS]
+    weights = [kind.weight for group in groups for kind in group if kind.port == 80]
+    hosts = iter(rng.sample(names, len(weights)))
     sites: list[Site] = []
     for index, group in enumerate(groups):
         drawn: list[str] = []
         for kind in group:
             drawn.append(next(hosts) if kind.port == 80 else drawn[-1])
-        wanted = max(MIN_PAGES, round(page_count * group[0].weight / total))
-        group_rng = random.Random(f"{seed}/{index}")
-        closed = group_rng.sample(_CLOSED_FOLDERS.split(), 2) if b"{0}" in group[0].robots.body else []
-        draw = Draw(group_rng, drawn, wanted, closed)
+        wanted = max(MIN_PAGES, round(page_count * group[0].weight / sum(weights)))
+        draw = Draw(random.Random(f"{seed}/{index}"), f"http://{drawn[-1]}", wanted)
+        borrowed = Answer(status=302, headers={"Location": f"http://{drawn[0]}{ROBOTS_PATH}"})
         for kind, host in zip(group, drawn, strict=True):
-            robots = draw.fill(kind.robots, kind.crawl_delay)
-            site = Site(
-                host, kind.story, robots, kind.pages(draw), port=kind.port, crawl_delay=kind.crawl_delay
-            )
-            sites.append(site)
+            robots = kind.robots or borrowed
+            sites.append(Site(host, kind.story, robots, kind.pages(draw), kind.port, kind.crawl_delay))
     urls = [site.url(page.path) for site in sites for page in site.pages if page.is_asked]
     rng.shuffle(urls)
     return Plan(seed=seed, sites=tuple(sites), urls=tuple(urls))

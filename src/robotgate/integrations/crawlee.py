@@ -14,8 +14,6 @@ import aiohttp
 from yarl import URL
 
 from robotgate.errors import DisallowedError, missing_extra
-from robotgate.gate import RobotGate
-from robotgate.options import check_kind
 from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.sites.site import HostAccess
 from robotgate.web.fetch import PageFetch, RequestOptions
@@ -36,6 +34,8 @@ if TYPE_CHECKING:
     from crawlee.proxy_configuration import ProxyInfo
     from crawlee.sessions import Session
     from crawlee.statistics import Statistics
+
+    from robotgate.gate import RobotGate
 
     SkippedRequest = Callable[[str, SkippedReason], Awaitable[None]]
 
@@ -62,13 +62,9 @@ class GateHttpClient(HttpClient):
             ``respect_robots_txt_file=True``, URLs are judged one after another before they are enqueued, and only
             redirects are refused here; the gate answers for robots.txt then, too. It requests these by its own
             session, as Crawlee names no proxy for them: leave that option out where requests go through proxies.
-
-    Raises:
-        OptionError: an argument makes no sense.
     """
 
     def __init__(self, gate: RobotGate, *, on_skipped_request: SkippedRequest | None = None) -> None:
-        check_kind("gate", gate, RobotGate)
         super().__init__(persist_cookies_per_session=False)
         self._gate = gate
         self._on_skipped_request = on_skipped_request
@@ -171,18 +167,17 @@ class GateHttpClient(HttpClient):
         Crawlee obeys the rules for ``*``, and those that bind the gate may be others. It has no Crawl-delay, because
         the gate paces.
         """
-        verdict = await self._gate.check(str(URL(url).with_path("/")))
         file = RobotsTxt.parse((await self._gate.robots(url)).body)
         lines = [f"Sitemap: {sitemap}" for sitemap in file.sitemaps]
+        lines.append("User-agent: *")
         access = self._gate.host(url).access
         if access is HostAccess.EXCLUDED:
-            lines += ["User-agent: *", "Disallow: /"]
+            lines.append("Disallow: /")
         elif access is HostAccess.CONTROLLED:
-            lines.append("User-agent: *")
-            bind = {agent.lower() for agent in verdict.group}
-            for group in file.groups:
-                if bind & {agent.lower() for agent in group.agents}:
-                    lines += map(str, group.rules)
+            token = self._gate.token.lower()
+            ours = [group for group in file.groups if group.names(token)]
+            for group in ours or [group for group in file.groups if group.names("*")]:
+                lines += map(str, group.rules)
         return "\n".join(lines).encode()
 
 

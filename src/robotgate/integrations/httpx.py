@@ -13,13 +13,13 @@ from __future__ import annotations
 import asyncio
 import math
 import ssl
+import time
 from contextlib import AsyncExitStack, aclosing
 from typing import TYPE_CHECKING, Final, NoReturn, TypedDict, Unpack, cast
 
 from multidict import CIMultiDict
 from yarl import URL
 
-from robotgate.clock import SystemClock
 from robotgate.errors import (
     DisallowedError,
     GateClosedError,
@@ -33,9 +33,7 @@ from robotgate.errors import (
     TooSoonError,
     missing_extra,
 )
-from robotgate.gate import RobotGate
 from robotgate.integrations import check_no_dot_segment
-from robotgate.options import check_kind, check_names
 from robotgate.sites.record import Answer, Failure
 from robotgate.web.robots import ASKED_FOR, CONNECT_TIMEOUT, BoundedBody, answer_of, cause_of, outage_of
 
@@ -47,16 +45,9 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
-    from httpx._types import (
-        AuthTypes,
-        CertTypes,
-        CookieTypes,
-        HeaderTypes,
-        ProxyTypes,
-        QueryParamTypes,
-        TimeoutTypes,
-    )
+    from httpx import _types
 
+    from robotgate.gate import RobotGate
     from robotgate.web.turns import Turn
 
     Trace = Callable[[str, Mapping[str, object]], Awaitable[None]]
@@ -67,8 +58,8 @@ MAX_IDLE_READ: Final = 60.0
 """Seconds without a byte of the body after which a turn ends although its response is still open."""
 _HTTPX_OWN: Final = f"python-{httpx.__name__}/{httpx.__version__}"
 """The User-Agent of a client that was given none. It is replaced, because it does not name the crawler."""
-_IDLE_CONNECTIONS: Final = 100
-"""Connections kept open for a next request. Each takes a file descriptor."""
+_LIMITS: Final = httpx.Limits(max_keepalive_connections=100)
+"""Of connections kept open for a next request, as each takes a file descriptor; of open requests, the gate has one."""
 
 
 class TurnOptions(TypedDict, total=False):
@@ -81,17 +72,17 @@ class TurnOptions(TypedDict, total=False):
 class ClientOptions(TypedDict, total=False):
     """The options of an `httpx.AsyncClient`."""
 
-    auth: AuthTypes | None
-    params: QueryParamTypes | None
-    headers: HeaderTypes | None
-    cookies: CookieTypes | None
+    auth: _types.AuthTypes | None
+    params: _types.QueryParamTypes | None
+    headers: _types.HeaderTypes | None
+    cookies: _types.CookieTypes | None
     verify: ssl.SSLContext | str | bool
-    cert: CertTypes | None
+    cert: _types.CertTypes | None
     http1: bool
     http2: bool
-    proxy: ProxyTypes | None
+    proxy: _types.ProxyTypes | None
     mounts: Mapping[str, httpx.AsyncBaseTransport | None] | None
-    timeout: TimeoutTypes
+    timeout: _types.TimeoutTypes
     follow_redirects: bool
     limits: httpx.Limits
     max_redirects: int
@@ -119,11 +110,10 @@ def gated_client(
         httpx_options: as for `httpx.AsyncClient`. By default, ``limits`` does not limit the open connections.
 
     Raises:
-        OptionError: `gate` is none, or one of the transports is a `GateTransport`.
+        OptionError: one of the transports is a `GateTransport`.
         whatever httpx raises for options that make no sense.
     """
-    check_kind("gate", gate, RobotGate)
-    httpx_options.setdefault("limits", httpx.Limits(max_keepalive_connections=_IDLE_CONNECTIONS))
+    httpx_options.setdefault("limits", _LIMITS)
     client = httpx.AsyncClient(**httpx_options)
 
     def gated(transport: httpx.AsyncBaseTransport) -> GateTransport:
@@ -156,7 +146,7 @@ class GateTransport(httpx.AsyncBaseTransport):
             ``response.extensions["robotgate"]`` is the error.
 
     Raises:
-        OptionError: an argument makes no sense.
+        OptionError: `transport` is a `GateTransport`.
     """
 
     def __init__(
@@ -166,14 +156,8 @@ class GateTransport(httpx.AsyncBaseTransport):
         *,
         refusals_as_responses: bool = False,
     ) -> None:
-        check_kind("gate", gate, RobotGate)
-        if transport is None:
-            limits = httpx.Limits(max_keepalive_connections=_IDLE_CONNECTIONS)
-            transport = httpx.AsyncHTTPTransport(limits=limits)
-        _check_inner(transport)
-        check_kind("refusals_as_responses", refusals_as_responses, bool)
         self._gate = gate
-        self._transport = transport
+        self._transport = _ungated(transport or httpx.AsyncHTTPTransport(limits=_LIMITS))
         self._refusals_as_responses = refusals_as_responses
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -181,21 +165,15 @@ class GateTransport(httpx.AsyncBaseTransport):
 
         Raises:
             RobotGateError: as `RobotGate.turn`, before anything is sent. It is an `httpx.RequestError` as well.
-            OptionError: the User-Agent does not name the gate's token, or ``extensions["robotgate"]`` makes no sense.
-                These are mistakes in the program, and not errors of httpx.
-            RuntimeError: the event loop is not asyncio's.
+            OptionError, TypeError: the User-Agent does not name the gate's token, or ``extensions["robotgate"]`` makes
+                no sense. These are mistakes in the program, and not errors of httpx.
             httpx.RequestError: as the inner transport.
         """
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError as error:
-            raise RuntimeError("a GateTransport runs under asyncio only, not under trio") from error
-        options = _turn_options(request)
         if request.headers.get("User-Agent") == _HTTPX_OWN:
             del request.headers["User-Agent"]
         self._gate.identify(request.headers)
         try:
-            return await self._send_in_turn(request, options)
+            return await self._send_in_turn(request)
         except RobotGateError as error:
             if self._refusals_as_responses and isinstance(
                 error, DisallowedError | TooSoonError | HostUnavailableError
@@ -208,14 +186,13 @@ class GateTransport(httpx.AsyncBaseTransport):
         await self._transport.aclose()
 
     def _refuse_sync_client(self, *_: object) -> NoReturn:
-        raise TypeError(
-            "a GateTransport needs an httpx.AsyncClient; a turn cannot be awaited in an httpx.Client"
-        )
+        raise TypeError("a GateTransport needs an httpx.AsyncClient: an httpx.Client cannot await a turn")
 
     # A synchronous `httpx.Client` calls these.
     __enter__ = handle_request = _refuse_sync_client
 
-    async def _send_in_turn(self, request: httpx.Request, options: TurnOptions) -> httpx.Response:
+    async def _send_in_turn(self, request: httpx.Request) -> httpx.Response:
+        options: TurnOptions = request.extensions.get("robotgate", {})
         async with AsyncExitStack() as sending:
             turn = await sending.enter_async_context(self._gate.turn(_url_as_sent(request), **options))
             traced = _TracedRequest(request)
@@ -228,7 +205,7 @@ class GateTransport(httpx.AsyncBaseTransport):
                     turn.report_unreachable(outage)
                 raise
             turn.report(status=response.status_code, headers=response.headers)
-            response.stream = _TurnStream(response.stream, turn)
+            response.stream = _TurnStream(cast("httpx.AsyncByteStream", response.stream), turn)
             # The turn now ends with the response.
             sending.pop_all()
         return response
@@ -244,13 +221,11 @@ class HttpxFetcher:
             the rules that are being fetched. You close it yourself.
 
     Raises:
-        OptionError: an argument makes no sense.
+        OptionError: `transport` is a `GateTransport`.
     """
 
     def __init__(self, transport: httpx.AsyncBaseTransport) -> None:
-        _check_inner(transport)
-        self._transport = transport
-        self._clock = SystemClock()
+        self._transport = _ungated(transport)
 
     async def fetch(
         self, url: str, *, headers: Mapping[str, str], max_bytes: int, timeout: float
@@ -270,7 +245,7 @@ class HttpxFetcher:
                 async with aclosing(response):
                     body = await _read(response, max_bytes) if response.is_success else b""
                     received = CIMultiDict(response.headers.multi_items())
-                    return answer_of(response.status_code, received, body, now=self._clock.now())
+                    return answer_of(response.status_code, received, body, now=time.time())
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
             # A host that begins to answer is reachable, whatever happens afterwards.
             is_outage = not has_begun and traced is not None and traced.outage(error) is not None
@@ -344,9 +319,7 @@ def _as_response(error: DisallowedError | TooSoonError | HostUnavailableError) -
 class _TurnStream(httpx.AsyncByteStream):
     """The body of a response. The turn lasts until its end."""
 
-    def __init__(self, stream: object, turn: Turn) -> None:
-        if not isinstance(stream, httpx.AsyncByteStream):
-            raise TypeError(f"the inner transport returned {stream!r}, which is not an httpx.AsyncByteStream")
+    def __init__(self, stream: httpx.AsyncByteStream, turn: Turn) -> None:
         self._stream = stream
         self._turn = turn
         self._has_moved = False
@@ -408,6 +381,7 @@ class _TracedRequest:
             # No connection was free, or the proxy refused: nothing was sent to the host.
             return None
         if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout) and self._peer != self._host:
+            # The proxy cannot be reached.
             return None
         if isinstance(error, httpx.ConnectTimeout):
             return "it takes no connection in time"
@@ -426,9 +400,8 @@ def _failed_connection(error: httpx.ConnectError) -> str | None:
             return "it takes no connection"
         origin = behind
     for cause in _causes(origin):
-        if isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLCertVerificationError):
-            return "its TLS handshake fails"
-        if (outage := outage_of(cause)) is not None:
+        outage = outage_of(cause) or ("its TLS handshake fails" if isinstance(cause, ssl.SSLError) else None)
+        if outage is not None:
             return outage
     return None
 
@@ -440,26 +413,11 @@ def _causes(error: BaseException | None) -> list[BaseException]:
     return [] if error is None else [error, *_causes(error.__cause__)]
 
 
-def _check_inner(transport: object) -> None:
-    check_kind("transport", transport, httpx.AsyncBaseTransport | None)
+def _ungated(transport: httpx.AsyncBaseTransport) -> httpx.AsyncBaseTransport:
+    """The transport, unless it waits for turns itself."""
     if isinstance(transport, GateTransport):
         raise OptionError(f"transport={transport!r}: give the transport that sends, not a GateTransport")
-
-
-def _turn_options(request: httpx.Request) -> TurnOptions:
-    """The options of a request for its turn.
-
-    Raises:
-        OptionError: ``extensions["robotgate"]`` is not a dictionary of options.
-    """
-    given = request.extensions.get("robotgate", {})
-    if not isinstance(given, dict):
-        raise OptionError(f'extensions["robotgate"]={given!r}: give a dict, such as {{"max_wait": 30}}')
-    try:
-        check_names(given, TurnOptions.__annotations__)
-    except TypeError as error:
-        raise OptionError(f'extensions["robotgate"]: {error}') from error
-    return cast("TurnOptions", given)
+    return transport
 
 
 def _url_as_sent(request: httpx.Request) -> URL:
@@ -469,14 +427,13 @@ def _url_as_sent(request: httpx.Request) -> URL:
         InvalidURLError: it is not a URL, or the server would read it differently.
     """
     url = request.url
-    host = url.raw_host.decode("ascii")
-    authority = (f"[{host}]" if ":" in host else host) + ("" if url.port is None else f":{url.port}")
     target = request.extensions.get("target", url.raw_path)
     if not isinstance(target, bytes) or not target.startswith(b"/"):
         # A whole URL, for example: servers differ in what they make of it.
         raise InvalidURLError(str(url), f"its target {target!r:.80} is no path in bytes")
     try:
         path_and_query = target.decode("ascii")
+        authority = url.netloc.decode("ascii")
         sent = URL.build(scheme=url.scheme, authority=authority, path=path_and_query, encoded=True)
     except ValueError as error:
         raise InvalidURLError(str(url), f"not a URL ({error})") from error

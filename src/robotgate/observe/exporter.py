@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from robotgate.gate import RobotGate
 
 
-class PrometheusExporter(Collector, AbstractContextManager["PrometheusExporter"]):
-    """A collector of one gate's metrics, registered until `close`."""
+class PrometheusExporter(ExitStack, Collector):
+    """A collector of one gate's metrics, registered until `close`, of which a second call does nothing."""
 
     def __init__(self, gate: RobotGate, registry: CollectorRegistry | None = None) -> None:
+        super().__init__()
         self._gate = gate
         self._tally = Tally(gate)
         registry = REGISTRY if registry is None else registry
-        self._ends = ExitStack()
         registry.register(self)
-        self._ends.callback(registry.unregister, self)
+        self.callback(registry.unregister, self)
         self._tally.start()
-        self._ends.callback(self._tally.close)
+        self.callback(self._tally.close)
 
     def describe(self) -> Iterator[Family]:
         """As `collect`: a registry learns the names from it."""
@@ -52,13 +52,6 @@ class PrometheusExporter(Collector, AbstractContextManager["PrometheusExporter"]
             measured = HistogramMetricFamily(_name(metric), metric.help, unit=metric.unit)
             measured.add_metric([], buckets, sum(histogram.sums))
             yield measured
-
-    def close(self) -> None:
-        """Unregister the metrics, and listen to the gate no more. A second call does nothing."""
-        self._ends.close()
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
 
 def _name(metric: Metric) -> str:

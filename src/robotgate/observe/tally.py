@@ -6,9 +6,12 @@ The gate has totals and states (`RobotGate.stats`). Counted here is what it does
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections import defaultdict
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from robotgate.events import (
@@ -21,7 +24,7 @@ from robotgate.events import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from robotgate.events import Event
     from robotgate.gate import RobotGate
@@ -48,16 +51,15 @@ class Metric:
 WAITS: Final = (0.005, 0.05, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
 TIMES: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
-REQUESTS: Final = Metric(
-    "requests", "Requests that have ended, by kind and class of status.", ("kind", "outcome"), is_counter=True
+_counter: Final = partial(Metric, is_counter=True)
+_histogram: Final = partial(Metric, unit="seconds", buckets=TIMES)
+
+REQUESTS: Final = _counter(
+    "requests", "Requests that have ended, by kind and class of status.", ("kind", "outcome")
 )
-REFUSALS: Final = Metric("refusals", "Turns that were refused, by reason.", ("reason",), is_counter=True)
-BLOCKS: Final = Metric(
-    "blocks", "Blocks of hosts, and their prolongations, by cause.", ("cause",), is_counter=True
-)
-READ: Final = Metric(
-    "read", "Bytes of bodies that were read, robots.txt included.", unit="bytes", is_counter=True
-)
+REFUSALS: Final = _counter("refusals", "Turns that were refused, by reason.", ("reason",))
+BLOCKS: Final = _counter("blocks", "Blocks of hosts, and their prolongations, by cause.", ("cause",))
+READ: Final = _counter("read", "Bytes of bodies that were read, robots.txt included.", unit="bytes")
 HOSTS: Final = Metric(
     "hosts", "Hosts in memory, by whether they asked for a pause that is not over.", ("state",)
 )
@@ -65,14 +67,14 @@ SHUT: Final = Metric("origins_shut", "Origins in memory that no request is sent 
 WAITING: Final = Metric("waiting", "Turns that wait.")
 OPEN: Final = Metric("open_requests", "Requests that have not ended.", ("kind",))
 STORE_UP: Final = Metric("store_up", "1 while the store works, or none is used; else 0.")
-WAIT: Final = Metric(
-    "wait", "From asking for a turn to having it, of turns that had to wait.", unit="seconds", buckets=WAITS
+WAIT: Final = _histogram(
+    "wait", "From asking for a turn to having it, of turns that had to wait.", buckets=WAITS
 )
-REQUEST: Final = Metric("request", "From the begin of a turn to its end.", unit="seconds", buckets=TIMES)
-ROBOTS_FETCH: Final = Metric(
-    "robots_fetch", "What requests for a robots.txt take, redirects included.", unit="seconds", buckets=TIMES
-)
+REQUEST: Final = _histogram("request", "From the begin of a turn to its end.")
+ROBOTS_FETCH: Final = _histogram("robots_fetch", "What requests for a robots.txt take, redirects included.")
 
+_WITHIN_NAME: Final = re.compile(r"(?<!^)(?=[A-Z])")
+"""Where a word begins within the name of a class."""
 NO_STATUS: Final = "none"
 """The outcome of a request for which no status was reported."""
 
@@ -98,10 +100,14 @@ class Histogram:
         self.sums[bucket] += value
 
 
-class Tally:
-    """The values of the metrics of one gate. Totals are the gate's; what is counted here begins at 0 with `start`."""
+class Tally(ExitStack):
+    """The values of the metrics of one gate. Totals are the gate's; what is counted here begins at 0 with `start`.
+
+    `close` ends the count.
+    """
 
     def __init__(self, gate: RobotGate) -> None:
+        super().__init__()
         self._gate = gate
         # No Counter: its assignment to a key takes five times as long.
         self._statuses: defaultdict[int | None, int] = defaultdict(int)
@@ -114,19 +120,11 @@ class Tally:
             metric: Histogram(metric.buckets) for metric in (WAIT, REQUEST, ROBOTS_FETCH)
         }
         self._wait, self._request, self._robots_fetch = self.histograms.values()
-        self._ends: list[Callable[[], None]] = []
 
     def start(self) -> None:
         """Count from now on."""
-        self._ends = [
-            self._gate.subscribe(self._hear, *HEARD, at_once=True),
-            self._gate.meter(self._ended),
-        ]
-
-    def close(self) -> None:
-        """Count no more. A second call does nothing."""
-        for end in self._ends:
-            end()
+        self.callback(self._gate.subscribe(self._hear, *HEARD, at_once=True))
+        self.callback(self._gate.meter(self._ended))
 
     def _ended(self, turn: Turn, elapsed: float) -> None:
         self._statuses[turn.status] += 1
@@ -142,7 +140,9 @@ class Tally:
             case VerdictRefused():
                 self._refusals[event.verdict.reason.name.lower()] += 1
             case TurnRefused():
-                self._refusals[REASONS.get(type(event.error).__name__, "other")] += 1
+                # As ``too_soon`` for a `TooSoonError`.
+                name = type(event.error).__name__.removesuffix("Error")
+                self._refusals[_WITHIN_NAME.sub("_", name).lower()] += 1
             case HostBlocked():
                 self._blocks[event.cause.name.lower()] += 1
             case StoreLost() | StoreRecovered():
@@ -171,13 +171,3 @@ class Tally:
             OPEN: {("page",): stats.open_turns - robots, ("robots",): robots},
             STORE_UP: {(): float(self._store_up)},
         }
-
-
-REASONS: Final = {
-    "TooSoonError": "too_soon",
-    "HostUnavailableError": "host_unavailable",
-    "NonPublicAddressError": "non_public_address",
-    "NestedTurnError": "nested_turn",
-    "StoreError": "store",
-}
-"""The reason of a refusal, by the name of its error; `DisallowedError` has those of its verdict."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from contextlib import AbstractContextManager
+from contextlib import ExitStack
 from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -43,8 +43,11 @@ NO_SPANS: Final = (trace.NoOpTracerProvider, trace.ProxyTracerProvider)
 """What there is while no tracer provider is configured."""
 
 
-class Telemetry(AbstractContextManager["Telemetry"]):
-    """Reports one gate until `close`."""
+class Telemetry(ExitStack):
+    """Reports one gate until `close`, of which a second call does nothing.
+
+    Instruments cannot be removed: then gauges have no values, and counters keep theirs, for a program's last export.
+    """
 
     def __init__(
         self,
@@ -54,6 +57,7 @@ class Telemetry(AbstractContextManager["Telemetry"]):
         meter_provider: MeterProvider | None = None,
         request_spans: bool = True,
     ) -> None:
+        super().__init__()
         self._gate = gate
         self._tally = Tally(gate)
         self._values = self._tally.values(gate.stats())
@@ -64,36 +68,24 @@ class Telemetry(AbstractContextManager["Telemetry"]):
         self._request_spans = request_spans
         self._is_closed = False
         meter = metrics.get_meter(SCOPE, meter_provider=meter_provider)
-        self._recorders = [
-            _Recorder(
-                histogram,
-                meter.create_histogram(
-                    f"robotgate.{metric.name}.duration",
-                    UNITS[metric.unit],
-                    metric.help,
-                    explicit_bucket_boundaries_advisory=metric.buckets,
-                ),
-            )
-            for metric, histogram in self._tally.histograms.items()
-        ]
+        self._recorders = [_Recorder(meter, *item) for item in self._tally.histograms.items()]
         # A collection may begin as soon as there is an instrument that it reads.
         for metric in self._values:
             make = meter.create_observable_counter if metric.is_counter else meter.create_observable_gauge
             make(f"robotgate.{metric.name}", self._observers(metric), UNITS[metric.unit], metric.help)
         self._tally.start()
-        self._ends: list[Callable[[], None]] = []
+        self.callback(self._tally.close)
         if not isinstance(provider, NO_SPANS):
             kinds = (TurnBegan, RobotsFetched, VerdictRefused, TurnRefused)
             turns = (TurnEnded,) if request_spans else ()
-            self._ends.append(gate.subscribe(self._trace, *kinds, *turns, at_once=True))
+            self.callback(gate.subscribe(self._trace, *kinds, *turns, at_once=True))
+        self.callback(self._keep_counters)
 
     def _observers(self, metric: Metric) -> list[Callable[[CallbackOptions], Iterable[Observation]]]:
         def observe(_: CallbackOptions) -> Iterable[Observation]:
-            # An instrument cannot be removed. Counters keep their last values, for the last export of a program.
-            values = self._values[metric] if metric.is_counter or not self._is_closed else {}
             return [
                 metrics.Observation(amount, dict(zip(metric.labels, labels, strict=True)))
-                for labels, amount in values.items()
+                for labels, amount in self._values[metric].items()
             ]
 
         # The first instrument that is made is the first that each collection reads.
@@ -156,18 +148,11 @@ class Telemetry(AbstractContextManager["Telemetry"]):
                 span.set_status(Status(StatusCode.ERROR, fault))
         span.end(round(event.at * 1e9))
 
-    def close(self) -> None:
-        """Listen to the gate no more: counters stay as they are, gauges have no values. A second call does nothing."""
-        if not self._is_closed:
-            self._values = self._tally.values(self._gate.stats())
+    def _keep_counters(self) -> None:
+        values = self._tally.values(self._gate.stats())
+        self._values = {metric: values[metric] if metric.is_counter else {} for metric in values}
         self._is_closed = True
-        self._tally.close()
-        for end in self._ends:
-            end()
         self._parents.clear()
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
 
 class _Recorder:
@@ -176,9 +161,12 @@ class _Recorder:
     The values of a bucket are passed on as their mean: counts and sum are right, as long as no view has other buckets.
     """
 
-    def __init__(self, counted: Histogram, instrument: metrics.Histogram) -> None:
+    def __init__(self, meter: metrics.Meter, metric: Metric, counted: Histogram) -> None:
+        name, unit = f"robotgate.{metric.name}.duration", UNITS[metric.unit]
         self._counted = counted
-        self._instrument = instrument
+        self._instrument = meter.create_histogram(
+            name, unit, metric.help, explicit_bucket_boundaries_advisory=metric.buckets
+        )
         self._counts = counted.counts.copy()
         self._sums = counted.sums.copy()
         self._owed = [0.0] * len(self._counts)

@@ -7,9 +7,8 @@ gate expects of it.
 
 from __future__ import annotations
 
-import inspect
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from aiohttp import ClientResponse
 
@@ -21,22 +20,19 @@ if TYPE_CHECKING:
 
 __all__ = ["MockedResponse", "ScriptedFetcher", "VirtualClock", "VirtualTimeLoop", "check_store"]
 
-_WANTS_STREAM_WRITER: Final = "stream_writer" in inspect.signature(ClientResponse).parameters
-
 
 class MockedResponse(ClientResponse):
-    """An `aiohttp.ClientResponse` that aioresponses can make under every aiohttp that robotgate supports.
+    """An `aiohttp.ClientResponse` that aioresponses can make.
 
     Give it to each mocked answer: ``mocked.get(url, body="hello", response_class=MockedResponse)``.
 
     aioresponses (0.7.9 is the latest at the time of writing) makes its answers without the ``stream_writer`` that
-    aiohttp 3.14 and later insist on, and so fails with a TypeError (its issue 289). Under an older aiohttp, and once
-    aioresponses gives a ``stream_writer`` itself, this class adds nothing.
+    aiohttp insists on, and so fails with a TypeError (its issue 289). Once aioresponses gives a ``stream_writer``
+    itself, this class adds nothing.
     """
 
     def __init__(self, method: str, url: URL, **options: object) -> None:
-        if _WANTS_STREAM_WRITER:
-            # All that aiohttp asks of the writer is how much was sent; of a mocked request, nothing was.
-            options.setdefault("stream_writer", SimpleNamespace(output_size=0))
+        # All that aiohttp asks of the writer is how much was sent; of a mocked request, nothing was.
+        options.setdefault("stream_writer", SimpleNamespace(output_size=0))
         # What else the constructor takes is between aioresponses and aiohttp.
         super().__init__(method, url, **options)  # type: ignore[arg-type]

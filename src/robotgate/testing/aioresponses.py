@@ -11,15 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-try:
-    import pytest
-    from aioresponses import aioresponses
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        f"robotgate.testing.aioresponses needs {error.name}: pip install {error.name}",
-        name=error.name,
-        path=error.path,
-    ) from error
+import pytest
+from aioresponses import aioresponses
 
 from robotgate.testing import MockedResponse
 

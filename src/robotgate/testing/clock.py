@@ -21,8 +21,6 @@ RESOLUTION: Final = 1e-9
 """Seconds; times are multiples of it, so that sums of short decimals compare equal."""
 PATIENCE: Final = 1.0
 """Real seconds to wait for a thread or a socket when no timer is set, before giving up."""
-SELDOM: Final = 50
-"""Turns of the loop for which sockets and threads may be left waiting while tasks can run."""
 STALL: Final = 10_000
 """Turns of the loop without time passing, after which time advances by `RESOLUTION`: rounding may set a timer to the
 present again and again."""
@@ -102,17 +100,9 @@ class _JumpingSelector(selectors.DefaultSelector):
         super().__init__()
         self.now = 0.0
         self._turns_at_now = 0
-        self._unasked = 0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """What is ready; if nothing is, the time has come for which the loop would have waited."""
-        if timeout is not None and timeout <= 0 and self._unasked < SELDOM:
-            # Something can run that needs neither time nor a socket; asking the system would cost more than it does.
-            self._unasked += 1
-            self._turns_at_now += 1
-            if self._turns_at_now <= STALL:
-                return []
-        self._unasked = 0
         events = super().select(0 if timeout is not None else PATIENCE)
         if events:
             return events

@@ -19,7 +19,7 @@ from robotgate.errors import DisallowedError, HostUnavailableError, OptionError,
 from robotgate.events import HostBlocked, RobotsFetched
 from robotgate.gate import RobotGate
 from robotgate.integrations import check_no_dot_segment
-from robotgate.integrations.scrapy.robots import MAX_BYTES, ScrapyFetcher, proxy_of
+from robotgate.integrations.scrapy.robots import ScrapyFetcher, proxy_of
 from robotgate.rules.verdict import AccessResult
 from robotgate.web.turns import refusal_of
 
@@ -80,7 +80,6 @@ class Addon:
         """The download handlers that send the requests, by scheme."""
         self.max_wait: float | None = None
         """Seconds that a request waits in all, for its turn and for a host that cannot be reached."""
-        self._waited = 0.0
         crawler.signals.connect(self._open, signals.spider_opened)
         crawler.signals.connect(self._close, signals.spider_closed)
 
@@ -124,18 +123,20 @@ class Addon:
         priority = settings.getpriority("DOWNLOAD_HANDLERS") or 0
         settings.set("DOWNLOAD_HANDLERS", {**settings.getdict("DOWNLOAD_HANDLERS"), **paced}, priority)
 
-    def refusal(self, request: Request, error: RobotGateError, *, is_logged: bool) -> RefusedRequest:
+    def refusal(self, request: Request, error: RobotGateError, *, of_turn: bool = False) -> RefusedRequest:
         """Log and count a refused request. The result is what its errback gets."""
-        if not is_logged:
+        statistic = REFUSALS.get(type(error))
+        # The gate itself logs these, with the URL, when they answer a request for a turn.
+        if not of_turn or statistic is None:
             logger.info("%s is refused: %s", request, error, extra={"spider": self.crawler.spider})
-        self.crawler.stats.inc_value(REFUSALS.get(type(error), "robotgate/refused"))
+        self.crawler.stats.inc_value(statistic or "robotgate/refused")
         return RefusedRequest(error)
 
     def count_turn(self, turn: Turn) -> None:
         """Count a request that is about to be sent."""
-        self._waited += turn.waited
-        self.crawler.stats.inc_value("robotgate/turns")
-        self.crawler.stats.set_value("robotgate/waited_seconds", round(self._waited, 3))
+        stats, name = self.crawler.stats, "robotgate/waited_seconds"
+        stats.inc_value("robotgate/turns")
+        stats.set_value(name, stats.get_value(name, 0.0) + turn.waited)
 
     def _count(self, event: Event) -> None:
         if isinstance(event, HostBlocked):
@@ -174,16 +175,12 @@ class VerdictMiddleware:
         return cls(crawler)
 
     async def process_request(self, request: Request) -> None:
-        """Give an allowed request our headers, and let it pass.
+        """Let an allowed request pass.
 
         Raises:
             RefusedRequest: the site's rules or the state of its robots.txt forbid it.
         """
-        if MAX_BYTES in request.meta or not request.url.startswith(("http:", "https:")):
-            return
-        for name, value in self._addon.gate.headers.items():
-            request.headers.setdefault(name, value)
-        if request.meta.get("dont_obey_robotstxt"):
+        if request.meta.get("dont_obey_robotstxt") or not request.url.startswith(("http:", "https:")):
             return
         try:
             with proxy_of(request):
@@ -191,7 +188,7 @@ class VerdictMiddleware:
             if not verdict.allowed:
                 raise refusal_of(verdict)
         except RobotGateError as error:
-            raise self._addon.refusal(request, error, is_logged=False) from error
+            raise self._addon.refusal(request, error) from error
         self._addon.crawler.stats.inc_value("robotgate/allowed")
 
 
@@ -247,18 +244,16 @@ def _make_gate(settings: BaseSettings, fetcher: ScrapyFetcher) -> RobotGate:
 
 
 def _agent_and_contact(settings: BaseSettings) -> tuple[str, str]:
-    agent = settings.get("ROBOTGATE_AGENT")
-    if agent is None and _is_chosen(settings, "USER_AGENT"):
-        agent = settings.get("USER_AGENT")
-    if not isinstance(agent, str) or not agent:
+    chosen = settings["USER_AGENT"] if _is_chosen(settings, "USER_AGENT") else None
+    agent = settings["ROBOTGATE_AGENT"] or chosen
+    if not agent:
         raise OptionError(
             "ROBOTGATE_AGENT: name your crawler, as 'ExampleBot/1.0', here or in USER_AGENT;"
             " Scrapy's default names Scrapy"
         )
-    contact = settings.get("ROBOTGATE_CONTACT")
-    if contact is None and (page := _URL.search(agent)) is not None:
-        contact = page[0]
-    if not isinstance(contact, str) or not contact:
+    page = _URL.search(agent)
+    contact = settings["ROBOTGATE_CONTACT"] or (page and page[0])
+    if not contact:
         raise OptionError(
             "ROBOTGATE_CONTACT: give an e-mail address or a page where site owners reach you, as"
             " 'bot@example.org'; or name the page in USER_AGENT, as 'ExampleBot/1.0 (+https://example.org/bot)'"

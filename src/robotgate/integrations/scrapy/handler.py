@@ -12,7 +12,7 @@ from scrapy.utils.defer import ensure_awaitable
 from scrapy.utils.misc import build_from_crawler, load_object
 from twisted.web.client import HTTPConnectionPool
 
-from robotgate.errors import DisallowedError, HostUnavailableError, RobotGateError, TooSoonError
+from robotgate.errors import HostUnavailableError, RobotGateError
 from robotgate.integrations.scrapy.addon import Addon, judged_url
 from robotgate.integrations.scrapy.robots import MAX_BYTES, decoded, headers_of, proxy_of, scrapy_outage_of
 from robotgate.pace.state import MIN_RETRY_AFTER
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LOGGED: Final = (DisallowedError, HostUnavailableError, TooSoonError)
-"""The refusals that the gate logs itself, with the URL, when they answer a request for a turn."""
 MAX_OUTAGE_WAIT: Final = 60.0
 """Seconds that a request waits at a time for a host that cannot be reached. The first outages of a host keep it closed
 for 10, 20 and 40 s."""
@@ -86,7 +84,7 @@ class PacedHandler:
                     max_wait=self._addon.max_wait,
                 )
         except RobotGateError as error:
-            raise self._addon.refusal(request, error, is_logged=isinstance(error, LOGGED)) from error
+            raise self._addon.refusal(request, error, of_turn=True) from error
 
     async def close(self) -> None:
         """Close the wrapped handler."""

@@ -6,6 +6,7 @@ handler as the pages. A session of the gate's own would not know them.
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
@@ -17,7 +18,6 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy.robotstxt import RobotParser as ScrapyRobotParser
 from scrapy.utils.python import to_unicode
 
-from robotgate.clock import SystemClock
 from robotgate.errors import InvalidURLError
 from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.sites.record import Answer, Failure
@@ -71,7 +71,6 @@ class ScrapyFetcher:
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._clock = SystemClock()
         crawler.signals.connect(self._stop_when_full, signals.bytes_received)
 
     async def fetch(
@@ -81,7 +80,7 @@ class ScrapyFetcher:
         request = _robots_request(url, headers, max_bytes=max_bytes, timeout=timeout)
         try:
             response = await self._crawler.engine.download_async(request)
-            return answer_of(response.status, headers_of(response), response.body, now=self._clock.now())
+            return answer_of(response.status, headers_of(response), response.body, now=time.time())
         except Exception as error:  # noqa: BLE001  # Handlers and middlewares may raise anything: the site is closed.
             outage = None if request.meta[_READ] else scrapy_outage_of(error, request)
             return Failure(outage or cause_of(error, timeout), is_outage=outage is not None)
