@@ -33,8 +33,8 @@ from robotgate.options import (
     rate_of,
     unless_none,
 )
-from robotgate.pace.limits import Permits, StartWindow
-from robotgate.pace.scheduler import Scheduler
+from robotgate.pace.host import StartWindow
+from robotgate.pace.scheduler import Permits, Scheduler
 from robotgate.rules.normal import as_written
 from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.sites.site import HostView

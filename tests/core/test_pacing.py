@@ -21,7 +21,6 @@ from robotgate.pace.state import (
     HostState,
     answered,
     is_served,
-    latency_delay,
     merged,
     parse_http_date,
     parse_retry_after,
@@ -222,17 +221,6 @@ def test_request_without_an_answer_is_slow_at_best(known: float | None, latency:
     """A time-out may raise the latency; nothing else changes."""
     state = HostState(latency=known, failures=2, visits=7)
     assert timed_out(state, began_at=100.0, now=108.0) == replace(state, latency=latency)
-
-
-@pytest.mark.parametrize(
-    ("latency", "factor", "delay"),
-    [(None, 5.0, 0.0), (0.5, 0.0, 0.0), (0.5, 5.0, 2.5), (30.0, 5.0, 60.0), (0.5, 1e308, 60.0)],
-)
-def test_latency_calls_for_a_delay_up_to_a_ceiling(
-    latency: float | None, factor: float, delay: float
-) -> None:
-    """So many times the latency; none where it is not known, or does not count."""
-    assert latency_delay(latency, factor=factor, ceiling=60.0) == delay
 
 
 @pytest.mark.parametrize("status", [200, 301, 404, 500, 502])

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypedDict, Unpack
 
 from robotgate.events import Events
 from robotgate.options import HostOptions, Rate
-from robotgate.pace.host import Host, PacedOrigin, PacedTurn
-from robotgate.pace.limits import Permits, StartWindow
-from robotgate.pace.scheduler import Scheduler
+from robotgate.pace.host import Host, PacedOrigin, PacedTurn, StartWindow
+from robotgate.pace.scheduler import Permits, Scheduler
 from robotgate.urls import Origin
 
 if TYPE_CHECKING:

@@ -11,23 +11,23 @@ import asyncio
 import math
 import random
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from robotgate.errors import GateClosedError, HostUnavailableError, StoreError, TooSoonError
+from robotgate.errors import GateClosedError, StoreError, TooSoonError
 from robotgate.events import BlockCause, HostBlocked, HostRecovered
-from robotgate.pace.host import ENDED, GRANTED, NEW, NOT_OWNED, OPEN, WAITING, Host, PacedTurn, nested_error
+from robotgate.pace.host import ENDED, GRANTED, NEW, NOT_OWNED, OPEN, WAITING, PacedTurn, nested_error
 from robotgate.pace.state import BLOCKING_STATUSES, CLOCK_GRAIN, CLOSED, GOOD_BELOW, MIN_RETRY_AFTER, smoothed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from robotgate.errors import NestedTurnError
+    from robotgate.errors import NestedTurnError, RobotGateError
     from robotgate.events import Events
-    from robotgate.pace.host import PacedOrigin
-    from robotgate.pace.limits import Permits, StartWindow
+    from robotgate.pace.host import Host, PacedOrigin, StartWindow
 
 COARSEST_TIMER: Final = 0.001
 """Seconds. Some loops (uvloop) round timers to this, and fire up to one and a half of it early."""
@@ -75,6 +75,37 @@ class Timer:
     def _fire(self) -> None:
         self._handle = None
         self._callback()
+
+
+MAX_SCANNED: Final = 1024
+"""Open turns that are compared with a task to detect that it waits for itself."""
+
+
+class Permits:
+    """At most so many turns open at once, over all hosts.
+
+    A granted turn holds a permit until it ends. Hosts whose next turn could start now but for a permit wait here, by
+    the arrival of that turn.
+    """
+
+    __slots__ = ("held", "total", "waiting")
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.held: set[PacedTurn] = set()
+        self.waiting: list[tuple[int, Host]] = []
+        """A heap; an entry is void unless it is its host's `permit_entry`."""
+
+    def first(self) -> tuple[int, Host] | None:
+        """Return the host that waits longest, as (arrival of its turn, host); None if no host waits."""
+        waiting = self.waiting
+        while waiting and waiting[0][1].permit_entry is not waiting[0]:
+            heappop(waiting)
+        return waiting[0] if waiting else None
+
+    def is_held_by(self, task: asyncio.Task[object] | None) -> bool:
+        """Return whether no permit is free and this task holds all of them: it would wait for itself."""
+        return self.total <= len(self.held) <= MAX_SCANNED and all(turn.holder is task for turn in self.held)
 
 
 @dataclass(slots=True, eq=False)
@@ -147,8 +178,8 @@ class Scheduler:
         self._events = events
         self._is_saved = is_saved
         self._arrivals = count(1)
-        self._wakes: list[tuple[float, int, Host]] = []
-        self._deadlines: list[tuple[float, int, PacedTurn]] = []
+        self._alarms: list[tuple[float, bool, int, Host | PacedTurn]] = []
+        """A heap: when hosts are looked at again, and when turns are refused; at one instant hosts come first."""
         self.waiting = 0
         """Turns that wait."""
         self._granted = 0
@@ -336,7 +367,7 @@ class Scheduler:
             if owned and (error := self._lateness(turn, now)) is not None:
                 raise error
             refused_at = turn.deadline_at if owned else max(turn.deadline_at, now + STORE_TIMEOUT)
-            self._refuse_at(refused_at, turn, now)
+            self._set_alarm(refused_at, turn.arrival, turn, now)
         turn.granted = (self.loop or asyncio.get_running_loop()).create_future()
         turn.state = WAITING
         self.waiting += 1
@@ -356,11 +387,10 @@ class Scheduler:
         turn.state = NEW
         self.waiting -= 1
         turn.paced.leave(turn)
+        if not turn.paced.host.waiters:
+            turn.paced.host.wake_at = math.inf
         if not self.waiting:
-            for _, _, host in self._wakes:
-                host.wake_at = math.inf
-            self._wakes.clear()
-            self._deadlines.clear()
+            self._alarms.clear()
             self._timer.cancel()
 
     def _look_again(self, host: Host) -> None:
@@ -448,29 +478,45 @@ class Scheduler:
         return 0.0 if self._total is None else self._total.due_at(now, reserved=self._granted)
 
     def _wake_at(self, host: Host, at: float, turn: PacedTurn, now: float) -> None:
-        if host.wake_at == at:
-            return
-        host.wake_at = at
-        if at < math.inf:
-            heappush(self._wakes, (at, turn.arrival, host))
-            self._set_timer(at - now)
+        if host.wake_at != at:
+            host.wake_at = at
+            if at < math.inf:
+                self._set_alarm(at, turn.arrival, host, now)
+
+    def _set_alarm(self, at: float, arrival: int, whom: Host | PacedTurn, now: float) -> None:
+        """Look at a host again at an instant, or refuse a turn unless it has been granted by then."""
+        if len(self._alarms) > 2 * self.waiting + 64:
+            self._alarms = [alarm for alarm in self._alarms if not _is_void(alarm)]
+            heapify(self._alarms)
+        heappush(self._alarms, (at, isinstance(whom, PacedTurn), arrival, whom))
+        self._set_timer(at - now)
 
     def _wake(self) -> None:
         """The timer fired: look at hosts that are due, refuse late turns, and set the timer anew."""
-        now = self.now()
-        wakes = self._wakes
-        while wakes and (wakes[0][0] - now <= CLOCK_GRAIN or wakes[0][2].wake_at != wakes[0][0]):
-            at, _, host = heappop(wakes)
-            if host.wake_at == at:
-                host.wake_at = math.inf
-                if host.starting is None:
-                    self.dispatch(host, now)
+        now, late = self.now(), list[PacedTurn]()
+        while self._alarms and (self._alarms[0][0] - now <= CLOCK_GRAIN or _is_void(self._alarms[0])):
+            alarm = heappop(self._alarms)
+            whom = alarm[-1]
+            if _is_void(alarm):
+                continue
+            if isinstance(whom, PacedTurn):
+                late.append(whom)
+                continue
+            whom.wake_at = math.inf
+            if whom.starting is None:
+                self.dispatch(whom, now)
         self._serve_permits(now)
         # A turn that could start at its very deadline has been granted.
-        self._refuse_late(now)
-        for heap in (wakes, self._deadlines):
-            if heap:
-                self._set_timer(heap[0][0] - self.now())
+        for turn in late:
+            if turn.state is WAITING:
+                host = turn.paced.host
+                is_lost = self.store_error is not None and not host.may_pace()
+                self._refuse(
+                    turn, StoreError(str(self.store_error)) if is_lost else self._too_soon(turn.paced)
+                )
+                self._look_again(host)
+        if self._alarms:
+            self._set_timer(self._alarms[0][0] - self.now())
 
     def _set_timer(self, delay: float) -> None:
         if not self._is_closed:
@@ -478,34 +524,11 @@ class Scheduler:
 
     # Refusing turns.
 
-    def _refuse_at(self, at: float, turn: PacedTurn, now: float) -> None:
-        """Refuse a turn at an instant unless it has been granted by then."""
-        if len(self._deadlines) > 2 * self.waiting + 64:
-            self._deadlines = [entry for entry in self._deadlines if _is_refused_at(entry[0], entry[2])]
-            heapify(self._deadlines)
-        heappush(self._deadlines, (at, turn.arrival, turn))
-        self._set_timer(max(at - now, 0.0))
-
-    def _refuse_late(self, now: float) -> None:
-        deadlines = self._deadlines
-        while deadlines:
-            at, _, turn = deadlines[0]
-            is_due = _is_refused_at(at, turn)
-            if is_due and at - now > CLOCK_GRAIN:
-                return
-            heappop(deadlines)
-            if is_due:
-                paced = turn.paced
-                if self.store_error is not None and not paced.host.may_pace():
-                    self._refuse(turn, StoreError(str(self.store_error)))
-                else:
-                    self._refuse(turn, self._too_soon(paced))
-                self._look_again(paced.host)
-
     def _refuse(self, turn: PacedTurn, error: Exception) -> None:
         self._leave(turn)
         if turn.granted is not None and not turn.granted.done():
-            turn.granted.set_exception(error)
+            # A copy: each task that waits adds its own frames.
+            turn.granted.set_exception(copy(error))
 
     def refuse_unavailable(self, host: Host, now: float) -> None:
         """Refuse the waiting turns of a host that cannot be reached, or that is blocked for too long."""
@@ -513,14 +536,13 @@ class Scheduler:
             # Whatever refuses a robots.txt refuses pages, too; the hours of Visit-time refuse pages only.
             errors = [host.unavailable(paced, now, ahead=ahead) for ahead in (False, True)]
             for turn in paced.all_waiting() if any(errors) else ():
-                error = errors[turn.ahead]
-                if error is not None:
-                    self._refuse(turn, HostUnavailableError(error.host, error.retry_after, error.cause))
+                if (error := errors[turn.ahead]) is not None:
+                    self._refuse(turn, error)
 
-    def refuse_host(self, host: Host, error: StoreError) -> None:
-        """Refuse the waiting turns of a host whose state cannot be loaded, or saved."""
+    def refuse_host(self, host: Host, error: RobotGateError) -> None:
+        """Refuse the waiting turns of a host, such as one whose state cannot be loaded."""
         for turn in host.all_waiting():
-            self._refuse(turn, StoreError(str(error)))
+            self._refuse(turn, error)
 
     def fail(self, error: StoreError) -> None:
         """Refuse all turns: states cannot be saved, so that a crash would forget visits."""
@@ -618,7 +640,7 @@ class Scheduler:
             if error is not None:
                 self._refuse(turn, error)
             else:
-                self._refuse_at(turn.deadline_at, turn, now)
+                self._set_alarm(turn.deadline_at, turn.arrival, turn, now)
         self.reconsider(host)
 
     def want(self, host: Host) -> None:
@@ -648,10 +670,12 @@ class Scheduler:
         self._is_closed = True
         self._timer.cancel()
         for host in self.hosts.values():
-            for turn in host.all_waiting():
-                self._refuse(turn, GateClosedError())
+            self.refuse_host(host, GateClosedError())
 
 
-def _is_refused_at(at: float, turn: PacedTurn) -> bool:
-    """Return whether a turn still waits, and for no later deadline: it may wait again after an earlier attempt."""
-    return turn.state is WAITING and turn.deadline_at - at <= CLOCK_GRAIN
+def _is_void(alarm: tuple[float, bool, int, Host | PacedTurn]) -> bool:
+    """Return whether a host has another alarm by now, or a turn does not wait, or waits again for a later deadline."""
+    at, whom = alarm[0], alarm[-1]
+    if isinstance(whom, PacedTurn):
+        return whom.state is not WAITING or whom.deadline_at - at > CLOCK_GRAIN
+    return whom.wake_at != at

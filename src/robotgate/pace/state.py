@@ -11,7 +11,7 @@ memory only, because the first request of the next process finds an outage as ch
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Final
@@ -65,6 +65,10 @@ class HostState:
     """Seconds a response takes to begin, smoothed; None until one has begun."""
 
 
+FIELDS: Final = tuple(field.name for field in fields(HostState))
+"""The names of what a `HostState` holds. A `pace.host.Host` has the same attributes."""
+
+
 def is_served(state: HostState, now: float) -> bool:
     """Whether nothing in the state makes the next visit come later, or the next block longer.
 
@@ -87,15 +91,9 @@ def answered(
     """
     latency = smoothed(state.latency, now - began_at)
     # A failure is often quick, and never lowers it.
-    state = replace(state, latency=latency if status < GOOD_BELOW else _later(latency, state.latency))
+    state = replace(state, latency=latency if status < GOOD_BELOW else _larger(latency, state.latency))
     if status in BLOCKING_STATUSES:
-        # A request sent before the block was known belongs to the same incident.
-        is_known = state.failures > 0 and began_at <= state.blocked_at
-        return (
-            _blocked_longer(state, retry_after, now)
-            if is_known
-            else _blocked(state, retry_after, now, jitter)
-        )
+        return _blocked(state, retry_after, began_at, now, jitter)
     if status < GOOD_BELOW and state.failures and _is_forgiven(state, now):
         return replace(state, failures=0)
     return state
@@ -103,30 +101,20 @@ def answered(
 
 def timed_out(state: HostState, *, began_at: float, now: float) -> HostState:
     """The state once a request has ended without a response."""
-    return replace(state, latency=_later(smoothed(state.latency, now - began_at), state.latency))
-
-
-def latency_delay(latency: float | None, *, factor: float, ceiling: float) -> float:
-    """Seconds between visits that the host's latency calls for; 0 while the latency is not known.
-
-    Args:
-        factor: how many times the latency; 0 ignores it.
-        ceiling: the longest delay, in seconds.
-    """
-    return 0.0 if latency is None else min(factor * latency, ceiling)
+    return replace(state, latency=_larger(smoothed(state.latency, now - began_at), state.latency))
 
 
 def merged(one: HostState, other: HostState) -> HostState:
     """Two states of one host as one: the later of each instant, the larger of each count."""
     return HostState(
-        last_visit_at=_later(one.last_visit_at, other.last_visit_at),
+        last_visit_at=_larger(one.last_visit_at, other.last_visit_at),
         next_allowed_at=max(one.next_allowed_at, other.next_allowed_at),
         blocked_at=max(one.blocked_at, other.blocked_at),
         blocked_until_at=max(one.blocked_until_at, other.blocked_until_at),
         failures=max(one.failures, other.failures),
         visits=max(one.visits, other.visits),
         bytes_read=max(one.bytes_read, other.bytes_read),
-        latency=_later(one.latency, other.latency),
+        latency=_larger(one.latency, other.latency),
     )
 
 
@@ -136,10 +124,7 @@ def restored(state: HostState, *, saved_at: float, now: float) -> HostState:
     A state saved in the future was in truth saved now at the latest: its instants move back by the difference, so that
     every wait is as long as it was then. A clock that was set forward looks like time that passed.
     """
-    ahead = saved_at - now
-    if ahead <= 0:
-        return state
-    return moved(state, -ahead)
+    return moved(state, min(now - saved_at, 0.0))
 
 
 def moved(state: HostState, seconds: float) -> HostState:
@@ -191,8 +176,13 @@ def parse_http_date(text: str) -> float | None:
         return None
 
 
-def _blocked(state: HostState, retry_after: float | None, now: float, jitter: float) -> HostState:
-    """The state after the first answer of a new incident."""
+def _blocked(
+    state: HostState, retry_after: float | None, began_at: float, now: float, jitter: float
+) -> HostState:
+    # A request sent before the block was known belongs to the same incident: the longest Retry-After counts.
+    if state.failures and began_at <= state.blocked_at:
+        until_at = 0.0 if retry_after is None else now + min(retry_after, MAX_BLOCK)
+        return replace(state, blocked_until_at=max(state.blocked_until_at, until_at))
     failures = 1 if _is_forgiven(state, now) else state.failures + 1
     if retry_after is None:
         pause = min(_growing(MIN_BLOCK, failures), MAX_BLOCK) * (1 + BLOCK_JITTER * jitter)
@@ -208,14 +198,6 @@ def _blocked(state: HostState, retry_after: float | None, now: float, jitter: fl
     )
 
 
-def _blocked_longer(state: HostState, retry_after: float | None, now: float) -> HostState:
-    """The state after another answer of the same incident: the longest Retry-After counts."""
-    if retry_after is None:
-        return state
-    until = now + min(retry_after, MAX_BLOCK)
-    return replace(state, blocked_until_at=max(state.blocked_until_at, until))
-
-
 def _is_forgiven(state: HostState, now: float) -> bool:
     return now - state.blocked_until_at >= FORGIVEN_AFTER
 
@@ -226,10 +208,8 @@ def smoothed(latency: float | None, took: float) -> float:
     return took if latency is None else (latency + took) / 2
 
 
-def _later(one: float | None, other: float | None) -> float | None:
-    if one is None or other is None:
-        return one if other is None else other
-    return max(one, other)
+def _larger(one: float | None, other: float | None) -> float | None:
+    return max((each for each in (one, other) if each is not None), default=None)
 
 
 def _growing(least: float, times: int) -> float:
@@ -277,7 +257,7 @@ def circuit_failed(circuit: Circuit, *, began_at: float, now: float, jitter: flo
     """
     if circuit.outages and began_at <= circuit.opened_at:
         return circuit
-    pause = min(MIN_OUTAGE * 2.0 ** min(circuit.outages, 16), MAX_OUTAGE) * (1 + OUTAGE_JITTER * jitter)
+    pause = min(_growing(MIN_OUTAGE, circuit.outages + 1), MAX_OUTAGE) * (1 + OUTAGE_JITTER * jitter)
     return Circuit(
         outages=circuit.outages + 1,
         opened_at=max(circuit.opened_at, now),
