@@ -83,7 +83,6 @@ PUBLIC: Final = [
     "StoreLost",
     "StoreRecovered",
     "SystemClock",
-    "TokenWarning",
     "TooSoonError",
     "Turn",
     "TurnBegan",

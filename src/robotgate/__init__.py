@@ -50,7 +50,7 @@ from robotgate.events import (
     VerdictRefused,
 )
 from robotgate.gate import RobotGate
-from robotgate.identity import Signer, TokenWarning
+from robotgate.identity import Signer
 from robotgate.lint import Finding, FindingCode, Severity, lint
 from robotgate.options import NO_RATE, HostOverride, Recheck, StatusPolicy
 from robotgate.pace.host import Lease
@@ -158,7 +158,6 @@ __all__ = [
     "StoreLost",
     "StoreRecovered",
     "SystemClock",
-    "TokenWarning",
     "TooSoonError",
     "Turn",
     "TurnBegan",

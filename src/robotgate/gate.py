@@ -99,8 +99,7 @@ class RobotGate:
     Open it with ``async with``. One gate serves any number of tasks of one event loop.
 
     Args:
-        agent: the User-Agent, as ``ExampleBot/1.0``. Its first word is the name looked up in robots.txt: `token`. A
-            `TokenWarning` tells if the name seems to have several words.
+        agent: the User-Agent, as ``ExampleBot/1.0``. Its first word is the name looked up in robots.txt: `token`.
         contact: where site owners reach you: an e-mail address, sent as From, or a URL, put into the User-Agent.
         token: the product token (RFC 9309 §2.2.1), when it is not the first word of `agent`.
         session: an aiohttp session to fetch pages with, which stays yours to close. By default the gate opens one of
