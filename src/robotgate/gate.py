@@ -38,7 +38,7 @@ from robotgate.pace.scheduler import Permits, Scheduler
 from robotgate.rules.normal import as_written
 from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.sites.site import HostView
-from robotgate.stores import given_store, open_store
+from robotgate.stores.option import given_store, open_store
 from robotgate.urls import PaceKey, pace_key_function
 from robotgate.web.awaited import No, Pending, Yes
 from robotgate.web.cache import SiteCache
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from robotgate.sitemaps.walk import SitemapFault
     from robotgate.sites.record import RobotsRecord
     from robotgate.sites.site import Site
-    from robotgate.stores import StoreOption
+    from robotgate.stores.option import StoreOption
     from robotgate.urls import PaceKeyPolicy
     from robotgate.web.awaited import Awaited
 
@@ -204,7 +204,6 @@ class RobotGate:
         self._session = session
         self._fetcher = fetcher
         self._concurrency = concurrency + robots_concurrency
-        self._allow_private_addresses = allow_private_addresses
         self._max_bytes = max_bytes
         self._max_wait = max_wait
         self._clock: Clock = SystemClock() if clock is None else SteadyClock(clock)
@@ -279,7 +278,7 @@ class RobotGate:
                 connector = BudgetedConnector(
                     idle_limit(),
                     resolver=ThreadPerNameResolver(max_threads=self._concurrency),
-                    allow_private_addresses=self._allow_private_addresses,
+                    allow_private_addresses=self._cache.allow_private_addresses,
                 )
                 session = aiohttp.ClientSession(
                     connector=connector, headers=self._identity.headers, middlewares=[self._middleware]

@@ -20,12 +20,14 @@ from robotgate.clock import SystemClock
 from robotgate.errors import InvalidURLError, OptionError, StoreError
 
 # The one place where a store is opened by its path or URL.
-from robotgate.stores import OwnStore, open_store
+from robotgate.stores.option import open_store
 from robotgate.web.connector import BudgetedConnector, ThreadPerNameResolver, idle_limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
     from pathlib import Path
+
+    from robotgate.stores.base import OwnStore
 
 P = ParamSpec("P")
 R = TypeVar("R")

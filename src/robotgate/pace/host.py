@@ -533,7 +533,5 @@ class Host:
         others = [other for other in self.origins if other is not paced]
         if not others:
             return self.is_idle(now, is_saved=is_saved)
-        asked = paced.asked
-        if asked is NOTHING_ASKED:
-            return any(other.options == paced.options for other in others)
-        return any(other.asked.delay >= asked.delay and other.options == paced.options for other in others)
+        delay, options = paced.asked.delay, paced.options
+        return any(other.asked.delay >= delay and other.options == options for other in others)

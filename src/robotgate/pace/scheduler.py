@@ -173,6 +173,7 @@ class Scheduler:
         """Why states cannot be saved; None while they can."""
         self._pages = pages
         self._robots = robots
+        self._permits = tuple(dict.fromkeys((robots, pages)))
         self._total = total
         self._max_slots = max_slots
         self._events = events
@@ -234,28 +235,21 @@ class Scheduler:
             GateClosedError: the scheduler was closed.
             StoreError: the host's state cannot be loaded.
         """
-        self._join(turn, self.now())
-        granted = turn.granted
-        if granted is None:
-            return
+        granted = self._join(turn, self.now())
         try:
             await granted
         except asyncio.CancelledError:
-            if turn.state is GRANTED:
-                self.give_back(turn)
-            raise
-        finally:
             if turn.state is WAITING:
                 self._leave(turn)
-                self._look_again(turn.paced.host)
+                # The host's next turn may need another permit, and a wanted host may be handed over.
+                self.dispatch(turn.paced.host, self.now())
+            self.give_back(turn)
+            raise
 
     @property
     def open_turns(self) -> int:
         """How many turns have begun and not ended."""
-        held = len(self._pages.held)
-        if self._robots is not self._pages:
-            held += len(self._robots.held)
-        return held - self._granted
+        return sum(len(permits.held) for permits in self._permits) - self._granted
 
     @property
     def open_robots(self) -> int:
@@ -347,7 +341,7 @@ class Scheduler:
             self._serve_permits(now)
         return True
 
-    def _join(self, turn: PacedTurn, now: float) -> None:
+    def _join(self, turn: PacedTurn, now: float) -> asyncio.Future[None]:
         paced = turn.paced
         if self._is_closed:
             raise GateClosedError
@@ -368,11 +362,12 @@ class Scheduler:
                 raise error
             refused_at = turn.deadline_at if owned else max(turn.deadline_at, now + STORE_TIMEOUT)
             self._set_alarm(refused_at, turn.arrival, turn, now)
-        turn.granted = (self.loop or asyncio.get_running_loop()).create_future()
+        turn.granted = granted = (self.loop or asyncio.get_running_loop()).create_future()
         turn.state = WAITING
         self.waiting += 1
         paced.join(turn)
         self.dispatch(host, now)
+        return granted
 
     def _lateness(self, turn: PacedTurn, now: float) -> TooSoonError | None:
         """Return the error for a turn that would start after its deadline; None if it may be in time."""
@@ -387,16 +382,12 @@ class Scheduler:
         turn.state = NEW
         self.waiting -= 1
         turn.paced.leave(turn)
-        if not turn.paced.host.waiters:
-            turn.paced.host.wake_at = math.inf
+        host = turn.paced.host
+        if not host.waiters:
+            host.wake_at, host.permit_entry = math.inf, None
         if not self.waiting:
             self._alarms.clear()
             self._timer.cancel()
-
-    def _look_again(self, host: Host) -> None:
-        """A turn waits no longer: the host's next may need another permit, and a wanted host may be handed over."""
-        if host.permit_entry is not None or host.is_wanted:
-            self.dispatch(host, self.now())
 
     # Granting turns.
 
@@ -406,7 +397,7 @@ class Scheduler:
         if host.has_hours:
             self.refuse_unavailable(host, now)
         while host.starting is None and len(host.open) < host.slots:
-            if host.is_wanted and not host.open and not (host.has_waiters() and host.may_pace()):
+            if host.is_wanted and not (host.has_waiters() and host.may_pace()):
                 self._hand_over(host)
             if not host.may_pace():
                 if host.has_waiters() and not host.is_wanted:
@@ -420,7 +411,7 @@ class Scheduler:
             if at > now:
                 self._wake_at(host, at, turn, now)
                 if host.is_wanted and at - host.due_at() > CLOCK_GRAIN:
-                    self._spare(host)
+                    self._hand_over(host)
                 return
             if host.limiter is not None and not host.limiter.has_capacity():
                 self._wake_at(host, now + LIMITER_RETRY_DELAY, turn, now)
@@ -440,8 +431,8 @@ class Scheduler:
                     host.permit_entry = turn.arrival, host
                     heappush(permits.waiting, host.permit_entry)
                 if due_at > now:
-                    self._set_timer(due_at - now)
-                self._spare(host)
+                    self._timer.set(due_at - now)
+                self._hand_over(host)
                 return
             host.permit_entry = None
             self._grant(host, turn, permits)
@@ -461,14 +452,10 @@ class Scheduler:
 
     def _serve_permits(self, now: float) -> None:
         """Give free permits to the hosts that wait for them, in the order of arrival of their turns."""
-        queues = [self._robots] if self._robots is self._pages else [self._robots, self._pages]
-        while True:
-            free = [permits for permits in queues if len(permits.held) < permits.total and permits.first()]
-            if not free:
-                return
+        while free := [each for each in self._permits if len(each.held) < each.total and each.first()]:
             due_at = self._total_due_at(now)
             if due_at - now > CLOCK_GRAIN:
-                self._set_timer(due_at - now)
+                self._timer.set(due_at - now)
                 return
             _, host = heappop(min(free, key=lambda permits: permits.waiting[0]).waiting)
             host.permit_entry = None
@@ -489,7 +476,7 @@ class Scheduler:
             self._alarms = [alarm for alarm in self._alarms if not _is_void(alarm)]
             heapify(self._alarms)
         heappush(self._alarms, (at, isinstance(whom, PacedTurn), arrival, whom))
-        self._set_timer(at - now)
+        self._timer.set(at - now)
 
     def _wake(self) -> None:
         """The timer fired: look at hosts that are due, refuse late turns, and set the timer anew."""
@@ -514,13 +501,9 @@ class Scheduler:
                 self._refuse(
                     turn, StoreError(str(self.store_error)) if is_lost else self._too_soon(turn.paced)
                 )
-                self._look_again(host)
+                self.dispatch(host, now)
         if self._alarms:
-            self._set_timer(self._alarms[0][0] - self.now())
-
-    def _set_timer(self, delay: float) -> None:
-        if not self._is_closed:
-            self._timer.set(delay)
+            self._timer.set(self._alarms[0][0] - self.now())
 
     # Refusing turns.
 
@@ -582,11 +565,9 @@ class Scheduler:
         before = host.blocked_until_at
         host.note_answer(turn, status, retry_after, now=now, jitter=random.random())
         turn.status = status
-        was_unreachable = paced.circuit is not CLOSED
-        paced.circuit = CLOSED
+        was_unreachable, paced.circuit = paced.circuit is not CLOSED, CLOSED
         if was_unreachable:
-            name, cause = str(paced.origin), BlockCause.UNREACHABLE
-            self._events.emit(HostRecovered(at=now, host=name, cause=cause))
+            self._events.emit(HostRecovered(at=now, host=paced.origin.text, cause=BlockCause.UNREACHABLE))
         until_at = host.blocked_until_at
         if status in BLOCKING_STATUSES:
             if before <= now < until_at or until_at - max(before, now) > REPORTED_GROWTH:
@@ -648,17 +629,14 @@ class Scheduler:
         host.is_wanted = True
         self.dispatch(host, self.now())
 
-    def _spare(self, host: Host) -> None:
-        """Hand a host that is wanted over without a turn: another process may be able to use it now."""
-        if host.is_wanted and not host.open:
-            self._hand_over(host)
-
     def _hand_over(self, host: Host) -> None:
-        host.lease = NOT_OWNED
-        host.is_wanted = False
-        self.changed.discard(host)
-        self.leaving.append(host)
-        self.has_transfers.set()
+        """Hand a host that is wanted over, unless a turn is open: another process may be able to use it now."""
+        if host.is_wanted and not host.open:
+            host.lease = NOT_OWNED
+            host.is_wanted = False
+            self.changed.discard(host)
+            self.leaving.append(host)
+            self.has_transfers.set()
 
     def _note_change(self, host: Host) -> None:
         if host not in self.changed:
@@ -668,7 +646,6 @@ class Scheduler:
     def close(self) -> None:
         """Refuse all waiting turns with `GateClosedError`."""
         self._is_closed = True
-        self._timer.cancel()
         for host in self.hosts.values():
             self.refuse_host(host, GateClosedError())
 
