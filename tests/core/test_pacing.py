@@ -12,21 +12,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict
+from tests.pace.bench import HOST, OPTIONS, answered
 
+from robotgate.pace.host import BLOCK_JITTER, MIN_BLOCK, Host, PacedOrigin, PacedTurn
 from robotgate.pace.state import (
-    BLOCK_JITTER,
     FORGIVEN_AFTER,
     MAX_BLOCK,
-    MIN_BLOCK,
     HostState,
-    answered,
     is_served,
     merged,
     parse_http_date,
     parse_retry_after,
     retry_after_of,
-    timed_out,
 )
+from robotgate.urls import Origin
 
 NEW: Final = HostState()
 NOW: Final = datetime(2026, 11, 21, 4, 0, 0, tzinfo=UTC).timestamp()
@@ -220,7 +219,11 @@ def test_latency_is_smoothed_and_errors_never_lower_it(
 def test_request_without_an_answer_is_slow_at_best(known: float | None, latency: float) -> None:
     """A time-out may raise the latency; nothing else changes."""
     state = HostState(latency=known, failures=2, visits=7)
-    assert timed_out(state, began_at=100.0, now=108.0) == replace(state, latency=latency)
+    host = Host(HOST)
+    host.restore(state)
+    paced = PacedOrigin(Origin("http", HOST, 80), host, OPTIONS)
+    host.note_outage(PacedTurn(paced, began_at=100.0), paced, "it is gone", now=108.0, jitter=0.0)
+    assert host.snapshot() == replace(state, latency=latency)
 
 
 @pytest.mark.parametrize("status", [200, 301, 404, 500, 502])

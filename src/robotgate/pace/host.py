@@ -20,17 +20,21 @@ from aiolimiter import AsyncLimiter
 from robotgate.errors import HostUnavailableError, NestedTurnError
 from robotgate.pace.spacing import NOTHING_ASKED, opens_at
 from robotgate.pace.state import (
+    BLOCKING_STATUSES,
     CLOCK_GRAIN,
     CLOSED,
     FIELDS,
+    GOOD_BELOW,
+    MAX_BLOCK,
     HostState,
-    answered,
     circuit_failed,
+    growing,
+    is_forgiven,
     is_half_open,
     is_open,
     is_served,
     merged,
-    timed_out,
+    smoothed,
 )
 
 if TYPE_CHECKING:
@@ -46,6 +50,11 @@ if TYPE_CHECKING:
 LONG_AGO: Final = -math.inf
 MAX_LATENCY_DELAY: Final = 60.0
 """Seconds; the longest delay that `latency_factor` causes."""
+MIN_BLOCK: Final = 60.0
+"""Seconds, when the server does not say how long."""
+MIN_REPEATED_BLOCK: Final = 1.0
+"""Seconds, doubling up to `MIN_BLOCK`, when it says less, twice or more in a row."""
+BLOCK_JITTER: Final = 0.1
 LIMITER_SLACK: Final = 1e-6
 """The share by which the limiter's period is shorter than the delay, so that the rounding of its leak never holds back
 a start that the instant allows."""
@@ -367,8 +376,10 @@ class Host:
             at = max(at, _within_hours(paced, now + self.delay, ahead=ahead))
         return at
 
-    def start_behind(self, turn: PacedTurn, paced: PacedOrigin, free_at: float) -> float:
-        """Return when a new turn would start if all turns that go before it went as fast as they may."""
+    def start_behind(self, turn: PacedTurn, now: float) -> float:
+        """Return when a new turn would start if the turns that go before it went as fast as they may."""
+        paced = turn.paced
+        free_at = self.free_at(paced, now, ahead=turn.ahead)
         before = sum(
             other.ahead_of(turn)
             for other in self.waiters
@@ -482,23 +493,48 @@ class Host:
     def note_answer(
         self, turn: PacedTurn, status: int, retry_after: float | None, *, now: float, jitter: float
     ) -> None:
-        """Take in a status: 429 and 503 block the host; a good answer long after resets its failures."""
-        state = answered(
-            self.snapshot(),
-            status=status,
-            retry_after=retry_after,
-            began_at=turn.began_at,
-            now=now,
-            jitter=jitter,
-        )
+        """Take in a status: 429 and 503 block the host; a good answer long after resets its failures.
+
+        Args:
+            retry_after: the seconds that Retry-After asks for; None when it does not say.
+            jitter: a random number in [0, 1), so that blocked clients do not all come back together.
+        """
         # The latency is taken from the first report of a turn.
-        self.restore(state if turn.status is None else replace(state, latency=self.latency))
+        if turn.status is None:
+            self._note_latency(turn, now, is_good=status < GOOD_BELOW)
+        if status in BLOCKING_STATUSES:
+            self._block(turn, retry_after, now, jitter)
+        elif status < GOOD_BELOW and is_forgiven(self.blocked_until_at, now):
+            self.failures = 0
+
+    def _note_latency(self, turn: PacedTurn, now: float, *, is_good: bool) -> None:
+        latency = smoothed(self.latency, now - turn.began_at)
+        # A failure is often quick, and never lowers it.
+        self.latency = latency if is_good else max(latency, self.latency or 0.0)
+        if self.heeds_latency:
+            self._update_delay()
+
+    def _block(self, turn: PacedTurn, retry_after: float | None, now: float, jitter: float) -> None:
+        if self.failures and turn.began_at <= self.blocked_at:
+            # It was sent before the block was known: the same incident, of which the longest Retry-After counts.
+            if retry_after is not None:
+                self.blocked_until_at = max(self.blocked_until_at, now + min(retry_after, MAX_BLOCK))
+            return
+        self.failures = 1 if is_forgiven(self.blocked_until_at, now) else self.failures + 1
+        if retry_after is None:
+            pause = min(growing(MIN_BLOCK, self.failures), MAX_BLOCK) * (1 + BLOCK_JITTER * jitter)
+        else:
+            # The first block lasts as the server says. A server that says 0 again and again gets longer pauses.
+            repeated = min(growing(MIN_REPEATED_BLOCK, self.failures - 1), MIN_BLOCK)
+            pause = min(max(retry_after, repeated if self.failures > 1 else 0.0), MAX_BLOCK)
+        self.blocked_at = max(self.blocked_at, now)
+        self.blocked_until_at = max(self.blocked_until_at, now + pause)
 
     def note_outage(
         self, turn: PacedTurn, paced: PacedOrigin, outage: str, *, now: float, jitter: float
     ) -> bool:
         """Take in that an origin could not be reached. Returns whether that was not known."""
-        self.restore(timed_out(self.snapshot(), began_at=turn.began_at, now=now))
+        self._note_latency(turn, now, is_good=False)
         known = paced.circuit
         paced.circuit = circuit_failed(known, began_at=turn.began_at, now=now, jitter=jitter)
         if paced.circuit is known:

@@ -371,11 +371,10 @@ class Scheduler:
 
     def _lateness(self, turn: PacedTurn, now: float) -> TooSoonError | None:
         """Return the error for a turn that would start after its deadline; None if it may be in time."""
-        paced, host = turn.paced, turn.paced.host
-        start_at = host.start_behind(turn, paced, host.free_at(paced, now, ahead=turn.ahead))
+        start_at = turn.paced.host.start_behind(turn, now)
         # The clock may have gone on since the deadline was set: a turn that is due now is in time.
         is_late = start_at - max(turn.deadline_at, now) > CLOCK_GRAIN
-        return self._too_soon(paced, start_at - now) if is_late else None
+        return self._too_soon(turn.paced, start_at - now) if is_late else None
 
     def _leave(self, turn: PacedTurn) -> None:
         """A turn does not wait any more."""
