@@ -490,7 +490,7 @@ class RobotGate:
             priority: of the waiting turns of one host, the higher goes first; robots.txt goes before all.
             max_wait: seconds, in place of the gate's. The wait for the site's rules is part of them, but an open
                 request for these is not broken off. A turn is refused at once if it would be late even if the turns
-                ahead, of which 256 are counted, went as fast as they may.
+                ahead, of which 100 are counted, went as fast as they may.
 
         Raises (on entering the block):
             DisallowedError: the site's rules refuse the URL.

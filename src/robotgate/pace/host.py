@@ -58,7 +58,7 @@ BLOCK_JITTER: Final = 0.1
 LIMITER_SLACK: Final = 1e-6
 """The share by which the limiter's period is shorter than the delay, so that the rounding of its leak never holds back
 a start that the instant allows."""
-MAX_COUNTED: Final = 256
+MAX_COUNTED: Final = 100
 """Waiters of an origin that are compared with one that comes. Where more of them go first, it may be told later that it
 comes too late, at its deadline at the latest."""
 
@@ -224,12 +224,6 @@ class PacedOrigin:
         first = islice(self.queue or (), MAX_COUNTED)
         return sum(other < rank and _waits(waiter) for other, waiter in first)
 
-    def least_delay(self, latency: float) -> float:
-        """Return the seconds between visits that the operator, the site or its host's latency asks for."""
-        options = self.options
-        ceiling = min(options.max_delay, MAX_LATENCY_DELAY)
-        return max(options.delay, self.asked.delay, min(options.latency_factor * latency, ceiling))
-
     def is_probed(self, now: float) -> bool:
         """Return whether one request tries the origin while all others wait for its outcome."""
         return self.probe is not None and is_half_open(self.circuit, now=now)
@@ -320,8 +314,13 @@ class Host:
         self._update_delay()
 
     def _update_delay(self) -> None:
-        self.delay = max((paced.least_delay(self.latency or 0.0) for paced in self.origins), default=0.0)
-        metered = self.delay if self.slots > 1 else 0.0
+        delay, latency = 0.0, self.latency or 0.0
+        for paced in self.origins:
+            options = paced.options
+            slowness = min(options.latency_factor * latency, options.max_delay, MAX_LATENCY_DELAY)
+            delay = max(delay, options.delay, paced.asked.delay, slowness)
+        self.delay = delay
+        metered = delay if self.slots > 1 else 0.0
         if metered != self._limiter_delay:
             # A limiter's period cannot be changed. The instants know what a new limiter does not.
             self._limiter_delay = metered

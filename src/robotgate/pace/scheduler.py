@@ -471,8 +471,9 @@ class Scheduler:
 
     def _set_alarm(self, at: float, arrival: int, whom: Host | PacedTurn, now: float) -> None:
         """Look at a host again at an instant, or refuse a turn unless it has been granted by then."""
-        if len(self._alarms) > 2 * self.waiting + 64:
-            self._alarms = [alarm for alarm in self._alarms if not _is_void(alarm)]
+        # Not void are one for each host, and two for each turn: the store's time may end after the deadline.
+        if len(self._alarms) > 4 * self.waiting + 64:
+            self._alarms = list({alarm for alarm in self._alarms if not _is_void(alarm)})
             heapify(self._alarms)
         heappush(self._alarms, (at, isinstance(whom, PacedTurn), arrival, whom))
         self._timer.set(at - now)
