@@ -23,7 +23,7 @@ from robotgate import HostState, Origin, Outcome, RobotsRecord, SQLiteStore, Sys
 from robotgate.cli.app import robotgate
 from robotgate.cli.common import stated_store
 from robotgate.cli.transfer import HostEntry, host_line, record_line
-from robotgate.stores import open_store
+from robotgate.stores.option import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

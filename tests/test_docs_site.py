@@ -23,6 +23,7 @@ PUBLIC_MODULES: Final = (
     "robotgate.signing",
     "robotgate.sitemaps",
     "robotgate.status",
+    "robotgate.stores",
     "robotgate.stores.redis",
     "robotgate.testing",
     "robotgate.testing.aioresponses",

@@ -105,11 +105,11 @@ def test_overrides_stand_for_options_of_the_gate() -> None:
 @pytest.mark.parametrize(
     ("constant", "unit", "page", "words"),
     [
-        ("pace.state.MIN_BLOCK", 1, "blocks", "| {:g} s, doubling with each block"),
+        ("pace.host.MIN_BLOCK", 1, "blocks", "| {:g} s, doubling with each block"),
         ("pace.state.MAX_BLOCK", 3600, "blocks", "doubling with each block, at most {:g} h"),
         ("pace.state.MAX_BLOCK", 3600, "blocks", "in seconds or as a date; at most {:g} h"),
         (
-            "pace.state.MIN_REPEATED_BLOCK",
+            "pace.host.MIN_REPEATED_BLOCK",
             1,
             "blocks",
             "`Retry-After: 0`, again and again, blocks for {:g} s",

@@ -11,7 +11,7 @@ import robotgate
 
 ROOT: Final = Path(robotgate.__file__).parent
 ORDER: Final = (
-    {"errors", "events", "urls", "options", "identity", "clock", "links", "rules", "usage"},
+    {"errors", "events", "urls", "options", "identity", "clock", "rules", "usage"},
     {"pace"},
     {"sites"},
     {"stores"},

@@ -7,18 +7,21 @@ import importlib.metadata
 import inspect
 import subprocess
 import sys
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import robotgate
 import robotgate.sitemaps
+import robotgate.stores
 import robotgate.testing
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 PUBLIC: Final = [
     "NO_RATE",
     "AccessResult",
     "Answer",
     "BlockCause",
-    "Catalogue",
     "CleanParam",
     "Clock",
     "Decision",
@@ -31,7 +34,6 @@ PUBLIC: Final = [
     "FindingCode",
     "GateClosedError",
     "GateStats",
-    "Grant",
     "Group",
     "Hop",
     "HostAccess",
@@ -42,25 +44,19 @@ PUBLIC: Final = [
     "HostUnavailableError",
     "HostView",
     "InvalidURLError",
-    "Lease",
-    "Lost",
     "MemoryStore",
     "NestedTurnError",
-    "News",
     "NonPublicAddressError",
-    "OperatorBlock",
     "OptionError",
     "Origin",
     "Outcome",
     "PaceKey",
     "PaceKeyPolicy",
-    "Pruned",
     "PublicConnector",
     "ReadyTurns",
     "Reason",
     "Recheck",
     "Record",
-    "Recovered",
     "RequestRate",
     "Response",
     "ResponseTooLargeError",
@@ -73,9 +69,7 @@ PUBLIC: Final = [
     "RuleKind",
     "Rules",
     "SQLiteStore",
-    "Session",
     "Severity",
-    "SharedStore",
     "Signer",
     "StatusPolicy",
     "Store",
@@ -83,7 +77,6 @@ PUBLIC: Final = [
     "StoreLost",
     "StoreRecovered",
     "SystemClock",
-    "TokenWarning",
     "TooSoonError",
     "Turn",
     "TurnBegan",
@@ -93,7 +86,6 @@ PUBLIC: Final = [
     "Verdict",
     "VerdictRefused",
     "VisitTime",
-    "Wanted",
     "WhenLost",
     "__version__",
     "lint",
@@ -101,14 +93,32 @@ PUBLIC: Final = [
 ]
 VALUES: Final = {"__version__", "NO_RATE", "News", "PaceKeyPolicy"}
 """Neither classes nor functions, which alone know where they were defined."""
-DEFINED: Final = [name for name in PUBLIC if name not in VALUES]
+STORES: Final = [
+    "Catalogue",
+    "Grant",
+    "Lease",
+    "Lost",
+    "News",
+    "OperatorBlock",
+    "Pruned",
+    "Recovered",
+    "Session",
+    "SharedStore",
+    "Wanted",
+]
+DEFINED: Final = [
+    (home, name)
+    for home, names in ((robotgate, PUBLIC), (robotgate.stores, STORES))
+    for name in names
+    if name not in VALUES
+]
 SITEMAPS: Final = ["SitemapEntry", "SitemapFault"]
 TESTING: Final = ["MockedResponse", "ScriptedFetcher", "VirtualClock", "VirtualTimeLoop", "check_store"]
 
 
-def documented(name: str) -> list[str]:
+def documented(module: ModuleType, name: str) -> list[str]:
     """The name itself and, for a class, its own public methods and properties."""
-    thing = getattr(robotgate, name)
+    thing = getattr(module, name)
     if not inspect.isclass(thing):
         return [name]
     members = [
@@ -127,8 +137,8 @@ def test_exports_are_these() -> None:
 def test_exports_are_what_their_homes_define() -> None:
     """A public class or function is the one that its own module holds under the same name."""
     elsewhere = []
-    for name in DEFINED:
-        thing = getattr(robotgate, name)
+    for module, name in DEFINED:
+        thing = getattr(module, name)
         home = importlib.import_module(thing.__module__)
         if not home.__name__.startswith("robotgate.") or getattr(home, name) is not thing:
             elsewhere.append(name)
@@ -138,13 +148,19 @@ def test_exports_are_what_their_homes_define() -> None:
 def test_public_things_have_docstrings() -> None:
     """Every public class and function, and every public method and property of a class."""
     bare = []
-    for path in (path for name in DEFINED for path in documented(name)):
-        thing: object = robotgate
-        for part in path.split("."):
-            thing = inspect.getattr_static(thing, part)
-        if not inspect.getdoc(thing):
-            bare.append(path)
+    for module, name in DEFINED:
+        for path in documented(module, name):
+            thing: object = module
+            for part in path.split("."):
+                thing = inspect.getattr_static(thing, part)
+            if not inspect.getdoc(thing):
+                bare.append(path)
     assert bare == []
+
+
+def test_stores_exports_are_these() -> None:
+    """What a store of one's own is made of."""
+    assert robotgate.stores.__all__ == STORES
 
 
 def test_testing_exports_are_these() -> None:

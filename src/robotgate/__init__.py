@@ -13,7 +13,7 @@ The way of one request, from the call down and back up::
     Persistence                web/persistence  twice a second, all changes go to the store
 
 docs/design.md has a picture of it. At import, packages use only those named before them: the modules of the root
-(errors, urls, links, options and others); rules; usage; pace; sites; stores; web; sitemaps; gate; then lint, observe,
+(errors, urls, options and others); rules; usage; pace; sites; stores; web; sitemaps; gate; then lint, observe,
 testing, signing, integrations, demo, status and cli. Read `rules.robotstxt`, `sites.status`, `pace.state`, `pace.host`,
 `pace.scheduler`, `web.turns`, `web.fetch`, `web.middleware`, `web.cache`, `web.robots`, `stores.base`,
 `web.persistence`, `gate`, in this order.
@@ -50,10 +50,9 @@ from robotgate.events import (
     VerdictRefused,
 )
 from robotgate.gate import RobotGate
-from robotgate.identity import Signer, TokenWarning
+from robotgate.identity import Signer
 from robotgate.lint import Finding, FindingCode, Severity, lint
 from robotgate.options import NO_RATE, HostOverride, Recheck, StatusPolicy
-from robotgate.pace.host import Lease
 from robotgate.pace.state import HostState
 from robotgate.rules.grammar import RequestRate, VisitTime
 from robotgate.rules.parser import Dialect, Group, Record
@@ -63,19 +62,7 @@ from robotgate.rules.verdict import AccessResult, Reason, Rule, RuleKind, Verdic
 from robotgate.sites.record import Answer, Failure, RobotsRecord
 from robotgate.sites.site import HostAccess, HostView
 from robotgate.sites.status import Outcome
-from robotgate.stores.base import (
-    Catalogue,
-    Grant,
-    Lost,
-    News,
-    OperatorBlock,
-    Pruned,
-    Recovered,
-    Session,
-    SharedStore,
-    Store,
-    Wanted,
-)
+from robotgate.stores.base import Store
 from robotgate.stores.memory import MemoryStore
 from robotgate.stores.sqlite import SQLiteStore, WhenLost
 from robotgate.urls import Origin, PaceKey, PaceKeyPolicy, owner
@@ -93,7 +80,6 @@ __all__ = [
     "AccessResult",
     "Answer",
     "BlockCause",
-    "Catalogue",
     "CleanParam",
     "Clock",
     "Decision",
@@ -106,7 +92,6 @@ __all__ = [
     "FindingCode",
     "GateClosedError",
     "GateStats",
-    "Grant",
     "Group",
     "Hop",
     "HostAccess",
@@ -117,25 +102,19 @@ __all__ = [
     "HostUnavailableError",
     "HostView",
     "InvalidURLError",
-    "Lease",
-    "Lost",
     "MemoryStore",
     "NestedTurnError",
-    "News",
     "NonPublicAddressError",
-    "OperatorBlock",
     "OptionError",
     "Origin",
     "Outcome",
     "PaceKey",
     "PaceKeyPolicy",
-    "Pruned",
     "PublicConnector",
     "ReadyTurns",
     "Reason",
     "Recheck",
     "Record",
-    "Recovered",
     "RequestRate",
     "Response",
     "ResponseTooLargeError",
@@ -148,9 +127,7 @@ __all__ = [
     "RuleKind",
     "Rules",
     "SQLiteStore",
-    "Session",
     "Severity",
-    "SharedStore",
     "Signer",
     "StatusPolicy",
     "Store",
@@ -158,7 +135,6 @@ __all__ = [
     "StoreLost",
     "StoreRecovered",
     "SystemClock",
-    "TokenWarning",
     "TooSoonError",
     "Turn",
     "TurnBegan",
@@ -168,7 +144,6 @@ __all__ = [
     "Verdict",
     "VerdictRefused",
     "VisitTime",
-    "Wanted",
     "WhenLost",
     "__version__",
     "lint",

@@ -33,12 +33,12 @@ from robotgate.options import (
     rate_of,
     unless_none,
 )
-from robotgate.pace.limits import Permits, StartWindow
-from robotgate.pace.scheduler import Scheduler
+from robotgate.pace.host import StartWindow
+from robotgate.pace.scheduler import Permits, Scheduler
 from robotgate.rules.normal import as_written
 from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.sites.site import HostView
-from robotgate.stores import given_store, open_store
+from robotgate.stores.option import given_store, open_store
 from robotgate.urls import PaceKey, pace_key_function
 from robotgate.web.awaited import No, Pending, Yes
 from robotgate.web.cache import SiteCache
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from robotgate.sitemaps.walk import SitemapFault
     from robotgate.sites.record import RobotsRecord
     from robotgate.sites.site import Site
-    from robotgate.stores import StoreOption
+    from robotgate.stores.option import StoreOption
     from robotgate.urls import PaceKeyPolicy
     from robotgate.web.awaited import Awaited
 
@@ -99,8 +99,7 @@ class RobotGate:
     Open it with ``async with``. One gate serves any number of tasks of one event loop.
 
     Args:
-        agent: the User-Agent, as ``ExampleBot/1.0``. Its first word is the name looked up in robots.txt: `token`. A
-            `TokenWarning` tells if the name seems to have several words.
+        agent: the User-Agent, as ``ExampleBot/1.0``. Its first word is the name looked up in robots.txt: `token`.
         contact: where site owners reach you: an e-mail address, sent as From, or a URL, put into the User-Agent.
         token: the product token (RFC 9309 §2.2.1), when it is not the first word of `agent`.
         session: an aiohttp session to fetch pages with, which stays yours to close. By default the gate opens one of
@@ -205,7 +204,6 @@ class RobotGate:
         self._session = session
         self._fetcher = fetcher
         self._concurrency = concurrency + robots_concurrency
-        self._allow_private_addresses = allow_private_addresses
         self._max_bytes = max_bytes
         self._max_wait = max_wait
         self._clock: Clock = SystemClock() if clock is None else SteadyClock(clock)
@@ -280,7 +278,7 @@ class RobotGate:
                 connector = BudgetedConnector(
                     idle_limit(),
                     resolver=ThreadPerNameResolver(max_threads=self._concurrency),
-                    allow_private_addresses=self._allow_private_addresses,
+                    allow_private_addresses=self._cache.allow_private_addresses,
                 )
                 session = aiohttp.ClientSession(
                     connector=connector, headers=self._identity.headers, middlewares=[self._middleware]
@@ -491,8 +489,8 @@ class RobotGate:
         Args:
             priority: of the waiting turns of one host, the higher goes first; robots.txt goes before all.
             max_wait: seconds, in place of the gate's. The wait for the site's rules is part of them, but an open
-                request for these is not broken off. A turn is refused at once if it would be late even if all turns
-                ahead went as fast as they may.
+                request for these is not broken off. A turn is refused at once if it would be late even if the turns
+                ahead, of which 100 are counted, went as fast as they may.
 
         Raises (on entering the block):
             DisallowedError: the site's rules refuse the URL.

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import time
-import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
@@ -27,13 +26,7 @@ _PAGE: Final = re.compile(
     r"https?://(?:[\w.-]+|\[[0-9a-f:.]+\])(?::[0-9]+)?(?:[/?#][^\s()]*)?", re.ASCII | re.IGNORECASE
 )
 """Without blanks and brackets, which would end the comment of the User-Agent."""
-_SEVERAL_WORDS: Final = re.compile(r"(?P<first>[\w-]+)(?P<more>(?:[ \t]+[A-Za-z_][\w-]*)+)", re.ASCII)
-"""A product's name as people write it: the first word alone would be its token."""
 _HEADER_SAFE: Final = re.compile(r"[\x20-\x7e]+")
-
-
-class TokenWarning(UserWarning):
-    """Some sites cannot write rules for this product token, or it is only a part of the crawler's name."""
 
 
 @runtime_checkable
@@ -140,22 +133,6 @@ def identify(agent: str, *, contact: str, token: str | None, signer: Signer | No
         )
     if not _names(agent, name):
         raise OptionError(f"token={name!r} does not appear in agent={agent!r}: site owners would not find it")
-    if re.search(r"[0-9]", name):
-        warnings.warn(
-            f"the product token {name!r} has digits, which RFC 9309 does not allow:"
-            " some sites' tools will not recognise it",
-            TokenWarning,
-            stacklevel=3,
-        )
-    words = _SEVERAL_WORDS.match(agent) if token is None else None
-    if words is not None:
-        joined = "".join(words[0].split())
-        warnings.warn(
-            f"the rules for {name!r} are obeyed, the first word of agent={agent!r}: a product token has no blanks."
-            f" Call the crawler {joined!r}, or give token={name!r} if that is the name that sites know",
-            TokenWarning,
-            stacklevel=3,
-        )
     if is_mail or contact in agent:
         return Identity(name, agent, contact if is_mail else None, signer)
     return Identity(name, f"{agent} (+{contact})", None, signer)

@@ -1,4 +1,4 @@
-"""URLs: origins, patterns that name hosts, pace keys, and which member of a fleet visits a host.
+"""URLs: origins, patterns that name hosts, pace keys, which member of a fleet visits a host, and Link headers.
 
 Every URL goes through `yarl.URL`, as in aiohttp's own requests, so that dot segments, escapes and international host
 names are resolved once: the path and query that are judged are those that are sent.
@@ -245,17 +245,12 @@ class HostPattern:
             raise OptionError(f"pattern={text!r}: no host is below an address")
         return cls(f".{host}")
 
-    @property
-    def is_wildcard(self) -> bool:
-        """Whether it may name several hosts."""
-        return not self.key or self.key[0] == "."
-
     def matches(self, host: str) -> bool:
-        """Whether it names a host, given in the spelling of `Origin.host`."""
-        return host.endswith(self.key) if self.is_wildcard else host == self.key
+        """Whether it names a host, given in the spelling of `Origin.host`, or all hosts that another key names."""
+        return self.key in keys(host)
 
     def __str__(self) -> str:
-        return f"*{self.key}" if self.is_wildcard else self.key
+        return f"*{self.key}" if self.key[:1] in {"", "."} else self.key
 
 
 def keys(key: str) -> Iterator[str]:
@@ -371,3 +366,31 @@ def _weight(name: str, key: bytes) -> bytes:
     # Hashed first, names of any length are keys of one.
     name_hash = blake2b(name.encode("utf-8", "surrogatepass")).digest()
     return blake2b(key, digest_size=16, key=name_hash).digest()
+
+
+# Possessive, so that a line takes linear time.
+_LINK: Final = re.compile(r'<([^<>]*+)>((?:[^",<]++|"(?:[^"\\]++|\\.)*+")*+)')
+_PARAMETER: Final = re.compile(
+    r';[ \t]*+([^ \t;,="]++)[ \t]*+=[ \t]*+(?:"((?:[^"\\]++|\\.)*+)"|([^ \t;,"]*+))'
+)
+_ESCAPED: Final = re.compile(r"\\(.)")
+
+
+def read_links(line: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """The links of one line of a Link header (RFC 8288 §3): each target as written, and its parameters.
+
+    Their names are in lower case. What is no link is left out. Whatever a server wrote, nothing raises.
+    """
+    for link in _LINK.finditer(line):
+        yield (
+            link[1].strip(),
+            [
+                (name.lower(), bare or _ESCAPED.sub(r"\1", quoted))
+                for name, quoted, bare in _PARAMETER.findall(link[2])
+            ],
+        )
+
+
+def unread_part(line: str) -> str:
+    """What is no link in a field line, without the commas between links."""
+    return _LINK.sub("", line).strip(" \t,")

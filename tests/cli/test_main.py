@@ -78,17 +78,6 @@ def test_wrong_usage_is_explained(arguments: tuple[str, ...], complaint: str) ->
     assert complaint in ended.err
 
 
-def test_a_warning_is_one_line() -> None:
-    """A name that some sites cannot read is reported without Python's file and line."""
-    name = ("--agent", "ExampleBot2/1.0")
-
-    ended = run("check", "--contact", CONTACT, "--no-store", *name, "http://127.0.0.1/")
-
-    (line,) = ended.err.splitlines()
-    assert line.startswith("robotgate: ")
-    assert "ExampleBot2" in line
-
-
 @pytest.mark.parametrize("command", [("check",), ("lint",), ("fetch", "-q"), ("cache", "refresh")])
 def test_a_private_address_is_refused_by_the_options_name(command: tuple[str, ...]) -> None:
     """The option that permits it is named as the command line has it, not as the library."""

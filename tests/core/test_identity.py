@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +9,7 @@ from multidict import CIMultiDict, MultiDict
 
 from robotgate import RobotGate
 from robotgate.errors import OptionError
-from robotgate.identity import Identity, TokenWarning, identify
+from robotgate.identity import Identity, identify
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping
@@ -72,50 +71,25 @@ def test_token_stands_in_the_name_and_not_just_in_the_contact() -> None:
         identify("Bot/1.0", contact="https://example.org/bot", token="example")
 
 
-def test_digits_in_a_token_are_taken_with_a_warning() -> None:
-    """RFC 9309 §2.2.1 has no digits in product tokens, but real crawlers do."""
-    with pytest.warns(TokenWarning, match="'Bot9' has digits"):
-        assert identify("Bot9/1.0", contact=MAIL, token=None).token == "Bot9"
-
-
 @pytest.mark.parametrize(
-    ("agent", "token"),
-    [("My Bot/1.0", "My"), ("My Own Bot/1.0 (+https://example.org/)", "My"), ("Example  Bot", "Example")],
-)
-def test_name_of_several_words_is_taken_with_a_warning(agent: str, token: str) -> None:
-    """Its first word is the token, whose rules may be another crawler's: the warning names it, and the remedy."""
-    with pytest.warns(UserWarning, match=f"token='{token}'"):
-        assert identify(agent, contact=MAIL, token=None).token == token
-
-
-@pytest.mark.parametrize(
-    ("agent", "token"),
+    ("agent", "given", "token"),
     [
-        ("My Bot/1.0", "My"),
-        ("My Bot/1.0", "Bot"),
-        ("ExampleBot 1.0", None),
-        ("ExampleBot/1.0 Python/3", None),
-        ("ExampleBot (a spider of ours)", None),
+        ("Bot9/1.0", None, "Bot9"),
+        ("My Bot/1.0", None, "My"),
+        ("Example  Bot", None, "Example"),
+        ("My Bot/1.0", "Bot", "Bot"),
+        ("ExampleBot (a spider of ours)", None, "ExampleBot"),
     ],
 )
-def test_name_that_was_meant_is_taken_without_a_warning(agent: str, token: str | None) -> None:
-    """A token that was given is meant; a version or a comment is no part of the name."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        identify(agent, contact=MAIL, token=token)
+def test_token_is_the_first_word_unless_it_is_given(agent: str, given: str | None, token: str) -> None:
+    """RFC 9309 §2.2.1 has no digits in product tokens, but real crawlers do."""
+    assert identify(agent, contact=MAIL, token=given).token == token
 
 
 async def test_gate_tells_whose_rules_it_obeys() -> None:
     """As `gate.token`, before it is opened too."""
     assert RobotGate("ExampleBot/1.0", contact=MAIL).token == "ExampleBot"
     assert RobotGate("My Bot/1.0", contact=MAIL, token="Bot").token == "Bot"
-
-
-def test_digits_in_the_version_are_no_matter() -> None:
-    """Only the token is warned of."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        identify("ExampleBot/2.0", contact=MAIL, token=None)
 
 
 @pytest.mark.parametrize("contact", [MAIL, "a@b", "first.last+bot@mail.example.org"])

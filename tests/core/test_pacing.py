@@ -12,22 +12,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict
+from tests.pace.bench import HOST, OPTIONS, answered
 
+from robotgate.pace.host import BLOCK_JITTER, MIN_BLOCK, Host, PacedOrigin, PacedTurn
 from robotgate.pace.state import (
-    BLOCK_JITTER,
     FORGIVEN_AFTER,
     MAX_BLOCK,
-    MIN_BLOCK,
     HostState,
-    answered,
     is_served,
-    latency_delay,
     merged,
     parse_http_date,
     parse_retry_after,
     retry_after_of,
-    timed_out,
 )
+from robotgate.urls import Origin
 
 NEW: Final = HostState()
 NOW: Final = datetime(2026, 11, 21, 4, 0, 0, tzinfo=UTC).timestamp()
@@ -221,18 +219,11 @@ def test_latency_is_smoothed_and_errors_never_lower_it(
 def test_request_without_an_answer_is_slow_at_best(known: float | None, latency: float) -> None:
     """A time-out may raise the latency; nothing else changes."""
     state = HostState(latency=known, failures=2, visits=7)
-    assert timed_out(state, began_at=100.0, now=108.0) == replace(state, latency=latency)
-
-
-@pytest.mark.parametrize(
-    ("latency", "factor", "delay"),
-    [(None, 5.0, 0.0), (0.5, 0.0, 0.0), (0.5, 5.0, 2.5), (30.0, 5.0, 60.0), (0.5, 1e308, 60.0)],
-)
-def test_latency_calls_for_a_delay_up_to_a_ceiling(
-    latency: float | None, factor: float, delay: float
-) -> None:
-    """So many times the latency; none where it is not known, or does not count."""
-    assert latency_delay(latency, factor=factor, ceiling=60.0) == delay
+    host = Host(HOST)
+    host.restore(state)
+    paced = PacedOrigin(Origin("http", HOST, 80), host, OPTIONS)
+    host.note_outage(PacedTurn(paced, began_at=100.0), paced, "it is gone", now=108.0, jitter=0.0)
+    assert host.snapshot() == replace(state, latency=latency)
 
 
 @pytest.mark.parametrize("status", [200, 301, 404, 500, 502])

@@ -20,7 +20,6 @@ from robotgate import (
     RobotGate,
     RobotGateError,
     StatusPolicy,
-    TokenWarning,
 )
 from robotgate.options import HostOptions
 
@@ -233,13 +232,6 @@ def test_token_lets_an_agent_be_called_anything() -> None:
     """What names a browser first may name itself later."""
     gate = RobotGate("Mozilla/5.0 (compatible; ExampleBot/1.0)", contact=CONTACT, token="ExampleBot")
     assert "ExampleBot" in repr(gate)
-
-
-def test_digits_in_a_token_warn() -> None:
-    """RFC 9309 allows none, yet crawlers have them."""
-    with pytest.warns(TokenWarning, match="Bot2000") as caught:
-        RobotGate("Bot2000/1.0", contact=CONTACT)
-    assert caught[0].filename == __file__
 
 
 def test_ordinary_options_do_not_warn() -> None:

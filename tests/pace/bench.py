@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypedDict, Unpack
 
 from robotgate.events import Events
 from robotgate.options import HostOptions, Rate
-from robotgate.pace.host import Host, PacedOrigin, PacedTurn
-from robotgate.pace.limits import Permits, StartWindow
-from robotgate.pace.scheduler import Scheduler
+from robotgate.pace.host import Host, PacedOrigin, PacedTurn, StartWindow
+from robotgate.pace.scheduler import Permits, Scheduler
 from robotgate.urls import Origin
 
 if TYPE_CHECKING:
     from robotgate.pace.host import Lease
     from robotgate.pace.spacing import Asked
+    from robotgate.pace.state import HostState
 
 Visit: TypeAlias = "asyncio.Task[None]"
 
@@ -54,6 +54,17 @@ async def settle() -> None:
     """Let everything that can run now, run."""
     for _ in range(20):
         await asyncio.sleep(0)
+
+
+def answered(
+    state: HostState, *, status: int, retry_after: float | None, began_at: float, now: float, jitter: float
+) -> HostState:
+    """The state of a host after an answer."""
+    host = Host(HOST)
+    host.restore(state)
+    turn = PacedTurn(PacedOrigin(Origin("http", HOST, 80), host, OPTIONS), began_at=began_at)
+    host.note_answer(turn, status, retry_after, now=now, jitter=jitter)
+    return host.snapshot()
 
 
 class Bench:

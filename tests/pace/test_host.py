@@ -73,10 +73,12 @@ def test_longest_delay_holds(floors: list[float], asked: list[Asked], delay: flo
     ("latency", "factor", "max_delay", "delay"),
     [
         (None, 5.0, 60.0, 1.0),
+        (30.0, 0.0, 60.0, 1.0),
         (0.1, 5.0, 60.0, 1.0),
         (2.0, 5.0, 60.0, 10.0),
         (2.0, 5.0, 8.0, 8.0),
         (99.0, 5.0, 1e9, 60.0),
+        (0.5, 1e308, 1e9, 60.0),
     ],
 )
 def test_slow_host_has_a_longer_delay(

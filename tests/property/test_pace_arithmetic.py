@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.pace.bench import OPTIONS
+from tests.pace.bench import OPTIONS, answered
 
 from robotgate.options import Rate
-from robotgate.pace.host import Host, PacedOrigin, PacedTurn, TurnState
-from robotgate.pace.limits import StartWindow
+from robotgate.pace.host import Host, PacedOrigin, PacedTurn, StartWindow, TurnState
 from robotgate.pace.spacing import Asked, joined, opens_at
-from robotgate.pace.state import HostState, answered, merged
+from robotgate.pace.state import HostState, merged
 from robotgate.rules.grammar import VisitTime
 from robotgate.urls import Origin
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
     from pathlib import Path
 
-    from robotgate.stores import Grant, Store
+    from robotgate import Store
+    from robotgate.stores import Grant
 
 
 @pytest.mark.parametrize("max_hosts", [100_000, 5])

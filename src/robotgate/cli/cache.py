@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from robotgate import HostState, RobotGate, RobotsRecord
-    from robotgate.stores import OwnStore
-    from robotgate.stores.base import Catalogue
+    from robotgate.stores.base import Catalogue, OwnStore
 
 _DEFAULT_OPTIONS: Final = HostOptions()
 """The options of a gate that is given none. ACCESS is computed with them."""

@@ -6,7 +6,6 @@ import asyncio
 import os
 import re
 import urllib.request
-import warnings
 from contextlib import contextmanager, suppress
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
@@ -16,17 +15,19 @@ import click
 from platformdirs import user_cache_path
 
 from robotgate import MemoryStore, Origin, RobotGate, SQLiteStore, StatusPolicy, WhenLost, __version__
-from robotgate.cli.output import failure, logged, say
+from robotgate.cli.output import failure, logged
 from robotgate.clock import SystemClock
 from robotgate.errors import InvalidURLError, OptionError, StoreError
 
 # The one place where a store is opened by its path or URL.
-from robotgate.stores import OwnStore, open_store
+from robotgate.stores.option import open_store
 from robotgate.web.connector import BudgetedConnector, ThreadPerNameResolver, idle_limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
     from pathlib import Path
+
+    from robotgate.stores.base import OwnStore
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -296,11 +297,7 @@ def run_with_gate(
         async with aiohttp.ClientSession(
             connector=connector, proxy=proxy, trust_env=trust_env, middlewares=middlewares
         ) as session:
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always")
-                gate = make_gate(**options, session=session, store=store)
-            for warning in caught if verbosity() >= 0 else ():
-                say(f"robotgate: {warning.message}")
+            gate = make_gate(**options, session=session, store=store)
             # Wrong options have been reported: the store is opened, and its file made, only now.
             async with store, gate:
                 return await work(gate)

@@ -20,7 +20,7 @@ from robotgate.stores.codec import FieldError, quoted, take, text_value
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-    from robotgate.stores import OwnStore
+    from robotgate.stores.base import OwnStore
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from robotgate import InvalidURLError, OperatorBlock, RobotsTxt, StatusPolicy
+from robotgate import InvalidURLError, RobotsTxt, StatusPolicy
 from robotgate.cli import check, common, output
 from robotgate.cli.cache import Selection, nothing_stored, state_facts
 from robotgate.cli.files import check_length, row_of
@@ -23,6 +23,7 @@ from robotgate.options import HostBlocks, HostOptions
 from robotgate.rules.grammar import read_delay, read_rate
 from robotgate.rules.robotstxt import product_token
 from robotgate.sites.site import ruling_of
+from robotgate.stores import OperatorBlock
 from robotgate.stores.codec import MAX_AMOUNT
 from robotgate.urls import split_url
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from robotgate import HostState, Origin, RobotsRecord
     from robotgate.rules.parser import Record
-    from robotgate.stores import OwnStore
+    from robotgate.stores.base import OwnStore
 
 MAX_SHOWN: Final = 20
 """Requests to the URL that are shown; of more, the last."""

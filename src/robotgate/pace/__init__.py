@@ -4,7 +4,6 @@
 
     state      what is known of a host, and the arithmetic of its instants
     spacing    what a site asks about our speed
-    limits     permits over all hosts, and quotas
-    host       one host: its limits, its waiting and its open turns
-    scheduler  which waiting turn is granted next, over all hosts
+    host       one host: its limits and quotas, its waiting and its open turns
+    scheduler  which waiting turn is granted next, over all hosts, and the permits for them
 """

@@ -8,35 +8,41 @@ blocks and quotas agree on, and, where starts are metered, a token of the `Async
 from __future__ import annotations
 
 import math
+from collections import deque
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from heapq import heapify, heappop, heappush
+from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol
 
 from aiolimiter import AsyncLimiter
 
 from robotgate.errors import HostUnavailableError, NestedTurnError
-from robotgate.pace.limits import StartWindow
 from robotgate.pace.spacing import NOTHING_ASKED, opens_at
 from robotgate.pace.state import (
+    BLOCKING_STATUSES,
     CLOCK_GRAIN,
     CLOSED,
+    FIELDS,
+    GOOD_BELOW,
+    MAX_BLOCK,
     HostState,
-    answered,
     circuit_failed,
+    growing,
+    is_forgiven,
     is_half_open,
     is_open,
     is_served,
-    latency_delay,
     merged,
-    timed_out,
+    smoothed,
 )
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Sequence
 
     from robotgate.events import BlockCause
-    from robotgate.options import HostOptions
+    from robotgate.options import HostOptions, Rate
     from robotgate.pace.spacing import Asked
     from robotgate.pace.state import Circuit
     from robotgate.urls import Origin
@@ -44,11 +50,56 @@ if TYPE_CHECKING:
 LONG_AGO: Final = -math.inf
 MAX_LATENCY_DELAY: Final = 60.0
 """Seconds; the longest delay that `latency_factor` causes."""
+MIN_BLOCK: Final = 60.0
+"""Seconds, when the server does not say how long."""
+MIN_REPEATED_BLOCK: Final = 1.0
+"""Seconds, doubling up to `MIN_BLOCK`, when it says less, twice or more in a row."""
+BLOCK_JITTER: Final = 0.1
 LIMITER_SLACK: Final = 1e-6
 """The share by which the limiter's period is shorter than the delay, so that the rounding of its leak never holds back
 a start that the instant allows."""
-MAX_COUNTED: Final = 256
-"""Waiters that are counted one by one. Among more, each waiter's place is estimated from counts by priority."""
+MAX_COUNTED: Final = 100
+"""Waiters of an origin that are compared with one that comes. Where more of them go first, it may be told later that it
+comes too late, at its deadline at the latest."""
+
+
+class StartWindow:
+    """The starts that count against quotas: at most `rate.requests` in any `rate.seconds`.
+
+    The starts themselves are counted, for no token bucket keeps a quota exactly: a bucket that is full at first and
+    leaks at the rate lets a burst through, and then the rate on top of it.
+    """
+
+    __slots__ = ("rates", "starts")
+
+    def __init__(self, rates: Sequence[Rate]) -> None:
+        self.rates = tuple(rates)
+        self.starts: deque[float] = deque(maxlen=max(rate.requests for rate in rates))
+
+    def change(self, rates: Sequence[Rate]) -> None:
+        """Hold later starts to other quotas. Starts that were counted stay when a quota is lifted: it may come back."""
+        self.rates = tuple(rates)
+        most = max([self.starts.maxlen or 0, *(rate.requests for rate in rates)])
+        self.starts = deque(self.starts, maxlen=most)
+
+    def due_at(self, now: float, *, reserved: int = 0) -> float:
+        """Return the first instant at which one more start keeps all quotas; 0.0 if any instant would.
+
+        Args:
+            reserved: turns that were granted and have not started: they start now at the earliest.
+        """
+        return max((self._due_at(rate, rate.requests - reserved, now) for rate in self.rates), default=0.0)
+
+    def _due_at(self, rate: Rate, free: int, now: float) -> float:
+        if free <= 0:
+            return now + rate.seconds
+        return 0.0 if len(self.starts) < free else self.starts[-free] + rate.seconds
+
+    def served_at(self) -> float:
+        """Return the instant from which on no start counts any more."""
+        if not self.starts or not self.rates:
+            return 0.0
+        return self.starts[-1] + max(rate.seconds for rate in self.rates)
 
 
 class Lease(Protocol):
@@ -134,9 +185,6 @@ class PacedOrigin:
     """A heap by rank; turns that do not wait any more are skipped. Most origins have no waiters, so None."""
     waiting: int = 0
     """How many turns wait."""
-    _counts: dict[tuple[int, int], int] | None = None
-    _newest: int = 0
-    """The latest arrival that has joined."""
     is_used: bool = False
     """Whether a turn began since eviction last looked."""
 
@@ -153,38 +201,28 @@ class PacedOrigin:
 
     def join(self, turn: PacedTurn) -> None:
         """Add a turn to the queue."""
-        if self.queue is None or self._counts is None:
-            self.queue, self._counts = [], {}
+        if self.queue is None:
+            self.queue = []
             self.host.waiters += (self,)
-        rank = turn.rank
-        heappush(self.queue, (rank, turn))
+        heappush(self.queue, (turn.rank, turn))
         self.waiting += 1
-        self._counts[rank[:2]] = self._counts.get(rank[:2], 0) + 1
-        self._newest = max(self._newest, turn.arrival)
 
     def leave(self, turn: PacedTurn) -> None:
         """Count a turn as waiting no longer; its entry is skipped, and removed with the next ones."""
         self.waiting -= 1
-        if not self.waiting or self.queue is None or self._counts is None:
-            self.queue = self._counts = None
+        if not self.waiting:
+            self.queue = None
             self.host.waiters = tuple(other for other in self.host.waiters if other is not self)
-            return
-        self._counts[turn.rank[:2]] -= 1
-        if len(self.queue) > 2 * self.waiting + 64:
+        elif self.queue is not None and len(self.queue) > 2 * self.waiting + 64:
             self.queue = [entry for entry in self.queue if _waits(entry[1])]
             heapify(self.queue)
 
     def ahead_of(self, turn: PacedTurn) -> int:
-        """Return how many waiting turns surely go before this one, were it to join."""
+        """Return how many waiting turns surely go before this one, were it to join; more may go first."""
         rank = turn.rank
-        if self.queue is None or self._counts is None:
-            return 0
-        if len(self.queue) <= MAX_COUNTED:
-            return sum(other < rank and _waits(waiter) for other, waiter in self.queue)
-        if turn.arrival <= self._newest or len(self._counts) > MAX_COUNTED:
-            # The counts say nothing about a turn that keeps an earlier place.
-            return 0
-        return sum(count for key, count in self._counts.items() if key <= rank[:2])
+        # A heap begins with those that rank first, though not in their order.
+        first = islice(self.queue or (), MAX_COUNTED)
+        return sum(other < rank and _waits(waiter) for other, waiter in first)
 
     def is_probed(self, now: float) -> bool:
         """Return whether one request tries the origin while all others wait for its outcome."""
@@ -202,8 +240,7 @@ def nested_error(host: str | None = None) -> NestedTurnError:
 
 def _within_hours(paced: PacedOrigin, at: float, *, ahead: bool) -> float:
     """Return the first instant from `at` on that the origin's Visit-time permits."""
-    hours = paced.asked.visit_times
-    return opens_at(hours, at=at) if hours and not ahead else at
+    return at if ahead else opens_at(paced.asked.visit_times, at=at)
 
 
 def _waits(turn: PacedTurn) -> bool:
@@ -277,15 +314,11 @@ class Host:
         self._update_delay()
 
     def _update_delay(self) -> None:
-        delay = 0.0
+        delay, latency = 0.0, self.latency or 0.0
         for paced in self.origins:
             options = paced.options
-            delay = max(delay, options.delay, paced.asked.delay)
-            if options.latency_factor:
-                ceiling = min(options.max_delay, MAX_LATENCY_DELAY)
-                delay = max(
-                    delay, latency_delay(self.latency, factor=options.latency_factor, ceiling=ceiling)
-                )
+            slowness = min(options.latency_factor * latency, options.max_delay, MAX_LATENCY_DELAY)
+            delay = max(delay, options.delay, paced.asked.delay, slowness)
         self.delay = delay
         metered = delay if self.slots > 1 else 0.0
         if metered != self._limiter_delay:
@@ -295,27 +328,15 @@ class Host:
 
     def snapshot(self) -> HostState:
         """Return the state as a value for a store."""
-        return HostState(
-            last_visit_at=None if self.last_visit_at == LONG_AGO else self.last_visit_at,
-            next_allowed_at=self.next_allowed_at,
-            blocked_at=self.blocked_at,
-            blocked_until_at=self.blocked_until_at,
-            failures=self.failures,
-            visits=self.visits,
-            bytes_read=self.bytes_read,
-            latency=self.latency,
-        )
+        state = HostState(**{name: getattr(self, name) for name in FIELDS})
+        return replace(state, last_visit_at=None) if self.last_visit_at == LONG_AGO else state
 
     def restore(self, state: HostState) -> None:
         """Take on a state."""
-        self.last_visit_at = LONG_AGO if state.last_visit_at is None else state.last_visit_at
-        self.next_allowed_at = state.next_allowed_at
-        self.blocked_at = state.blocked_at
-        self.blocked_until_at = state.blocked_until_at
-        self.failures = state.failures
-        self.visits = state.visits
-        self.bytes_read = state.bytes_read
-        self.latency = state.latency
+        for name in FIELDS:
+            setattr(self, name, getattr(state, name))
+        if state.last_visit_at is None:
+            self.last_visit_at = LONG_AGO
         if self.heeds_latency:
             self._update_delay()
 
@@ -354,8 +375,10 @@ class Host:
             at = max(at, _within_hours(paced, now + self.delay, ahead=ahead))
         return at
 
-    def start_behind(self, turn: PacedTurn, paced: PacedOrigin, free_at: float) -> float:
-        """Return when a new turn would start if all turns that go before it went as fast as they may."""
+    def start_behind(self, turn: PacedTurn, now: float) -> float:
+        """Return when a new turn would start if the turns that go before it went as fast as they may."""
+        paced = turn.paced
+        free_at = self.free_at(paced, now, ahead=turn.ahead)
         before = sum(
             other.ahead_of(turn)
             for other in self.waiters
@@ -469,27 +492,53 @@ class Host:
     def note_answer(
         self, turn: PacedTurn, status: int, retry_after: float | None, *, now: float, jitter: float
     ) -> None:
-        """Take in a status: 429 and 503 block the host; a good answer long after resets its failures."""
-        state = answered(
-            self.snapshot(),
-            status=status,
-            retry_after=retry_after,
-            began_at=turn.began_at,
-            now=now,
-            jitter=jitter,
-        )
+        """Take in a status: 429 and 503 block the host; a good answer long after resets its failures.
+
+        Args:
+            retry_after: the seconds that Retry-After asks for; None when it does not say.
+            jitter: a random number in [0, 1), so that blocked clients do not all come back together.
+        """
         # The latency is taken from the first report of a turn.
-        self.restore(state if turn.status is None else replace(state, latency=self.latency))
+        if turn.status is None:
+            self._note_latency(turn, now, is_good=status < GOOD_BELOW)
+        if status in BLOCKING_STATUSES:
+            self._block(turn, retry_after, now, jitter)
+        elif status < GOOD_BELOW and is_forgiven(self.blocked_until_at, now):
+            self.failures = 0
+
+    def _note_latency(self, turn: PacedTurn, now: float, *, is_good: bool) -> None:
+        latency = smoothed(self.latency, now - turn.began_at)
+        # A failure is often quick, and never lowers it.
+        self.latency = latency if is_good else max(latency, self.latency or 0.0)
+        if self.heeds_latency:
+            self._update_delay()
+
+    def _block(self, turn: PacedTurn, retry_after: float | None, now: float, jitter: float) -> None:
+        if self.failures and turn.began_at <= self.blocked_at:
+            # It was sent before the block was known: the same incident, of which the longest Retry-After counts.
+            if retry_after is not None:
+                self.blocked_until_at = max(self.blocked_until_at, now + min(retry_after, MAX_BLOCK))
+            return
+        self.failures = 1 if is_forgiven(self.blocked_until_at, now) else self.failures + 1
+        if retry_after is None:
+            pause = min(growing(MIN_BLOCK, self.failures), MAX_BLOCK) * (1 + BLOCK_JITTER * jitter)
+        else:
+            # The first block lasts as the server says. A server that says 0 again and again gets longer pauses.
+            repeated = min(growing(MIN_REPEATED_BLOCK, self.failures - 1), MIN_BLOCK)
+            pause = min(max(retry_after, repeated if self.failures > 1 else 0.0), MAX_BLOCK)
+        self.blocked_at = max(self.blocked_at, now)
+        self.blocked_until_at = max(self.blocked_until_at, now + pause)
 
     def note_outage(
         self, turn: PacedTurn, paced: PacedOrigin, outage: str, *, now: float, jitter: float
     ) -> bool:
         """Take in that an origin could not be reached. Returns whether that was not known."""
-        self.restore(timed_out(self.snapshot(), began_at=turn.began_at, now=now))
-        circuit = circuit_failed(paced.circuit, began_at=turn.began_at, now=now, jitter=jitter)
-        if circuit == paced.circuit:
+        self._note_latency(turn, now, is_good=False)
+        known = paced.circuit
+        paced.circuit = circuit_failed(known, began_at=turn.began_at, now=now, jitter=jitter)
+        if paced.circuit is known:
             return False
-        paced.circuit, paced.outage = circuit, outage
+        paced.outage = outage
         return True
 
     # When it may be evicted.
@@ -519,7 +568,5 @@ class Host:
         others = [other for other in self.origins if other is not paced]
         if not others:
             return self.is_idle(now, is_saved=is_saved)
-        asked = paced.asked
-        if asked is NOTHING_ASKED:
-            return any(other.options == paced.options for other in others)
-        return any(other.asked.delay >= asked.delay and other.options == paced.options for other in others)
+        delay, options = paced.asked.delay, paced.options
+        return any(other.asked.delay >= delay and other.options == options for other in others)

@@ -11,23 +11,23 @@ import asyncio
 import math
 import random
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from robotgate.errors import GateClosedError, HostUnavailableError, StoreError, TooSoonError
+from robotgate.errors import GateClosedError, StoreError, TooSoonError
 from robotgate.events import BlockCause, HostBlocked, HostRecovered
-from robotgate.pace.host import ENDED, GRANTED, NEW, NOT_OWNED, OPEN, WAITING, Host, PacedTurn, nested_error
+from robotgate.pace.host import ENDED, GRANTED, NEW, NOT_OWNED, OPEN, WAITING, PacedTurn, nested_error
 from robotgate.pace.state import BLOCKING_STATUSES, CLOCK_GRAIN, CLOSED, GOOD_BELOW, MIN_RETRY_AFTER, smoothed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from robotgate.errors import NestedTurnError
+    from robotgate.errors import NestedTurnError, RobotGateError
     from robotgate.events import Events
-    from robotgate.pace.host import PacedOrigin
-    from robotgate.pace.limits import Permits, StartWindow
+    from robotgate.pace.host import Host, PacedOrigin, StartWindow
 
 COARSEST_TIMER: Final = 0.001
 """Seconds. Some loops (uvloop) round timers to this, and fire up to one and a half of it early."""
@@ -75,6 +75,37 @@ class Timer:
     def _fire(self) -> None:
         self._handle = None
         self._callback()
+
+
+MAX_SCANNED: Final = 1024
+"""Open turns that are compared with a task to detect that it waits for itself."""
+
+
+class Permits:
+    """At most so many turns open at once, over all hosts.
+
+    A granted turn holds a permit until it ends. Hosts whose next turn could start now but for a permit wait here, by
+    the arrival of that turn.
+    """
+
+    __slots__ = ("held", "total", "waiting")
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.held: set[PacedTurn] = set()
+        self.waiting: list[tuple[int, Host]] = []
+        """A heap; an entry is void unless it is its host's `permit_entry`."""
+
+    def first(self) -> tuple[int, Host] | None:
+        """Return the host that waits longest, as (arrival of its turn, host); None if no host waits."""
+        waiting = self.waiting
+        while waiting and waiting[0][1].permit_entry is not waiting[0]:
+            heappop(waiting)
+        return waiting[0] if waiting else None
+
+    def is_held_by(self, task: asyncio.Task[object] | None) -> bool:
+        """Return whether no permit is free and this task holds all of them: it would wait for itself."""
+        return self.total <= len(self.held) <= MAX_SCANNED and all(turn.holder is task for turn in self.held)
 
 
 @dataclass(slots=True, eq=False)
@@ -142,13 +173,14 @@ class Scheduler:
         """Why states cannot be saved; None while they can."""
         self._pages = pages
         self._robots = robots
+        self._permits = tuple(dict.fromkeys((robots, pages)))
         self._total = total
         self._max_slots = max_slots
         self._events = events
         self._is_saved = is_saved
         self._arrivals = count(1)
-        self._wakes: list[tuple[float, int, Host]] = []
-        self._deadlines: list[tuple[float, int, PacedTurn]] = []
+        self._alarms: list[tuple[float, bool, int, Host | PacedTurn]] = []
+        """A heap: when hosts are looked at again, and when turns are refused; at one instant hosts come first."""
         self.waiting = 0
         """Turns that wait."""
         self._granted = 0
@@ -203,28 +235,21 @@ class Scheduler:
             GateClosedError: the scheduler was closed.
             StoreError: the host's state cannot be loaded.
         """
-        self._join(turn, self.now())
-        granted = turn.granted
-        if granted is None:
-            return
+        granted = self._join(turn, self.now())
         try:
             await granted
         except asyncio.CancelledError:
-            if turn.state is GRANTED:
-                self.give_back(turn)
-            raise
-        finally:
             if turn.state is WAITING:
                 self._leave(turn)
-                self._look_again(turn.paced.host)
+                # The host's next turn may need another permit, and a wanted host may be handed over.
+                self.dispatch(turn.paced.host, self.now())
+            self.give_back(turn)
+            raise
 
     @property
     def open_turns(self) -> int:
         """How many turns have begun and not ended."""
-        held = len(self._pages.held)
-        if self._robots is not self._pages:
-            held += len(self._robots.held)
-        return held - self._granted
+        return sum(len(permits.held) for permits in self._permits) - self._granted
 
     @property
     def open_robots(self) -> int:
@@ -316,7 +341,7 @@ class Scheduler:
             self._serve_permits(now)
         return True
 
-    def _join(self, turn: PacedTurn, now: float) -> None:
+    def _join(self, turn: PacedTurn, now: float) -> asyncio.Future[None]:
         paced = turn.paced
         if self._is_closed:
             raise GateClosedError
@@ -336,37 +361,32 @@ class Scheduler:
             if owned and (error := self._lateness(turn, now)) is not None:
                 raise error
             refused_at = turn.deadline_at if owned else max(turn.deadline_at, now + STORE_TIMEOUT)
-            self._refuse_at(refused_at, turn, now)
-        turn.granted = (self.loop or asyncio.get_running_loop()).create_future()
+            self._set_alarm(refused_at, turn.arrival, turn, now)
+        turn.granted = granted = (self.loop or asyncio.get_running_loop()).create_future()
         turn.state = WAITING
         self.waiting += 1
         paced.join(turn)
         self.dispatch(host, now)
+        return granted
 
     def _lateness(self, turn: PacedTurn, now: float) -> TooSoonError | None:
         """Return the error for a turn that would start after its deadline; None if it may be in time."""
-        paced, host = turn.paced, turn.paced.host
-        start_at = host.start_behind(turn, paced, host.free_at(paced, now, ahead=turn.ahead))
+        start_at = turn.paced.host.start_behind(turn, now)
         # The clock may have gone on since the deadline was set: a turn that is due now is in time.
         is_late = start_at - max(turn.deadline_at, now) > CLOCK_GRAIN
-        return self._too_soon(paced, start_at - now) if is_late else None
+        return self._too_soon(turn.paced, start_at - now) if is_late else None
 
     def _leave(self, turn: PacedTurn) -> None:
         """A turn does not wait any more."""
         turn.state = NEW
         self.waiting -= 1
         turn.paced.leave(turn)
+        host = turn.paced.host
+        if not host.waiters:
+            host.wake_at, host.permit_entry = math.inf, None
         if not self.waiting:
-            for _, _, host in self._wakes:
-                host.wake_at = math.inf
-            self._wakes.clear()
-            self._deadlines.clear()
+            self._alarms.clear()
             self._timer.cancel()
-
-    def _look_again(self, host: Host) -> None:
-        """A turn waits no longer: the host's next may need another permit, and a wanted host may be handed over."""
-        if host.permit_entry is not None or host.is_wanted:
-            self.dispatch(host, self.now())
 
     # Granting turns.
 
@@ -376,7 +396,7 @@ class Scheduler:
         if host.has_hours:
             self.refuse_unavailable(host, now)
         while host.starting is None and len(host.open) < host.slots:
-            if host.is_wanted and not host.open and not (host.has_waiters() and host.may_pace()):
+            if host.is_wanted and not (host.has_waiters() and host.may_pace()):
                 self._hand_over(host)
             if not host.may_pace():
                 if host.has_waiters() and not host.is_wanted:
@@ -390,7 +410,7 @@ class Scheduler:
             if at > now:
                 self._wake_at(host, at, turn, now)
                 if host.is_wanted and at - host.due_at() > CLOCK_GRAIN:
-                    self._spare(host)
+                    self._hand_over(host)
                 return
             if host.limiter is not None and not host.limiter.has_capacity():
                 self._wake_at(host, now + LIMITER_RETRY_DELAY, turn, now)
@@ -410,8 +430,8 @@ class Scheduler:
                     host.permit_entry = turn.arrival, host
                     heappush(permits.waiting, host.permit_entry)
                 if due_at > now:
-                    self._set_timer(due_at - now)
-                self._spare(host)
+                    self._timer.set(due_at - now)
+                self._hand_over(host)
                 return
             host.permit_entry = None
             self._grant(host, turn, permits)
@@ -431,14 +451,10 @@ class Scheduler:
 
     def _serve_permits(self, now: float) -> None:
         """Give free permits to the hosts that wait for them, in the order of arrival of their turns."""
-        queues = [self._robots] if self._robots is self._pages else [self._robots, self._pages]
-        while True:
-            free = [permits for permits in queues if len(permits.held) < permits.total and permits.first()]
-            if not free:
-                return
+        while free := [each for each in self._permits if len(each.held) < each.total and each.first()]:
             due_at = self._total_due_at(now)
             if due_at - now > CLOCK_GRAIN:
-                self._set_timer(due_at - now)
+                self._timer.set(due_at - now)
                 return
             _, host = heappop(min(free, key=lambda permits: permits.waiting[0]).waiting)
             host.permit_entry = None
@@ -448,64 +464,54 @@ class Scheduler:
         return 0.0 if self._total is None else self._total.due_at(now, reserved=self._granted)
 
     def _wake_at(self, host: Host, at: float, turn: PacedTurn, now: float) -> None:
-        if host.wake_at == at:
-            return
-        host.wake_at = at
-        if at < math.inf:
-            heappush(self._wakes, (at, turn.arrival, host))
-            self._set_timer(at - now)
+        if host.wake_at != at:
+            host.wake_at = at
+            if at < math.inf:
+                self._set_alarm(at, turn.arrival, host, now)
+
+    def _set_alarm(self, at: float, arrival: int, whom: Host | PacedTurn, now: float) -> None:
+        """Look at a host again at an instant, or refuse a turn unless it has been granted by then."""
+        # Not void are one for each host, and two for each turn: the store's time may end after the deadline.
+        if len(self._alarms) > 4 * self.waiting + 64:
+            self._alarms = list({alarm for alarm in self._alarms if not _is_void(alarm)})
+            heapify(self._alarms)
+        heappush(self._alarms, (at, isinstance(whom, PacedTurn), arrival, whom))
+        self._timer.set(at - now)
 
     def _wake(self) -> None:
         """The timer fired: look at hosts that are due, refuse late turns, and set the timer anew."""
-        now = self.now()
-        wakes = self._wakes
-        while wakes and (wakes[0][0] - now <= CLOCK_GRAIN or wakes[0][2].wake_at != wakes[0][0]):
-            at, _, host = heappop(wakes)
-            if host.wake_at == at:
-                host.wake_at = math.inf
-                if host.starting is None:
-                    self.dispatch(host, now)
+        now, late = self.now(), list[PacedTurn]()
+        while self._alarms and (self._alarms[0][0] - now <= CLOCK_GRAIN or _is_void(self._alarms[0])):
+            alarm = heappop(self._alarms)
+            whom = alarm[-1]
+            if _is_void(alarm):
+                continue
+            if isinstance(whom, PacedTurn):
+                late.append(whom)
+                continue
+            whom.wake_at = math.inf
+            if whom.starting is None:
+                self.dispatch(whom, now)
         self._serve_permits(now)
         # A turn that could start at its very deadline has been granted.
-        self._refuse_late(now)
-        for heap in (wakes, self._deadlines):
-            if heap:
-                self._set_timer(heap[0][0] - self.now())
-
-    def _set_timer(self, delay: float) -> None:
-        if not self._is_closed:
-            self._timer.set(delay)
+        for turn in late:
+            if turn.state is WAITING:
+                host = turn.paced.host
+                is_lost = self.store_error is not None and not host.may_pace()
+                self._refuse(
+                    turn, StoreError(str(self.store_error)) if is_lost else self._too_soon(turn.paced)
+                )
+                self.dispatch(host, now)
+        if self._alarms:
+            self._timer.set(self._alarms[0][0] - self.now())
 
     # Refusing turns.
-
-    def _refuse_at(self, at: float, turn: PacedTurn, now: float) -> None:
-        """Refuse a turn at an instant unless it has been granted by then."""
-        if len(self._deadlines) > 2 * self.waiting + 64:
-            self._deadlines = [entry for entry in self._deadlines if _is_refused_at(entry[0], entry[2])]
-            heapify(self._deadlines)
-        heappush(self._deadlines, (at, turn.arrival, turn))
-        self._set_timer(max(at - now, 0.0))
-
-    def _refuse_late(self, now: float) -> None:
-        deadlines = self._deadlines
-        while deadlines:
-            at, _, turn = deadlines[0]
-            is_due = _is_refused_at(at, turn)
-            if is_due and at - now > CLOCK_GRAIN:
-                return
-            heappop(deadlines)
-            if is_due:
-                paced = turn.paced
-                if self.store_error is not None and not paced.host.may_pace():
-                    self._refuse(turn, StoreError(str(self.store_error)))
-                else:
-                    self._refuse(turn, self._too_soon(paced))
-                self._look_again(paced.host)
 
     def _refuse(self, turn: PacedTurn, error: Exception) -> None:
         self._leave(turn)
         if turn.granted is not None and not turn.granted.done():
-            turn.granted.set_exception(error)
+            # A copy: each task that waits adds its own frames.
+            turn.granted.set_exception(copy(error))
 
     def refuse_unavailable(self, host: Host, now: float) -> None:
         """Refuse the waiting turns of a host that cannot be reached, or that is blocked for too long."""
@@ -513,14 +519,13 @@ class Scheduler:
             # Whatever refuses a robots.txt refuses pages, too; the hours of Visit-time refuse pages only.
             errors = [host.unavailable(paced, now, ahead=ahead) for ahead in (False, True)]
             for turn in paced.all_waiting() if any(errors) else ():
-                error = errors[turn.ahead]
-                if error is not None:
-                    self._refuse(turn, HostUnavailableError(error.host, error.retry_after, error.cause))
+                if (error := errors[turn.ahead]) is not None:
+                    self._refuse(turn, error)
 
-    def refuse_host(self, host: Host, error: StoreError) -> None:
-        """Refuse the waiting turns of a host whose state cannot be loaded, or saved."""
+    def refuse_host(self, host: Host, error: RobotGateError) -> None:
+        """Refuse the waiting turns of a host, such as one whose state cannot be loaded."""
         for turn in host.all_waiting():
-            self._refuse(turn, StoreError(str(error)))
+            self._refuse(turn, error)
 
     def fail(self, error: StoreError) -> None:
         """Refuse all turns: states cannot be saved, so that a crash would forget visits."""
@@ -560,11 +565,9 @@ class Scheduler:
         before = host.blocked_until_at
         host.note_answer(turn, status, retry_after, now=now, jitter=random.random())
         turn.status = status
-        was_unreachable = paced.circuit is not CLOSED
-        paced.circuit = CLOSED
+        was_unreachable, paced.circuit = paced.circuit is not CLOSED, CLOSED
         if was_unreachable:
-            name, cause = str(paced.origin), BlockCause.UNREACHABLE
-            self._events.emit(HostRecovered(at=now, host=name, cause=cause))
+            self._events.emit(HostRecovered(at=now, host=paced.origin.text, cause=BlockCause.UNREACHABLE))
         until_at = host.blocked_until_at
         if status in BLOCKING_STATUSES:
             if before <= now < until_at or until_at - max(before, now) > REPORTED_GROWTH:
@@ -618,7 +621,7 @@ class Scheduler:
             if error is not None:
                 self._refuse(turn, error)
             else:
-                self._refuse_at(turn.deadline_at, turn, now)
+                self._set_alarm(turn.deadline_at, turn.arrival, turn, now)
         self.reconsider(host)
 
     def want(self, host: Host) -> None:
@@ -626,17 +629,14 @@ class Scheduler:
         host.is_wanted = True
         self.dispatch(host, self.now())
 
-    def _spare(self, host: Host) -> None:
-        """Hand a host that is wanted over without a turn: another process may be able to use it now."""
-        if host.is_wanted and not host.open:
-            self._hand_over(host)
-
     def _hand_over(self, host: Host) -> None:
-        host.lease = NOT_OWNED
-        host.is_wanted = False
-        self.changed.discard(host)
-        self.leaving.append(host)
-        self.has_transfers.set()
+        """Hand a host that is wanted over, unless a turn is open: another process may be able to use it now."""
+        if host.is_wanted and not host.open:
+            host.lease = NOT_OWNED
+            host.is_wanted = False
+            self.changed.discard(host)
+            self.leaving.append(host)
+            self.has_transfers.set()
 
     def _note_change(self, host: Host) -> None:
         if host not in self.changed:
@@ -646,12 +646,13 @@ class Scheduler:
     def close(self) -> None:
         """Refuse all waiting turns with `GateClosedError`."""
         self._is_closed = True
-        self._timer.cancel()
         for host in self.hosts.values():
-            for turn in host.all_waiting():
-                self._refuse(turn, GateClosedError())
+            self.refuse_host(host, GateClosedError())
 
 
-def _is_refused_at(at: float, turn: PacedTurn) -> bool:
-    """Return whether a turn still waits, and for no later deadline: it may wait again after an earlier attempt."""
-    return turn.state is WAITING and turn.deadline_at - at <= CLOCK_GRAIN
+def _is_void(alarm: tuple[float, bool, int, Host | PacedTurn]) -> bool:
+    """Return whether a host has another alarm by now, or a turn does not wait, or waits again for a later deadline."""
+    at, whom = alarm[0], alarm[-1]
+    if isinstance(whom, PacedTurn):
+        return whom.state is not WAITING or whom.deadline_at - at > CLOCK_GRAIN
+    return whom.wake_at != at

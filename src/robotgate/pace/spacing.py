@@ -40,10 +40,8 @@ class Asked:
     @property
     def delay(self) -> float:
         """Seconds between visits: the longer of Crawl-delay and Request-rate; 0 when the site asks for neither."""
-        crawl_delay = self.crawl_delay or 0.0
-        if self.request_rate is None:
-            return crawl_delay
-        return max(crawl_delay, self.request_rate.seconds_per_document)
+        rate = self.request_rate
+        return max(self.crawl_delay or 0.0, 0.0 if rate is None else rate.seconds_per_document)
 
 
 NOTHING_ASKED: Final = Asked()
@@ -51,14 +49,13 @@ NOTHING_ASKED: Final = Asked()
 
 def joined(hours: Iterable[VisitTime]) -> tuple[VisitTime, ...]:
     """The same times of day in the fewest windows, ascending, none past midnight. A file may name thousands."""
-    runs = sorted(chain.from_iterable(_runs(window) for window in hours))
-    merged: list[tuple[int, int]] = []
-    for first, last in runs:
-        if merged and first <= merged[-1][1] + 1:
-            merged[-1] = merged[-1][0], max(merged[-1][1], last)
+    windows: list[VisitTime] = []
+    for first, last in sorted(chain.from_iterable(map(_runs, hours))):
+        if windows and first <= windows[-1].end_minute + 1:
+            windows[-1] = VisitTime(windows[-1].start_minute, max(windows[-1].end_minute, last))
         else:
-            merged.append((first, last))
-    return tuple(VisitTime(first, last) for first, last in merged)
+            windows.append(VisitTime(first, last))
+    return tuple(windows)
 
 
 def opens_at(hours: Sequence[VisitTime], *, at: float) -> float:
@@ -70,14 +67,12 @@ def opens_at(hours: Sequence[VisitTime], *, at: float) -> float:
     if not hours or math.isinf(at):
         return at
     second = at % DAY
-    following = bisect_right(hours, second, key=lambda window: window.start_minute * MINUTE)
-    if following and second < (hours[following - 1].end_minute + 1) * MINUTE:
-        return at
     # Exact at any date: what is left is a multiple of the day.
     midnight_at = at - second
-    if following < len(hours):
-        return midnight_at + hours[following].start_minute * MINUTE
-    return midnight_at + DAY + hours[0].start_minute * MINUTE
+    over = bisect_right(hours, second, key=lambda window: (window.end_minute + 1) * MINUTE)
+    if over == len(hours):
+        return midnight_at + DAY + hours[0].start_minute * MINUTE
+    return max(at, midnight_at + hours[over].start_minute * MINUTE)
 
 
 def _runs(window: VisitTime) -> tuple[tuple[int, int], ...]:

@@ -1,7 +1,7 @@
 """The arithmetic of politeness: what is known of a host, and when it may be visited next.
 
-Pure functions of a `HostState`, an event and an instant. Every instant only ever moves later: nothing a server sends,
-and no order of events, makes a visit come sooner than it was due.
+Every instant only ever moves later: nothing a server sends, and no order of events, makes a visit come sooner than it
+was due. `pace.host` has what an answer does to a host.
 
 `Circuit` tells whether one origin can be reached. During an outage no request is sent, until after a pause a single one
 tries. A circuit belongs to an origin and not to a host: a refused port says nothing about another port. It is kept in
@@ -11,7 +11,7 @@ memory only, because the first request of the next process finds an outage as ch
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Final
@@ -26,10 +26,6 @@ BLOCKING_STATUSES: Final = frozenset({429, 503})
 """Statuses by which a server asks for a pause (RFC 6585 §4, RFC 9110 §15.6.4)."""
 GOOD_BELOW: Final = 400
 """Statuses below this say that the host is well."""
-MIN_BLOCK: Final = 60.0
-"""Seconds, when the server does not say how long."""
-MIN_REPEATED_BLOCK: Final = 1.0
-"""Seconds, doubling up to `MIN_BLOCK`, when it says less, twice or more in a row."""
 MAX_BLOCK: Final = 24 * 3600.0
 """Seconds; a longer Retry-After is taken as this."""
 FORGIVEN_AFTER: Final = 1800.0
@@ -37,7 +33,6 @@ FORGIVEN_AFTER: Final = 1800.0
 answers one request and refuses the next would be asked again every minute."""
 MIN_RETRY_AFTER: Final = 1.0
 """Seconds given in `TooSoonError` when it is not known when a turn will be free."""
-BLOCK_JITTER: Final = 0.1
 MAX_DATE: Final = 100
 """Characters of a date, or of a Retry-After, that are read."""
 
@@ -65,6 +60,10 @@ class HostState:
     """Seconds a response takes to begin, smoothed; None until one has begun."""
 
 
+FIELDS: Final = tuple(field.name for field in fields(HostState))
+"""The names of what a `HostState` holds. A `pace.host.Host` has the same attributes."""
+
+
 def is_served(state: HostState, now: float) -> bool:
     """Whether nothing in the state makes the next visit come later, or the next block longer.
 
@@ -72,61 +71,20 @@ def is_served(state: HostState, now: float) -> bool:
     """
     if state.next_allowed_at > now or state.blocked_until_at > now:
         return False
-    return not state.failures or _is_forgiven(state, now)
-
-
-def answered(
-    state: HostState, *, status: int, retry_after: float | None, began_at: float, now: float, jitter: float
-) -> HostState:
-    """The state once a status is known: a block for 429 and 503; for a good answer, forgiveness when it is time.
-
-    Args:
-        retry_after: the seconds that Retry-After asks for; None when it does not say.
-        began_at: when the request was sent.
-        jitter: a random number in [0, 1), so that blocked clients do not all come back together.
-    """
-    latency = smoothed(state.latency, now - began_at)
-    # A failure is often quick, and never lowers it.
-    state = replace(state, latency=latency if status < GOOD_BELOW else _later(latency, state.latency))
-    if status in BLOCKING_STATUSES:
-        # A request sent before the block was known belongs to the same incident.
-        is_known = state.failures > 0 and began_at <= state.blocked_at
-        return (
-            _blocked_longer(state, retry_after, now)
-            if is_known
-            else _blocked(state, retry_after, now, jitter)
-        )
-    if status < GOOD_BELOW and state.failures and _is_forgiven(state, now):
-        return replace(state, failures=0)
-    return state
-
-
-def timed_out(state: HostState, *, began_at: float, now: float) -> HostState:
-    """The state once a request has ended without a response."""
-    return replace(state, latency=_later(smoothed(state.latency, now - began_at), state.latency))
-
-
-def latency_delay(latency: float | None, *, factor: float, ceiling: float) -> float:
-    """Seconds between visits that the host's latency calls for; 0 while the latency is not known.
-
-    Args:
-        factor: how many times the latency; 0 ignores it.
-        ceiling: the longest delay, in seconds.
-    """
-    return 0.0 if latency is None else min(factor * latency, ceiling)
+    return not state.failures or is_forgiven(state.blocked_until_at, now)
 
 
 def merged(one: HostState, other: HostState) -> HostState:
     """Two states of one host as one: the later of each instant, the larger of each count."""
     return HostState(
-        last_visit_at=_later(one.last_visit_at, other.last_visit_at),
+        last_visit_at=_larger(one.last_visit_at, other.last_visit_at),
         next_allowed_at=max(one.next_allowed_at, other.next_allowed_at),
         blocked_at=max(one.blocked_at, other.blocked_at),
         blocked_until_at=max(one.blocked_until_at, other.blocked_until_at),
         failures=max(one.failures, other.failures),
         visits=max(one.visits, other.visits),
         bytes_read=max(one.bytes_read, other.bytes_read),
-        latency=_later(one.latency, other.latency),
+        latency=_larger(one.latency, other.latency),
     )
 
 
@@ -136,10 +94,7 @@ def restored(state: HostState, *, saved_at: float, now: float) -> HostState:
     A state saved in the future was in truth saved now at the latest: its instants move back by the difference, so that
     every wait is as long as it was then. A clock that was set forward looks like time that passed.
     """
-    ahead = saved_at - now
-    if ahead <= 0:
-        return state
-    return moved(state, -ahead)
+    return moved(state, min(now - saved_at, 0.0))
 
 
 def moved(state: HostState, seconds: float) -> HostState:
@@ -191,33 +146,9 @@ def parse_http_date(text: str) -> float | None:
         return None
 
 
-def _blocked(state: HostState, retry_after: float | None, now: float, jitter: float) -> HostState:
-    """The state after the first answer of a new incident."""
-    failures = 1 if _is_forgiven(state, now) else state.failures + 1
-    if retry_after is None:
-        pause = min(_growing(MIN_BLOCK, failures), MAX_BLOCK) * (1 + BLOCK_JITTER * jitter)
-    else:
-        # The first block lasts as the server says. A server that says 0 again and again gets longer pauses.
-        least = min(_growing(MIN_REPEATED_BLOCK, failures - 1), MIN_BLOCK) if failures > 1 else 0.0
-        pause = min(max(retry_after, least), MAX_BLOCK)
-    return replace(
-        state,
-        failures=failures,
-        blocked_at=max(state.blocked_at, now),
-        blocked_until_at=max(state.blocked_until_at, now + pause),
-    )
-
-
-def _blocked_longer(state: HostState, retry_after: float | None, now: float) -> HostState:
-    """The state after another answer of the same incident: the longest Retry-After counts."""
-    if retry_after is None:
-        return state
-    until = now + min(retry_after, MAX_BLOCK)
-    return replace(state, blocked_until_at=max(state.blocked_until_at, until))
-
-
-def _is_forgiven(state: HostState, now: float) -> bool:
-    return now - state.blocked_until_at >= FORGIVEN_AFTER
+def is_forgiven(blocked_until_at: float, now: float) -> bool:
+    """Whether the next block is the first again."""
+    return now - blocked_until_at >= FORGIVEN_AFTER
 
 
 def smoothed(latency: float | None, took: float) -> float:
@@ -226,13 +157,12 @@ def smoothed(latency: float | None, took: float) -> float:
     return took if latency is None else (latency + took) / 2
 
 
-def _later(one: float | None, other: float | None) -> float | None:
-    if one is None or other is None:
-        return one if other is None else other
-    return max(one, other)
+def _larger(one: float | None, other: float | None) -> float | None:
+    return max((each for each in (one, other) if each is not None), default=None)
 
 
-def _growing(least: float, times: int) -> float:
+def growing(least: float, times: int) -> float:
+    """A pause that begins with `least` seconds, and doubles each time up to the seventeenth."""
     return least * 2.0 ** min(max(times, 1) - 1, 16)
 
 
@@ -277,7 +207,7 @@ def circuit_failed(circuit: Circuit, *, began_at: float, now: float, jitter: flo
     """
     if circuit.outages and began_at <= circuit.opened_at:
         return circuit
-    pause = min(MIN_OUTAGE * 2.0 ** min(circuit.outages, 16), MAX_OUTAGE) * (1 + OUTAGE_JITTER * jitter)
+    pause = min(growing(MIN_OUTAGE, circuit.outages + 1), MAX_OUTAGE) * (1 + OUTAGE_JITTER * jitter)
     return Circuit(
         outages=circuit.outages + 1,
         opened_at=max(circuit.opened_at, now),

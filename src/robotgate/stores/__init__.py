@@ -1,4 +1,7 @@
-"""Stores of robots.txt records and host states: in memory, in a SQLite file, in Redis."""
+"""Stores of robots.txt records and host states: in memory, in a SQLite file, in Redis.
+
+This has the names for a store of your own; `robotgate` has `Store` and the stores themselves.
+"""
 
 from robotgate.pace.host import Lease
 from robotgate.stores.base import (
@@ -7,36 +10,23 @@ from robotgate.stores.base import (
     Lost,
     News,
     OperatorBlock,
-    OwnStore,
     Pruned,
     Recovered,
     Session,
     SharedStore,
-    Store,
     Wanted,
 )
-from robotgate.stores.memory import MemoryStore
-from robotgate.stores.option import StoreOption, given_store, open_store
-from robotgate.stores.sqlite import SQLiteStore, WhenLost
 
 __all__ = [
     "Catalogue",
     "Grant",
     "Lease",
     "Lost",
-    "MemoryStore",
     "News",
     "OperatorBlock",
-    "OwnStore",
     "Pruned",
     "Recovered",
-    "SQLiteStore",
     "Session",
     "SharedStore",
-    "Store",
-    "StoreOption",
     "Wanted",
-    "WhenLost",
-    "given_store",
-    "open_store",
 ]

@@ -13,8 +13,8 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from robotgate.errors import missing_extra
-from robotgate.links import read_links, unread_part
 from robotgate.rules.grammar import EVERYBODY, names
+from robotgate.urls import read_links, unread_part
 from robotgate.usage.statement import Preference, Purpose, Standard, Statement, combine, shown
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from aiohttp import ClientResponseError, RequestInfo, hdrs
 from multidict import CIMultiDict, CIMultiDictProxy, MultiDict, MultiDictProxy
 from yarl import URL
 
-from robotgate.links import read_links
 from robotgate.rules.verdict import Verdict  # The docs resolve type hints by it.
+from robotgate.urls import read_links
 
 if TYPE_CHECKING:
     from collections.abc import Callable
