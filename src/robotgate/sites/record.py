@@ -164,20 +164,13 @@ class Standing(Enum):
 
 
 def settle(
-    origin: Origin,
-    result: FetchResult,
-    *,
-    previous: RobotsRecord | None,
-    now: float,
-    jitter: float,
-    max_bytes: int = MAX_BYTES,
+    origin: Origin, result: FetchResult, *, previous: RobotsRecord | None, now: float, jitter: float
 ) -> RobotsRecord:
     """The record after an attempt.
 
     Args:
         previous: the record before it; of a conditional request, the one the conditions were taken from.
         jitter: a random number in [0, 1), so that origins that failed together are not retried together.
-        max_bytes: how much of a body is kept, in whole lines.
     """
     row, response = STATUS_TABLE[result.outcome], result.response
     failures, failing_since_at = 0, None
@@ -203,7 +196,8 @@ def settle(
         copy = previous if response.status == NOT_MODIFIED and previous is not None else response
         record = replace(
             record,
-            body=whole_lines(copy.body, max_bytes),
+            # A tdmrep.json that is too long was not read; a part of it would be no JSON.
+            body=copy.body if origin.is_tdmrep else whole_lines(copy.body),
             fetched_at=now,
             etag=response.etag or copy.etag,
             last_modified=response.last_modified or copy.last_modified,
@@ -220,14 +214,14 @@ def settle(
     )
 
 
-def whole_lines(body: bytes, max_bytes: int = MAX_BYTES) -> bytes:
-    """A file up to a length; of a longer one, the lines that end within.
+def whole_lines(body: bytes) -> bytes:
+    """A file of up to `MAX_BYTES`; of a longer one, the lines that end within.
 
     A part of a rule may allow, or refuse, what the whole rule does not.
     """
-    if len(body) <= max_bytes:
+    if len(body) <= MAX_BYTES:
         return body
-    return body[: max(body.rfind(b"\n", 0, max_bytes), body.rfind(b"\r", 0, max_bytes)) + 1]
+    return body[: max(body.rfind(b"\n", 0, MAX_BYTES), body.rfind(b"\r", 0, MAX_BYTES)) + 1]
 
 
 def is_fresh(record: RobotsRecord, now: float) -> bool:

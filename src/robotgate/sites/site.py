@@ -22,6 +22,8 @@ from robotgate.sites.record import RobotsRecord, Standing, is_answered, retry_de
 from robotgate.sites.status import STATUS_TABLE, Lifetime, Outcome
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from robotgate.options import HostOptions, Recheck
     from robotgate.urls import Origin
     from robotgate.usage import TdmRep
@@ -166,12 +168,7 @@ class Site(PacedOrigin):
 
 
 def ruling_of(
-    record: RobotsRecord,
-    *,
-    token: str,
-    options: HostOptions,
-    now: float,
-    purposes: frozenset[str] = frozenset(),
+    record: RobotsRecord, *, token: str, options: HostOptions, now: float, purposes: Collection[str] = ()
 ) -> Ruling:
     """What a record means now for a product token, at a host with these options.
 

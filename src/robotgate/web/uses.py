@@ -147,8 +147,8 @@ class Uses:
                 # Callers that hold the host's turn would wait for themselves.
                 with flight.waiting_for(turn, turns.scheduler):
                     result, is_for_all = await self._requested(url, options, MAX_TDMREP_BYTES)
-                now, jitter, size = turns.now(), random.random(), MAX_TDMREP_BYTES
-                record = settle(origin, result, previous=record, now=now, jitter=jitter, max_bytes=size)
+                now, jitter = turns.now(), random.random()
+                record = settle(origin, result, previous=record, now=now, jitter=jitter)
             site.tdmrep = record, _file_in(record, turns.now())
             if is_for_all:
                 await persistence.save_record(record)
