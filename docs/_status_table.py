@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from robotgate.options import StatusPolicy
 from robotgate.sites.site import FIRST_REFRESH, LAST_REFRESH
 from robotgate.sites.status import MAX_REDIRECTS, STATUS_TABLE
-from robotgate.web.robots import ROBOTS_TIMEOUT
+from robotgate.web.cache import ROBOTS_TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -48,7 +48,7 @@ from robotgate.web.middleware import GateMiddleware
 from robotgate.web.persistence import Persistence
 from robotgate.web.ready import DEFAULT_AHEAD, Lines, ReadyTurns
 from robotgate.web.robots import AiohttpFetcher, Fetcher
-from robotgate.web.stats import Census, GateStats
+from robotgate.web.stats import GateStats, count_hosts, count_origins
 from robotgate.web.turns import Turn, Turns
 from robotgate.web.uses import Uses
 
@@ -199,7 +199,7 @@ class RobotGate:
         check_kind("session", session, aiohttp.ClientSession | None)
         check_kind("clock", clock, Clock | None)
         check_kind("fetcher", fetcher, Fetcher | None)
-        self._uses = Uses.of(purposes, tdmrep=tdmrep, max_origins=max_hosts)
+        self._uses = Uses(purposes, tdmrep=tdmrep) if purposes or tdmrep else None
         self._identity = identify(agent, contact=contact, token=token, signer=signer)
         self._session = session
         self._fetcher = fetcher
@@ -240,7 +240,7 @@ class RobotGate:
             events=events,
             is_saved=store is not None,
         )
-        self._persistence = None if store is None else Persistence(store, scheduler=scheduler, events=events)
+        self._persistence = Persistence(store, scheduler=scheduler, events=events)
         self._cache = SiteCache(
             identity=self._identity,
             allow_private_addresses=allow_private_addresses,
@@ -297,10 +297,9 @@ class RobotGate:
                     trust_env=session.trust_env,
                 )
                 stack.push_async_callback(robots_session.close)
+            stack.push_async_callback(self._persistence.aclose)
+            await self._persistence.open(self._cache.hear_block)
             self._cache.open(self._fetcher or AiohttpFetcher(robots_session, self._clock))
-            if self._persistence is not None:
-                stack.push_async_callback(self._persistence.aclose)
-                await self._persistence.open(self._cache.hear_block)
             stack.push_async_callback(self._stop)
             self._on_close = stack.pop_all()
         self._middleware.turns = self._turns
@@ -312,7 +311,7 @@ class RobotGate:
             uses=self._uses,
         )
         if self._uses is not None:
-            self._uses.open(self._turns.pages, self._turns, self._cache.flights, self._persistence)
+            self._uses.open(self._turns.pages, self._turns, self._cache)
         return self
 
     async def __aexit__(self, *error: object) -> None:
@@ -654,11 +653,10 @@ class RobotGate:
         It looks at the hosts in memory, without reading rules: some 25 ms for 100,000 hosts. It may be called
         before the gate is opened, after it was closed, and in any thread; the totals stay.
         """
-        census = Census(self._clock.now())
+        now = self._clock.now()
         # Copies: the event loop's thread may go on.
-        census.count_hosts(list(self._scheduler.hosts.values()))
-        census.count_sites(list(self._sites.values()))
-        return GateStats.of(self._turns, census)
+        hosts = count_hosts(list(self._scheduler.hosts.values()), now)
+        return GateStats.of(self._turns, hosts + count_origins(list(self._sites.values()), now))
 
     def override(self, pattern: str, override: HostOverride | None) -> None:
         """Change the options of some hosts from now on, for waiting turns too.

@@ -82,7 +82,7 @@ def test_operator_decides_what_counts(
     """What does not count is not refused either, and the verdict still tells what was asked."""
     options = replace(OPTIONS, obey_crawl_delay=obey_crawl_delay, obey_visit_time=obey_visit_time)
     ruling = read(b"Crawl-delay: 90", BUSINESS_HOURS, b"Visit-time: 0100-0200", options=options)
-    assert (ruling.asked, ruling.delay_is_refused) == (asked, obey_crawl_delay)
+    assert (ruling.asked, ruling.reason is Reason.DELAY_TOO_LONG) == (asked, obey_crawl_delay)
     verdict = ruling.verdict("/", now=MIDNIGHT)
     assert (verdict.allowed, verdict.crawl_delay, verdict.asked_delay) == (
         not obey_crawl_delay,
@@ -98,7 +98,7 @@ def test_operator_decides_what_counts(
 def test_delay_over_max_delay_is_refused(max_delay: float, is_refused: bool) -> None:  # noqa: FBT001
     """Exactly that long is waited for; an operator may wait however long."""
     ruling = read(b"Crawl-delay: 90", options=replace(OPTIONS, max_delay=max_delay))
-    assert ruling.delay_is_refused is is_refused
+    assert (ruling.reason is Reason.DELAY_TOO_LONG) is is_refused
     verdict = ruling.verdict("/", now=MIDNIGHT)
     assert verdict.allowed is not is_refused
     assert (verdict.reason is Reason.DELAY_TOO_LONG) is is_refused
@@ -111,7 +111,7 @@ def test_rate_of_some_hours_is_refused_at_all(hour: float) -> None:
     """Whether the site may be used does not change with the hour: the file is used for as long as it is fresh."""
     at = MIDNIGHT + hour * HOUR
     ruling = read(b"Crawl-delay: 5", BUSINESS_HOURS, at=at)
-    assert (ruling.delay_is_refused, ruling.fresh_until_at) == (True, at + 24 * HOUR)
+    assert (ruling.reason, ruling.fresh_until_at) == (Reason.DELAY_TOO_LONG, at + 24 * HOUR)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_own_host_is_open_and_stays_so() -> None:
     """Nothing was asked, so nothing is told of a file; robots.txt is as fetchable as ever."""
     ruling = Ruling(origin=ORIGIN)
     assert (ruling.record, ruling.standing, ruling.asked) == (None, Standing.OPEN, NOTHING_ASKED)
-    assert (ruling.fresh_until_at, ruling.is_unreachable, ruling.delay_is_refused) == (math.inf, False, False)
+    assert (ruling.fresh_until_at, ruling.is_unreachable, ruling.max_delay) == (math.inf, False, None)
     verdict = ruling.verdict("/private", now=MIDNIGHT)
     assert (verdict.allowed, verdict.reason) == (True, Reason.ROBOTS_TXT_IGNORED)
     assert (verdict.url, verdict.access, verdict.fresh_until_at) == ("http://a.example/private", None, None)

@@ -30,13 +30,12 @@ from robotgate.sites.status import (
     Outcome,
     outcome_of,
 )
-from robotgate.urls import parse_url
+from robotgate.urls import Origin, parse_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from robotgate.options import StatusPolicy
-    from robotgate.urls import Origin
 
 
 MIN_LIFETIME: Final = 5 * MINUTE
@@ -104,8 +103,6 @@ class FetchResult:
     """The last URL requested."""
     redirects: tuple[str, ...] = ()
     """The URLs that redirected, first to last."""
-    elapsed: float = 0.0
-    """Seconds that its requests took, waits for their turns left out."""
 
     @property
     def response(self) -> Answer | None:
@@ -167,20 +164,13 @@ class Standing(Enum):
 
 
 def settle(
-    origin: Origin,
-    result: FetchResult,
-    *,
-    previous: RobotsRecord | None,
-    now: float,
-    jitter: float,
-    max_bytes: int = MAX_BYTES,
+    origin: Origin, result: FetchResult, *, previous: RobotsRecord | None, now: float, jitter: float
 ) -> RobotsRecord:
     """The record after an attempt.
 
     Args:
         previous: the record before it; of a conditional request, the one the conditions were taken from.
         jitter: a random number in [0, 1), so that origins that failed together are not retried together.
-        max_bytes: how much of a body is kept, in whole lines.
     """
     row, response = STATUS_TABLE[result.outcome], result.response
     failures, failing_since_at = 0, None
@@ -197,21 +187,23 @@ def settle(
                 failures=failures,
                 failing_since_at=failing_since_at,
             )
-    copy: Answer | RobotsRecord | None = None
-    fetched_at, robots_url, redirects = None, result.url, result.redirects
+    if previous is not None and previous.fetched_at is not None and row.keeps_copy:
+        record = previous
+    else:
+        record = RobotsRecord(origin=origin, outcome=result.outcome, checked_at=now, fresh_until_at=now)
+        record = replace(record, robots_url=result.url, redirects=result.redirects)
     if result.outcome is Outcome.SUCCESS and response is not None:
-        copy, fetched_at = response, now
-        if response.status == NOT_MODIFIED and previous is not None:
-            copy = replace(
-                previous,
-                etag=response.etag or previous.etag,
-                last_modified=response.last_modified or previous.last_modified,
-            )
-    elif row.keeps_copy and previous is not None and previous.fetched_at is not None:
-        copy, fetched_at = previous, previous.fetched_at
-        robots_url, redirects = previous.robots_url, previous.redirects
-    return RobotsRecord(
-        origin=origin,
+        copy = previous if response.status == NOT_MODIFIED and previous is not None else response
+        record = replace(
+            record,
+            # A tdmrep.json that is too long was not read; a part of it would be no JSON.
+            body=copy.body if origin.is_tdmrep else whole_lines(copy.body),
+            fetched_at=now,
+            etag=response.etag or copy.etag,
+            last_modified=response.last_modified or copy.last_modified,
+        )
+    return replace(
+        record,
         outcome=result.outcome,
         status=None if response is None else response.status,
         cause=result.cause,
@@ -219,23 +211,17 @@ def settle(
         fresh_until_at=now + _lifetime(result, previous, failures=failures, now=now, jitter=jitter),
         failures=failures,
         failing_since_at=failing_since_at,
-        body=b"" if copy is None else whole_lines(copy.body, max_bytes),
-        fetched_at=fetched_at,
-        robots_url=robots_url,
-        redirects=redirects,
-        etag=None if copy is None else copy.etag,
-        last_modified=None if copy is None else copy.last_modified,
     )
 
 
-def whole_lines(body: bytes, max_bytes: int = MAX_BYTES) -> bytes:
-    """A file up to a length; of a longer one, the lines that end within.
+def whole_lines(body: bytes) -> bytes:
+    """A file of up to `MAX_BYTES`; of a longer one, the lines that end within.
 
     A part of a rule may allow, or refuse, what the whole rule does not.
     """
-    if len(body) <= max_bytes:
+    if len(body) <= MAX_BYTES:
         return body
-    return body[: max(body.rfind(b"\n", 0, max_bytes), body.rfind(b"\r", 0, max_bytes)) + 1]
+    return body[: max(body.rfind(b"\n", 0, MAX_BYTES), body.rfind(b"\r", 0, MAX_BYTES)) + 1]
 
 
 def is_fresh(record: RobotsRecord, now: float) -> bool:
@@ -368,12 +354,7 @@ def needs_plain_request(known: RobotsRecord, answer: Answer | Failure) -> bool:
 
 
 def follow(
-    url: str,
-    redirects: tuple[str, ...],
-    answer: Answer | Failure,
-    *,
-    is_conditional: bool = False,
-    elapsed: float = 0.0,
+    url: str, redirects: tuple[str, ...], answer: Answer | Failure, *, is_conditional: bool = False
 ) -> FetchResult | str:
     """What follows an answer: the URL to request next, or the result (RFC 9309 §2.3.1.2).
 
@@ -381,15 +362,14 @@ def follow(
         url: the URL that was requested.
         redirects: the URLs that redirected to it, first to last.
         is_conditional: whether it was requested with `conditions`, so that a 304 has a meaning.
-        elapsed: seconds that all requests took until now.
     """
     if isinstance(answer, Failure):
         outcome = Outcome.NON_PUBLIC_NAME if answer.is_non_public else Outcome.FAILURE
-        return FetchResult(outcome, answer, url, redirects, elapsed)
+        return FetchResult(outcome, answer, url, redirects)
     if answer.status in REDIRECT_STATUSES and answer.location and len(redirects) < MAX_REDIRECTS:
         # The scheme may be any: `split_url` refuses all but http and https.
         with suppress(ValueError):
             target = parse_url(url).join(parse_url(answer.location.strip()))
             return str(target.with_fragment(None).with_user(None) if target.raw_host else target)
     outcome = outcome_of(answer.status, is_conditional=is_conditional)
-    return FetchResult(outcome, answer, url, redirects, elapsed)
+    return FetchResult(outcome, answer, url, redirects)

@@ -18,14 +18,15 @@ from robotgate.pace.state import is_open
 from robotgate.rules.parser import compile_rules
 from robotgate.rules.rules import ALLOW_ALL, DENY_ALL, Rules
 from robotgate.rules.verdict import Reason, Verdict
-from robotgate.sites.record import Standing, is_answered, retry_delay, standing
+from robotgate.sites.record import RobotsRecord, Standing, is_answered, retry_delay, standing
 from robotgate.sites.status import STATUS_TABLE, Lifetime, Outcome
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from robotgate.options import HostOptions, Recheck
-    from robotgate.pace.host import Host
-    from robotgate.sites.record import RobotsRecord
     from robotgate.urls import Origin
+    from robotgate.usage import TdmRep
 
 
 FIRST_REFRESH: Final = 0.75
@@ -70,10 +71,8 @@ class Ruling:
     """What our group in the file asks about our speed."""
     asked: Asked = NOTHING_ASKED
     """The part of `written` that the operator's options obey."""
-    max_delay: float = math.inf
-    """Seconds; a longer delay is refused."""
-    delay_is_refused: bool = False
-    """Whether `asked.delay` is longer than `max_delay`; `rules` then allow nothing."""
+    max_delay: float | None = None
+    """Where `asked.delay` is refused for being longer, so that `rules` allow nothing: the operator's limit, seconds."""
     fresh_until_at: float = math.inf
     token: str = ""
     """Our product token."""
@@ -106,7 +105,7 @@ class Ruling:
             # A Crawl-delay of 0 is reported as 0.
             asked_delay=written.delay or written.crawl_delay,
             request_rate=written.request_rate,
-            max_delay=self.max_delay if self.delay_is_refused else None,
+            max_delay=self.max_delay,
             retry_after=max(0.0, self.fresh_until_at - now) if self.is_unreachable else None,
             robots=(b"" if self.standing in WITHOUT_RULES else record.body, self.token),
         )
@@ -132,58 +131,44 @@ class Ruling:
         return record is not None and record.outcome is Outcome.NON_PUBLIC_NAME and not record.redirects
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Site(PacedOrigin):
     """One origin in memory: its rules, when they are due again, and, as a `PacedOrigin`, its host and its waiters."""
 
-    __slots__ = ("key", "ready_until_at", "record", "refresh_at", "refused", "rules", "ruling", "since")
-
-    def __init__(self, origin: Origin, host: Host, options: HostOptions) -> None:
-        super().__init__(origin, host, options)
-        self.key = origin.text
-        self.record: RobotsRecord | None = None
-        """What is known of its robots.txt, obeyed or not."""
-        self.ruling: Ruling | None = None
-        """None while its robots.txt is not known, and while nothing uses it. Another object after each change."""
-        self.rules: Rules = DENY_ALL
-        """Those of the ruling."""
-        self.refresh_at = LONG_AGO
-        """From then on the next use has robots.txt requested again."""
-        self.ready_until_at = LONG_AGO
-        """Until then a use needs only the rules: until `refresh_at`, or `LONG_AGO` where nothing used them lately."""
-        self.since: tuple[int, int] | None = None
-        """The host's visits and bytes read when robots.txt was last requested; None until they are counted."""
-        self.refused = 0
-        """Turns that the rules refused."""
+    key: str = ""
+    """The origin as text."""
+    record: RobotsRecord | None = None
+    """What is known of its robots.txt, obeyed or not."""
+    ruling: Ruling | None = None
+    """None while its robots.txt is not known, and while nothing uses it. Another object after each change."""
+    rules: Rules = DENY_ALL
+    """Those of the ruling."""
+    refresh_at: float = LONG_AGO
+    """From then on the next use has robots.txt requested again."""
+    ready_until_at: float = LONG_AGO
+    """Until then a use needs only the rules: until `refresh_at`, or `LONG_AGO` where nothing used them lately."""
+    since: tuple[int, int] | None = None
+    """The host's visits and bytes read when robots.txt was last requested; None until they are counted."""
+    refused: int = 0
+    """Turns that the rules refused."""
+    tdmrep: tuple[RobotsRecord, TdmRep] | None = None
+    """The record of its tdmrep.json, and what that says; None while nothing asks for it."""
 
     def adopt(self, ruling: Ruling, refresh_at: float = math.inf) -> Ruling:
-        """Use a ruling from now on; return it."""
-        self.warm_up(ruling)
-        self.refresh_from(min(refresh_at, ruling.fresh_until_at))
-        return ruling
-
-    def warm_up(self, ruling: Ruling) -> None:
-        """Keep a ruling until `drop_ruling`."""
+        """Use a ruling until `drop_ruling`, and have robots.txt requested by the first use from an instant on."""
         self.ruling = ruling
         self.rules = ruling.rules
-        self.ready_until_at = self.refresh_at
+        self.refresh_at = self.ready_until_at = min(refresh_at, ruling.fresh_until_at)
+        return ruling
 
     def drop_ruling(self) -> None:
         """Drop the ruling, which takes three times the memory of the file; the next use reads it from the record."""
         self.ruling, self.rules = None, DENY_ALL
         self.ready_until_at = LONG_AGO
 
-    def refresh_from(self, at: float) -> None:
-        """Have robots.txt requested by the first use from an instant on."""
-        self.refresh_at = self.ready_until_at = at
-
 
 def ruling_of(
-    record: RobotsRecord,
-    *,
-    token: str,
-    options: HostOptions,
-    now: float,
-    purposes: frozenset[str] = frozenset(),
+    record: RobotsRecord, *, token: str, options: HostOptions, now: float, purposes: Collection[str] = ()
 ) -> Ruling:
     """What a record means now for a product token, at a host with these options.
 
@@ -209,9 +194,9 @@ def ruling_of(
             asked = replace(asked, crawl_delay=None, request_rate=None)
         if not options.obey_visit_time:
             asked = replace(asked, visit_times=())
-    delay_is_refused = asked.delay > options.max_delay
-    if delay_is_refused:
-        reason, rules = Reason.DELAY_TOO_LONG, DENY_ALL
+    max_delay = None
+    if asked.delay > options.max_delay:
+        reason, rules, max_delay = Reason.DELAY_TOO_LONG, DENY_ALL, options.max_delay
     return Ruling(
         origin=record.origin,
         record=record,
@@ -220,8 +205,7 @@ def ruling_of(
         reason=reason,
         written=written,
         asked=asked,
-        max_delay=options.max_delay,
-        delay_is_refused=delay_is_refused,
+        max_delay=max_delay,
         fresh_until_at=fresh_until_at,
         token=token,
     )
@@ -249,10 +233,8 @@ def recheck_is_due(record: RobotsRecord, recheck: Recheck, *, visits: int, bytes
     """Whether the traffic since robots.txt was last requested calls for another request."""
     if record.failures or not is_answered(record):
         return False
-    if recheck.visits is not None and visits >= recheck.visits:
-        return True
-    ratio = recheck.bytes_ratio
-    return ratio is not None and bytes_read > ratio * max(len(record.body), MIN_SIZE)
+    size = max(len(record.body), MIN_SIZE)
+    return visits >= (recheck.visits or math.inf) or bytes_read > (recheck.bytes_ratio or math.inf) * size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass, replace
 from heapq import nlargest
 from operator import itemgetter
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from robotgate.errors import GateClosedError
 from robotgate.sites.site import HostView
-from robotgate.web.stats import Census, GateStats
+from robotgate.web.stats import GateStats, count_hosts, count_origins
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping
@@ -104,7 +104,7 @@ class Surveyor:
     def __init__(self, gate: RobotGate) -> None:
         self._gate = gate
         self._read: OrderedDict[str, tuple[RobotsRecord, float, HostView]] = OrderedDict()
-        self._census = Census(0.0)
+        self._counts: Counter[str] = Counter()
         self.pages: dict[Query, Ranking] = {}
         """The hosts of each query that was looked for."""
         self._looking = asyncio.Lock()
@@ -128,20 +128,21 @@ class Surveyor:
                 self._due_at = loop.time() + self._busy / MAX_SHARE
                 # Readers that come with ever new queries take a fifth of the time at most.
                 await asyncio.sleep(4 * self._busy)
-        return GateStats.of(turns, self._census)
+        return GateStats.of(turns, self._counts)
 
     async def _look(self, turns: Turns, queries: Collection[Query]) -> None:
         now, self._busy = turns.scheduler.now(), 0.0
-        census, rankings = Census(now), {query: Ranking(query) for query in queries}
+        rankings = {query: Ranking(query) for query in queries}
+        counts: Counter[str] = Counter()
         # Copies: hosts come and go between two slices. One after the other, as each takes a millisecond or two.
         async for hosts in self._sliced(turns.scheduler.hosts):
-            census.count_hosts(hosts)
+            counts += count_hosts(hosts, now)
         async for sites in self._sliced(turns.sites):
-            census.count_sites(sites)
+            counts += count_origins(sites, now)
             known = [site for site in sites if is_known(site)]
             for ranking in rankings.values():
                 ranking.add(known, now)
-        self._census, self.pages = census, rankings
+        self._counts, self.pages = counts, rankings
 
     async def _sliced(self, table: Mapping[str, T]) -> AsyncIterator[list[T]]:
         """Yield what is in a table now, a part at a time; the event loop goes on in between."""

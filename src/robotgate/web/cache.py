@@ -3,43 +3,58 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import random
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeGuard
+from typing import TYPE_CHECKING, Final
 
-from robotgate.errors import GateClosedError, NonPublicAddressError
-from robotgate.events import BlockCause, HostBlocked, HostRecovered, RobotsFetched
-from robotgate.options import HostBlocks
-from robotgate.pace.host import LONG_AGO, NOT_OWNED, Host, PacedTurn
-from robotgate.pace.scheduler import Timer
+from robotgate.errors import (
+    GateClosedError,
+    HostUnavailableError,
+    InvalidURLError,
+    NestedTurnError,
+    NonPublicAddressError,
+)
+from robotgate.events import BlockCause, Events, HostBlocked, HostRecovered, RobotsFetched
+from robotgate.options import HostBlocks, HostOverride, Overrides, Recheck
+from robotgate.pace.host import LONG_AGO, Host, PacedTurn
+from robotgate.pace.scheduler import STORE_TIMEOUT, Scheduler, Timer
 from robotgate.pace.spacing import NOTHING_ASKED
 from robotgate.pace.state import CLOCK_GRAIN
-from robotgate.rules.verdict import AccessResult
-from robotgate.sites.record import Answer, FetchResult, Standing, is_fresh, newer, retry_delay, settle
+from robotgate.rules.grammar import MAX_BYTES
+from robotgate.rules.verdict import Reason
+from robotgate.sites.record import (
+    Answer,
+    Failure,
+    FetchResult,
+    RobotsRecord,
+    Standing,
+    conditions,
+    follow,
+    is_fresh,
+    needs_plain_request,
+    newer,
+    retry_delay,
+    settle,
+)
 from robotgate.sites.site import Ruling, Site, recheck_is_due, refresh_at, ruling_of
 from robotgate.sites.status import STATUS_TABLE, Outcome
-from robotgate.urls import split_url
-from robotgate.web.persistence import alone
-from robotgate.web.robots import Flights, RobotsReader
+from robotgate.urls import HostPattern, Origin, PaceKeyFunction, split_url
+from robotgate.web.robots import AiohttpFetcher, Fetcher, Flight, Flights, Proxy
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Mapping
 
     from yarl import URL
 
-    from robotgate.events import Events
     from robotgate.identity import Identity
-    from robotgate.options import HostOverride, Overrides, Recheck
-    from robotgate.pace.scheduler import Scheduler
-    from robotgate.sites.record import RobotsRecord
-    from robotgate.urls import HostPattern, Origin, PaceKeyFunction
     from robotgate.web.persistence import Persistence
-    from robotgate.web.robots import Fetcher, Flight, Proxy
 
+ROBOTS_TIMEOUT: Final = 10.0
+"""Seconds for one robots.txt in all, redirects included; waiting for the hosts' turns does not count."""
+MIN_HOP_TIMEOUT: Final = 0.001
+"""Seconds; a spent budget still has to be a time-out, not the lack of one."""
 LOOKS: Final = 4
 """Entries looked at for each that is added to a full cache. A used one is looked at twice before it is evicted."""
 SWEEP: Final = 500
@@ -66,8 +81,7 @@ class SiteCache:
     purposes: frozenset[str]
     overrides: Overrides
     scheduler: Scheduler
-    persistence: Persistence | None
-    """The store; None: nothing outlives the gate."""
+    persistence: Persistence
     events: Events
     sites: dict[str, Site] = field(default_factory=dict)
     """By origin as text. Look at `Site.ready_until_at` before you use one."""
@@ -75,20 +89,21 @@ class SiteCache:
     """What is being found out about origins, by their text."""
     counts_traffic: bool = False
     """Whether `note_visit` is to be called at the end of every turn."""
-    _reader: RobotsReader = field(init=False)
+    _fetcher: Fetcher = field(init=False)
+    """Sends each request for robots.txt; the gate's own takes a proxy besides."""
     _sweeping: Timer = field(init=False)
     _cooling: Timer = field(init=False)
-    _blocks: HostBlocks = field(default_factory=HostBlocks)
-    _candidates: list[str] = field(default_factory=list)
-    """The keys of sites that are looked at next if one has to go, the oldest last."""
     _are_warm: bool = False
     """Whether any rules were used since the last look at all sites."""
     _to_look_at: list[Site] = field(default_factory=list)
     """Those whose rules this look has not come to yet."""
+    _blocks: HostBlocks = field(default_factory=HostBlocks)
+    _candidates: list[str] = field(default_factory=list)
+    """The keys of sites that are looked at next if one has to go, the oldest last."""
 
     def open(self, fetcher: Fetcher) -> None:
         """Request robots.txt files by a fetcher from now on."""
-        self._reader = RobotsReader(self.identity, self.scheduler, fetcher, self.site_at)
+        self._fetcher = fetcher
         self._sweeping, self._cooling = Timer(self._evict), Timer(self._cool_down)
         recheck = self.recheck
         self.counts_traffic = recheck is not None and not (recheck.visits is recheck.bytes_ratio is None)
@@ -104,9 +119,8 @@ class SiteCache:
         key = self.pace_key(origin)
         host = self.scheduler.hosts.get(key)
         if host is None:
-            host = Host(key, lease=None if self.persistence is None else NOT_OWNED)
-            self.scheduler.hosts[key] = host
-        site = Site(origin, host, self.overrides.options(origin.host))
+            host = self.scheduler.hosts[key] = Host(key, self.persistence.first_lease)
+        site = Site(origin, host, self.overrides.options(origin.host), key=origin.text)
         site.operator_until_at = self._blocks.until_at(origin.host)
         host.origins += (site,)
         self.sites[origin.text] = site
@@ -158,8 +172,9 @@ class SiteCache:
         if not site.options.ignore_robots:
             await self._ask(site, proxy)
         # No ruling: `ignore_robots` is set for its host, perhaps only since robots.txt was requested.
-        ruling = Ruling(origin=site.origin, token=self.identity.token)
-        return self.ruling(site, self.scheduler.now()) or site.adopt(ruling)
+        return self.ruling(site, self.scheduler.now()) or site.adopt(
+            Ruling(origin=site.origin, token=self.identity.token)
+        )
 
     async def record(self, site: Site) -> RobotsRecord:
         """Return what is known of a robots.txt, requested if nothing fresh is, even where it is not obeyed.
@@ -191,19 +206,23 @@ class SiteCache:
             if site.record is not None and site.record.checked_at >= began_at:
                 return site.record
 
-    def learn(self, site: Site, record: RobotsRecord) -> Ruling:
-        """Use a record from now on."""
+    def learn(self, site: Site, record: RobotsRecord, *, retry_at: float = LONG_AGO) -> Ruling:
+        """Use a record from now on.
+
+        Args:
+            retry_at: robots.txt is not requested again before this instant while the record is fresh.
+        """
         ruling = self._ruling_of(record, site, self.scheduler.now())
         if site.record is not record:
             site.record, site.since = record, None
         if site.options.ignore_robots:
             return ruling
-        asked = NOTHING_ASKED if ruling.delay_is_refused else ruling.asked
+        asked = NOTHING_ASKED if ruling.reason is Reason.DELAY_TOO_LONG else ruling.asked
         if site.asked != asked:
             site.asked = asked
             self.scheduler.update_limits(site.host)
         self._watch_rules()
-        return site.adopt(ruling, refresh_at(record, self.recheck))
+        return site.adopt(ruling, max(refresh_at(record, self.recheck), retry_at))
 
     def learn_given(self, site: Site, body: bytes, *, fresh_until_at: float | None) -> None:
         """Use a robots.txt that the caller has, as if it had just been fetched."""
@@ -212,19 +231,16 @@ class SiteCache:
         if fresh_until_at is not None:
             record = replace(record, fresh_until_at=fresh_until_at)
         self.learn(site, record)
-        if self.persistence is not None:
-            self.persistence.save_record_soon(record)
+        self.persistence.save_record_soon(record)
 
     def note_visit(self, site: Site, bytes_read: int) -> None:
         """A turn of a site has ended: `Recheck` may have its robots.txt requested again."""
         recheck, record, host = self.recheck, site.record, site.host
         if recheck is None or record is None or site.options.ignore_robots:
             return
-        if site.since is None:
-            # Not counted since the rules were learnt: this visit is the first that counts.
-            site.since = host.visits - 1, host.bytes_read - bytes_read
-        visits, read = host.visits - site.since[0], host.bytes_read - site.since[1]
-        if recheck_is_due(record, recheck, visits=visits, bytes_read=read):
+        # Not counted since the rules were learnt: this visit is the first that counts.
+        visits, size = site.since = site.since or (host.visits - 1, host.bytes_read - bytes_read)
+        if recheck_is_due(record, recheck, visits=host.visits - visits, bytes_read=host.bytes_read - size):
             # The next request is due after as much traffic again, even if this one fails.
             site.since = host.visits, host.bytes_read
             site.refresh_at = LONG_AGO
@@ -237,9 +253,13 @@ class SiteCache:
         flight = self.flights.get(site.key)
         return 0.0 if flight is None else flight.patience
 
-    def _ask(self, site: Site, proxy: Proxy | None) -> Coroutine[object, None, None]:
+    async def _ask(self, site: Site, proxy: Proxy | None) -> None:
         flight = self.flights.get(site.key) or self._start(site, proxy)
-        return flight.join(has_ruling=site.ruling is not None or site.record is not None)
+        try:
+            await flight.join()
+        except NestedTurnError:
+            if site.record is None:
+                raise
 
     def _start(self, site: Site, proxy: Proxy | None = None, *, after: float = -math.inf) -> Flight:
         work = partial(self._refresh, site, after=after)
@@ -256,11 +276,9 @@ class SiteCache:
             # A question from outside the loop is answered, and starts nothing.
             return ruling
         self._watch_rules()
-        site.warm_up(ruling)
         if now < site.refresh_at:
-            return ruling
-        retry_at = now + retry_delay(1, retry_after=None, jitter=random.random())
-        site.refresh_from(min(retry_at, ruling.fresh_until_at))
+            return site.adopt(ruling, site.refresh_at)
+        site.adopt(ruling, now + retry_delay(1, retry_after=None, jitter=random.random()))
         host = site.host
         is_shut = max(host.blocked_until_at, site.operator_until_at, site.circuit.retry_at) > now
         if site.key not in self.flights and not is_shut and not self.flights.is_closed:
@@ -273,58 +291,115 @@ class SiteCache:
         Args:
             after: a record of an attempt up to this instant does not count, even if it is fresh.
         """
-        store, record = self.persistence, site.record
-        async with AsyncExitStack() as stack:
-            if store is not None:
-                record = newer(await store.load_record(site.origin), record)
-            if store is not None and store.session is not None and not self._is_usable(record, after):
-                # Another process may wait for a turn of this host to request the file. A caller that holds the host
-                # would wait for itself, and is refused: this turn only says what is waited for.
-                with flight.waiting_for(PacedTurn(site, ahead=True), self.scheduler):
-                    await stack.enter_async_context(alone(store.session, site.origin))
-                # Another process may have requested it while this one waited.
-                record = newer(await store.load_record(site.origin), site.record)
-            if not self._is_usable(record, after):
+
+        def is_usable(found: RobotsRecord | None) -> bool:
+            return self._is_usable(newer(found, site.record), after)
+
+        turn = PacedTurn(site, ahead=True)
+        async with self.persistence.stored(site.origin, is_usable, flight, turn) as found:
+            record = newer(found, site.record)
+            if record is None or not self._is_usable(record, after):
                 await self._request(site, flight, record)
                 return
         self.learn(site, record)
-        if store is not None:
-            await store.load_host(site.host)
+        await self.persistence.load_host(site.host)
 
     async def _request(self, site: Site, flight: Flight, known: RobotsRecord | None) -> None:
         before = site.record
-        result = await self._reader.read(site, flight, known)
+        result = await self._read(site, flight, known)
         if site.record is not before and self._is_usable(site.record):
             # `learn` was called meanwhile: what the caller gave holds.
             return
-        now = self.scheduler.now()
+        now, response = self.scheduler.now(), result.response
         record = settle(site.origin, result, previous=known, now=now, jitter=random.random())
+        retry_after = response.retry_after if response is not None and record.failures else None
         # Later calls use it even if it cannot be saved; the callers that wait now then get the store's error.
-        ruling = self.learn(site, record)
-        retry_after = None if result.response is None else result.response.retry_after
-        if record.failures and retry_after is not None and site.ruling is ruling:
-            site.refresh_from(min(max(site.refresh_at, now + retry_after), ruling.fresh_until_at))
-        access = STATUS_TABLE[result.outcome].access
-        level = None if access is AccessResult.UNREACHABLE else logging.INFO
-        if self.events.is_heard(RobotsFetched, level):
-            self.events.emit(
-                RobotsFetched(
-                    at=now,
-                    origin=record.origin,
-                    robots_url=record.robots_url,
-                    access=access,
-                    outcome=result.outcome,
-                    status=None if result.response is None else result.response.status,
-                    cause=result.cause,
-                    stale=ruling.standing is Standing.STALE_RULES,
-                    bytes_read=0 if result.response is None else len(result.response.body),
-                    elapsed=result.elapsed,
-                )
+        ruling = self.learn(site, record, retry_at=now + (retry_after or 0.0))
+        self.events.emit(
+            RobotsFetched(
+                at=now,
+                origin=record.origin,
+                robots_url=record.robots_url,
+                access=STATUS_TABLE[result.outcome].access,
+                outcome=result.outcome,
+                status=None if response is None else response.status,
+                cause=result.cause,
+                stale=ruling.standing is Standing.STALE_RULES,
+                bytes_read=0 if response is None else len(response.body),
+                elapsed=flight.elapsed,
             )
-        if self.persistence is not None:
-            await self.persistence.save_record(record)
+        )
+        await self.persistence.save_record(record)
 
-    def _is_usable(self, record: RobotsRecord | None, after: float = -math.inf) -> TypeGuard[RobotsRecord]:
+    async def _read(self, site: Site, flight: Flight, known: RobotsRecord | None) -> FetchResult:
+        """Request a site's robots.txt, follow redirects, and say how it ended.
+
+        Args:
+            flight: told what it waits for; has the proxy.
+            known: the copy that is only to be confirmed, where it still lies where it was.
+
+        Raises:
+            GateClosedError, HostUnavailableError, StoreError.
+        """
+        hop, url = site, site.origin.robots_url
+        redirects: tuple[str, ...] = ()
+        while True:
+            unless = conditions(known, url)
+            answer = await self._send(hop, url, flight, unless)
+            if isinstance(answer, Failure) and answer.is_stale:
+                answer = await self._send(hop, url, flight, unless)
+            if unless and known is not None and needs_plain_request(known, answer):
+                known = None
+                continue
+            step = follow(url, redirects, answer, is_conditional=bool(unless))
+            if isinstance(step, FetchResult):
+                return step
+            redirects, url = (*redirects, url), step
+            try:
+                hop, target = self.site_at(url)
+            except InvalidURLError as error:
+                outcome = Outcome.NON_PUBLIC if isinstance(error, NonPublicAddressError) else Outcome.LOST
+                return FetchResult(outcome, Failure(f"redirected to {error}"), url, redirects)
+            url = f"{hop.key}{target}"
+
+    async def _send(self, hop: Site, url: str, flight: Flight, unless: Mapping[str, str]) -> Answer | Failure:
+        """Send one request in the host's turn."""
+        scheduler, fetcher = self.scheduler, self._fetcher
+        turn = PacedTurn(hop, ahead=True)
+        flight.patience = 0.0
+        try:
+            while not scheduler.try_begin(turn, scheduler.now()):
+                with flight.waiting_for(turn, scheduler):
+                    await scheduler.wait(turn)
+                if scheduler.begin_granted(turn):
+                    break
+        except HostUnavailableError as error:
+            if hop.operator_until_at > scheduler.now():
+                # A block by the operator says nothing of the site: there is nothing to remember.
+                raise
+            return Failure(str(error))
+        finally:
+            flight.patience = STORE_TIMEOUT
+        flight.patience = ROBOTS_TIMEOUT
+        try:
+            if flight.proxy is not None and isinstance(fetcher, AiohttpFetcher):
+                fetcher = replace(fetcher, proxy=flight.proxy)
+            headers = {**self.identity.headers, **unless, **self.identity.signature("GET", url)}
+            left = max(ROBOTS_TIMEOUT - flight.elapsed, MIN_HOP_TIMEOUT)
+            # One byte more shows whether the file is longer.
+            answer = await fetcher.fetch(url, headers=headers, max_bytes=MAX_BYTES + 1, timeout=left)
+            if isinstance(answer, Answer):
+                turn.bytes_read = len(answer.body)
+                scheduler.note_answer(turn, answer.status, answer.retry_after, scheduler.now())
+            elif answer.is_outage:
+                scheduler.note_outage(turn, answer.cause)
+        finally:
+            flight.patience = STORE_TIMEOUT
+            scheduler.end(turn, scheduler.now())
+        flight.elapsed += scheduler.now() - turn.began_at
+        return answer
+
+    def _is_usable(self, record: RobotsRecord | None, after: float = -math.inf) -> bool:
         """Return whether a record need not be requested: fresh, late enough, and not refused by other options."""
         if record is None or record.checked_at <= after or not is_fresh(record, self.scheduler.now()):
             return False
@@ -349,7 +424,7 @@ class SiteCache:
         Raises:
             OptionError: the pattern or the instant makes no sense.
         """
-        now, store = self.scheduler.now(), self.persistence
+        now = self.scheduler.now()
         self._blocks.prune(now)
         was_blocked = self._blocks.get(pattern) > now
         blocked = self._blocks.set(pattern, until_at)
@@ -363,9 +438,9 @@ class SiteCache:
             self.events.emit(HostBlocked(at=now, host=name, until_at=until_at, cause=cause))
         elif was_blocked:
             self.events.emit(HostRecovered(at=now, host=name, cause=cause))
-        if store is not None and store.session is not None and not is_published:
+        if self.persistence.session is not None and not is_published:
             # A lift is published even if nothing is blocked here: another process may hold the block.
-            store.session.publish_block(name, until_at)
+            self.persistence.session.publish_block(name, until_at)
 
     def hear_block(self, pattern: str, until_at: float) -> None:
         """Take in what another gate was told, or this one, which the store repeats."""
@@ -386,7 +461,6 @@ class SiteCache:
         for site in sites:
             if site.options.ignore_robots or site.record is None:
                 site.drop_ruling()
-                site.refresh_from(LONG_AGO)
                 site.asked = NOTHING_ASKED
             else:
                 self.learn(site, site.record)
@@ -401,9 +475,9 @@ class SiteCache:
     def _evict(self, looks: int = SWEEP, *, room: int = 0) -> None:
         """Evict the oldest of a full cache, which is to take so many more; what may not go waits a round."""
         sites, size, now = self.sites, self.max_hosts - room, self.scheduler.now()
-        looks = min(looks, len(sites))
-        while looks and len(sites) > size:
-            looks -= 1
+        for _ in range(min(looks, len(sites))):
+            if len(sites) <= size:
+                return
             if not self._candidates:
                 # A copy: to find the first key of a dict takes the longer, the more of its first were deleted.
                 self._candidates = list(reversed(sites))
@@ -421,7 +495,7 @@ class SiteCache:
         host, scheduler = site.host, self.scheduler
         if site.key in self.flights or host in scheduler.changed or host in scheduler.unowned:
             return False
-        return host.may_drop(site, now, is_saved=self.persistence is not None)
+        return host.may_drop(site, now, is_saved=self.persistence.first_lease is not None)
 
     def _forget(self, site: Site) -> None:
         del self.sites[site.key]
@@ -431,8 +505,7 @@ class SiteCache:
             self.scheduler.update_limits(host)
         else:
             del self.scheduler.hosts[host.key]
-            if self.persistence is not None:
-                self.persistence.release(host)
+            self.persistence.release(host)
 
     def _watch_rules(self) -> None:
         """Start the timer that drops unused rules: some were just compiled."""

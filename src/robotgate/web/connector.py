@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from ssl import SSLContext
 
-    from aiohttp import AddrInfoType, ClientRequest, ClientTimeout, SocketFactoryType
     from aiohttp.client_proto import ResponseHandler
     from aiohttp.client_reqrep import ConnectionKey
     from aiohttp.tracing import Trace
@@ -179,7 +178,7 @@ class PublicConnector(aiohttp.TCPConnector):
         self,
         *,
         allow_private_addresses: bool = False,
-        socket_factory: SocketFactoryType | None = None,
+        socket_factory: aiohttp.SocketFactoryType | None = None,
         **options: Unpack[ConnectorOptions],
     ) -> None:
         check_kind("allow_private_addresses", allow_private_addresses, bool)
@@ -189,7 +188,7 @@ class PublicConnector(aiohttp.TCPConnector):
         )
 
     async def _create_connection(
-        self, req: ClientRequest, traces: list[Trace], timeout: ClientTimeout
+        self, req: aiohttp.ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
     ) -> ResponseHandler:
         """Make a new connection; aiohttp calls this where it has none that was kept.
 
@@ -214,7 +213,7 @@ class PublicConnector(aiohttp.TCPConnector):
         finally:
             _tried.reset(token)
 
-    def _public_socket(self, info: AddrInfoType) -> socket.socket:
+    def _public_socket(self, info: aiohttp.AddrInfoType) -> socket.socket:
         """Make a socket for an address; raise for one that is not public: aiohttp goes on to the next, as if down."""
         tried, address = _tried.get(), str(info[4][0])
         if tried is not None:
@@ -274,7 +273,7 @@ class BudgetedConnector(PublicConnector):
         idle = len(self.open_sockets) - len(self._acquired)
         super()._release(key, protocol, should_close=should_close or idle >= self._max_idle)
 
-    def _counted_socket(self, info: AddrInfoType) -> socket.socket:
+    def _counted_socket(self, info: aiohttp.AddrInfoType) -> socket.socket:
         made = _CountedSocket(*info[:3])
         made.counted_in = self.open_sockets
         self.open_sockets.add(made)

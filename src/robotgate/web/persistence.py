@@ -9,27 +9,24 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
 
 from robotgate.errors import StoreError
-from robotgate.events import StoreLost, StoreRecovered
-from robotgate.pace.host import NOT_OWNED
-from robotgate.stores.base import Grant, Lost, OperatorBlock, Recovered, SharedStore, Wanted
+from robotgate.events import Events, StoreLost, StoreRecovered
+from robotgate.pace.host import NOT_OWNED, Host, PacedTurn
+from robotgate.stores.base import Grant, Lost, OperatorBlock, Recovered, Session, SharedStore, Store, Wanted
 from robotgate.stores.grants import ROBOTS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-    from typing import Literal, TypeAlias
 
-    from robotgate.events import Events
-    from robotgate.pace.host import Host
     from robotgate.pace.scheduler import Scheduler
     from robotgate.pace.state import HostState
     from robotgate.sites.record import RobotsRecord
-    from robotgate.stores.base import Session, Store
     from robotgate.urls import Origin
+    from robotgate.web.robots import Flight
 
-    Work: TypeAlias = Literal["reach", "load", "save record", "save hosts"]
+Work: TypeAlias = Literal["reach", "load", "save record", "save hosts"]
 
 T = TypeVar("T")
 
@@ -43,26 +40,13 @@ PROVEN_BY: Final[Mapping[Work, frozenset[Work]]] = {
 """The kinds of work that count as possible again after one of them succeeded. A kind that is missing proves itself."""
 
 
-@asynccontextmanager
-async def alone(session: Session, origin: Origin) -> AsyncIterator[None]:
-    """Within this block, no other process requests the file of an origin's record.
-
-    Raises:
-        StoreError: the store cannot tell whether another does.
-    """
-    key = f"{ROBOTS}{origin}"
-    await session.obtain(key)
-    try:
-        yield
-    finally:
-        session.leave(key, None)
-
-
 class Persistence:
-    """A gate's use of its store."""
+    """A gate's use of its store. Without a store, nothing is kept and this process alone has each host."""
 
-    def __init__(self, store: Store, *, scheduler: Scheduler, events: Events) -> None:
+    def __init__(self, store: Store | None, *, scheduler: Scheduler, events: Events) -> None:
         self._store = store
+        self.first_lease = None if store is None else NOT_OWNED
+        """That of a host which was not in memory."""
         self._scheduler = scheduler
         self._events = events
         self.session: Session | None = None
@@ -87,8 +71,9 @@ class Persistence:
         if isinstance(self._store, SharedStore):
             self.session = await self._store.session()
             self._begin(self._hear(self.session, on_block), self._tasks)
-        self._begin(self._transfer_hosts(), self._tasks)
-        self._begin(self._save_hosts(), self._tasks)
+        if self._store is not None:
+            self._begin(self._transfer_hosts(self._store), self._tasks)
+            self._begin(self._save_hosts(), self._tasks)
 
     async def aclose(self) -> None:
         """Hand all hosts on, and save what is known.
@@ -113,13 +98,42 @@ class Persistence:
 
     # Records.
 
-    async def load_record(self, origin: Origin) -> RobotsRecord | None:
-        """As `Store.load_record`; a failure is reported as an event, too."""
-        return await self._report("load", self._store.load_record(origin))
+    @asynccontextmanager
+    async def stored(
+        self,
+        origin: Origin,
+        is_usable: Callable[[RobotsRecord | None], bool],
+        flight: Flight,
+        turn: PacedTurn,
+    ) -> AsyncIterator[RobotsRecord | None]:
+        """Return the stored record of a file. Within this block no other process requests it, unless it is usable.
+
+        Args:
+            is_usable: whether nothing has to be requested where this is the stored record.
+            flight, turn: while another process is waited for, which may need the same host for its own request, callers
+                of the flight that hold what this turn of the request would wait for are refused.
+
+        Raises:
+            StoreError: the store failed. It is reported as an event, too.
+        """
+        store, session = self._store, self.session
+        found = None if store is None else await self._report("load", store.load_record(origin))
+        if store is None or session is None or is_usable(found):
+            yield found
+            return
+        key = f"{ROBOTS}{origin}"
+        with flight.waiting_for(turn, self._scheduler):
+            await session.obtain(key)
+        try:
+            # Another process may have requested it while this one waited.
+            yield await self._report("load", store.load_record(origin))
+        finally:
+            session.leave(key, None)
 
     async def save_record(self, record: RobotsRecord) -> None:
         """As `Store.save_record`; a failure is reported as an event, too."""
-        await self._report("save record", self._store.save_record(record))
+        if self._store is not None:
+            await self._report("save record", self._store.save_record(record))
 
     def save_record_soon(self, record: RobotsRecord) -> None:
         """Save a record in the background; a failure is reported as an event."""
@@ -128,13 +142,14 @@ class Persistence:
             with suppress(StoreError):
                 await self.save_record(record)
 
-        self._begin(save(), self._saves)
+        if self._store is not None:
+            self._begin(save(), self._saves)
 
     # Hosts.
 
     async def load_host(self, host: Host) -> None:
         """Load what the store knows of a host, for views and `wait_time`; a failure is left to the host's next turn."""
-        if host.may_pace():
+        if self._store is None or host.may_pace():
             return
         with suppress(StoreError):
             host.merge(await self._store.load_host(host.key))
@@ -147,7 +162,7 @@ class Persistence:
         if self.session is not None and host.lease is not NOT_OWNED:
             self.session.leave(host.key, host.snapshot())
 
-    async def _transfer_hosts(self) -> None:
+    async def _transfer_hosts(self, store: Store) -> None:
         """Hand hosts on, and obtain others, as the scheduler says."""
         scheduler = self._scheduler
         while True:
@@ -160,13 +175,13 @@ class Persistence:
                     self.release(host)
                     host.lease = NOT_OWNED
                     self._obtaining[host.key] = False
-                    self._begin(self._obtain(host.key), self._tasks)
+                    self._begin(self._obtain(store, host.key), self._tasks)
 
-    async def _obtain(self, key: str) -> None:
+    async def _obtain(self, store: Store, key: str) -> None:
         """Load a host's state; where the store is shared, wait for the right to pace it."""
         scheduler, session = self._scheduler, self.session
         found: Grant | HostState | StoreError | None
-        asked = self._store.load_host(key) if session is None else session.obtain(key)
+        asked = store.load_host(key) if session is None else session.obtain(key)
         try:
             found = await self._report("load", asked)
         except StoreError as error:
@@ -219,7 +234,7 @@ class Persistence:
     async def _save(self) -> None:
         scheduler = self._scheduler
         hosts = list(scheduler.changed)
-        if not hosts:
+        if self._store is None or not hosts:
             return
         scheduler.changed.clear()
         states = {host.key: host.snapshot() for host in hosts}

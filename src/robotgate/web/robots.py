@@ -1,9 +1,8 @@
-"""One robots.txt over the network: the request, its body, its redirects, and the callers that wait for it.
+"""One robots.txt over the network: the request, its body, and the callers that wait for it.
 
 `AiohttpFetcher` sends a single GET within bounds, without what belongs to the session's pages; whatever a server sends,
-it returns an `Answer` or a `Failure`. `RobotsReader` follows redirects, each hop in its own host's turn, ahead of its
-pages. A `Flight` is the task that does it, however many tasks wait for the result. `outage_of` tells which errors of a
-request, for a page as well, mean that its host cannot be reached.
+it returns an `Answer` or a `Failure`. A `Flight` is the task that finds out about an origin, however many tasks wait
+for the result. `outage_of` tells which errors of a request, for a page as well, mean that its host cannot be reached.
 """
 
 from __future__ import annotations
@@ -15,51 +14,31 @@ import socket
 import ssl
 import zlib
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from http.cookies import SimpleCookie
-from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, runtime_checkable
 
 import aiohttp
 from aiohttp.http import HttpProcessingError
-from multidict import CIMultiDict
+from multidict import CIMultiDict, MultiMapping
 from yarl import URL
 
-from robotgate.errors import (
-    GateClosedError,
-    HostUnavailableError,
-    InvalidURLError,
-    NestedTurnError,
-    NonPublicAddressError,
-    RobotGateError,
-)
-from robotgate.pace.host import WAITING, PacedTurn
-from robotgate.pace.scheduler import STORE_TIMEOUT
+from robotgate.errors import GateClosedError, NestedTurnError, NonPublicAddressError, RobotGateError
+from robotgate.pace.scheduler import STORE_TIMEOUT, Scheduler
 from robotgate.pace.state import GOOD_BELOW, retry_after_of
-from robotgate.rules.grammar import MAX_BYTES
-from robotgate.sites.record import Answer, Failure, FetchResult, conditions, follow, needs_plain_request
-from robotgate.sites.status import REDIRECT_STATUSES, Outcome
+from robotgate.sites.record import Answer, Failure
+from robotgate.sites.status import REDIRECT_STATUSES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-    from typing import TypeAlias
-
-    from aiohttp import ClientHandlerType, ClientMiddlewareType, ClientRequest, ClientResponse
-    from multidict import MultiMapping
 
     from robotgate.clock import Clock
-    from robotgate.identity import Identity
-    from robotgate.pace.scheduler import Scheduler
-    from robotgate.sites.record import RobotsRecord
-    from robotgate.sites.site import Site
+    from robotgate.pace.host import PacedTurn
 
     Work: TypeAlias = Callable[["Flight"], Coroutine[object, None, None]]
     """Finds out about an origin."""
 
-ROBOTS_TIMEOUT: Final = 10.0
-"""Seconds for one robots.txt in all, redirects included; waiting for the hosts' turns does not count."""
-MIN_HOP_TIMEOUT: Final = 0.001
-"""Seconds; a spent budget still has to be a time-out, not the lack of one."""
 CONNECT_TIMEOUT: Final = 5.0
 """Seconds for the TCP connection: other requests for robots.txt wait meanwhile."""
 CHUNK_BYTES: Final = 64 * 1024
@@ -167,12 +146,14 @@ class _AnotherAttemptError(aiohttp.ClientConnectionError):
     """aiohttp would send the request again, because a kept connection was closed. That takes another turn."""
 
 
-def _anonymous(wanted: Mapping[str, str]) -> ClientMiddlewareType:
+def _anonymous(wanted: Mapping[str, str]) -> aiohttp.ClientMiddlewareType:
     """A middleware that removes what the session and a netrc file add to a request, and the cookies of its response."""
     needed = NEEDED_HEADERS.union(map(str.lower, wanted))
     is_sent = False
 
-    async def send(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
+    async def send(
+        request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
         nonlocal is_sent
         if is_sent:
             raise _AnotherAttemptError("the server closed the connection before it answered")
@@ -195,7 +176,7 @@ def cause_of(error: Exception, timeout: float) -> str:
     return f"{kind}: {error}"[:MAX_CAUSE]
 
 
-async def _read(response: ClientResponse, max_bytes: int) -> bytes:
+async def _read(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
     """The first bytes of a body, decoded.
 
     Raises:
@@ -287,11 +268,8 @@ class _Decoder:
         self._members = 0
         self.taken = 0
         """Encoded bytes."""
-
-    @property
-    def is_complete(self) -> bool:
+        self.is_complete = True
         """Whether the coding may end here. A body without any bytes is complete in every coding."""
-        return not self._members or self._inflater.eof
 
     def decode(self, encoded: bytes, room: int) -> bytes:
         """The next decoded bytes, at most `room`. The rest of what was given is then lost.
@@ -302,7 +280,7 @@ class _Decoder:
         self.taken += len(encoded)
         decoded = bytearray()
         while encoded and len(decoded) < room:
-            if not self._members or self._inflater.eof:
+            if self.is_complete:
                 self._members += 1
                 if self._members > MAX_MEMBERS:
                     raise ValueError(f"the compressed body has more than {MAX_MEMBERS} members")
@@ -313,7 +291,7 @@ class _Decoder:
                 decoded += self._inflater.decompress(encoded, room - len(decoded))
             except zlib.error as error:
                 raise ValueError(f"the body is not compressed as it says ({error})") from error
-            encoded = self._inflater.unused_data
+            encoded, self.is_complete = self._inflater.unused_data, self._inflater.eof
         return bytes(decoded)
 
 
@@ -349,23 +327,25 @@ class Flight:
     gets `NestedTurnError` at once.
     """
 
-    __slots__ = ("_waits_for", "callers", "is_asking", "proxy", "task")
+    __slots__ = ("_nested", "callers", "elapsed", "patience", "proxy", "task")
 
     def __init__(self, work: Work, name: str, proxy: Proxy | None) -> None:
         self.proxy = proxy
         """What the first caller's page goes through, and so robots.txt as well."""
-        self.is_asking = False
-        """Whether a request is under way."""
+        self.elapsed = 0.0
+        """Seconds that its requests took, waits for their turns left out."""
+        self.patience = STORE_TIMEOUT
+        """Seconds for which it is waited for beyond a turn's deadline.
+
+        A request for robots.txt is not broken off, nor a question to the store. The wait for the request's turn is.
+        """
         self.callers: dict[asyncio.Future[BaseException | None], asyncio.Task[object] | None] = {}
         """How it ended, for each. An error is a result: asyncio would report one that a cancelled caller left."""
-        self._waits_for: tuple[PacedTurn, Scheduler] | None = None
+        self._nested: Callable[[asyncio.Task[object] | None], NestedTurnError | None] = lambda _: None
         self.task = asyncio.get_running_loop().create_task(work(self), name=name)
 
-    async def join(self, *, has_ruling: bool = False) -> None:
+    async def join(self) -> None:
         """Wait until it has ended.
-
-        Args:
-            has_ruling: whether stale rules are known, which are used if this task makes waiting impossible.
 
         Raises:
             GateClosedError: it was cancelled.
@@ -379,35 +359,22 @@ class Flight:
             error = await answer
         finally:
             del self.callers[answer]
-        if error is not None and not (has_ruling and isinstance(error, NestedTurnError)):
+        if error is not None:
             raise error
-
-    @property
-    def patience(self) -> float:
-        """Seconds for which it is waited for beyond a turn's deadline.
-
-        A request for robots.txt is not broken off, nor a question to the store. The wait for the request's turn is.
-        """
-        if self._waits_for is not None and self._waits_for[0].state is WAITING:
-            return 0.0
-        return ROBOTS_TIMEOUT if self.is_asking else STORE_TIMEOUT
 
     @contextmanager
     def waiting_for(self, turn: PacedTurn, scheduler: Scheduler) -> Iterator[None]:
         """Within this block, callers that hold what the turn waits for, here or in another process, are refused."""
-        self._waits_for = turn, scheduler
+        known, self._nested = self._nested, partial(scheduler.nested, turn)
         try:
             self._refuse_holders(self.callers)
             yield
         finally:
-            self._waits_for = None
+            self._nested = known
 
     def _refuse_holders(self, answers: Iterable[asyncio.Future[BaseException | None]]) -> None:
-        if self._waits_for is None:
-            return
-        turn, scheduler = self._waits_for
         for answer in answers:
-            error = None if answer.done() else scheduler.nested(turn, self.callers[answer])
+            error = None if answer.done() else self._nested(self.callers[answer])
             if error is not None:
                 answer.set_result(error)
 
@@ -452,85 +419,6 @@ class Flights(dict[str, Flight]):
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-@dataclass(frozen=True, slots=True)
-class RobotsReader:
-    """Requests robots.txt files."""
-
-    identity: Identity
-    scheduler: Scheduler
-    fetcher: Fetcher
-    """Sends each request; the gate's own takes a proxy besides."""
-    site_at: Callable[[str], tuple[Site, str]]
-    """As `SiteCache.site_at`, for redirects."""
-
-    async def read(self, site: Site, flight: Flight, known: RobotsRecord | None) -> FetchResult:
-        """Request a site's robots.txt, follow redirects, and say how it ended.
-
-        Args:
-            flight: told what it waits for; has the proxy.
-            known: the copy that is only to be confirmed, where it still lies where it was.
-
-        Raises:
-            GateClosedError, HostUnavailableError, StoreError.
-        """
-        hop, url, elapsed = site, site.origin.robots_url, 0.0
-        redirects: tuple[str, ...] = ()
-        while True:
-            unless, left = conditions(known, url), max(ROBOTS_TIMEOUT - elapsed, MIN_HOP_TIMEOUT)
-            answer, took = await self._ask(hop, url, flight, unless=unless, timeout=left)
-            elapsed += took
-            if isinstance(answer, Failure) and answer.is_stale:
-                answer, took = await self._ask(hop, url, flight, unless=unless, timeout=left)
-                elapsed += took
-            if unless and known is not None and needs_plain_request(known, answer):
-                known = None
-                continue
-            step = follow(url, redirects, answer, is_conditional=bool(unless), elapsed=elapsed)
-            if isinstance(step, FetchResult):
-                return step
-            redirects, url = (*redirects, url), step
-            try:
-                hop, target = self.site_at(url)
-            except InvalidURLError as error:
-                outcome = Outcome.NON_PUBLIC if isinstance(error, NonPublicAddressError) else Outcome.LOST
-                return FetchResult(outcome, Failure(f"redirected to {error}"), url, redirects, elapsed)
-            url = f"{hop.key}{target}"
-
-    async def _ask(
-        self, hop: Site, url: str, flight: Flight, *, unless: Mapping[str, str], timeout: float
-    ) -> tuple[Answer | Failure, float]:
-        """Send one request in the host's turn; return the answer and the seconds it took."""
-        scheduler, fetcher = self.scheduler, self.fetcher
-        turn = PacedTurn(hop, ahead=True)
-        try:
-            while not scheduler.try_begin(turn, scheduler.now()):
-                with flight.waiting_for(turn, scheduler):
-                    await scheduler.wait(turn)
-                if scheduler.begin_granted(turn):
-                    break
-        except HostUnavailableError as error:
-            if hop.operator_until_at > scheduler.now():
-                # A block by the operator says nothing of the site: there is nothing to remember.
-                raise
-            return Failure(str(error)), 0.0
-        try:
-            flight.is_asking = True
-            if flight.proxy is not None and isinstance(fetcher, AiohttpFetcher):
-                fetcher = replace(fetcher, proxy=flight.proxy)
-            headers = {**self.identity.headers, **unless, **self.identity.signature("GET", url)}
-            # One byte more shows whether the file is longer.
-            answer = await fetcher.fetch(url, headers=headers, max_bytes=MAX_BYTES + 1, timeout=timeout)
-            if isinstance(answer, Answer):
-                turn.bytes_read = len(answer.body)
-                scheduler.note_answer(turn, answer.status, answer.retry_after, scheduler.now())
-            elif answer.is_outage:
-                scheduler.note_outage(turn, answer.cause)
-        finally:
-            flight.is_asking = False
-            scheduler.end(turn, scheduler.now())
-        return answer, scheduler.now() - turn.began_at
-
-
 # Which errors mean that a host cannot be reached. Only these open its circuit. Errors of a server that was reached do
 # not: it closed the connection, or sent half a body. Neither do errors nearer to us than the host: of a proxy, or of
 # this machine when it runs out of descriptors or ports.
@@ -549,9 +437,7 @@ OWN_ERRNOS: Final = frozenset(
 """This machine has run out of something."""
 OWN_LOOK_UP_ERRNOS: Final = frozenset({socket.EAI_MEMORY, getattr(socket, "EAI_SYSTEM", None)})
 """The same for `socket.gaierror`, which has numbers of its own; not every system has both."""
-UNREACHABLE_ERRNOS: Final = frozenset(
-    {errno.ECONNREFUSED, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT}
-)
+UNREACHABLE_ERRNOS: Final = frozenset({errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETUNREACH})
 """An outage whichever exception carries them. A reset means one only while a connection is being made."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
@@ -15,32 +16,22 @@ if TYPE_CHECKING:
     from robotgate.web.turns import Turns
 
 
-@dataclass(slots=True)
-class Census:
-    """How many hosts and origins are in which state at an instant. They may be counted in parts; no rules are read."""
+def count_hosts(hosts: Collection[Host], now: float) -> Counter[str]:
+    """Count hosts by state, under the names of `GateStats`. The counts of several parts may be added."""
+    return Counter(
+        hosts_waiting=len([host for host in hosts if host.waiters]),
+        hosts_blocked=len([host for host in hosts if host.blocked_until_at > now]),
+    )
 
-    now: float
-    waiting: int = 0
-    """Hosts."""
-    blocked: int = 0
-    """Hosts."""
-    known: int = 0
-    """Origins, as the others."""
-    unreachable: int = 0
-    kept_away: int = 0
 
-    def count_hosts(self, hosts: Collection[Host]) -> None:
-        """Count hosts that were not counted yet."""
-        now = self.now
-        self.waiting += len([host for host in hosts if host.waiters])
-        self.blocked += len([host for host in hosts if host.blocked_until_at > now])
-
-    def count_sites(self, sites: Collection[Site]) -> None:
-        """Count origins that were not counted yet."""
-        now, circuits = self.now, [site.circuit for site in sites if site.circuit is not CLOSED]
-        self.known += len([site for site in sites if site.record is not None or site.ruling is not None])
-        self.unreachable += sum([is_open(circuit, now=now) for circuit in circuits])
-        self.kept_away += len([site for site in sites if site.operator_until_at > now])
+def count_origins(sites: Collection[Site], now: float) -> Counter[str]:
+    """As `count_hosts`, of origins. No rules are read."""
+    circuits = [site.circuit for site in sites if site.circuit is not CLOSED]
+    return Counter(
+        origins_known=len([site for site in sites if site.record is not None or site.ruling is not None]),
+        origins_unreachable=sum([is_open(circuit, now=now) for circuit in circuits]),
+        origins_blocked=len([site for site in sites if site.operator_until_at > now]),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,22 +60,22 @@ class GateStats:
     """Those of them for robots.txt."""
     hosts: int
     """Hosts in memory; what a pace key joins is one."""
-    hosts_waiting: int
+    hosts_waiting: int = 0
     """Hosts that turns wait for now."""
-    hosts_blocked: int
+    hosts_blocked: int = 0
     """Hosts that asked for a pause which is not over."""
     origins: int
     """Origins in memory: a host has one for each scheme and port that was used."""
-    origins_known: int
+    origins_known: int = 0
     """Origins whose robots.txt is known, fresh or not, or is not obeyed."""
-    origins_unreachable: int
+    origins_unreachable: int = 0
     """Origins that no request is sent to because they could not be reached."""
-    origins_blocked: int
+    origins_blocked: int = 0
     """Origins that `RobotGate.block` keeps the gate away from."""
 
     @classmethod
-    def of(cls, turns: Turns, census: Census) -> Self:
-        """Put the totals and a finished census together."""
+    def of(cls, turns: Turns, counts: Counter[str]) -> Self:
+        """Put the totals together with the counts of all hosts and origins."""
         scheduler, totals = turns.scheduler, turns.scheduler.totals
         return cls(
             visits=totals.visits,
@@ -96,12 +87,8 @@ class GateStats:
             open_turns=scheduler.open_turns,
             open_robots=scheduler.open_robots,
             hosts=len(scheduler.hosts),
-            hosts_waiting=census.waiting,
-            hosts_blocked=census.blocked,
             origins=len(turns.sites),
-            origins_known=census.known,
-            origins_unreachable=census.unreachable,
-            origins_blocked=census.kept_away,
+            **counts,
         )
 
     def __str__(self) -> str:
