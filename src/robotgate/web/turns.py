@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import ClientError
@@ -51,6 +52,7 @@ REFUSALS: Final = (TooSoonError, HostUnavailableError, NonPublicAddressError, Ne
 """Errors that are reported as `TurnRefused`; a `DisallowedError` is reported as `VerdictRefused`."""
 
 
+@dataclass(slots=True, eq=False, repr=False, kw_only=True)
 class Turn(PacedTurn):
     """One request: within ``async with turn:`` it may be sent, and its host waits for the end.
 
@@ -59,8 +61,6 @@ class Turn(PacedTurn):
     origin of other errors is not known.
     """
 
-    __slots__ = ("asked_at", "chain", "max_wait", "proxy", "ruling", "target", "turns", "units")
-
     turns: Turns
     paced: Site
     target: str
@@ -68,13 +68,13 @@ class Turn(PacedTurn):
     units: str
     """The same, as rules are matched with."""
     max_wait: float | None
-    asked_at: float | None
+    asked_at: float | None = None
     """When it was asked for; None until it has to wait for something."""
     chain: tuple[str, ...]
     """The URLs that redirected here, first to last."""
     proxy: Proxy | None
     """What robots.txt is requested through."""
-    ruling: Ruling | None
+    ruling: Ruling | None = None
 
     async def __aenter__(self) -> Self:
         if self.holder is not None or self.state is ENDED:
@@ -201,20 +201,6 @@ class Turn(PacedTurn):
         if self.state is OPEN and self.status is None:
             self.turns.scheduler.note_outage(self, cause)
 
-    async def again(self) -> None:
-        """End the turn and wait for another, to send the same request once more.
-
-        Raises:
-            RobotGateError: as `RobotGate.turn`; the rules may have changed meanwhile.
-        """
-        self.end()
-        self.asked_at, self.deadline_at = None, math.inf
-        self.status = None
-        self.bytes_read = 0
-        self.state = NEW
-        if not self.turns.try_begin(self):
-            await self.turns.begin(self)
-
     def end(self) -> None:
         """The response has been read, or will not be. A second call does nothing."""
         self.turns.end(self, self.turns.now())
@@ -283,17 +269,16 @@ class Turns:
             InvalidURLError, NonPublicAddressError: as `locate`.
         """
         site, target, units = self.locate(url)
-        turn = Turn(site)
-        turn.priority = priority
-        turn.turns = self
-        turn.target = target
-        turn.units = units
-        turn.max_wait = max_wait
-        turn.asked_at = None
-        turn.chain = chain
-        turn.proxy = proxy
-        turn.ruling = None
-        return turn
+        return Turn(
+            paced=site,
+            priority=priority,
+            turns=self,
+            target=target,
+            units=units,
+            max_wait=max_wait,
+            chain=chain,
+            proxy=proxy,
+        )
 
     def try_begin(self, turn: Turn) -> bool:
         """Begin a turn at once if nothing has to be waited for; return whether it began.
