@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Generator
-from typing import Generic, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
-T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
@@ -36,9 +35,6 @@ class Known(Awaited[bool]):
         """Raise the error, as a coroutine that has not begun."""
         return self.__await__().throw(*error)  # type: ignore[call-overload]
 
-    def close(self) -> None:
-        """Change nothing: it holds nothing."""
-
 
 # The `yield` that is never reached makes each a generator: nothing is awaited faster.
 
@@ -63,15 +59,15 @@ class No(Known):
         yield  # type: ignore[unreachable]
 
 
-class Pending(Awaited[T], Generic[T]):
+class Pending(Awaited[T_co]):
     """An answer that a coroutine finds out. It is awaited once, as that coroutine."""
 
     __slots__ = ("_coroutine",)
 
-    def __init__(self, coroutine: Coroutine[object, None, T]) -> None:
+    def __init__(self, coroutine: Coroutine[object, None, T_co]) -> None:
         self._coroutine = coroutine
 
-    def __await__(self) -> Generator[object, None, T]:
+    def __await__(self) -> Generator[object, None, T_co]:
         return self._coroutine.__await__()
 
     def send(self, value: None, /) -> object:
@@ -81,7 +77,3 @@ class Pending(Awaited[T], Generic[T]):
     def throw(self, *error: object) -> object:
         """Raise where the coroutine is suspended, as any coroutine."""
         return self._coroutine.throw(*error)  # type: ignore[call-overload]
-
-    def close(self) -> None:
-        """Abandon it, as any coroutine."""
-        self._coroutine.close()

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from aiohttp import ClientError, ClientPayloadError, hdrs
+from aiohttp import ClientPayloadError, hdrs
 from aiohttp.http import SERVER_SOFTWARE
 
 from robotgate.errors import GateClosedError
@@ -94,7 +94,7 @@ class GateMiddleware:
         turns = self.turns
         if turns is None:
             raise GateClosedError("the gate is not open: send requests within `async with RobotGate(...)`")
-        requests, identity = self._requests, self._identity
+        requests = self._requests
         earlier = requests.get(request)
         # None is the usual: a test of it is quicker than a call.
         if earlier is not None and isinstance(earlier, OpenResponse):
@@ -102,18 +102,23 @@ class GateMiddleware:
             earlier.response.close()
             earlier.end()
             earlier = None
-        if not identity.is_complete(request.headers):
-            self._identify(request)
+        if not self._identity.is_complete(request.headers):
+            if request.headers.get(hdrs.USER_AGENT) == SERVER_SOFTWARE:
+                # aiohttp's own, which does not name the crawler.
+                request.headers[hdrs.USER_AGENT] = self._identity.user_agent
+            self._identity.complete(request.headers)
         url = request.url
         if url.scheme in HTTP_SCHEMES:
             url = url.with_scheme(HTTP_SCHEMES[url.scheme])
         proxy = None
         if request.proxy is not None:
             proxy = Proxy.of(request.proxy, request.proxy_auth, request.proxy_headers)
-        fetch = self.fetches.get(asyncio.current_task(turns.scheduler.loop)) if self.fetches else None
-        if fetch is not None and fetch.turn_is_unused and url is not fetch.url and str(url) != fetch.turn.url:
-            # A middleware of its session sends a request of its own first.
-            fetch = None
+        fetch = None
+        if self.fetches:
+            fetch = self.fetches.get(asyncio.current_task(turns.scheduler.loop))
+            if fetch and fetch.turn_is_unused and url is not fetch.url and str(url) != fetch.turn.url:
+                # A middleware of its session sends a request of its own first.
+                fetch = None
         if earlier is not None:
             # This middleware stands in its chain twice: the request is sent in the turn that the outer one took.
             turn = earlier
@@ -127,25 +132,29 @@ class GateMiddleware:
             turn = await fetch.next_turn(url, proxy)
         requests[request] = turn
         try:
-            if identity.signer is not None:
-                request.headers.update(identity.signature(request.method, turn.url))
+            if self._identity.signer is not None:
+                request.headers.update(self._identity.signature(request.method, turn.url))
             response = await handler(request)
         except BaseException as error:
             requests.pop(request, None)
-            _fail(turn, fetch, error)
+            has_expired = fetch is not None and fetch.has_expired
+            try:
+                # The total timeout has cancelled the task.
+                turn.report(error=TimeoutError() if has_expired else error)
+            finally:
+                turn.end()
             raise
         if requests.get(request) is not turn:
             # The inner of the two has done the rest, perhaps for several attempts.
             return response
-        connection = response.connection
-        if connection is None or response.status == SWITCHING_PROTOCOLS:
+        if response.connection is None or response.status == SWITCHING_PROTOCOLS:
             del requests[request]
             turn.finish(response)
         else:
             turn.report(response.status, response.headers)
             unread = OpenResponse(requests, request, response, turn, is_of_fetch=fetch is not None)
             requests[request] = unread
-            connection.add_callback(unread.end)
+            response.connection.add_callback(unread.end)
             if not self._is_looking:
                 self._is_looking = True
                 self._timer.set(LOOK_DELAY)
@@ -157,13 +166,6 @@ class GateMiddleware:
             if response.status in REDIRECT_STATUSES:
                 fetch.chain = (*fetch.chain, str(request.url))
         return response
-
-    def _identify(self, request: ClientRequest) -> None:
-        """Complete the headers that name the crawler."""
-        if request.headers.get(hdrs.USER_AGENT) == SERVER_SOFTWARE:
-            # aiohttp's own, which does not name the crawler.
-            request.headers[hdrs.USER_AGENT] = self._identity.user_agent
-        self._identity.complete(request.headers)
 
     def _open_responses(self) -> list[OpenResponse]:
         return [each for each in self._requests.values() if isinstance(each, OpenResponse)]
@@ -195,14 +197,3 @@ class GateMiddleware:
             if unread.is_of_fetch:
                 unread.response.content.set_exception(GateClosedError())
                 unread.response.close()
-
-
-def _fail(turn: Turn, fetch: Attempt | None, error: BaseException) -> None:
-    """End the turn of a request that got no response."""
-    try:
-        if isinstance(error, ClientError | OSError):
-            turn.report(error=error)
-        elif fetch is not None and fetch.has_expired and isinstance(error, asyncio.CancelledError):
-            turn.report_unreachable("it does not answer in time")
-    finally:
-        turn.end()

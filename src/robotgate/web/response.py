@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 
 
 _CHARSET: Final = re.compile(r";\s*charset\s*=\s*\"?([A-Za-z0-9._:-]{1,40})", re.IGNORECASE)
-_NOT_FOR_PAGES: Final = frozenset(
-    {"unicode-escape", "raw-unicode-escape", "unicode_escape", "raw_unicode_escape"}
-)
-"""Codecs of Python source code, which warn of what is none."""
 _ERRORS_FROM: Final = 400
 _LONGEST_SHOWN: Final = 200
 """Characters of a URL."""
@@ -199,7 +195,8 @@ class Response:
             b"\xff".decode(charset, errors="replace")
         except (LookupError, ValueError):
             return "utf-8"
-        return "utf-8" if charset in _NOT_FOR_PAGES else charset
+        # The codecs of Python's source code, unicode-escape and raw-unicode-escape, warn of what is none.
+        return "utf-8" if charset.endswith("escape") else charset
 
     @property
     def text(self) -> str:

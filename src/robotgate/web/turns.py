@@ -208,13 +208,13 @@ class Turn(PacedTurn):
     def finish(self, response: ClientResponse) -> None:
         """End with the end of a response: report it, unless that has been done, and count its body."""
         if self.state is OPEN:
-            turns, status = self.turns, response.status
+            turns = self.turns
             now = turns.ticks() + turns.epoch
             if self.status is None:
-                retry_after = (
-                    retry_after_of(response.headers, now=now) if status in BLOCKING_STATUSES else None
-                )
-                turns.scheduler.note_answer(self, status, retry_after, now)
+                if (status := response.status) in BLOCKING_STATUSES:
+                    self.report(status, response.headers)
+                else:
+                    turns.scheduler.note_answer(self, status, None, now)
             self.bytes_read += response.content.total_bytes
             turns.end(self, now)
 
@@ -286,14 +286,10 @@ class Turns:
         Its site's rules have to be fresh and to allow its URL, its host due, and a permit free.
         """
         site = turn.paced
-        ruling = site.ruling
-        if (
-            ruling is None
-            or self.sites.get(site.key) is not site
-            or not ruling.rules.allows_units(turn.units)
-        ):
+        # While no ruling is known, the rules allow nothing but robots.txt, and the site is not ready.
+        if self.sites.get(site.key) is not site or not site.rules.allows_units(turn.units):
             return False
-        turn.ruling = ruling
+        turn.ruling = site.ruling
         # Matching may have taken a while: read the clock after it.
         now = self.ticks() + self.epoch
         if now >= site.ready_until_at or not self.scheduler.try_begin(turn, now):
@@ -345,10 +341,7 @@ class Turns:
                 site = turn.paced = self.sites.get(turn.paced.key) or cache.site(turn.paced.origin)
                 ruling = cache.fresh(site)
                 if ruling is None:
-                    is_endless = turn.deadline_at == math.inf
-                    ruling = await (
-                        cache.known(site, turn.proxy) if is_endless else self._known_in_time(turn, site)
-                    )
+                    ruling = await self._known_in_time(turn, site)
                     has_renewed = has_renewed or self.now() >= ruling.fresh_until_at
                     if self.sites.get(site.key) is not site:
                         continue
@@ -379,6 +372,8 @@ class Turns:
     async def _known_in_time(self, turn: Turn, site: Site) -> Ruling:
         """Find out about a site within the turn's deadline; a request under way is not broken off for it."""
         cache = self._cache
+        if turn.deadline_at == math.inf:
+            return await cache.known(site, turn.proxy)
         left, wait = max(turn.deadline_at - self.now(), 0.0), self.scheduler.wait_time(site)
         if wait > left:
             raise TooSoonError(site.origin.host, wait)
