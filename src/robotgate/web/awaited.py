@@ -35,6 +35,9 @@ class Known(Awaited[bool]):
         """Raise the error, as a coroutine that has not begun."""
         return self.__await__().throw(*error)  # type: ignore[call-overload]
 
+    def close(self) -> None:
+        """Change nothing: it holds nothing."""
+
 
 # The `yield` that is never reached makes each a generator: nothing is awaited faster.
 
@@ -77,3 +80,7 @@ class Pending(Awaited[T_co]):
     def throw(self, *error: object) -> object:
         """Raise where the coroutine is suspended, as any coroutine."""
         return self._coroutine.throw(*error)  # type: ignore[call-overload]
+
+    def close(self) -> None:
+        """Abandon it, as any coroutine."""
+        self._coroutine.close()

@@ -57,6 +57,8 @@ IDEMPOTENT: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE
 """Methods whose request may be sent twice (RFC 9110 §9.2.2)."""
 GATEWAY_STATUSES: Final = frozenset({502, 504})
 """The server answers, but the one behind it does not."""
+LOST_CONNECTIONS: Final = (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, TimeoutError)
+"""Errors after which the same request may well succeed later."""
 FIRST_PAUSE: Final = 1.0
 """Seconds before the second attempt, where the host does not say; doubled before each later one, and then lengthened at
 random up to twice that, so that many tasks do not come back together."""
@@ -185,7 +187,6 @@ class PageFetcher:
             self.read = partial(uses.read, self.read_page)
             self.open = partial(uses.stream, self.open_page)
         self._session = session
-        self._identity = turns.identity
         self._middleware = middleware
         self._fetches = middleware.fetches
         self._turns = turns
@@ -265,7 +266,7 @@ class PageFetcher:
         task, fetches = turn.holder, self._fetches
         outer = fetches.get(task)
         fetches[task] = attempt
-        attempt.cancelling = 0 if task is None else task.cancelling()
+        cancelling = 0 if task is None else task.cancelling()
         self._timeouts.start(attempt, attempt.total)
         try:
             response = await self._session.request(
@@ -281,7 +282,9 @@ class PageFetcher:
                 # The session is mocked.
                 turn.report(error=error)
             attempt.end()
-            if isinstance(error, asyncio.CancelledError) and attempt.uncancel():
+            # As `asyncio.timeout`: the task is cancelled no more, unless something else has cancelled it too.
+            is_late = attempt.has_expired and task is not None and task.uncancel() <= cancelling
+            if is_late and isinstance(error, asyncio.CancelledError):
                 raise TimeoutError from error
             is_known = isinstance(error, aiohttp.ClientError) or attempt.turn_is_unused
             if is_known or not isinstance(error, ValueError):
@@ -379,9 +382,7 @@ class PageFetcher:
         elif status in BLOCKING_STATUSES:
             # The host asked for a pause.
             pause = 0.0
-        elif status in GATEWAY_STATUSES or isinstance(
-            told, aiohttp.ClientConnectionError | aiohttp.ClientPayloadError | TimeoutError
-        ):
+        elif status in GATEWAY_STATUSES or isinstance(told, LOST_CONNECTIONS):
             pause = min(FIRST_PAUSE * 2.0 ** min(made - 1, 16), MAX_PAUSE) * (1 + random.random())
             # Until then all turns of an origin that could not be reached are refused.
             pause = max(pause, site.circuit.retry_at - now + COARSEST_TIMER)
@@ -414,7 +415,7 @@ class PageFetcher:
                 url = url.extend_query(params)
         turn = request.turn
         if turn is None:
-            turn = self._turns.make(url, request.priority, request.max_wait, (), proxy)
+            turn = self._turns.make(url, request.priority, request.max_wait, proxy)
         return Attempt(request, url, options, turn, total, self._timeouts)
 
     def _completed(self, given: RequestOptions) -> tuple[RequestOptions, float]:
@@ -423,7 +424,7 @@ class PageFetcher:
         if "headers" in given:
             # A User-Agent with another name is refused before anything is requested.
             headers = CIMultiDict(given["headers"] or ())
-            self._identity.complete(headers)
+            self._turns.identity.complete(headers)
             options["headers"] = headers
         # aiohttp has no public name for a session's middlewares, and those of a request replace them.
         others = given.get("middlewares")
@@ -461,8 +462,6 @@ class Attempt:
     """Whether no request has used the turn of `url` yet."""
     chain: tuple[str, ...] = field(default=(), init=False)
     """The URLs that redirected, first to last."""
-    cancelling: int = field(default=0, init=False)
-    """How often its task had been cancelled before."""
     has_expired: bool = field(default=False, init=False)
     """Whether the timeout has cancelled its task."""
     stream: aiohttp.ClientResponse | None = field(default=None, init=False)
@@ -472,7 +471,8 @@ class Attempt:
         """End the last turn, and return one of a later hop or another attempt of aiohttp's, begun."""
         last, turns = self.turn, self.turn.turns
         last.end()
-        turn = turns.make(url, last.priority, last.max_wait, self.chain, proxy)
+        turn = turns.make(url, last.priority, last.max_wait, proxy)
+        turn.chain = self.chain
         if not turns.try_begin(turn):
             left = self.timeouts.stop(self) - self.timeouts.now()
             await turns.begin(turn)
@@ -497,11 +497,6 @@ class Attempt:
         elif self.turn.holder is not None:
             self.has_expired = True
             self.turn.holder.cancel()
-
-    def uncancel(self) -> bool:
-        """Take the timeout's cancellation back; return whether nothing else has cancelled the task."""
-        task = self.turn.holder
-        return self.has_expired and task is not None and task.uncancel() <= self.cancelling
 
 
 class TotalTimeouts:

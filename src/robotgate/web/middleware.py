@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from aiohttp import ClientPayloadError, hdrs
+from aiohttp import ClientHandlerType, ClientPayloadError, ClientRequest, ClientResponse, hdrs
 from aiohttp.http import SERVER_SOFTWARE
 
 from robotgate.errors import GateClosedError
@@ -20,10 +20,6 @@ from robotgate.sites.status import REDIRECT_STATUSES
 from robotgate.web.robots import Proxy
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
-
-    from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
-
     from robotgate.identity import Identity
     from robotgate.web.fetch import Attempt
     from robotgate.web.turns import Turn, Turns
@@ -123,7 +119,7 @@ class GateMiddleware:
             # This middleware stands in its chain twice: the request is sent in the turn that the outer one took.
             turn = earlier
         elif fetch is None:
-            turn = turns.make(url, 0, self._max_wait, (), proxy)
+            turn = turns.make(url, 0, self._max_wait, proxy)
             if not turns.try_begin(turn):
                 await turns.begin(turn)
         elif fetch.turn_is_unused:
@@ -136,7 +132,8 @@ class GateMiddleware:
                 request.headers.update(self._identity.signature(request.method, turn.url))
             response = await handler(request)
         except BaseException as error:
-            requests.pop(request, None)
+            if requests.get(request) is turn:
+                del requests[request]
             has_expired = fetch is not None and fetch.has_expired
             try:
                 # The total timeout has cancelled the task.

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import InitVar, dataclass, field
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from robotgate.errors import GateClosedError, OptionError, RobotGateError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from typing import TypeAlias
-
     from yarl import URL
 
     from robotgate.web.turns import Turn, Turns
@@ -32,7 +30,7 @@ STRETCH: Final = 100
 """URLs read from a source before other tasks may run."""
 
 
-class ReadyTurns:
+class ReadyTurns(AsyncIterator["Turn"], AbstractAsyncContextManager["ReadyTurns"]):
     """An asynchronous iterator of turns that have begun; `RobotGate.ready` describes its arguments.
 
     Nothing begins before the loop does. Several tasks may share one. When a loop is left early, the turn it was given
@@ -43,14 +41,8 @@ class ReadyTurns:
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
 
-    def __aiter__(self) -> Self:
-        return self
-
     async def __anext__(self) -> Turn:
         return await self._lines.next()
-
-    async def __aenter__(self) -> Self:
-        return self
 
     async def __aexit__(self, *error: object) -> None:
         await self.aclose()

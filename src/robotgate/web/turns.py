@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Final, Self, Unpack
 
-from aiohttp import ClientError
+from aiohttp import ClientError, ClientResponse
 
 from robotgate.errors import (
     DisallowedError,
@@ -22,37 +22,30 @@ from robotgate.errors import (
     StoreError,
     TooSoonError,
 )
-from robotgate.events import TurnBegan, TurnEnded, TurnRefused, VerdictRefused
+from robotgate.events import Events, TurnBegan, TurnEnded, TurnRefused, VerdictRefused
 from robotgate.pace.host import ENDED, GRANTED, NEW, OPEN, PacedTurn
-from robotgate.pace.scheduler import STORE_TIMEOUT
+from robotgate.pace.scheduler import STORE_TIMEOUT, Scheduler
 from robotgate.pace.state import BLOCKING_STATUSES, MIN_RETRY_AFTER, retry_after_of
 from robotgate.rules.normal import as_written, is_plain, target_units
 from robotgate.urls import Origin
-from robotgate.web.fetch import MAX_PAGE_REDIRECTS, PageFetch, PageRequest
-from robotgate.web.robots import outage_of
+from robotgate.web.fetch import MAX_PAGE_REDIRECTS, PageFetch, PageFetcher, PageRequest, RequestOptions
+from robotgate.web.robots import Proxy, outage_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from types import TracebackType
-    from typing import Self, Unpack
 
-    from aiohttp import ClientResponse
     from yarl import URL
 
-    from robotgate.events import Events
     from robotgate.identity import Identity
-    from robotgate.pace.scheduler import Scheduler
     from robotgate.rules.verdict import Verdict
     from robotgate.sites.site import Ruling, Site
     from robotgate.web.cache import SiteCache
-    from robotgate.web.fetch import PageFetcher, RequestOptions
-    from robotgate.web.robots import Proxy
 
 REFUSALS: Final = (TooSoonError, HostUnavailableError, NonPublicAddressError, NestedTurnError, StoreError)
 """Errors that are reported as `TurnRefused`; a `DisallowedError` is reported as `VerdictRefused`."""
 
 
-@dataclass(slots=True, eq=False, repr=False, kw_only=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Turn(PacedTurn):
     """One request: within ``async with turn:`` it may be sent, and its host waits for the end.
 
@@ -61,8 +54,9 @@ class Turn(PacedTurn):
     origin of other errors is not known.
     """
 
-    turns: Turns
     paced: Site
+    _: KW_ONLY
+    turns: Turns
     target: str
     """Path and query, as they are sent."""
     units: str
@@ -70,7 +64,7 @@ class Turn(PacedTurn):
     max_wait: float | None
     asked_at: float | None = None
     """When it was asked for; None until it has to wait for something."""
-    chain: tuple[str, ...]
+    chain: tuple[str, ...] = ()
     """The URLs that redirected here, first to last."""
     proxy: Proxy | None
     """What robots.txt is requested through."""
@@ -84,12 +78,7 @@ class Turn(PacedTurn):
             await self.turns.begin(self)
         return self
 
-    async def __aexit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         try:
             if isinstance(error, ClientError):
                 self.report(error=error)
@@ -256,12 +245,7 @@ class Turns:
         return site, target, target_units(target)
 
     def make(
-        self,
-        url: str | URL,
-        priority: int = 0,
-        max_wait: float | None = None,
-        chain: tuple[str, ...] = (),
-        proxy: Proxy | None = None,
+        self, url: str | URL, priority: int = 0, max_wait: float | None = None, proxy: Proxy | None = None
     ) -> Turn:
         """Return a turn of a URL, which has yet to begin; `Turn` describes the arguments.
 
@@ -270,14 +254,7 @@ class Turns:
         """
         site, target, units = self.locate(url)
         return Turn(
-            paced=site,
-            priority=priority,
-            turns=self,
-            target=target,
-            units=units,
-            max_wait=max_wait,
-            chain=chain,
-            proxy=proxy,
+            site, priority=priority, turns=self, target=target, units=units, max_wait=max_wait, proxy=proxy
         )
 
     def try_begin(self, turn: Turn) -> bool:
