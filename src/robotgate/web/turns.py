@@ -190,6 +190,20 @@ class Turn(PacedTurn):
         if self.state is OPEN and self.status is None:
             self.turns.scheduler.note_outage(self, cause)
 
+    async def again(self) -> None:
+        """End the turn and wait for another, to send the same request once more.
+
+        Raises:
+            RobotGateError: as `RobotGate.turn`; the rules may have changed meanwhile.
+        """
+        self.end()
+        self.asked_at, self.deadline_at = None, math.inf
+        self.status = None
+        self.bytes_read = 0
+        self.state = NEW
+        if not self.turns.try_begin(self):
+            await self.turns.begin(self)
+
     def end(self) -> None:
         """The response has been read, or will not be. A second call does nothing."""
         self.turns.end(self, self.turns.now())

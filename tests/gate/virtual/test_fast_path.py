@@ -85,6 +85,29 @@ async def test_turn_handed_over_is_nobodys_until_its_block() -> None:
         await turns.aclose()
 
 
+async def test_wait_of_a_turn_had_again_is_the_last_one() -> None:
+    """From asking again to having it again."""
+    async with make_gate(delay=3.0) as gate:
+        await visit(gate)
+        async with gate.turn(PAGE) as turn:
+            assert (turn.waited, now()) == (3.0, 6.0)
+            await asyncio.sleep(1.0)
+            await turn.again()
+            assert (turn.waited, now()) == (3.0, 10.0)
+            await asyncio.sleep(5.0)
+            assert turn.waited == 3.0
+
+
+async def test_turn_that_is_not_had_again_has_waited_no_time() -> None:
+    """The wait of the first attempt is over, and the second never began."""
+    async with make_gate(delay=3.0) as gate, gate.turn(PAGE) as turn:
+        await asyncio.sleep(1.0)
+        gate.block("a.example", HOUR)
+        with pytest.raises(HostUnavailableError):
+            await turn.again()
+        assert turn.waited == 0.0
+
+
 async def test_host_forgiven_by_its_first_good_answer() -> None:
     """Blocks that another process saw count no more half an hour after the last, once there is a good answer."""
     store = MemoryStore()

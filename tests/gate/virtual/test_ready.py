@@ -175,6 +175,46 @@ async def test_nobody_is_asked_after_the_loop_was_left() -> None:
             assert (now(), turn.url) == (102.0, "http://b.example/0")
 
 
+async def test_turn_again() -> None:
+    """It is the loop's own turn once more, a delay later; other workers' turns are theirs."""
+    seen: list[tuple[float, str]] = []
+    async with open_gate() as gate:
+        turns = gate.ready(urls("ab", 3))
+
+        async def work() -> None:
+            async for turn in turns:
+                async with turn:
+                    seen.append((now(), turn.url))
+                    if turn.url.endswith("/0"):
+                        await turn.again()
+                        seen.append((now(), turn.url))
+
+        await asyncio.gather(work(), work())
+        assert all(gate.host(f"http://{host}.example/").open_turns == 0 for host in "ab")
+    pages = ["0", "0", "1", "2"]
+    for host in "ab":
+        assert [entry for entry in seen if host in entry[1][7]] == [
+            (1.0 + number, f"http://{host}.example/{page}") for number, page in enumerate(pages)
+        ]
+
+
+async def test_turn_again_takes_no_demand_of_another_worker() -> None:
+    """Another worker waits for a turn meanwhile: he gets the next URL, and the loop comes to its end."""
+    async with open_gate() as gate:
+        turns = gate.ready(urls("a", 2))
+        first = await anext(turns)
+        other = asyncio.create_task(anext(turns))
+        await settle()
+        await first.again()
+        assert (now(), other.done()) == (2.0, False)
+        first.end()
+        second = await other
+        assert (now(), second.url) == (3.0, "http://a.example/1")
+        second.end()
+        with pytest.raises(StopAsyncIteration):
+            await anext(turns)
+
+
 async def refuse(url: str, error: RobotGateError) -> None:
     """A coroutine function, which nothing would await."""
 
