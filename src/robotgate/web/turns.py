@@ -28,7 +28,7 @@ from robotgate.pace.scheduler import STORE_TIMEOUT, Scheduler
 from robotgate.pace.state import BLOCKING_STATUSES, MIN_RETRY_AFTER, retry_after_of
 from robotgate.rules.normal import as_written, is_plain, target_units
 from robotgate.urls import Origin
-from robotgate.web.fetch import MAX_PAGE_REDIRECTS, PageFetch, PageFetcher, PageRequest, RequestOptions
+from robotgate.web.fetch import MAX_PAGE_REDIRECTS, PageFetch, PageRequest
 from robotgate.web.robots import Proxy, outage_of
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from robotgate.rules.verdict import Verdict
     from robotgate.sites.site import Ruling, Site
     from robotgate.web.cache import SiteCache
+    from robotgate.web.fetch import PageFetcher, RequestOptions
 
 REFUSALS: Final = (TooSoonError, HostUnavailableError, NonPublicAddressError, NestedTurnError, StoreError)
 """Errors that are reported as `TurnRefused`; a `DisallowedError` is reported as `VerdictRefused`."""
