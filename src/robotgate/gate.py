@@ -280,9 +280,7 @@ class RobotGate:
                     resolver=ThreadPerNameResolver(max_threads=self._concurrency),
                     allow_private_addresses=self._cache.allow_private_addresses,
                 )
-                session = aiohttp.ClientSession(
-                    connector=connector, headers=self._identity.headers, middlewares=[self._middleware]
-                )
+                session = aiohttp.ClientSession(connector=connector, headers=self._identity.headers)
                 stack.push_async_callback(session.close)
             elif session.closed:
                 raise OptionError("session: it is closed")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Generator
-from typing import Generic, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
-T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
@@ -63,15 +62,15 @@ class No(Known):
         yield  # type: ignore[unreachable]
 
 
-class Pending(Awaited[T], Generic[T]):
+class Pending(Awaited[T_co]):
     """An answer that a coroutine finds out. It is awaited once, as that coroutine."""
 
     __slots__ = ("_coroutine",)
 
-    def __init__(self, coroutine: Coroutine[object, None, T]) -> None:
+    def __init__(self, coroutine: Coroutine[object, None, T_co]) -> None:
         self._coroutine = coroutine
 
-    def __await__(self) -> Generator[object, None, T]:
+    def __await__(self) -> Generator[object, None, T_co]:
         return self._coroutine.__await__()
 
     def send(self, value: None, /) -> object:

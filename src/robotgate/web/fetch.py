@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, TypedDict, TypeVar
 
 import aiohttp
 from aiohttp.http import HttpProcessingError
-from multidict import CIMultiDict, CIMultiDictProxy
+from multidict import CIMultiDict
 
 from robotgate.errors import (
     GateClosedError,
@@ -31,11 +31,11 @@ from robotgate.errors import (
 )
 from robotgate.options import check_names, check_seconds, check_whole
 from robotgate.pace.host import OPEN
-from robotgate.pace.scheduler import Timer
+from robotgate.pace.scheduler import COARSEST_TIMER, Timer
+from robotgate.pace.state import BLOCKING_STATUSES
 from robotgate.urls import parse_url
 from robotgate.web.awaited import Pending
 from robotgate.web.response import Hop, Response
-from robotgate.web.retries import Result, may_be_sent_twice, pause_before
 from robotgate.web.robots import Proxy
 
 if TYPE_CHECKING:
@@ -53,6 +53,16 @@ if TYPE_CHECKING:
 Page = TypeVar("Page", Response, aiohttp.ClientResponse)
 
 MAX_PAGE_REDIRECTS: Final = 10
+IDEMPOTENT: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
+"""Methods whose request may be sent twice (RFC 9110 §9.2.2)."""
+GATEWAY_STATUSES: Final = frozenset({502, 504})
+"""The server answers, but the one behind it does not."""
+LOST_CONNECTIONS: Final = (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, TimeoutError)
+"""Errors after which the same request may well succeed later."""
+FIRST_PAUSE: Final = 1.0
+"""Seconds before the second attempt, where the host does not say; doubled before each later one, and then lengthened at
+random up to twice that, so that many tasks do not come back together."""
+MAX_PAUSE: Final = 60.0
 
 
 class RequestOptions(TypedDict, total=False):
@@ -102,7 +112,7 @@ class PageRequest:
     priority: int = 0
     max_wait: float | None = None
     retries: int = 0
-    """Attempts after the first, at most."""
+    """Attempts after the first, at most; none where the method, or a body that is a stream, can be sent once only."""
     turn: Turn | None = None
     """One that has begun, for the first hop; None: the fetch takes its own."""
 
@@ -122,6 +132,9 @@ class PageRequest:
             check_names(self.options, known if self.turn is None else known - {"params"})
         if self.retries:
             check_whole("retries", self.retries, least=0)
+            has_stream = not isinstance(self.options.get("data"), bytes | str | dict | None)
+            if has_stream or self.method.upper() not in IDEMPOTENT:
+                self.retries = 0
 
 
 class PageFetch(Pending[Response]):
@@ -174,7 +187,6 @@ class PageFetcher:
             self.read = partial(uses.read, self.read_page)
             self.open = partial(uses.stream, self.open_page)
         self._session = session
-        self._identity = turns.identity
         self._middleware = middleware
         self._fetches = middleware.fetches
         self._turns = turns
@@ -186,9 +198,8 @@ class PageFetcher:
         self._options: RequestOptions = {}
         """Of a request that is given none."""
         ours = turns.identity.headers
-        if any(session.headers.getall(name, None) != [value] for name, value in ours.items()):
-            self._options["headers"] = ours
-        self._options, self._total = self._completed({})
+        has_ours = all(session.headers.getall(name, None) == [value] for name, value in ours.items())
+        self._options, self._total = self._completed({} if has_ours else {"headers": ours})
 
     async def answer(self, request: PageRequest, act: Callable[[Attempt], Awaitable[Page]]) -> Page:
         """Make the attempts that a request needs.
@@ -203,7 +214,7 @@ class PageFetcher:
         """
         if request.turn is not None:
             return await self._answer_within(request.turn, request, act)
-        if request.retries and may_be_sent_twice(request.method, request.options.get("data")):
+        if request.retries:
             return await self._answer_with_retries(request, act)
         return await act(self._attempt(request))
 
@@ -224,7 +235,7 @@ class PageFetcher:
             finally:
                 if response.connection is not None:
                     await release(response)
-        turn, hops = attempt.turn, response.history
+        turn, turns, hops = attempt.turn, self._turns, response.history
         return Response(
             response.status,
             response.headers,
@@ -232,7 +243,7 @@ class PageFetcher:
             tuple([Hop(str(hop.url), hop.status) for hop in hops]) if hops else (),
             body,
             attempt.waited,
-            self._turns.now() - turn.began_at,
+            turns.ticks() + turns.epoch - turn.began_at,
             turn,
             response.method,
             response.reason or "",
@@ -255,7 +266,7 @@ class PageFetcher:
         task, fetches = turn.holder, self._fetches
         outer = fetches.get(task)
         fetches[task] = attempt
-        attempt.cancelling = 0 if task is None else task.cancelling()
+        cancelling = 0 if task is None else task.cancelling()
         self._timeouts.start(attempt, attempt.total)
         try:
             response = await self._session.request(
@@ -266,18 +277,17 @@ class PageFetcher:
                 max_redirects=request.max_redirects + 1,
                 **attempt.options,
             )
-        except asyncio.CancelledError as error:
-            attempt.end()
-            if attempt.uncancel():
-                raise TimeoutError from error
-            raise
         except BaseException as error:
-            is_known = isinstance(error, aiohttp.ClientError | OSError)
-            if attempt.turn_is_unused and is_known:
+            if attempt.turn_is_unused:
                 # The session is mocked.
                 turn.report(error=error)
             attempt.end()
-            if attempt.turn_is_unused or is_known or not isinstance(error, ValueError):
+            # As `asyncio.timeout`: the task is cancelled no more, unless something else has cancelled it too.
+            is_late = attempt.has_expired and task is not None and task.uncancel() <= cancelling
+            if is_late and isinstance(error, asyncio.CancelledError):
+                raise TimeoutError from error
+            is_known = isinstance(error, aiohttp.ClientError) or attempt.turn_is_unused
+            if is_known or not isinstance(error, ValueError):
                 raise
             # aiohttp's own, for credentials that a redirect names beside those of the request.
             raise InvalidURLError(str(attempt.url), f"redirected to no URL ({error})") from error
@@ -320,50 +330,71 @@ class PageFetcher:
 
         `max_wait` counts from the first attempt.
         """
-        now, made = self._turns.now, 0
+        now = self._turns.now
         deadline_at = math.inf if request.max_wait is None else now() + request.max_wait
-        attempt = self._attempt(request)
-        last: Page | aiohttp.ClientError | TimeoutError | None = None
+        page: Page | None = None
+        made, waited = 0, 0.0
         while True:
             made += 1
-            try:
-                last = await act(attempt)
-                outcome: Result = last.status
-            except (TooSoonError, HostUnavailableError) as error:
-                # It was not sent: what came of the one before counts.
-                last, outcome = last or error, error
-            except RobotGateError:
-                raise
-            except (aiohttp.ClientError, TimeoutError) as error:
-                last = outcome = error
-            site, jitter = attempt.turn.paced, random.random()
-            pause = pause_before(made, outcome, site, deadline_at=deadline_at, now=now(), jitter=jitter)
-            if pause is None or made > request.retries:
-                break
-            if isinstance(last, aiohttp.ClientResponse):
-                await release(last)
-                last = None
-            with suppress(TimeoutError):
-                async with asyncio.timeout(pause):
-                    await self._is_closed.wait()
-                    raise GateClosedError
-            waited = attempt.waited + pause
             attempt = self._attempt(request)
             attempt.waited = waited
-            if request.max_wait is not None:
-                attempt.turn.max_wait = max(deadline_at - now(), 0.0)
-        try:
-            if isinstance(last, Exception):
-                raise last
-            return last
-        finally:
-            # Break the reference cycle of error, traceback and frame.
-            del last, outcome
+            attempt.turn.max_wait = max(deadline_at - now(), 0.0)
+            try:
+                page = await act(attempt)
+                pause = self._pause_after(attempt, made, page.status, deadline_at)
+                if pause is None:
+                    return page
+            except (aiohttp.ClientError, TimeoutError) as error:
+                pause = self._pause_after(attempt, made, error, deadline_at)
+                if pause is None:
+                    if page is not None and isinstance(error, TooSoonError | HostUnavailableError):
+                        # This one was not sent: what came of the one before counts.
+                        return page
+                    raise
+            if isinstance(page, aiohttp.ClientResponse):
+                await release(page)
+                page = None
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._is_closed.wait(), pause)
+                raise GateClosedError
+            waited = attempt.waited + pause
+
+    def _pause_after(
+        self, attempt: Attempt, made: int, told: int | Exception, deadline_at: float
+    ) -> float | None:
+        """Return the seconds until another attempt should ask for its turn; None if there should be none.
+
+        The turn itself waits for the end of a block. The longest wait is the host's `max_block`.
+
+        Args:
+            attempt: the last one.
+            made: how many were made.
+            told: the status of the response, or the error in its place.
+            deadline_at: when the next has to have its turn, in seconds since the epoch.
+        """
+        site, now = attempt.turn.paced, self._turns.now()
+        # The `status` of robotgate's own errors was sent by no server.
+        status = told.status if isinstance(told, aiohttp.ClientResponseError) else told
+        if isinstance(told, HostUnavailableError):
+            pause = told.retry_after + COARSEST_TIMER
+        elif isinstance(told, RobotGateError | aiohttp.ClientSSLError):
+            return None
+        elif status in BLOCKING_STATUSES:
+            # The host asked for a pause.
+            pause = 0.0
+        elif status in GATEWAY_STATUSES or isinstance(told, LOST_CONNECTIONS):
+            pause = min(FIRST_PAUSE * 2.0 ** min(made - 1, 16), MAX_PAUSE) * (1 + random.random())
+            # Until then all turns of an origin that could not be reached are refused.
+            pause = max(pause, site.circuit.retry_at - now + COARSEST_TIMER)
+        else:
+            return None
+        next_at = max(now + pause, site.host.free_at(site, now, ahead=False))
+        is_too_long = max(pause, site.host.blocked_until_at - now) > site.options.max_block
+        return None if made > attempt.request.retries or is_too_long or next_at > deadline_at else pause
 
     def close(self) -> None:
         """The gate was closed: what pauses ends, and requests that are under way keep their timeouts."""
         self._is_closed.set()
-        self._timeouts.close()
 
     def _attempt(self, request: PageRequest) -> Attempt:
         """Return an attempt whose turn has yet to begin, unless it is the caller's.
@@ -384,7 +415,7 @@ class PageFetcher:
                 url = url.extend_query(params)
         turn = request.turn
         if turn is None:
-            turn = self._turns.make(url, request.priority, request.max_wait, (), proxy)
+            turn = self._turns.make(url, request.priority, request.max_wait, proxy)
         return Attempt(request, url, options, turn, total, self._timeouts)
 
     def _completed(self, given: RequestOptions) -> tuple[RequestOptions, float]:
@@ -393,27 +424,20 @@ class PageFetcher:
         if "headers" in given:
             # A User-Agent with another name is refused before anything is requested.
             headers = CIMultiDict(given["headers"] or ())
-            self._identity.complete(headers)
-            options["headers"] = CIMultiDictProxy(headers)
+            self._turns.identity.complete(headers)
+            options["headers"] = headers
         # aiohttp has no public name for a session's middlewares, and those of a request replace them.
         others = given.get("middlewares")
         if others is None:
             others = getattr(self._session, "_middlewares", ())
         # Ours stands behind them, where every attempt passes it.
-        options["middlewares"] = (
-            *(each for each in others if each is not self._middleware),
-            self._middleware,
-        )
+        options["middlewares"] = (*others, self._middleware)
         # aiohttp takes a number of seconds as well, or None.
         timeout: object = given.get("timeout", self._session.timeout)
         if not isinstance(timeout, aiohttp.ClientTimeout):
             timeout = aiohttp.ClientTimeout(total=timeout if isinstance(timeout, int | float) else None)
         options["timeout"] = aiohttp.ClientTimeout(
-            total=None,
-            connect=timeout.connect,
-            sock_read=timeout.sock_read,
-            sock_connect=timeout.sock_connect,
-            ceil_threshold=timeout.ceil_threshold,
+            None, timeout.connect, timeout.sock_read, timeout.sock_connect, timeout.ceil_threshold
         )
         # 0 is no limit, as to aiohttp.
         return options, timeout.total or math.inf
@@ -438,8 +462,6 @@ class Attempt:
     """Whether no request has used the turn of `url` yet."""
     chain: tuple[str, ...] = field(default=(), init=False)
     """The URLs that redirected, first to last."""
-    cancelling: int = field(default=0, init=False)
-    """How often its task had been cancelled before."""
     has_expired: bool = field(default=False, init=False)
     """Whether the timeout has cancelled its task."""
     stream: aiohttp.ClientResponse | None = field(default=None, init=False)
@@ -449,7 +471,8 @@ class Attempt:
         """End the last turn, and return one of a later hop or another attempt of aiohttp's, begun."""
         last, turns = self.turn, self.turn.turns
         last.end()
-        turn = turns.make(url, last.priority, last.max_wait, self.chain, proxy)
+        turn = turns.make(url, last.priority, last.max_wait, proxy)
+        turn.chain = self.chain
         if not turns.try_begin(turn):
             left = self.timeouts.stop(self) - self.timeouts.now()
             await turns.begin(turn)
@@ -475,11 +498,6 @@ class Attempt:
             self.has_expired = True
             self.turn.holder.cancel()
 
-    def uncancel(self) -> bool:
-        """Take the timeout's cancellation back; return whether nothing else has cancelled the task."""
-        task = self.turn.holder
-        return self.has_expired and task is not None and task.uncancel() <= self.cancelling
-
 
 class TotalTimeouts:
     """The total timeouts of all attempts, on one timer: a timer for each is a tenth of what the gate adds to a page."""
@@ -501,11 +519,6 @@ class TotalTimeouts:
     def stop(self, attempt: Attempt) -> float:
         """Return when an attempt would have expired: it will not."""
         return self._expires_at.pop(attempt, math.inf)
-
-    def close(self) -> None:
-        """The gate was closed: requests that are under way keep their timeouts."""
-        if not self._expires_at:
-            self._timer.cancel()
 
     def _expire(self) -> None:
         now = self.now()

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from aiohttp import ClientError, ClientPayloadError, hdrs
+from aiohttp import ClientHandlerType, ClientPayloadError, ClientRequest, ClientResponse, hdrs
 from aiohttp.http import SERVER_SOFTWARE
 
 from robotgate.errors import GateClosedError
@@ -19,10 +20,6 @@ from robotgate.sites.status import REDIRECT_STATUSES
 from robotgate.web.robots import Proxy
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
-
-    from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
-
     from robotgate.identity import Identity
     from robotgate.web.fetch import Attempt
     from robotgate.web.turns import Turn, Turns
@@ -40,31 +37,21 @@ LOOK_DELAY: Final = 5.0
 """Seconds between two looks at the responses whose turns are open."""
 
 
+@dataclass(slots=True, eq=False)
 class OpenResponse:
     """A response whose body is neither read to its end nor released; its turn is open."""
 
-    __slots__ = ("idle_at", "is_of_fetch", "read_before", "request", "requests", "response", "turn")
-
-    def __init__(
-        self,
-        requests: Requests,
-        request: ClientRequest,
-        response: ClientResponse,
-        turn: Turn,
-        *,
-        is_of_fetch: bool,
-    ) -> None:
-        self.requests = requests
-        """The middleware's; this one is among them until its end."""
-        self.request = request
-        self.response = response
-        self.turn = turn
-        self.is_of_fetch = is_of_fetch
-        """Whether `gate.fetch` reads it."""
-        self.idle_at = math.inf
-        """When its turn ends if no byte has come since the last look, by the loop's clock."""
-        self.read_before = -1
-        """The bytes that had come at the last look."""
+    requests: Requests
+    """The middleware's; this one is among them until its end."""
+    request: ClientRequest
+    response: ClientResponse
+    turn: Turn
+    is_of_fetch: bool
+    """Whether `gate.fetch` reads it."""
+    idle_at: float = math.inf
+    """When its turn ends if no byte has come since the last look, by the loop's clock."""
+    read_before: int = -1
+    """The bytes that had come at the last look."""
 
     def end(self) -> None:
         """End the turn: the response has been read or released."""
@@ -88,8 +75,6 @@ class GateMiddleware:
         """By task, the attempt of a `gate.fetch` that it makes."""
         self._requests: Requests = {}
         """Those whose turns are open: the turn until the response has come, then the response until it was read."""
-        self._inner: dict[ClientRequest, ClientResponse] = {}
-        """By request, the last response of the inner of two gate middlewares in one chain."""
         self._timer = Timer(self._look_at_responses)
         self._is_looking = False
         """Whether the timer is set."""
@@ -105,51 +90,71 @@ class GateMiddleware:
         turns = self.turns
         if turns is None:
             raise GateClosedError("the gate is not open: send requests within `async with RobotGate(...)`")
-        if (earlier := self._requests.get(request)) is not None:
-            if not isinstance(earlier, OpenResponse):
-                return await self._send_within(earlier, request, handler)
+        requests = self._requests
+        earlier = requests.get(request)
+        # None is the usual: a test of it is quicker than a call.
+        if earlier is not None and isinstance(earlier, OpenResponse):
             # A retry middleware sends the request again, and has not read the first response.
             earlier.response.close()
             earlier.end()
+            earlier = None
         if not self._identity.is_complete(request.headers):
-            self._identify(request)
+            if request.headers.get(hdrs.USER_AGENT) == SERVER_SOFTWARE:
+                # aiohttp's own, which does not name the crawler.
+                request.headers[hdrs.USER_AGENT] = self._identity.user_agent
+            self._identity.complete(request.headers)
         url = request.url
         if url.scheme in HTTP_SCHEMES:
             url = url.with_scheme(HTTP_SCHEMES[url.scheme])
         proxy = None
         if request.proxy is not None:
             proxy = Proxy.of(request.proxy, request.proxy_auth, request.proxy_headers)
-        fetch = self.fetches.get(asyncio.current_task(turns.scheduler.loop)) if self.fetches else None
-        if fetch is not None and fetch.turn_is_unused and url is not fetch.url and str(url) != fetch.turn.url:
-            # A middleware of its session sends a request of its own first.
-            fetch = None
-        if fetch is None:
-            turn = turns.make(url, 0, self._max_wait, (), proxy)
+        fetch = None
+        if self.fetches:
+            fetch = self.fetches.get(asyncio.current_task(turns.scheduler.loop))
+            if fetch and fetch.turn_is_unused and url is not fetch.url and str(url) != fetch.turn.url:
+                # A middleware of its session sends a request of its own first.
+                fetch = None
+        if earlier is not None:
+            # This middleware stands in its chain twice: the request is sent in the turn that the outer one took.
+            turn = earlier
+        elif fetch is None:
+            turn = turns.make(url, 0, self._max_wait, proxy)
             if not turns.try_begin(turn):
                 await turns.begin(turn)
         elif fetch.turn_is_unused:
             fetch.turn_is_unused, turn = False, fetch.turn
         else:
             turn = await fetch.next_turn(url, proxy)
-        self._requests[request] = turn
+        requests[request] = turn
         try:
             if self._identity.signer is not None:
                 request.headers.update(self._identity.signature(request.method, turn.url))
             response = await handler(request)
         except BaseException as error:
-            del self._requests[request]
-            _fail(turn, fetch, error)
+            if requests.get(request) is turn:
+                del requests[request]
+            has_expired = fetch is not None and fetch.has_expired
+            try:
+                # The total timeout has cancelled the task.
+                turn.report(error=TimeoutError() if has_expired else error)
+            finally:
+                turn.end()
             raise
-        finally:
-            if self._inner:
-                self._inner.pop(request, None)
+        if requests.get(request) is not turn:
+            # The inner of the two has done the rest, perhaps for several attempts.
+            return response
         if response.connection is None or response.status == SWITCHING_PROTOCOLS:
-            del self._requests[request]
+            del requests[request]
             turn.finish(response)
         else:
-            if turn.status is None:
-                turn.report(response.status, response.headers)
-            self._look_after(request, response, turn, is_of_fetch=fetch is not None)
+            turn.report(response.status, response.headers)
+            unread = OpenResponse(requests, request, response, turn, is_of_fetch=fetch is not None)
+            requests[request] = unread
+            response.connection.add_callback(unread.end)
+            if not self._is_looking:
+                self._is_looking = True
+                self._timer.set(LOOK_DELAY)
         if fetch is not None:
             if self.turns is None:
                 # The session was passed in, and stays open when the gate is closed.
@@ -158,47 +163,6 @@ class GateMiddleware:
             if response.status in REDIRECT_STATUSES:
                 fetch.chain = (*fetch.chain, str(request.url))
         return response
-
-    def _identify(self, request: ClientRequest) -> None:
-        """Complete the headers that name the crawler."""
-        if request.headers.get(hdrs.USER_AGENT) == SERVER_SOFTWARE:
-            # aiohttp's own, which does not name the crawler.
-            request.headers[hdrs.USER_AGENT] = self._identity.user_agent
-        self._identity.complete(request.headers)
-
-    async def _send_within(
-        self, turn: Turn, request: ClientRequest, handler: ClientHandlerType
-    ) -> ClientResponse:
-        """Send a request in the turn that was taken further out: the middleware stands in its chain twice.
-
-        A retry middleware between the two sends further attempts, which take a turn each.
-        """
-        before = self._inner.pop(request, None)
-        if before is not None:
-            before.close()
-            turn.bytes_read += before.content.total_bytes
-            await turn.again()
-        if self._identity.signer is not None:
-            request.headers.update(self._identity.signature(request.method, turn.url))
-        try:
-            response = self._inner[request] = await handler(request)
-        except (ClientError, OSError) as error:
-            turn.report(error=error)
-            raise
-        turn.report(response.status, response.headers)
-        return response
-
-    def _look_after(
-        self, request: ClientRequest, response: ClientResponse, turn: Turn, *, is_of_fetch: bool
-    ) -> None:
-        """End a turn with its response, or once no byte of that has come for long."""
-        unread = OpenResponse(self._requests, request, response, turn, is_of_fetch=is_of_fetch)
-        self._requests[request] = unread
-        if response.connection is not None:
-            response.connection.add_callback(unread.end)
-        if not self._is_looking:
-            self._is_looking = True
-            self._timer.set(LOOK_DELAY)
 
     def _open_responses(self) -> list[OpenResponse]:
         return [each for each in self._requests.values() if isinstance(each, OpenResponse)]
@@ -230,14 +194,3 @@ class GateMiddleware:
             if unread.is_of_fetch:
                 unread.response.content.set_exception(GateClosedError())
                 unread.response.close()
-
-
-def _fail(turn: Turn, fetch: Attempt | None, error: BaseException) -> None:
-    """End the turn of a request that got no response."""
-    try:
-        if isinstance(error, ClientError | OSError):
-            turn.report(error=error)
-        elif fetch is not None and fetch.has_expired and isinstance(error, asyncio.CancelledError):
-            turn.report_unreachable("it does not answer in time")
-    finally:
-        turn.end()

@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable
-from typing import TYPE_CHECKING, Final, Self
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import InitVar, dataclass, field
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from robotgate.errors import GateClosedError, OptionError, RobotGateError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
-    from typing import TypeAlias
-
     from yarl import URL
 
     from robotgate.web.turns import Turn, Turns
 
     Urls: TypeAlias = Iterable[str | URL] | AsyncIterable[str | URL]
-    Demand: TypeAlias = asyncio.Future[tuple[Turn, str] | None]
-    """A turn and its URL; None when there are no more."""
+    Demand: TypeAlias = asyncio.Future[tuple[Turn, asyncio.Future[bool]] | None]
+    """A turn, and what tells its line whether it was taken; None when there are no more turns."""
 
 DEFAULT_AHEAD: Final = 10_000
 """URLs held while their hosts are not due."""
@@ -31,7 +30,7 @@ STRETCH: Final = 100
 """URLs read from a source before other tasks may run."""
 
 
-class ReadyTurns:
+class ReadyTurns(AsyncIterator["Turn"], AbstractAsyncContextManager["ReadyTurns"]):
     """An asynchronous iterator of turns that have begun; `RobotGate.ready` describes its arguments.
 
     Nothing begins before the loop does. Several tasks may share one. When a loop is left early, the turn it was given
@@ -42,14 +41,8 @@ class ReadyTurns:
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
 
-    def __aiter__(self) -> Self:
-        return self
-
     async def __anext__(self) -> Turn:
         return await self._lines.next()
-
-    async def __aenter__(self) -> Self:
-        return self
 
     async def __aexit__(self, *error: object) -> None:
         await self.aclose()
@@ -63,101 +56,115 @@ class ReadyTurns:
         self._lines.stop()
 
 
+@dataclass(eq=False)
 class Lines:
     """What runs behind one `ReadyTurns`: its tasks hold this, and nothing but the loop holds the iterator."""
 
-    def __init__(
-        self,
-        turns: Turns,
-        urls: Urls,
-        *,
-        priority: int,
-        ahead: int,
-        on_refusal: Callable[[str, RobotGateError], object] | None,
+    turns: Turns
+    urls: InitVar[Urls]
+    priority: int
+    ahead: InitVar[int]
+    on_refusal: InitVar[Callable[[str, RobotGateError], object] | None]
+    _lines: dict[str, deque[str]] = field(default_factory=dict)
+    """By pace key; each has a task, which ends with it."""
+    _demands: deque[Demand] = field(default_factory=deque)
+    _runner: asyncio.Task[None] | None = None
+    """It reads, and has the tasks of the lines in a group; None until a turn is asked for."""
+    _is_over: bool = False
+    _failure: BaseException | None = None
+    """What ended it, if that was an error."""
+
+    def __post_init__(
+        self, urls: Urls, ahead: int, on_refusal: Callable[[str, RobotGateError], object] | None
     ) -> None:
         if isinstance(urls, str) or not isinstance(urls, Iterable | AsyncIterable):
             raise OptionError(f"urls={urls!r}: give an iterable of URLs, or an asynchronous one")
-        self._turns = turns
         self._urls = urls if isinstance(urls, AsyncIterable) else _each(urls)
-        self._priority = priority
-        self._ahead = ahead
         self._on_refusal = on_refusal or (lambda _url, _error: None)
-        self._lines: dict[str, deque[str]] = {}
-        """By pace key; each has a task, which ends with it."""
-        self._held = 0
-        self._room = asyncio.Event()
-        self._demands: deque[Demand] = deque()
+        self._room = asyncio.Semaphore(ahead)
+        """Of it, each URL that is held takes one."""
         self._resumed = asyncio.Semaphore(0)
         """What paused lines wait for."""
-        self._tasks: set[asyncio.Task[None]] = set()
-        """One that reads, and one for each line."""
-        self._failure: BaseException | None = None
-        self._has_begun = False
-        self._is_stopped = False
 
     async def next(self) -> Turn:
         """As `ReadyTurns.__anext__`."""
         demand: Demand = asyncio.get_running_loop().create_future()
         self._demands.append(demand)
-        if not self._has_begun:
-            self._has_begun = True
-            self._begin(self._read())
-        self._end_if_done()
+        if self._is_over:
+            self._end()
+        elif self._runner is None:
+            self._runner = asyncio.create_task(self._run())
+            self._runner.add_done_callback(self._done)
         self._resume_one()
         try:
             met = await demand
         except asyncio.CancelledError:
             # A turn may have begun for this task meanwhile.
-            if not demand.cancelled() and (late := demand.result()) is not None:
-                self._hand_over(*late)
+            if not demand.cancelled() and (met := demand.result()) is not None:
+                self._answer(*met, is_taken=False)
             raise
         if met is None:
             raise StopAsyncIteration if self._failure is None else self._failure
+        self._answer(*met, is_taken=True)
         return met[0]
+
+    def _answer(self, turn: Turn, taken: asyncio.Future[bool], *, is_taken: bool) -> None:
+        """Tell a line whether the turn that it handed over was taken."""
+        if not taken.done():
+            taken.set_result(is_taken)
+        elif not is_taken:
+            # The line has been stopped.
+            turn.end()
 
     async def aclose(self) -> None:
         """As `ReadyTurns.aclose`."""
-        tasks = list(self._tasks)
         self.stop()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._runner is not None:
+            await asyncio.wait([self._runner])
 
     def stop(self, failure: BaseException | None = None) -> None:
         """Release everything; further iteration raises the failure, unless it was over, and yields none without."""
-        if not self._is_over:
-            self._failure = failure
-        self._is_stopped = True
-        for task in self._tasks:
-            if not task.get_loop().is_closed():
-                task.cancel()
-        self._end_if_done()
+        if self._runner is not None and not self._runner.get_loop().is_closed():
+            self._runner.cancel()
+        self._end(failure)
 
-    async def _read(self) -> None:
+    def _done(self, runner: asyncio.Task[None]) -> None:
+        failure = (
+            RuntimeError("the source of URLs was cancelled") if runner.cancelled() else runner.exception()
+        )
+        # The group of tasks wraps what one of them raises.
+        self._end(failure.exceptions[0] if isinstance(failure, BaseExceptionGroup) else failure)
+
+    def _end(self, failure: BaseException | None = None) -> None:
+        if not self._is_over:
+            self._is_over, self._failure = True, failure
+        while self._is_asked():
+            self._demands.popleft().set_result(None)
+
+    async def _run(self) -> None:
+        """Put each URL into the line of its host, and wait for all lines."""
         count = 0
         try:
-            async for url in self._urls:
-                count += 1
-                if count % STRETCH == 0:
-                    await asyncio.sleep(0)
-                while self._held >= self._ahead:
-                    self._room.clear()
-                    await self._room.wait()
-                self._enlist(str(url))
+            async with asyncio.TaskGroup() as tasks:
+                async for given in self._urls:
+                    count += 1
+                    if count % STRETCH == 0:
+                        await asyncio.sleep(0)
+                    await self._room.acquire()
+                    url = str(given)
+                    try:
+                        key = self.turns.locate(url)[0].host.key
+                    except RobotGateError as error:
+                        self._on_refusal(url, error)
+                        self._room.release()
+                        continue
+                    if key not in self._lines:
+                        self._lines[key] = deque()
+                        tasks.create_task(self._serve(key))
+                    self._lines[key].append(url)
         finally:
             if isinstance(self._urls, AsyncGenerator):
                 await self._urls.aclose()
-
-    def _enlist(self, url: str, *, first: bool = False) -> None:
-        try:
-            key = self._turns.locate(url)[0].host.key
-        except RobotGateError as error:
-            self._on_refusal(url, error)
-            return
-        self._held += 1
-        if key not in self._lines:
-            self._lines[key] = deque()
-            self._begin(self._serve(key))
-        line = self._lines[key]
-        line.insert(0 if first else len(line), url)
 
     async def _serve(self, key: str) -> None:
         """Have the turns of one line, one by one."""
@@ -165,42 +172,42 @@ class Lines:
         while line:
             url = line.popleft()
             try:
-                await self._have_turn(url)
+                while not await self._had_turn(url):
+                    pass
             except GateClosedError:
                 raise
             except RobotGateError as error:
                 self._on_refusal(url, error)
-            self._held -= 1
-            self._room.set()
+            self._room.release()
         del self._lines[key]
 
-    async def _have_turn(self, url: str) -> None:
-        """Wait for a turn and hand it over.
+    async def _had_turn(self, url: str) -> bool:
+        """Wait for a turn and hand it over; return whether a task has taken it.
 
         Raises:
             RobotGateError: as `RobotGate.turn`.
         """
-        turn = self._turns.make(url, self._priority)
+        turn = self.turns.make(url, self.priority)
+        loop = asyncio.get_running_loop()
         while True:
             # Nothing is requested for a turn that no task waits for any more, not even robots.txt.
             while not self._is_asked():
-                await self._pause()
-            await self._turns.judge_and_wait(turn)
+                await self._resumed.acquire()
+                # Unless this line has its turn at once, another one may go on as well.
+                loop.call_soon(self._resume_one)
+            await self.turns.judge_and_wait(turn)
             if self._is_asked():
-                await self._turns.begin(turn)
-                self._hand_over(turn, url)
-                return
-            self._turns.scheduler.give_back(turn)
-
-    def _hand_over(self, turn: Turn, url: str) -> None:
-        """Give a turn that has begun to the first task that asks; if none does any more, its URL waits again."""
-        if self._is_asked():
-            turn.holder = None
-            self._demands.popleft().set_result((turn, url))
-            return
+                break
+            self.turns.scheduler.give_back(turn)
+        await self.turns.begin(turn)
+        turn.holder = None
+        while self._is_asked():
+            taken: asyncio.Future[bool] = loop.create_future()
+            self._demands.popleft().set_result((turn, taken))
+            if await taken:
+                return True
         turn.end()
-        if not self._is_stopped:
-            self._enlist(url, first=True)
+        return False
 
     def _is_asked(self) -> bool:
         """Whether the loop asks for a turn. Demands of tasks that were cancelled are dropped."""
@@ -208,34 +215,10 @@ class Lines:
             self._demands.popleft()
         return bool(self._demands)
 
-    async def _pause(self) -> None:
-        """Wait until a turn is asked for; unless this line has its turn at once, let another go on as well."""
-        await self._resumed.acquire()
-        asyncio.get_running_loop().call_soon(self._resume_one)
-
     def _resume_one(self) -> None:
+        """Let a paused line go on if a turn is asked for."""
         if self._is_asked() and self._resumed.locked():
             self._resumed.release()
-
-    def _begin(self, work: Coroutine[object, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-
-    def _done(self, task: asyncio.Task[None]) -> None:
-        failure = RuntimeError("the source of URLs was cancelled") if task.cancelled() else task.exception()
-        if failure is not None and not self._is_stopped:
-            self.stop(failure)
-        self._tasks.discard(task)
-        self._end_if_done()
-
-    @property
-    def _is_over(self) -> bool:
-        return self._is_stopped or (self._has_begun and not self._tasks)
-
-    def _end_if_done(self) -> None:
-        while self._is_over and self._is_asked():
-            self._demands.popleft().set_result(None)
 
 
 async def _each(urls: Iterable[str | URL]) -> AsyncIterator[str | URL]:

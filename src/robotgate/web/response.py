@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 
 
 _CHARSET: Final = re.compile(r";\s*charset\s*=\s*\"?([A-Za-z0-9._:-]{1,40})", re.IGNORECASE)
-_NOT_FOR_PAGES: Final = frozenset(
-    {"unicode-escape", "raw-unicode-escape", "unicode_escape", "raw_unicode_escape"}
-)
-"""Codecs of Python source code, which warn of what is none."""
 _ERRORS_FROM: Final = 400
 _LONGEST_SHOWN: Final = 200
 """Characters of a URL."""
@@ -116,21 +112,12 @@ class Response:
 
         return usage_of_response(self)
 
-    def _values(self) -> tuple[object, ...]:
-        return tuple([getattr(self, name.removeprefix("_")) for name in self.__slots__])
-
-    def __eq__(self, other: object) -> bool:
-        return self._values() == other._values() if isinstance(other, Response) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash((self.status, self.url, self.body))
-
     def __repr__(self) -> str:
         url = self.url if len(self.url) <= _LONGEST_SHOWN else f"{self.url[:_LONGEST_SHOWN]}…"
         return f"<Response {self.status} {url} {len(self.body)} bytes>"
 
     def __reduce__(self) -> tuple[Callable[..., Response], tuple[object, ...]]:
-        status, _, *others = self._values()
+        status, _, *others = [getattr(self, name.removeprefix("_")) for name in self.__slots__]
         # A view of headers cannot be pickled.
         return Response, (status, CIMultiDict(self.headers), *others)
 
@@ -148,17 +135,10 @@ class Response:
             aiohttp.ClientResponseError: it is 400 or more. Its `request_info` has the URL and the method, without the
                 headers that were sent; its `history` is empty.
         """
-        if self.ok:
-            return
-        url = URL(self._url)
-        nothing = CIMultiDictProxy(CIMultiDict[str]())
-        raise ClientResponseError(
-            RequestInfo(url, self.method, nothing, url),
-            (),
-            status=self.status,
-            message=self.reason,
-            headers=self.headers,
-        )
+        if not self.ok:
+            url = URL(self._url)
+            sent = RequestInfo(url, self.method, CIMultiDictProxy(CIMultiDict()), url)
+            raise ClientResponseError(sent, (), status=self.status, message=self.reason, headers=self.headers)
 
     @property
     def content_type(self) -> str:
@@ -199,7 +179,8 @@ class Response:
             b"\xff".decode(charset, errors="replace")
         except (LookupError, ValueError):
             return "utf-8"
-        return "utf-8" if charset in _NOT_FOR_PAGES else charset
+        # The codecs of Python's source code, unicode-escape and raw-unicode-escape, warn of what is none.
+        return "utf-8" if charset.endswith("escape") else charset
 
     @property
     def text(self) -> str:

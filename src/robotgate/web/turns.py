@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import TYPE_CHECKING, Final
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Final, Self, Unpack
 
-from aiohttp import ClientError
+from aiohttp import ClientError, ClientResponse
 
 from robotgate.errors import (
     DisallowedError,
@@ -21,36 +22,31 @@ from robotgate.errors import (
     StoreError,
     TooSoonError,
 )
-from robotgate.events import TurnBegan, TurnEnded, TurnRefused, VerdictRefused
+from robotgate.events import Events, TurnBegan, TurnEnded, TurnRefused, VerdictRefused
 from robotgate.pace.host import ENDED, GRANTED, NEW, OPEN, PacedTurn
-from robotgate.pace.scheduler import STORE_TIMEOUT
+from robotgate.pace.scheduler import STORE_TIMEOUT, Scheduler
 from robotgate.pace.state import BLOCKING_STATUSES, MIN_RETRY_AFTER, retry_after_of
 from robotgate.rules.normal import as_written, is_plain, target_units
 from robotgate.urls import Origin
 from robotgate.web.fetch import MAX_PAGE_REDIRECTS, PageFetch, PageRequest
-from robotgate.web.robots import outage_of
+from robotgate.web.robots import Proxy, outage_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from types import TracebackType
-    from typing import Self, Unpack
 
-    from aiohttp import ClientResponse
     from yarl import URL
 
-    from robotgate.events import Events
     from robotgate.identity import Identity
-    from robotgate.pace.scheduler import Scheduler
     from robotgate.rules.verdict import Verdict
     from robotgate.sites.site import Ruling, Site
     from robotgate.web.cache import SiteCache
     from robotgate.web.fetch import PageFetcher, RequestOptions
-    from robotgate.web.robots import Proxy
 
 REFUSALS: Final = (TooSoonError, HostUnavailableError, NonPublicAddressError, NestedTurnError, StoreError)
 """Errors that are reported as `TurnRefused`; a `DisallowedError` is reported as `VerdictRefused`."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Turn(PacedTurn):
     """One request: within ``async with turn:`` it may be sent, and its host waits for the end.
 
@@ -59,22 +55,21 @@ class Turn(PacedTurn):
     origin of other errors is not known.
     """
 
-    __slots__ = ("asked_at", "chain", "max_wait", "proxy", "ruling", "target", "turns", "units")
-
-    turns: Turns
     paced: Site
+    _: KW_ONLY
+    turns: Turns
     target: str
     """Path and query, as they are sent."""
     units: str
     """The same, as rules are matched with."""
     max_wait: float | None
-    asked_at: float | None
+    asked_at: float | None = None
     """When it was asked for; None until it has to wait for something."""
-    chain: tuple[str, ...]
+    chain: tuple[str, ...] = ()
     """The URLs that redirected here, first to last."""
     proxy: Proxy | None
     """What robots.txt is requested through."""
-    ruling: Ruling | None
+    ruling: Ruling | None = None
 
     async def __aenter__(self) -> Self:
         if self.holder is not None or self.state is ENDED:
@@ -84,12 +79,7 @@ class Turn(PacedTurn):
             await self.turns.begin(self)
         return self
 
-    async def __aexit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         try:
             if isinstance(error, ClientError):
                 self.report(error=error)
@@ -222,13 +212,13 @@ class Turn(PacedTurn):
     def finish(self, response: ClientResponse) -> None:
         """End with the end of a response: report it, unless that has been done, and count its body."""
         if self.state is OPEN:
-            turns, status = self.turns, response.status
+            turns = self.turns
             now = turns.ticks() + turns.epoch
             if self.status is None:
-                retry_after = (
-                    retry_after_of(response.headers, now=now) if status in BLOCKING_STATUSES else None
-                )
-                turns.scheduler.note_answer(self, status, retry_after, now)
+                if (status := response.status) in BLOCKING_STATUSES:
+                    self.report(status, response.headers)
+                else:
+                    turns.scheduler.note_answer(self, status, None, now)
             self.bytes_read += response.content.total_bytes
             turns.end(self, now)
 
@@ -270,12 +260,7 @@ class Turns:
         return site, target, target_units(target)
 
     def make(
-        self,
-        url: str | URL,
-        priority: int = 0,
-        max_wait: float | None = None,
-        chain: tuple[str, ...] = (),
-        proxy: Proxy | None = None,
+        self, url: str | URL, priority: int = 0, max_wait: float | None = None, proxy: Proxy | None = None
     ) -> Turn:
         """Return a turn of a URL, which has yet to begin; `Turn` describes the arguments.
 
@@ -283,17 +268,9 @@ class Turns:
             InvalidURLError, NonPublicAddressError: as `locate`.
         """
         site, target, units = self.locate(url)
-        turn = Turn(site)
-        turn.priority = priority
-        turn.turns = self
-        turn.target = target
-        turn.units = units
-        turn.max_wait = max_wait
-        turn.asked_at = None
-        turn.chain = chain
-        turn.proxy = proxy
-        turn.ruling = None
-        return turn
+        return Turn(
+            site, priority=priority, turns=self, target=target, units=units, max_wait=max_wait, proxy=proxy
+        )
 
     def try_begin(self, turn: Turn) -> bool:
         """Begin a turn at once if nothing has to be waited for; return whether it began.
@@ -301,14 +278,10 @@ class Turns:
         Its site's rules have to be fresh and to allow its URL, its host due, and a permit free.
         """
         site = turn.paced
-        ruling = site.ruling
-        if (
-            ruling is None
-            or self.sites.get(site.key) is not site
-            or not ruling.rules.allows_units(turn.units)
-        ):
+        # While no ruling is known, the rules allow nothing but robots.txt, and the site is not ready.
+        if self.sites.get(site.key) is not site or not site.rules.allows_units(turn.units):
             return False
-        turn.ruling = ruling
+        turn.ruling = site.ruling
         # Matching may have taken a while: read the clock after it.
         now = self.ticks() + self.epoch
         if now >= site.ready_until_at or not self.scheduler.try_begin(turn, now):
@@ -360,10 +333,7 @@ class Turns:
                 site = turn.paced = self.sites.get(turn.paced.key) or cache.site(turn.paced.origin)
                 ruling = cache.fresh(site)
                 if ruling is None:
-                    is_endless = turn.deadline_at == math.inf
-                    ruling = await (
-                        cache.known(site, turn.proxy) if is_endless else self._known_in_time(turn, site)
-                    )
+                    ruling = await self._known_in_time(turn, site)
                     has_renewed = has_renewed or self.now() >= ruling.fresh_until_at
                     if self.sites.get(site.key) is not site:
                         continue
@@ -394,6 +364,8 @@ class Turns:
     async def _known_in_time(self, turn: Turn, site: Site) -> Ruling:
         """Find out about a site within the turn's deadline; a request under way is not broken off for it."""
         cache = self._cache
+        if turn.deadline_at == math.inf:
+            return await cache.known(site, turn.proxy)
         left, wait = max(turn.deadline_at - self.now(), 0.0), self.scheduler.wait_time(site)
         if wait > left:
             raise TooSoonError(site.origin.host, wait)
