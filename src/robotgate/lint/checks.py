@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from robotgate.errors import InvalidURLError
 from robotgate.lint.lines import RULES, Kind
 from robotgate.lint.table import FindingCode
+from robotgate.rules.grammar import text_of
 from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.urls import Origin
 
@@ -251,6 +252,21 @@ def _check_pace(line: Line, findings: Findings) -> None:
         findings.add(FindingCode.DELAY_TOO_LONG, line, line.value_span)
 
 
+def _check_statement(line: Line, findings: Findings) -> None:
+    """Find what no reader understands in a statement about the use of pages."""
+    from robotgate.usage.robots import READERS  # noqa: PLC0415  # Few files have such lines.
+
+    try:
+        reading = READERS[line.field.lower().decode()](text_of(line.value.decode("latin-1")))
+    except ModuleNotFoundError:
+        # Structured fields are read by a library of the extra `usage`; without it they are not checked.
+        return
+    if reading.broken:
+        findings.add(FindingCode.STATEMENT_UNREADABLE, line, line.value_span)
+    elif reading.unknown:
+        findings.add(FindingCode.STATEMENT_UNKNOWN_LABEL, line, line.value_span)
+
+
 def check_line(line: Line, site: Origin | None, findings: Findings) -> None:
     """Check one line by itself.
 
@@ -269,9 +285,7 @@ def check_line(line: Line, site: Origin | None, findings: Findings) -> None:
     if line.kind is Kind.PACE:
         _check_pace(line, findings)
     elif line.kind is Kind.RECORD and line.field.lower() in _IS_STATEMENT:
-        from robotgate.lint.statements import check_statement  # noqa: PLC0415  # Few files have such lines.
-
-        check_statement(line, findings)
+        _check_statement(line, findings)
     elif line.kind is Kind.SITEMAP:
         _check_sitemap(line, site, findings)
     elif second is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from robotgate.lint.table import CHECKS, FindingCode, Severity
+from robotgate.lint.table import FindingCode, Severity
 
 if TYPE_CHECKING:
     from robotgate.lint.lines import Line
@@ -42,22 +42,22 @@ class Finding:
     @property
     def severity(self) -> Severity:
         """How severe the problem is."""
-        return CHECKS[self.code].severity
+        return self.code.check.severity
 
     @property
     def message(self) -> str:
         """The problem, as a phrase."""
-        return CHECKS[self.code].message
+        return self.code.check.message
 
     @property
     def rfc9309(self) -> str:
         """What RFC 9309 says about such a line."""
-        return CHECKS[self.code].rfc9309
+        return self.code.check.rfc9309
 
     @property
     def remedy(self) -> str:
         """What to write instead."""
-        return CHECKS[self.code].remedy
+        return self.code.check.remedy
 
     def __str__(self) -> str:
         return f"line {self.line}: {self.severity.value}: {self.message} [{self.code.value}]"
@@ -91,7 +91,7 @@ class Findings:
             kind: findings of one code but different kinds are counted separately. There must be few kinds.
         """
         kept = self._kept[code, kind]
-        if len(kept) >= CHECKS[code].most:
+        if len(kept) >= code.check.most:
             self._further[code, kind] += 1
             return
         at, end = line.content_span if span is None else span
@@ -99,10 +99,6 @@ class Findings:
         write = None if suggestion is None else _line_to_write(suggestion)
         finding = Finding(code=code, line=line.number, column=at + 1, text=text, start=start, end=end)
         kept.append(replace(finding, suggestion=write, related_line=related_line))
-
-    def has_room(self, code: FindingCode) -> bool:
-        """Whether another finding of a code without kinds would be kept, and not only counted."""
-        return len(self._kept[code, ""]) < CHECKS[code].most
 
     def all(self) -> tuple[Finding, ...]:
         """All findings, sorted by line and column."""

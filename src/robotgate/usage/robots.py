@@ -26,7 +26,7 @@ from robotgate.usage.statement import Preference, Source, Standard, Statement
 from robotgate.usage.values import Reading, read_content_signal, read_content_usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from robotgate.rules.parser import Record
     from robotgate.rules.robotstxt import RobotsTxt
@@ -66,7 +66,7 @@ class RobotsStatements:
         token = product_token(agent).lower()
         binding = token if any(group.names(token) for group in robots.groups) else EVERYBODY
         usages = _stated(robots, binding, _USAGE)
-        stated = [(*split_path(record.value), record) for record, is_ours in usages if is_ours]
+        stated = [(*_split_path(record.value), record) for record, is_ours in usages if is_ours]
         self._paths = [each for each in stated if each[0] is not None]
         """The Content-Usage lines with a path: path, value and line."""
         self._everywhere = [each for each in stated if each[0] is None]
@@ -138,15 +138,24 @@ def _stated(robots: RobotsTxt, binding: str, closing: frozenset[str]) -> Iterato
         yield record, is_ours
 
 
-def split_path(value: str) -> tuple[str | None, str]:
+def _split_path(value: str) -> tuple[str | None, str]:
     """The path of a Content-Usage value, None if it has none, and its statement (attach §5)."""
     match = _FIELD_AND_PATH.fullmatch(value)
     return (None, value) if match is None else (match[1], match[2])
 
 
-def is_absolute_url(text: str) -> bool:
-    """Whether a License value has the form of an absolute URI."""
-    return _ABSOLUTE.match(text) is not None
+def _read_license(value: str) -> Reading:
+    if _ABSOLUTE.match(value) is None:
+        return Reading(broken=["not an absolute URL"])
+    return Reading(reference=value)
+
+
+READERS: Final[Mapping[str, Callable[[str], Reading]]] = {
+    "content-usage": lambda value: read_content_usage(_split_path(value)[1]),
+    "content-signal": read_content_signal,
+    "license": _read_license,
+}
+"""What reads the value of a line, by the name of its field in lower case."""
 
 
 def _statement(standard: Standard, record: Record, reading: Reading) -> Statement:
@@ -172,9 +181,7 @@ def _of_whole_site(robots: RobotsTxt, binding: str) -> list[Statement]:
                     reading.note = _ELSEWHERE
                 signals.append(_statement(Standard.CONTENT_SIGNAL, record, reading))
             case "license":
-                reading = Reading(reference=record.value)
-                if not is_absolute_url(record.value):
-                    reading = Reading(broken=["not an absolute URL"])
+                reading = _read_license(record.value)
                 if not is_ours:
                     reading.note = _LICENSE_OUTSIDE if record.group is None else _LICENSE_ELSEWHERE
                 (ours if is_ours else others).append(_statement(Standard.RSL, record, reading))

@@ -111,11 +111,6 @@ class Reading:
     """If it is not that of the field."""
 
     @property
-    def is_broken(self) -> bool:
-        """Whether more than an unknown name could not be read."""
-        return bool(self.broken)
-
-    @property
     def problem(self) -> str | None:
         """What could not be read, as one text of bounded length."""
         problems = self.broken + self.unknown
