@@ -30,9 +30,8 @@ class Unpacker:
     def __init__(self, layers: int = MAX_LAYERS) -> None:
         self._layers = layers
         self._taken = 0
-        self._head = b""
-        self._is_known = False
-        """Whether enough bytes have come to tell whether they are gzip."""
+        self._head: bytes | None = b""
+        """The beginning, until it is long enough to tell whether it is gzip; then None."""
         self._inner: Unpacker | None = None
         """Takes what is unpacked here; None if the bytes are not gzip."""
         self._inflater = zlib.decompressobj(_GZIP_WINDOW)
@@ -47,12 +46,12 @@ class Unpacker:
         self._taken += len(data)
         if self._taken > MAX_BYTES:
             raise BrokenSitemapError(f"longer than {MAX_BYTES:,} bytes")
-        if not self._is_known:
+        if self._head is not None:
             data = self._head + data
             if len(data) < len(_GZIP):
                 self._head = data
                 return
-            self._is_known, self._head = True, b""
+            self._head = None
             if self._layers and data.startswith(_GZIP):
                 self._inner = Unpacker(self._layers - 1)
         if self._inner is None:
@@ -68,7 +67,7 @@ class Unpacker:
             BrokenSitemapError: the bytes break off.
         """
         if self._inner is None:
-            yield self._head
+            yield self._head or b""
             return
         yield from self._inner.end()
         if not self._inflater.eof:
