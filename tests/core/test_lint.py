@@ -12,8 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from robotgate import Finding, FindingCode, InvalidURLError, RobotsTxt, Severity, lint
-from robotgate.lint.lines import Kind, lines_of
-from robotgate.rules.grammar import MAX_BYTES, MAX_LINE_BYTES, readable
+from robotgate.lint.lines import lines_of
+from robotgate.rules.grammar import MAX_BYTES, MAX_LINE_BYTES, Field, readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -405,15 +405,15 @@ def test_lint_reads_lines_as_the_parser_does(body: bytes) -> None:
     rules = {rule.line: rule.path_pattern for group in robots.groups for rule in group.rules}
     first_agent = min((group.line for group in robots.groups), default=float("inf"))
     lines = list(lines_of(readable(body)))
-    agents = [line.value for line in lines if line.kind is Kind.USER_AGENT and line.value]
-    taken = {line.number: line for line in lines if line.kind in {Kind.ALLOW, Kind.DISALLOW}}
+    agents = [line.value for line in lines if line.kind is Field.USER_AGENT and line.value]
+    taken = {line.number: line for line in lines if line.kind in {Field.ALLOW, Field.DISALLOW}}
 
     assert {number for number in taken if number > first_agent} == set(rules)
     for number, pattern in rules.items():
         # An octet that is not UTF-8 the parser spells out.
         assert taken[number].value.decode(errors="ignore") == pattern or "%" in pattern
     assert len(agents) == sum(len(group.agents) for group in robots.groups)
-    assert len({line.value for line in lines if line.kind is Kind.SITEMAP and line.value}) == len(
+    assert len({line.value for line in lines if line.kind is Field.SITEMAP and line.value}) == len(
         robots.sitemaps
     )
 
@@ -426,7 +426,7 @@ def test_without_errors_no_rule_is_lost(body: bytes) -> None:
     groups = RobotsTxt.parse(body).groups
     bound = {rule.line: rule for group in groups for rule in group.rules}
     assert {
-        line.number for line in lines_of(readable(body)) if line.kind in {Kind.ALLOW, Kind.DISALLOW}
+        line.number for line in lines_of(readable(body)) if line.kind in {Field.ALLOW, Field.DISALLOW}
     } == set(bound)
     assert all(rule.path_pattern.startswith(("/", "*")) or not rule.path_pattern for rule in bound.values())
     assert all(group.agents for group in groups)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import re
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote_to_bytes
 
 from robotgate.errors import InvalidURLError
-from robotgate.lint.lines import RULES, Kind
+from robotgate.lint.lines import PACE, RULES
 from robotgate.lint.table import FindingCode
-from robotgate.rules.grammar import text_of
+from robotgate.rules.grammar import Field, text_of
 from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.urls import Origin
 
@@ -53,11 +54,11 @@ def _check_field(line: Line, findings: Findings) -> None:
         findings.add(FindingCode.LINE_TOO_LONG, line)
     elif not line.content.strip():
         return
-    elif line.kind is not Kind.NOTHING and not line.has_colon:
+    elif line.is_record and not line.has_colon:
         _add_without_colon(line, _meant_field(name) or line.field, line.value, findings)
     elif meant is not None:
         findings.add(FindingCode.MISSPELT_FIELD, line, line.field_span, suggestion=meant + b": " + line.value)
-    elif line.kind in (Kind.NOTHING, Kind.PACE, Kind.RECORD):
+    elif line.kind is None or line.kind in PACE:
         _check_other_field(line, name, findings)
 
 
@@ -66,12 +67,12 @@ def _check_other_field(line: Line, name: bytes, findings: Findings) -> None:
     known = _FIELD_WITHOUT_COLON.match(content)
     if name in _RETIRED and line.has_colon:
         findings.add(FindingCode.RETIRED_FIELD, line, line.field_span, kind=name.decode())
-    elif line.kind is Kind.PACE or (name in _EXTENSIONS and line.has_colon):
+    elif line.kind in PACE or (name in _EXTENSIONS and line.has_colon):
         findings.add(FindingCode.EXTENSION_FIELD, line, line.field_span, kind=name.decode())
     elif known is not None:
         value = content[known.end() :].lstrip(b" \t:=\xef\xbc\x9a")
         _add_without_colon(line, _FIELDS[_letters(known[1])], value, findings)
-    elif line.kind is Kind.NOTHING:
+    elif not line.is_record:
         findings.add(FindingCode.NO_FIELD, line, suggestion=b"# " + content)
     else:
         findings.add(FindingCode.UNKNOWN_FIELD, line, line.field_span)
@@ -125,15 +126,12 @@ def _escaped(match: re.Match[bytes]) -> bytes:
 
 
 _ODD_PATHS: Final = (
+    (FindingCode.LEADING_WILDCARD, re.compile(rb"\A\*"), b"/*"),
     (FindingCode.DOLLAR_INSIDE, re.compile(rb"\$(?!\Z)"), _escaped),
     (FindingCode.BLANK_IN_PATH, re.compile(rb"[ \t]+"), _escaped),
     (FindingCode.NON_ASCII_PATH, re.compile(rb"[\x80-\xff]+"), _escaped),
     (FindingCode.BROKEN_ESCAPE, re.compile(rb"%(?![0-9A-Fa-f]{2})"), _escaped),
-    (
-        FindingCode.ESCAPED_UNRESERVED,
-        re.compile(_UNRESERVED),
-        lambda match: bytes.fromhex(match[0][1:].decode()),
-    ),
+    (FindingCode.ESCAPED_UNRESERVED, re.compile(_UNRESERVED), lambda match: unquote_to_bytes(match[0])),
     (
         FindingCode.LOWER_CASE_ESCAPE,
         re.compile(rb"(?!%b)%%(?:[0-9A-F][a-f]|[a-f][0-9A-Fa-f])" % _UNRESERVED),
@@ -183,17 +181,13 @@ def _check_agent(line: Line, findings: Findings) -> None:
 def _check_rule(line: Line, site: Origin | None, findings: Findings) -> None:
     """Find paths that never match, or do not match what they seem to."""
     value, span = line.value, line.value_span
-    field = b"Allow: " if line.kind is Kind.ALLOW else b"Disallow: "
+    field = b"Allow: " if line.kind is Field.ALLOW else b"Disallow: "
     absolute = _ABSOLUTE.fullmatch(value)
     if absolute is not None:
         path = absolute[2] if absolute[2].startswith(b"/") else b"/" + absolute[2]
         suggestion = None if _is_elsewhere(absolute[1], site) else field + path
         findings.add(FindingCode.ABSOLUTE_URL, line, span, suggestion=suggestion)
-    elif value.startswith(b"*"):
-        findings.add(
-            FindingCode.LEADING_WILDCARD, line, (span[0], span[0] + 1), suggestion=field + b"/" + value
-        )
-    elif not value.startswith(b"/"):
+    elif not value.startswith((b"/", b"*")):
         findings.add(FindingCode.PATH_WITHOUT_SLASH, line, span, suggestion=field + b"/" + value)
     comment_at = len(line.content)
     if line.raw[comment_at : comment_at + 1] == b"#" and line.content[-1:] not in (b" ", b"\t"):
@@ -205,7 +199,7 @@ def _check_rule(line: Line, site: Origin | None, findings: Findings) -> None:
         odd = pattern.search(value)
         if odd is not None:
             findings.add(code, line, _at(line, odd), suggestion=field + pattern.sub(respelt, value))
-    if line.kind is Kind.ALLOW:
+    if line.kind is Field.ALLOW:
         findings.add(FindingCode.CLASSIC_ALLOW, line, line.field_span)
     special = re.search(rb"\*|\$$", value)
     if special is not None:
@@ -277,23 +271,22 @@ def check_line(line: Line, site: Origin | None, findings: Findings) -> None:
     """
     _check_bytes(line, findings)
     _check_field(line, findings)
-    is_prose = line.kind in (Kind.NOTHING, Kind.RECORD)
-    second = None if is_prose else _SECOND_FIELD.search(line.value)
+    second = None if line.kind is None else _SECOND_FIELD.search(line.value)
     if second is not None:
         start = line.value_at + second.start(1)
         findings.add(FindingCode.TWO_IN_ONE_LINE, line, (start, line.value_span[1]), suggestion=second[1])
-    if line.kind is Kind.PACE:
+    if line.kind in PACE:
         _check_pace(line, findings)
-    elif line.kind is Kind.RECORD and line.field.lower() in _IS_STATEMENT:
+    elif line.is_record and line.field.lower() in _IS_STATEMENT:
         _check_statement(line, findings)
-    elif line.kind is Kind.SITEMAP:
+    elif line.kind is Field.SITEMAP:
         _check_sitemap(line, site, findings)
     elif second is not None:
         # The value is not what it was meant to be.
         return
-    elif line.kind is Kind.USER_AGENT:
+    elif line.kind is Field.USER_AGENT:
         _check_agent(line, findings)
     elif line.kind in RULES and line.value:
         _check_rule(line, site, findings)
-    elif line.kind is Kind.ALLOW:
+    elif line.kind is Field.ALLOW:
         findings.add(FindingCode.EMPTY_ALLOW, line, suggestion=b"Disallow:")

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
-from robotgate.rules.grammar import MAX_LINE_BYTES, field_of
+from robotgate.rules.grammar import MAX_LINE_BYTES, Field, field_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,22 +18,8 @@ if TYPE_CHECKING:
 _BLANKS: Final = b" \t"
 
 
-class Kind(Enum):
-    """What the parser reads a line as."""
-
-    NOTHING = auto()
-    """Blank, a comment, or not parsable."""
-    USER_AGENT = auto()
-    ALLOW = auto()
-    DISALLOW = auto()
-    SITEMAP = auto()
-    PACE = auto()
-    """Crawl-delay, Request-rate or Visit-time."""
-    RECORD = auto()
-    """Any other field."""
-
-
-RULES: Final = frozenset({Kind.ALLOW, Kind.DISALLOW})
+RULES: Final = frozenset({Field.ALLOW, Field.DISALLOW})
+PACE: Final = frozenset({Field.CRAWL_DELAY, Field.REQUEST_RATE, Field.VISIT_TIME})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +30,10 @@ class Line:
     """From 1."""
     raw: bytes
     """The whole line, without a byte order mark and without the line end."""
-    kind: Kind
+    kind: Field | None
+    """What the parser reads the line as; None for any other line."""
+    is_record: bool
+    """Whether the line has a field and a value, of whatever kind; else it is blank, a comment or not parsable."""
     content: bytes
     """The part before a comment or a NUL."""
     field: bytes
@@ -90,18 +78,12 @@ def line_of(number: int, raw: bytes) -> Line:
         field, _, value = content.strip(_BLANKS).replace(b"\t", b" ").partition(b" ")
     field, value = field.strip(_BLANKS), value.strip(_BLANKS)
     value_at = len(content.rstrip(_BLANKS)) - len(value)
-    is_record = field and (colon or (value and b" " not in value)) and len(content) <= MAX_LINE_BYTES
-    kind = _kind(field, has_colon=bool(colon)) if is_record else Kind.NOTHING
-    return Line(number, raw, kind, content, field, value, value_at, bool(colon))
+    is_record = bool(field and (colon or (value and b" " not in value)) and len(content) <= MAX_LINE_BYTES)
+    kind = field_of(field.decode("latin-1"), colon=bool(colon)) if is_record else None
+    is_record = is_record and (bool(colon) or kind is not None)
+    return Line(number, raw, kind, is_record, content, field, value, value_at, bool(colon))
 
 
 def lines_of(text: bytes) -> Iterator[Line]:
     """The lines of the part of a file that a crawler reads."""
     return itertools.starmap(line_of, enumerate(text.splitlines(), 1))
-
-
-def _kind(field: bytes, *, has_colon: bool) -> Kind:
-    meaning = field_of(field.decode("latin-1"), colon=has_colon)
-    if meaning is None:
-        return Kind.RECORD if has_colon else Kind.NOTHING
-    return Kind.__members__.get(meaning.name, Kind.PACE)
