@@ -35,8 +35,8 @@ MAX_NAMES: Final = 1000
 """Different names of elements and attributes. The parser remembers all."""
 MAX_TAG_BYTES: Final = 1024 * 1024
 """Of one tag or comment. The parser begins it anew with each piece."""
-HEAD_BYTES: Final = 1024
-"""The beginning of a file, which tells its encoding."""
+HEAD_BYTES: Final = 4
+"""The beginning of a file, which shows whether it is in UTF-16. Else it is in UTF-8 (sitemaps.org)."""
 
 _BYTE_ORDER: Final = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -45,12 +45,6 @@ _BYTE_ORDER: Final = (
     (b"<\0", "utf-16-le"),
     (b"\0<", "utf-16-be"),
 )
-_DECLARED: Final = re.compile(rb"\s*<\?xml\s[^>]*?encoding\s*=\s*[\"']([A-Za-z0-9_-]{1,20})[\"']")
-_CHARSETS: Final = re.compile(
-    r"iso-8859-(?:[1-9]|1[013456])|latin-?1|(?:windows-|cp)125[0-8]|koi8-[ru]"
-    r"|gb2312|gbk|gb18030|big5|shift_jis|euc-jp|euc-kr"
-)
-"""Those of sites, besides Unicode. Python has codecs that are not for text, too."""
 _LINE_END: Final = re.compile(r"[\r\n]+")
 _MONTH: Final = re.compile(r"(\d{4})(?:-(\d\d))?", re.ASCII)
 
@@ -161,7 +155,8 @@ class SitemapFile:
             if len(self._head) < HEAD_BYTES and not is_last:
                 return
             piece = bytes(self._head)
-            self._decoder = codecs.getincrementaldecoder(_encoding(piece))(errors="replace")
+            encoding = next((name for mark, name in _BYTE_ORDER if piece.startswith(mark)), "utf-8")
+            self._decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
         text = self._decoder.decode(piece, final=is_last)
         if self._reader is None:
             # Blanks before the XML declaration are a common mistake.
@@ -262,16 +257,6 @@ class _XmlReader:
 
     def _refuse_entities(self, *_: object) -> None:
         raise BrokenSitemapError("it has entities of its own")
-
-
-def _encoding(head: bytes) -> str:
-    """The encoding of a file: what its first bytes show, else what it declares, if sites use that; else UTF-8."""
-    for mark, name in _BYTE_ORDER:
-        if head.startswith(mark):
-            return name
-    declared = _DECLARED.match(head)
-    name = "" if declared is None else declared[1].decode("ascii").lower()
-    return name if _CHARSETS.fullmatch(name) else "utf-8"
 
 
 def _is_usable(loc: str) -> bool:
