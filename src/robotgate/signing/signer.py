@@ -62,11 +62,9 @@ class Ed25519Signer:
         lifetime: int = LIFETIME,
         label: str = "sig1",
     ) -> None:
-        try:
-            check_kind("key", key, SigningKey)
-        except OptionError:
-            # A repr may have the text of a key.
-            raise OptionError(f"key: give a SigningKey, not a {type(key).__name__}") from None
+        if not isinstance(key, SigningKey):
+            # Not its repr, which may have the text of a key.
+            raise OptionError(f"key: give a SigningKey, not a {type(key).__name__}")
         check_kind("form", form, AgentForm)
         check_kind("label", label, str)
         if not _LABEL.fullmatch(label):
@@ -76,12 +74,9 @@ class Ed25519Signer:
         check_whole("lifetime", lifetime, least=1)
         if lifetime > MAX_LIFETIME:
             raise OptionError(f"lifetime={lifetime!r}: give at most {MAX_LIFETIME} seconds")
-        named = set(components) if isinstance(components, list | tuple) else set()
-        if (
-            not named & {"@authority", "@target-uri"}
-            or not named <= set(DERIVED)
-            or len(named) != len(components)
-        ):
+        given = components if isinstance(components, list | tuple) else ()
+        named = set(given).intersection(DERIVED)
+        if not named & {"@authority", "@target-uri"} or len(named) != len(given):
             raise OptionError(
                 f"components={components!r}: give each once, '@authority' or '@target-uri' among them;"
                 f" known are {', '.join(DERIVED)}"

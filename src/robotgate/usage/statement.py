@@ -127,12 +127,12 @@ class Usage:
     def of(cls, statements: Sequence[Statement]) -> Usage:
         """Combine statements."""
         combined = combine(pair for statement in statements for pair in statement.says)
-        kept = list(statements)
+        kept = statements
         if len(kept) > MAX_STATEMENTS:
-            kept = kept[: MAX_STATEMENTS - len(Purpose)]
-            for pair in combined:
-                if not any(pair in statement.says for statement in kept):
-                    kept.append(next(statement for statement in statements if pair in statement.says))
+            # The first of those that decide about a purpose, wherever they stand.
+            first = {pair: statement for statement in reversed(statements) for pair in statement.says}
+            deciding = [first[pair] for pair in combined]
+            kept = list(dict.fromkeys([*statements[: MAX_STATEMENTS - len(Purpose)], *deciding]))
         answers = {purpose.value: preference for purpose, preference in combined}
         return cls(**answers, statements=tuple(kept))
 
