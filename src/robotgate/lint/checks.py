@@ -30,12 +30,16 @@ _ALSO_MEANT: Final = {
     b"agent": b"User-agent",
 }
 _IS_STATEMENT: Final = frozenset(name.lower() for name in _STATEMENTS)
-_EXTENSIONS: Final = frozenset(
-    b"clean-param comment content-signal content-usage license llm-policy robot-version".split()
-)
-_RETIRED: Final = frozenset(
-    {b"cache-delay", b"domain", b"host", b"no-index", b"noarchive", b"nofollow", b"noindex", b"revisit-after"}
-)
+_RETIRED: Final = b"cache-delay domain host no-index noarchive nofollow noindex revisit-after".split()
+_EXTENSIONS: Final = (
+    b"clean-param comment content-signal content-usage crawl-delay license llm-policy request-rate robot-version"
+    b" visit-time"
+).split()
+_OTHER_FIELDS: Final = {
+    **dict.fromkeys(_RETIRED, FindingCode.RETIRED_FIELD),
+    **dict.fromkeys(_EXTENSIONS, FindingCode.EXTENSION_FIELD),
+}
+"""Fields that not all crawlers read."""
 _NOT_LETTERS: Final = re.compile(rb"[^a-z]")
 _FIELD_WITHOUT_COLON: Final = re.compile(
     rb"(user-agent|disallow|allow|sitemap|crawl-delay)(?![a-z-])", re.IGNORECASE
@@ -48,39 +52,27 @@ _PERHAPS_A_FIELD: Final = re.compile(rb"[a-z ._-]{3,20}")
 
 def _check_field(line: Line, findings: Findings) -> None:
     """Find missing, misspelt and unusual field names."""
-    name = line.field.lower()
-    meant = None if name in _SPELT or not line.has_colon else _meant_field(name)
+    name, content, span = line.field.lower(), line.content.strip(), line.field_span
+    meant = _meant_field(name)
     if line.is_too_long:
         findings.add(FindingCode.LINE_TOO_LONG, line)
-    elif not line.content.strip():
-        return
     elif line.is_record and not line.has_colon:
-        _add_without_colon(line, _meant_field(name) or line.field, line.value, findings)
-    elif meant is not None:
-        findings.add(FindingCode.MISSPELT_FIELD, line, line.field_span, suggestion=meant + b": " + line.value)
-    elif line.kind is None or line.kind in PACE:
-        _check_other_field(line, name, findings)
-
-
-def _check_other_field(line: Line, name: bytes, findings: Findings) -> None:
-    content = line.content.strip()
-    known = _FIELD_WITHOUT_COLON.match(content)
-    if name in _RETIRED and line.has_colon:
-        findings.add(FindingCode.RETIRED_FIELD, line, line.field_span, kind=name.decode())
-    elif line.kind in PACE or (name in _EXTENSIONS and line.has_colon):
-        findings.add(FindingCode.EXTENSION_FIELD, line, line.field_span, kind=name.decode())
-    elif known is not None:
+        suggestion = (meant or line.field) + b": " + line.value
+        findings.add(FindingCode.MISSING_COLON, line, span, suggestion=suggestion)
+    elif line.has_colon and meant is not None and name not in _SPELT:
+        findings.add(FindingCode.MISSPELT_FIELD, line, span, suggestion=meant + b": " + line.value)
+    elif line.has_colon and name in _OTHER_FIELDS:
+        findings.add(_OTHER_FIELDS[name], line, span, kind=name.decode())
+    elif line.kind is not None or not content:
+        return
+    elif known := _FIELD_WITHOUT_COLON.match(content):
         value = content[known.end() :].lstrip(b" \t:=\xef\xbc\x9a")
-        _add_without_colon(line, _FIELDS[_letters(known[1])], value, findings)
-    elif not line.is_record:
-        findings.add(FindingCode.NO_FIELD, line, suggestion=b"# " + content)
+        suggestion = _FIELDS[_letters(known[1])] + b": " + value
+        findings.add(FindingCode.MISSING_COLON, line, span, suggestion=suggestion)
+    elif line.is_record:
+        findings.add(FindingCode.UNKNOWN_FIELD, line, span)
     else:
-        findings.add(FindingCode.UNKNOWN_FIELD, line, line.field_span)
-
-
-def _add_without_colon(line: Line, field: bytes, value: bytes, findings: Findings) -> None:
-    suggestion = field + b": " + value
-    findings.add(FindingCode.MISSING_COLON, line, line.field_span, suggestion=suggestion)
+        findings.add(FindingCode.NO_FIELD, line, suggestion=b"# " + content)
 
 
 def _meant_field(name: bytes) -> bytes | None:
@@ -223,11 +215,10 @@ def _check_sitemap(line: Line, site: Origin | None, findings: Findings) -> None:
     """Find Sitemap values that are not absolute URLs."""
     if _WEB_ADDRESS.match(line.value) is not None:
         return
-    suggestion = span = None
-    if line.value:
-        span = line.value_span
-        if site is not None:
-            suggestion = b"Sitemap: %s/%s" % (str(site).encode(), line.value.lstrip(b"/"))
+    span = line.value_span if line.value else None
+    suggestion = None
+    if line.value and site is not None:
+        suggestion = b"Sitemap: %s/%s" % (str(site).encode(), line.value.lstrip(b"/"))
     findings.add(FindingCode.SITEMAP_NOT_ABSOLUTE, line, span, suggestion=suggestion)
 
 
