@@ -7,7 +7,7 @@ fetches a page of the same host would otherwise wait for its own turn.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
@@ -52,28 +52,19 @@ def log_fault(fault: SitemapFault) -> None:
     logger.warning("%s", fault)
 
 
+@dataclass(slots=True)
 class SitemapWalk:
-    """One walk over the sitemaps of a site.
+    """One walk over the sitemaps of a site."""
 
-    Args:
-        fetch: begins to fetch a sitemap, with `HEADERS`, and leaves its Content-Encoding as it is.
-        max_sitemaps: files that are fetched at most.
-        on_fault: called with each file that cannot be read.
-    """
-
-    def __init__(
-        self,
-        fetch: Callable[[str], PageFetch],
-        *,
-        max_sitemaps: int,
-        on_fault: Callable[[SitemapFault], object],
-    ) -> None:
-        self._fetch = fetch
-        self._max_sitemaps = max_sitemaps
-        self._on_fault = on_fault
-        self._seen: set[str] = set()
-        self._pending: list[tuple[str, int]] = []
-        """URLs, and how many indexes led there; the next is the last."""
+    fetch: Callable[[str], PageFetch]
+    """Begins to fetch a sitemap, with `HEADERS`, and leaves its Content-Encoding as it is."""
+    max_sitemaps: int
+    """Files that are fetched at most."""
+    on_fault: Callable[[SitemapFault], object]
+    """Called with each file that cannot be read."""
+    _seen: set[str] = field(default_factory=set)
+    _pending: list[tuple[str, int]] = field(default_factory=list)
+    """URLs, and how many indexes led there; the next is the last."""
 
     async def of_site(
         self, robots: Callable[[], Awaitable[RobotsRecord]]
@@ -93,7 +84,7 @@ class SitemapWalk:
         return self._entries()
 
     def _tell(self, url: str, cause: str, error: Exception | None = None) -> None:
-        self._on_fault(SitemapFault(url, cause, error))
+        self.on_fault(SitemapFault(url, cause, error))
 
     async def _entries(self) -> AsyncGenerator[SitemapEntry, None]:
         while self._pending:
@@ -130,9 +121,9 @@ class SitemapWalk:
                 continue
             if origins is not None and origin not in origins:
                 refused.append(url)
-            elif len(self._seen) >= self._max_sitemaps:
+            elif len(self._seen) >= self.max_sitemaps:
                 self._tell(
-                    where, f"more than {self._max_sitemaps:,} sitemaps (max_sitemaps): the rest is left out"
+                    where, f"more than {self.max_sitemaps:,} sitemaps (max_sitemaps): the rest is left out"
                 )
                 break
             else:
@@ -151,7 +142,7 @@ class SitemapWalk:
         """
         origins = {Origin.of(file.url)}
         try:
-            async with self._fetch(file.url) as response:
+            async with self.fetch(file.url) as response:
                 origins.add(Origin.of(response.url))
                 await _feed(file, response)
         except (GateClosedError, NestedTurnError, StoreError):

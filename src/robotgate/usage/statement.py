@@ -157,14 +157,15 @@ class Usage:
     @property
     def licenses(self) -> tuple[str, ...]:
         """The URLs of licences, each once. What they permit is not judged."""
-        kinds = (Standard.RSL, Standard.LICENSE_LINK)
-        found = [statement.reference for statement in self.statements if statement.standard in kinds]
-        return tuple(dict.fromkeys(filter(None, found)))
+        return self._references(Standard.RSL, Standard.LICENSE_LINK)
 
     @property
     def policies(self) -> tuple[str, ...]:
         """The URLs of the TDM policies that hold, each once."""
-        found = [each.reference for each in self.statements if each.standard is Standard.TDMREP]
+        return self._references(Standard.TDMREP)
+
+    def _references(self, *standards: Standard) -> tuple[str, ...]:
+        found = [each.reference for each in self.statements if each.standard in standards]
         return tuple(dict.fromkeys(filter(None, found)))
 
     @property
