@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from robotgate import Severity
-from robotgate.lint.table import FindingCode
+from robotgate import FindingCode, Severity
 
 INTRODUCTION: Final = """\
 # What `robotgate lint` finds

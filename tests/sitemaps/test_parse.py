@@ -14,8 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.property.test_linear import steps
 
-from robotgate.sitemaps.parse import MAX_ENTRIES, MAX_LOC, SitemapEntry, SitemapFile
-from robotgate.sitemaps.unpack import MAX_BYTES, PIECE_BYTES, BrokenSitemapError
+from robotgate.sitemaps.parse import (
+    MAX_BYTES,
+    MAX_ENTRIES,
+    MAX_LOC,
+    PIECE_BYTES,
+    BrokenSitemapError,
+    SitemapEntry,
+    SitemapFile,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,10 +16,8 @@ import re
 from codecs import BOM_UTF8
 from typing import TYPE_CHECKING, Final
 
-from robotgate.lint.checks import check_line, token_of
-from robotgate.lint.findings import Findings
-from robotgate.lint.lines import PACE, RULES, line_of, lines_of
-from robotgate.lint.table import FindingCode
+from robotgate.lint.findings import FindingCode, Findings
+from robotgate.lint.lines import PACE, RULES, check_line, line_of, lines_of, token_of
 from robotgate.rules.grammar import MAX_BYTES, Field, readable
 from robotgate.rules.normal import pattern_units, target_units
 from robotgate.rules.robotstxt import RobotsTxt

@@ -14,7 +14,7 @@ from aiohttp import web
 from robotgate.errors import OptionError
 from robotgate.identity import identify
 from robotgate.options import check_kind
-from robotgate.signing.message import DIRECTORY_PATH, AgentForm, Target, origin_of, signature_headers
+from robotgate.signing.signer import DIRECTORY_PATH, AgentForm, Target, origin_of, signature_headers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

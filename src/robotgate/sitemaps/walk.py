@@ -16,8 +16,7 @@ from aiohttp.http import HttpProcessingError
 from robotgate.errors import GateClosedError, InvalidURLError, NestedTurnError, StoreError
 from robotgate.events import logger, one_line
 from robotgate.rules.robotstxt import RobotsTxt
-from robotgate.sitemaps.parse import SitemapEntry, SitemapFile
-from robotgate.sitemaps.unpack import PIECE_BYTES, BrokenSitemapError
+from robotgate.sitemaps.parse import PIECE_BYTES, BrokenSitemapError, SitemapEntry, SitemapFile
 from robotgate.urls import Origin, parse_url
 
 if TYPE_CHECKING:

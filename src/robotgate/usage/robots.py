@@ -11,6 +11,8 @@ Disallow. In ::
     Disallow: /private
 
 neither agent may fetch /private, but only the first may train. Content-Signal and License are read in the same way.
+
+`with_purposes` makes rules that also refuse a URL for which a declared purpose of the crawler is disallowed.
 """
 
 from __future__ import annotations
@@ -21,15 +23,18 @@ from typing import TYPE_CHECKING, Final
 from robotgate.rules.grammar import EVERYBODY, names
 from robotgate.rules.match import Patterns, matches, read_patterns
 from robotgate.rules.normal import normal_length, with_query_unescaped
-from robotgate.rules.robotstxt import product_token
-from robotgate.usage.statement import Preference, Source, Standard, Statement
+from robotgate.rules.robotstxt import RobotsTxt, product_token
+from robotgate.rules.rules import ROBOTS_TXT, Decision, Rules
+from robotgate.rules.verdict import Reason, RuleKind, StatementRule
+from robotgate.usage.statement import Preference, Source, Standard, Statement, purposes_of
 from robotgate.usage.values import Reading, read_content_signal, read_content_usage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from robotgate.rules.parser import Record
-    from robotgate.rules.robotstxt import RobotsTxt
+    from robotgate.usage.statement import Purpose
+
 
 FIELDS: Final = re.compile(rb"content-usage|content-signal|license", re.IGNORECASE)
 """Matches in every file that has statements."""
@@ -186,3 +191,71 @@ def _of_whole_site(robots: RobotsTxt, binding: str) -> list[Statement]:
                     reading.note = _LICENSE_OUTSIDE if record.group is None else _LICENSE_ELSEWHERE
                 (ours if is_ours else others).append(_statement(Standard.RSL, record, reading))
     return signals + ours + others
+
+
+class PurposeRules(Rules):
+    """The rules of a file for one token, and its statements about some purposes."""
+
+    __slots__ = ("_purposes", "_rules", "_statements")
+
+    def __init__(self, rules: Rules, statements: RobotsStatements, purposes: frozenset[Purpose]) -> None:
+        super().__init__(
+            (),
+            agents=rules.agents,
+            crawl_delay=rules.crawl_delay,
+            request_rates=rules.request_rates,
+            visit_times=rules.visit_times,
+            warnings=rules.warnings,
+        )
+        self._rules = rules
+        self._statements = statements
+        self._purposes = purposes
+
+    def allows_units(self, target: str) -> bool:
+        """Like `Rules.allows_units`."""
+        return self._rules.allows_units(target) and self._refusing_at(target) is None
+
+    def decide_units(self, target: str) -> Decision:
+        """Like `Rules.decide_units`. If a statement refuses, `Decision.opposing` is the rule that allows."""
+        decision = self._rules.decide_units(target)
+        refusing = self._refusing_at(target)
+        if not decision.allowed or refusing is None:
+            return decision
+        rule = StatementRule(RuleKind.DISALLOW, "", refusing.line or 0, f"{refusing.field}: {refusing.words}")
+        return Decision(False, Reason.DISALLOWED_BY_USAGE, rule, decision.rule)
+
+    @property
+    def disallows_nothing(self) -> bool:
+        """Like `Rules.disallows_nothing`."""
+        return (
+            self._rules.disallows_nothing
+            and not self._statements.has_content_usage
+            and self._refusing(self._statements.for_every_path) is None
+        )
+
+    @property
+    def disallows_everything(self) -> bool:
+        """Like `Rules.disallows_everything`."""
+        return self._rules.disallows_everything or self._refusing(self._statements.for_every_path) is not None
+
+    def _refusing_at(self, target: str) -> Statement | None:
+        """The first statement about an allowed target that disallows a purpose."""
+        if target == ROBOTS_TXT:
+            return None
+        return self._refusing(self._statements.of(target, is_allowed=True))
+
+    def _refusing(self, statements: Iterable[Statement]) -> Statement | None:
+        """The first statement that disallows a purpose."""
+        for statement in statements:
+            for purpose, preference in statement.says:
+                if preference is Preference.DISALLOWED and purpose in self._purposes:
+                    return statement
+        return None
+
+
+def with_purposes(rules: Rules, body: bytes, url: str, token: str, purposes: Iterable[str]) -> Rules:
+    """The rules of a file for a crawler that declares purposes."""
+    if FIELDS.search(body) is None:
+        return rules
+    statements = RobotsStatements(RobotsTxt.parse(body, url), token)
+    return PurposeRules(rules, statements, purposes_of(purposes))
