@@ -162,7 +162,7 @@ class Ed25519Signer:
         OptionError: an argument makes no sense; the message names it.
     """
 
-    __slots__ = ("_agent", "_agent_line", "_components", "_key", "_label", "_lifetime", "agent_url")
+    __slots__ = ("_agent", "_covered", "_key", "_label", "_lifetime", "agent_url")
 
     def __init__(
         self,
@@ -196,15 +196,13 @@ class Ed25519Signer:
         self._key = key
         self._label = label
         self._lifetime = lifetime
-        self._components = [(f'"{name}"', DERIVED[name]) for name in components]
         self.agent_url = None if agent_url is None else origin_of(agent_url)
         """The origin that requests name; None if they name none."""
         self._agent: dict[str, str] = {}
-        self._agent_line: list[tuple[str, str]] = []
+        self._covered = [(f'"{name}"', DERIVED[name]) for name in components]
         if self.agent_url is not None:
-            header, identifier, value = agent_field(form, self.agent_url, label)
-            self._agent = {"Signature-Agent": header}
-            self._agent_line = [(identifier, value)]
+            self._agent["Signature-Agent"], identifier, value = agent_field(form, self.agent_url, label)
+            self._covered.append((identifier, lambda *_: value))
 
     @classmethod
     def from_pem(
@@ -243,7 +241,7 @@ class Ed25519Signer:
             InvalidURLError: the URL has no host, or is not as it is sent.
         """
         target = Target.of(url)
-        covered = [(identifier, value_of(method, target)) for identifier, value_of in self._components]
+        covered = [(identifier, value_of(method, target)) for identifier, value_of in self._covered]
         parameters: dict[str, str | int] = {
             "created": created,
             "keyid": self._key.thumbprint,
@@ -252,7 +250,7 @@ class Ed25519Signer:
             "nonce": nonce,
             "tag": TAG,
         }
-        return self._agent | signature_headers(self._key, self._label, covered + self._agent_line, parameters)
+        return self._agent | signature_headers(self._key, self._label, covered, parameters)
 
     def __repr__(self) -> str:
         return f"<Ed25519Signer {self.key_id} of {self.agent_url}>"

@@ -105,11 +105,6 @@ class StatusPage:
         self._is_over = True
         self._news.set()
 
-    def _tell_readers(self) -> None:
-        """Send all readers their next message now."""
-        self._news.set()
-        self._news = asyncio.Event()
-
     async def _file(self, request: web.Request) -> web.Response:
         body, kind = self._files[request.path.rpartition("/")[2]]
         return web.Response(body=body, content_type=kind, charset="utf-8")
@@ -251,7 +246,9 @@ class StatusPage:
                     raise web.HTTPNotFound(text=f"{origin} is not in the gate's memory.")
         except RobotGateError as error:
             raise web.HTTPConflict(text=one_line(str(error))) from error
-        self._tell_readers()
+        # All readers get their next message now.
+        self._news.set()
+        self._news = asyncio.Event()
         return web.Response(text=told)
 
     async def _refresh(self, origin: Origin) -> str:
