@@ -18,6 +18,7 @@ neither agent may fetch /private, but only the first may train. Content-Signal a
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from robotgate.rules.grammar import EVERYBODY, names
@@ -60,7 +61,7 @@ _LICENSE_OUTSIDE: Final = (
 class RobotsStatements:
     """The statements of one robots.txt for one crawler and any URL of its site."""
 
-    __slots__ = ("_everywhere", "_paths", "_patterns", "_readings", "_whole")
+    __slots__ = ("_lines", "_patterns", "_readings", "_whole")
 
     def __init__(self, robots: RobotsTxt, agent: str) -> None:
         """Select the lines.
@@ -70,14 +71,15 @@ class RobotsStatements:
         """
         token = product_token(agent).lower()
         binding = token if any(group.names(token) for group in robots.groups) else EVERYBODY
-        usages = _stated(robots, binding, _USAGE)
-        stated = [(*_split_path(record.value), record) for record, is_ours in usages if is_ours]
-        self._paths = [each for each in stated if each[0] is not None]
-        """The Content-Usage lines with a path: path, value and line."""
-        self._everywhere = [each for each in stated if each[0] is None]
-        """Those without a path, which are the shortest match of every target."""
-        paths = [path.replace("\n", "%0A") for path, *_ in self._paths if path is not None]
-        self._patterns = Patterns(read_patterns(paths, None), is_disallow=False)
+        self._lines: defaultdict[str, list[tuple[Record, str]]] = defaultdict(list)
+        """The Content-Usage lines and their statements, by the pattern of their path: empty for those without a path,
+        which are the shortest match of every target."""
+        for record, is_ours in _stated(robots, binding, _USAGE):
+            if is_ours:
+                path, value = _split_path(record.value)
+                pattern = read_patterns([path.replace("\n", "%0A")], None)[0] if path else ""
+                self._lines[pattern].append((record, value))
+        self._patterns = Patterns(tuple(filter(None, self._lines)), is_disallow=False)
         self._readings: dict[str, Reading] = {}
         self._whole = _of_whole_site(robots, binding)
 
@@ -89,7 +91,7 @@ class RobotsStatements:
     @property
     def has_content_usage(self) -> bool:
         """Whether a Content-Usage line is for this crawler."""
-        return bool(self._paths or self._everywhere)
+        return bool(self._lines)
 
     def of(self, target: str, *, is_allowed: bool) -> list[Statement]:
         """The statements for one target.
@@ -102,20 +104,13 @@ class RobotsStatements:
 
     def _content_usage(self, target: str) -> list[Statement]:
         """The lines with the longest path that matches; several such lines count together."""
-        best = self._patterns.best(target) if self._paths else ""
-        chosen = self._everywhere
-        if best:
-            length = normal_length(best)
-            equal = [
-                pattern
-                for pattern in dict.fromkeys(self._patterns.patterns)
-                if pattern != best and normal_length(pattern) == length
-            ]
-            longest = {best, *(each for each in equal[:_MAX_TIES] if matches(each, target))}
-            pairs = zip(self._paths, self._patterns.patterns, strict=True)
-            chosen = [each for each, pattern in pairs if pattern in longest]
+        best = self._patterns.best(target)
+        length = normal_length(best)
+        equal = [each for each in self._lines if each != best and normal_length(each) == length]
+        longest = [best, *(each for each in equal[:_MAX_TIES] if matches(each, target))]
+        lines = [line for pattern in longest for line in self._lines.get(pattern, ())]
         found = []
-        for _, value, record in chosen:
+        for record, value in sorted(lines, key=lambda line: line[0].line):
             if value not in self._readings:
                 self._readings[value] = read_content_usage(value)
             found.append(_statement(Standard.CONTENT_USAGE, record, self._readings[value]))
@@ -143,10 +138,10 @@ def _stated(robots: RobotsTxt, binding: str, closing: frozenset[str]) -> Iterato
         yield record, is_ours
 
 
-def _split_path(value: str) -> tuple[str | None, str]:
-    """The path of a Content-Usage value, None if it has none, and its statement (attach §5)."""
+def _split_path(value: str) -> tuple[str, str]:
+    """The path of a Content-Usage value, empty if it has none, and its statement (attach §5)."""
     match = _FIELD_AND_PATH.fullmatch(value)
-    return (None, value) if match is None else (match[1], match[2])
+    return ("", value) if match is None else (match[1] or "", match[2])
 
 
 def _read_license(value: str) -> Reading:
