@@ -1,12 +1,11 @@
-"""Writes docs/lint.md from lint's `CHECKS`: run ``python docs/_lint_table.py > docs/lint.md``."""
+"""Writes docs/lint.md from lint's `FindingCode`: run ``python docs/_lint_table.py > docs/lint.md``."""
 
 from __future__ import annotations
 
 import sys
 from typing import Final
 
-from robotgate import Severity
-from robotgate.lint.table import CHECKS
+from robotgate import FindingCode, Severity
 
 INTRODUCTION: Final = """\
 # What `robotgate lint` finds
@@ -40,10 +39,12 @@ def lint_page() -> str:
 
 
 def _items(severity: Severity) -> str:
+    checks = {
+        code.value: code.check for code in FindingCode if code.check.severity is severity
+    }
     return "".join(
-        f"- **`{code.value}`** {check.message[0].upper()}{check.message[1:]}. *{check.remedy}*\n"
-        for code, check in CHECKS.items()
-        if check.severity is severity
+        f"- **`{code}`** {check.message[0].upper()}{check.message[1:]}. *{check.remedy}*\n"
+        for code, check in checks.items()
     )
 
 

@@ -78,7 +78,7 @@ nitpick_ignore_regex: Final = [
     ),
     ("py:class", r"Redis(Cluster)?|Request|Trace|URL|web\.Application"),
     ("py:class", r"CollectorRegistry|MeterProvider|TracerProvider"),
-    ("py:class", "SocketFactoryType"),
+    ("py:class", "SocketFactoryType|datetime"),
     # Ours, but not public: described where they are returned.
     ("py:class", "Awaited|PacedOrigin|PageFetch|Proxy|Ruling|Said|Site|Turns"),
     ("py:class", "PrometheusExporter|Telemetry"),

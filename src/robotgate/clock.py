@@ -1,15 +1,19 @@
-"""The time: a protocol that tests can replace, and the system's own clock."""
+"""The time: a protocol that tests can replace, the system's own clock, and dates as sites write them."""
 
 from __future__ import annotations
 
 import math
 import time
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+MAX_DATE: Final = 64
+"""Characters of a date."""
 READINGS: Final = 10
 """Of both clocks, one after the other. An interruption between the two makes the epoch too early, so the latest reading
 is the best: the clocks of two processes of one machine then agree to a microsecond."""
@@ -74,3 +78,17 @@ def ticks_of(clock: Clock) -> tuple[Callable[[], float], float]:
     if type(clock) is SystemClock:
         return time.monotonic, clock.epoch
     return clock.now, 0.0
+
+
+def parse_date(text: str) -> datetime | None:
+    """A date as of ISO 8601, RFC 822 or RFC 850, in UTC if it names no time zone; None for anything else."""
+    if len(text) > MAX_DATE:
+        return None
+    for read in (datetime.fromisoformat, parsedate_to_datetime):
+        try:
+            found = read(text)
+            return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+        except (ValueError, OverflowError, TypeError, IndexError):
+            # The second raises any of these for what it does not expect.
+            continue
+    return None

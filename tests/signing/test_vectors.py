@@ -24,7 +24,7 @@ from tests.signing.verifier import (
 
 from robotgate import InvalidURLError, OptionError
 from robotgate.signing import AgentForm, Directory, Ed25519Signer, SigningKey
-from robotgate.signing.message import agent_field, signature_headers
+from robotgate.signing.signer import agent_field, signature_headers
 
 if TYPE_CHECKING:
     from collections.abc import Callable

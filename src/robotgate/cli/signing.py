@@ -126,7 +126,7 @@ def directory(
 
 def _write(published: Directory, root: Path, card: bytes | None, *, lifetime: int) -> None:
     from robotgate.signing.directory import CARD_PATH
-    from robotgate.signing.message import DIRECTORY_PATH
+    from robotgate.signing.signer import DIRECTORY_PATH
 
     for path, body in ((DIRECTORY_PATH, published.body), (CARD_PATH, card)):
         if body is not None:
@@ -141,7 +141,7 @@ def _write(published: Directory, root: Path, card: bytes | None, *, lifetime: in
 async def _serve(published: Directory, host: str, port: int, card: bytes | None) -> None:
     """Serve until the program is ended."""
     from robotgate.signing.directory import server_of
-    from robotgate.signing.message import DIRECTORY_PATH
+    from robotgate.signing.signer import DIRECTORY_PATH
 
     runner = web.AppRunner(server_of(published, card), access_log=None)
     await runner.setup()

@@ -16,11 +16,9 @@ import re
 from codecs import BOM_UTF8
 from typing import TYPE_CHECKING, Final
 
-from robotgate.lint.checks import check_line, token_of
-from robotgate.lint.findings import Findings
-from robotgate.lint.lines import RULES, Kind, line_of, lines_of
-from robotgate.lint.table import FindingCode
-from robotgate.rules.grammar import MAX_BYTES, readable
+from robotgate.lint.findings import FindingCode, Findings
+from robotgate.lint.lines import PACE, RULES, check_line, line_of, lines_of, token_of
+from robotgate.rules.grammar import MAX_BYTES, Field, readable
 from robotgate.rules.normal import pattern_units, target_units
 from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.rules.verdict import RuleKind
@@ -59,7 +57,7 @@ def lint(body: bytes, url: str | None = None) -> tuple[Finding, ...]:
     _check_file(body, text, findings)
     if _HTML.match(text) is not None:
         findings.add(FindingCode.HTML, next(line for line in lines_of(text) if not line.is_blank))
-        if all(line.kind is not Kind.USER_AGENT for line in lines_of(text)):
+        if all(line.kind is not Field.USER_AGENT for line in lines_of(text)):
             return findings.all()
     groups = _Groups(findings)
     for line in lines_of(text):
@@ -107,11 +105,11 @@ class _Groups:
 
     def read(self, line: Line) -> None:
         """Read the next line."""
-        if line.kind is Kind.USER_AGENT:
+        if line.kind is Field.USER_AGENT:
             self._read_agent(line)
-        elif line.kind in RULES or line.kind is Kind.PACE:
+        elif line.kind in RULES or line.kind in PACE:
             self._read_rule_or_pace(line)
-        elif line.kind is not Kind.NOTHING:
+        elif line.is_record:
             self._read_record(line)
             self._between = self._between or line
         elif line.is_blank:
@@ -122,7 +120,7 @@ class _Groups:
         for rules in self._rules:
             empty = [line for line in rules if not line.value]
             for line in empty if len(empty) < len(rules) else ():
-                if line.kind is Kind.DISALLOW:
+                if line.kind is Field.DISALLOW:
                     self._findings.add(FindingCode.EMPTY_DISALLOW, line)
         if any(self._rules[number] for number in self._named.get(b"*", ())):
             # Only the last group can have no rules: any other would continue with the next User-agent line.
@@ -166,8 +164,8 @@ class _Groups:
         if self._after_blank:
             self._findings.add(FindingCode.BLANK_IN_GROUP, line)
             self._after_blank = False
-        if line.kind is Kind.PACE:
-            if line.field.lower() == b"crawl-delay" and self._delay is not None:
+        if line.kind in PACE:
+            if line.kind is Field.CRAWL_DELAY and self._delay is not None:
                 self._findings.add(FindingCode.DELAY_AGAIN, line, related_line=self._delay.number)
             self._delay = self._delay or line
             return

@@ -173,9 +173,9 @@ class RobotsTxt:
             InvalidURLError: see `allowed`.
             ModuleNotFoundError: the extra ``usage`` is not installed.
         """
-        from robotgate.usage.read import usage_of_robots  # noqa: PLC0415  # Needs an extra; few ask for it.
+        from robotgate.usage import parse_usage  # noqa: PLC0415  # Needs an extra; few ask for it.
 
-        return usage_of_robots(self, url, agent)
+        return parse_usage(robots=self, url=url, agent=agent)
 
     def crawl_delay(self, agent: str) -> float | None:
         """The largest Crawl-delay asked of an agent: seconds. Not in RFC 9309."""

@@ -115,9 +115,10 @@ class Verdict:
         Raises:
             ModuleNotFoundError: the extra ``usage`` is not installed.
         """
-        from robotgate.usage.read import usage_of_verdict  # noqa: PLC0415  # Needs an extra; few ask for it.
+        from robotgate.usage import parse_usage  # noqa: PLC0415  # Needs an extra; few ask for it.
 
-        return usage_of_verdict(self)
+        file, agent = self.robots or (None, None)
+        return parse_usage(robots=file, url=self.url, agent=agent)
 
     def __bool__(self) -> NoReturn:
         raise TypeError("a Verdict has no truth value; use verdict.allowed")

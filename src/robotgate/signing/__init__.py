@@ -14,7 +14,6 @@ try:
 except ModuleNotFoundError as error:
     raise missing_extra(__name__, "signing", error) from error
 from robotgate.signing.directory import Directory
-from robotgate.signing.message import AgentForm
-from robotgate.signing.signer import Ed25519Signer
+from robotgate.signing.signer import AgentForm, Ed25519Signer
 
 __all__ = ["AgentForm", "Directory", "Ed25519Signer", "SigningKey"]

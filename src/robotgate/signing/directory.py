@@ -14,7 +14,7 @@ from aiohttp import web
 from robotgate.errors import OptionError
 from robotgate.identity import identify
 from robotgate.options import check_kind
-from robotgate.signing.message import DIRECTORY_PATH, AgentForm, Target, origin_of, signature_headers
+from robotgate.signing.signer import DIRECTORY_PATH, AgentForm, Target, origin_of, signature_headers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -74,24 +74,18 @@ class Directory:
         covered = [('"@authority";req', Target.of(self.agent_url).authority)]
         if self.form is not AgentForm.LEGACY:
             covered.append(('"content-digest"', digest))
-        created = int(now)
-        signatures: dict[str, list[str]] = {}
-        for number, key in enumerate(self.keys, start=1):
-            parameters: dict[str, str | int] = {
-                "created": created,
-                "expires": created + lifetime,
-                "keyid": key.thumbprint,
-                "tag": TAG,
-            }
-            label = "binding" if number == 1 else f"binding{number}"
-            for name, value in signature_headers(key, label, covered, parameters).items():
-                signatures.setdefault(name, []).append(value)
-        return {
+        headers = {
             "Content-Type": MEDIA_TYPE,
             "Cache-Control": f"max-age={min(MAX_AGE, lifetime)}",
             "Content-Digest": digest,
-            **{name: ", ".join(values) for name, values in signatures.items()},
         }
+        times: dict[str, str | int] = {"created": int(now), "expires": int(now) + lifetime}
+        for number, key in enumerate(self.keys, start=1):
+            label = "binding" if number == 1 else f"binding{number}"
+            parameters = {**times, "keyid": key.thumbprint, "tag": TAG}
+            for name, value in signature_headers(key, label, covered, parameters).items():
+                headers[name] = f"{headers[name]}, {value}" if name in headers else value
+        return headers
 
     def card(self, agent: str, *, contact: str, token: str | None = None) -> bytes:
         """The Signature Agent Card: the crawler's name, contact and keys, in JSON.

@@ -1,26 +1,138 @@
-"""The signer of a gate: Ed25519 signatures as the drafts of Web Bot Auth want them."""
+"""The signer of a gate: what is signed of a request, and how the signature is written.
+
+RFC 9421 defines the signature, the drafts of Web Bot Auth what a crawler signs.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 from base64 import b64encode
+from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Final, Self
 
-from robotgate.errors import OptionError
+from robotgate.errors import InvalidURLError, OptionError
 from robotgate.options import check_kind, check_whole
 from robotgate.signing.keys import SigningKey
-from robotgate.signing.message import (
-    DERIVED,
-    AgentForm,
-    Target,
-    agent_field,
-    origin_of,
-    signature_headers,
-)
+from robotgate.urls import Origin, parse_url
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+DIRECTORY_PATH: Final = "/.well-known/http-message-signatures-directory"
+"""Where verifiers request an agent's public keys."""
+DEFAULT_PORTS: Final = {"http": ":80", "https": ":443"}
+_URL: Final = re.compile(r"(?:[^:/?#]+)://(?:[^/?#]*@)?([^/?#]+)([^?#]*)(\?[^#]*)?", re.ASCII)
+"""Authority, path and query. Every URL with an authority matches."""
+_SENT: Final = re.compile(r"[!-~]+")
+"""What a URL consists of when it is sent."""
+
+
+class AgentForm(Enum):
+    """How the Signature-Agent header names the agent. Drafts and verifiers differ, so it can be chosen."""
+
+    LEGACY = "legacy"
+    """A string: ``"https://bot.example"``. Verifiers in production expect it."""
+    IETF_00 = "ietf-00"
+    """A dictionary with the agent's origin: ``sig1="https://bot.example"``."""
+    IETF_01 = "ietf-01"
+    """A dictionary with the URL of the agent's keys, which verifiers request as it is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The URL of a request, in the parts that a signature can cover (RFC 9421 §2.2)."""
+
+    scheme: str
+    authority: str
+    """In lower case, without a default port."""
+    path: str
+    query: str
+    """With its question mark; empty if there is none."""
+
+    @classmethod
+    def of(cls, url: str) -> Target:
+        """Split a URL. Its credentials and its fragment are no part of a request.
+
+        Raises:
+            InvalidURLError: it has no authority, or is not as it is sent.
+        """
+        if not _SENT.fullmatch(url):
+            raise InvalidURLError(
+                url, "a URL is signed as it is sent: in ASCII, with escapes, without blanks"
+            )
+        found = _URL.match(url)
+        if found is None:
+            raise InvalidURLError(url, "it has no host")
+        scheme, authority = url.partition(":")[0].lower(), found[1].lower()
+        return cls(
+            scheme, authority.removesuffix(DEFAULT_PORTS.get(scheme, " ")), found[2] or "/", found[3] or ""
+        )
+
+
+DERIVED: Final[Mapping[str, Callable[[str, Target], str]]] = {
+    "@method": lambda method, _: method,
+    "@authority": lambda _, target: target.authority,
+    "@scheme": lambda _, target: target.scheme,
+    "@path": lambda _, target: target.path,
+    "@query": lambda _, target: target.query or "?",
+    "@target-uri": lambda _, target: f"{target.scheme}://{target.authority}{target.path}{target.query}",
+}
+"""The components of a request that can be covered, and their values (RFC 9421 §2.2)."""
+
+
+def agent_field(form: AgentForm, agent_url: str, key: str) -> tuple[str, str, str]:
+    """A Signature-Agent header: its value, and the identifier and the value of the component that covers it.
+
+    Args:
+        agent_url: as `origin_of` returns it.
+        key: of the dictionary; the drafts require the signature's label.
+    """
+    value = f'"{agent_url}{DIRECTORY_PATH if form is AgentForm.IETF_01 else ""}"'
+    if form is AgentForm.LEGACY:
+        return value, '"signature-agent"', value
+    # Of a dictionary, one member is signed (RFC 9421 §2.1.2).
+    return f"{key}={value}", f'"signature-agent";key="{key}"', value
+
+
+def origin_of(agent_url: str) -> str:
+    """The origin that an agent's URL names, as it is sent.
+
+    Raises:
+        OptionError: it is no https origin.
+    """
+    check_kind("agent_url", agent_url, str)
+    try:
+        url = parse_url(agent_url)
+        origin = Origin.of(url)
+    except InvalidURLError as error:
+        raise OptionError(f"agent_url={agent_url!r}: {error.problem}") from error
+    if origin.scheme != "https" or url.user is not None or url.raw_path_qs != "/" or url.raw_fragment:
+        raise OptionError(f"agent_url={agent_url!r}: give an https origin, such as 'https://bot.example'")
+    return origin.text
+
+
+def signature_headers(
+    key: SigningKey, label: str, covered: Sequence[tuple[str, str]], parameters: Mapping[str, str | int]
+) -> dict[str, str]:
+    """Sign components of a message; return Signature-Input and Signature (RFC 9421 §2.5, §4).
+
+    Args:
+        covered: pairs of a component's identifier, as ``"@authority"`` with its quotes, and its value.
+        parameters: of the signature, in the order in which they are sent; text is printable ASCII without quotes.
+    """
+    identifiers = " ".join([identifier for identifier, _ in covered])
+    lines = "".join([f"{identifier}: {value}\n" for identifier, value in covered])
+    shown = [
+        f";{name}={value}" if isinstance(value, int) else f';{name}="{value}"'
+        for name, value in parameters.items()
+    ]
+    signed = f"({identifiers}){''.join(shown)}"
+    base = f'{lines}"@signature-params": {signed}'
+    signature = b64encode(key.sign(base.encode("ascii"))).decode("ascii")
+    return {"Signature-Input": f"{label}={signed}", "Signature": f"{label}=:{signature}:"}
+
 
 LIFETIME: Final = 60
 """Seconds: the default. An eavesdropper could reuse a signature for so long."""
@@ -50,7 +162,7 @@ class Ed25519Signer:
         OptionError: an argument makes no sense; the message names it.
     """
 
-    __slots__ = ("_agent", "_agent_line", "_components", "_key", "_label", "_lifetime", "agent_url")
+    __slots__ = ("_agent", "_covered", "_key", "_label", "_lifetime", "agent_url")
 
     def __init__(
         self,
@@ -62,11 +174,9 @@ class Ed25519Signer:
         lifetime: int = LIFETIME,
         label: str = "sig1",
     ) -> None:
-        try:
-            check_kind("key", key, SigningKey)
-        except OptionError:
-            # A repr may have the text of a key.
-            raise OptionError(f"key: give a SigningKey, not a {type(key).__name__}") from None
+        if not isinstance(key, SigningKey):
+            # Not its repr, which may have the text of a key.
+            raise OptionError(f"key: give a SigningKey, not a {type(key).__name__}")
         check_kind("form", form, AgentForm)
         check_kind("label", label, str)
         if not _LABEL.fullmatch(label):
@@ -76,12 +186,9 @@ class Ed25519Signer:
         check_whole("lifetime", lifetime, least=1)
         if lifetime > MAX_LIFETIME:
             raise OptionError(f"lifetime={lifetime!r}: give at most {MAX_LIFETIME} seconds")
-        named = set(components) if isinstance(components, list | tuple) else set()
-        if (
-            not named & {"@authority", "@target-uri"}
-            or not named <= set(DERIVED)
-            or len(named) != len(components)
-        ):
+        given = components if isinstance(components, list | tuple) else ()
+        named = set(given).intersection(DERIVED)
+        if not named & {"@authority", "@target-uri"} or len(named) != len(given):
             raise OptionError(
                 f"components={components!r}: give each once, '@authority' or '@target-uri' among them;"
                 f" known are {', '.join(DERIVED)}"
@@ -89,15 +196,13 @@ class Ed25519Signer:
         self._key = key
         self._label = label
         self._lifetime = lifetime
-        self._components = [(f'"{name}"', DERIVED[name]) for name in components]
         self.agent_url = None if agent_url is None else origin_of(agent_url)
         """The origin that requests name; None if they name none."""
         self._agent: dict[str, str] = {}
-        self._agent_line: list[tuple[str, str]] = []
+        self._covered = [(f'"{name}"', DERIVED[name]) for name in components]
         if self.agent_url is not None:
-            header, identifier, value = agent_field(form, self.agent_url, label)
-            self._agent = {"Signature-Agent": header}
-            self._agent_line = [(identifier, value)]
+            self._agent["Signature-Agent"], identifier, value = agent_field(form, self.agent_url, label)
+            self._covered.append((identifier, lambda *_: value))
 
     @classmethod
     def from_pem(
@@ -136,7 +241,7 @@ class Ed25519Signer:
             InvalidURLError: the URL has no host, or is not as it is sent.
         """
         target = Target.of(url)
-        covered = [(identifier, value_of(method, target)) for identifier, value_of in self._components]
+        covered = [(identifier, value_of(method, target)) for identifier, value_of in self._covered]
         parameters: dict[str, str | int] = {
             "created": created,
             "keyid": self._key.thumbprint,
@@ -145,7 +250,7 @@ class Ed25519Signer:
             "nonce": nonce,
             "tag": TAG,
         }
-        return self._agent | signature_headers(self._key, self._label, covered + self._agent_line, parameters)
+        return self._agent | signature_headers(self._key, self._label, covered, parameters)
 
     def __repr__(self) -> str:
         return f"<Ed25519Signer {self.key_id} of {self.agent_url}>"

@@ -9,19 +9,103 @@ from __future__ import annotations
 
 import codecs
 import re
+import zlib
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Final
 from xml.parsers import expat
 
+from robotgate.clock import parse_date
 from robotgate.errors import InvalidURLError
-from robotgate.sitemaps.unpack import BrokenSitemapError, Unpacker
 from robotgate.urls import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from datetime import datetime
+
+MAX_BYTES: Final = 50 * 1024 * 1024
+"""Of one unpacked file, and of what it is unpacked from (sitemaps.org)."""
+PIECE_BYTES: Final = 64 * 1024
+"""Bytes that are unpacked or parsed at once."""
+MAX_LAYERS: Final = 2
+"""A gzip file may be sent with gzip as its Content-Encoding."""
+MAX_MEMBERS: Final = 128
+"""Of one gzip file (RFC 1952 §2.2). A member may be empty, but costs as much as a full one."""
+_GZIP: Final = b"\x1f\x8b"
+_GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS
+
+
+class BrokenSitemapError(ValueError):
+    """A file is no sitemap from here on; the message says why."""
+
+
+class Unpacker:
+    """Undoes gzip, if the bytes are gzip: files of several members and, within limits, of several layers."""
+
+    def __init__(self, layers: int = MAX_LAYERS) -> None:
+        self._layers = layers
+        self._taken = 0
+        self._head: bytes | None = b""
+        """The beginning, until it is long enough to tell whether it is gzip; then None."""
+        self._inner: Unpacker | None = None
+        """Takes what is unpacked here; None if the bytes are not gzip."""
+        self._inflater = zlib.decompressobj(_GZIP_WINDOW)
+        self._members = 1
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Give what the bytes hold, in pieces.
+
+        Raises:
+            BrokenSitemapError: they are broken, or too many.
+        """
+        self._taken += len(data)
+        if self._taken > MAX_BYTES:
+            raise BrokenSitemapError(f"longer than {MAX_BYTES:,} bytes")
+        if self._head is not None:
+            data = self._head + data
+            if len(data) < len(_GZIP):
+                self._head = data
+                return
+            self._head = None
+            if self._layers and data.startswith(_GZIP):
+                self._inner = Unpacker(self._layers - 1)
+        if self._inner is None:
+            for start in range(0, len(data), PIECE_BYTES):
+                yield data[start : start + PIECE_BYTES]
+        else:
+            yield from self._inflate(data, self._inner)
+
+    def end(self) -> Iterator[bytes]:
+        """Give what is left.
+
+        Raises:
+            BrokenSitemapError: the bytes break off.
+        """
+        if self._inner is None:
+            yield self._head or b""
+            return
+        yield from self._inner.end()
+        if not self._inflater.eof:
+            raise BrokenSitemapError("the gzip file breaks off")
+
+    def _inflate(self, data: bytes, inner: Unpacker) -> Iterator[bytes]:
+        while data:
+            if self._inflater.eof:
+                # Zeros may follow the last member (gzip takes them, because tapes had them).
+                data = data.lstrip(b"\0")
+                if not data:
+                    return
+                self._members += 1
+                if self._members > MAX_MEMBERS:
+                    raise BrokenSitemapError(f"the gzip file has more than {MAX_MEMBERS} members")
+                self._inflater = zlib.decompressobj(_GZIP_WINDOW)
+            try:
+                piece = self._inflater.decompress(data, PIECE_BYTES)
+            except zlib.error as error:
+                raise BrokenSitemapError(f"the gzip file is broken ({error})") from error
+            data = self._inflater.unconsumed_tail or self._inflater.unused_data
+            yield from inner.feed(piece)
+
 
 MAX_ENTRIES: Final = 50_000
 """Of one file (sitemaps.org)."""
@@ -35,8 +119,8 @@ MAX_NAMES: Final = 1000
 """Different names of elements and attributes. The parser remembers all."""
 MAX_TAG_BYTES: Final = 1024 * 1024
 """Of one tag or comment. The parser begins it anew with each piece."""
-HEAD_BYTES: Final = 1024
-"""The beginning of a file, which tells its encoding."""
+HEAD_BYTES: Final = 4
+"""The beginning of a file, which shows whether it is in UTF-16. Else it is in UTF-8 (sitemaps.org)."""
 
 _BYTE_ORDER: Final = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -45,15 +129,8 @@ _BYTE_ORDER: Final = (
     (b"<\0", "utf-16-le"),
     (b"\0<", "utf-16-be"),
 )
-_DECLARED: Final = re.compile(rb"\s*<\?xml\s[^>]*?encoding\s*=\s*[\"']([A-Za-z0-9_-]{1,20})[\"']")
-_CHARSETS: Final = re.compile(
-    r"iso-8859-(?:[1-9]|1[013456])|latin-?1|(?:windows-|cp)125[0-8]|koi8-[ru]"
-    r"|gb2312|gbk|gb18030|big5|shift_jis|euc-jp|euc-kr"
-)
-"""Those of sites, besides Unicode. Python has codecs that are not for text, too."""
 _LINE_END: Final = re.compile(r"[\r\n]+")
 _MONTH: Final = re.compile(r"(\d{4})(?:-(\d\d))?", re.ASCII)
-_FREQUENCIES: Final = frozenset({"always", "hourly", "daily", "weekly", "monthly", "yearly", "never"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,10 +144,6 @@ class SitemapEntry:
     lastmod: datetime | None = None
     """When the page changed last, with a time zone: UTC where none is written, midnight where no time is. None if it is
     not given or no date."""
-    changefreq: str | None = None
-    """``always``, ``hourly``, ``daily``, ``weekly``, ``monthly``, ``yearly`` or ``never``; None if it is not given."""
-    priority: float | None = None
-    """From 0 to 1, among the pages of its site; None if it is not given, where sitemaps.org takes 0.5."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +157,7 @@ class _Format:
 
 
 _FORMATS: Final = {
-    "urlset": _Format(
-        ["urlset", "url"],
-        {"loc": "loc", "lastmod": "lastmod", "changefreq": "changefreq", "priority": "priority"},
-    ),
+    "urlset": _Format(["urlset", "url"], {"loc": "loc", "lastmod": "lastmod"}),
     "sitemapindex": _Format(["sitemapindex", "sitemap"], {"loc": "loc", "lastmod": "lastmod"}),
     "rss": _Format(["rss", "channel", "item"], {"link": "loc", "pubDate": "lastmod"}),
     "feed": _Format(["feed", "entry"], {"updated": "lastmod"}, link="link"),
@@ -137,20 +207,20 @@ class SitemapFile:
         self._parse(b"", is_last=True)
         if self._reader is None:
             raise BrokenSitemapError("it is empty")
-        self._reader.end()
+        self._reader.feed("", is_end=True)
 
     def break_off(self) -> None:
         """Read what has come of a file whose rest is missing or broken."""
         with suppress(BrokenSitemapError):
             self._parse(b"", is_last=True)
 
-    def add(self, values: Mapping[str, str]) -> None:
+    def add(self, loc: str, lastmod: str = "") -> None:
         """Take an entry, or count it as skipped.
 
         Raises:
             BrokenSitemapError: there are too many.
         """
-        loc = values.get("loc", "").strip()
+        loc = loc.strip()
         if not _is_usable(loc):
             self.skipped += 1
             self.first_skipped = self.first_skipped or loc[:MAX_LOC]
@@ -159,16 +229,9 @@ class SitemapFile:
             return
         if len(self.entries) >= MAX_ENTRIES:
             raise BrokenSitemapError(f"more than {MAX_ENTRIES:,} URLs")
-        changefreq = values.get("changefreq", "").strip().lower()
-        self.entries.append(
-            SitemapEntry(
-                loc=loc,
-                sitemap=self.url,
-                lastmod=_instant(values.get("lastmod", "").strip()),
-                changefreq=changefreq if changefreq in _FREQUENCIES else None,
-                priority=_priority(values.get("priority", "")),
-            )
-        )
+        if month := _MONTH.fullmatch(lastmod):
+            lastmod = f"{month[1]}-{month[2] or '01'}-01"
+        self.entries.append(SitemapEntry(loc=loc, sitemap=self.url, lastmod=parse_date(lastmod)))
 
     def _parse(self, piece: bytes, *, is_last: bool = False) -> None:
         if self._decoder is None:
@@ -176,7 +239,8 @@ class SitemapFile:
             if len(self._head) < HEAD_BYTES and not is_last:
                 return
             piece = bytes(self._head)
-            self._decoder = codecs.getincrementaldecoder(_encoding(piece))(errors="replace")
+            encoding = next((name for mark, name in _BYTE_ORDER if piece.startswith(mark)), "utf-8")
+            self._decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
         text = self._decoder.decode(piece, final=is_last)
         if self._reader is None:
             # Blanks before the XML declaration are a common mistake.
@@ -194,15 +258,12 @@ class _LineReader:
         self._file = file
         self._rest = ""
 
-    def feed(self, text: str) -> None:
+    def feed(self, text: str, *, is_end: bool = False) -> None:
         # What is longer than a URL is skipped anyway.
-        *lines, self._rest = _LINE_END.split(self._rest[: MAX_LOC + 1] + text)
+        *lines, self._rest = _LINE_END.split(self._rest[: MAX_LOC + 1] + text + ("\n" if is_end else ""))
         for line in lines:
             if line.strip():
-                self._file.add({"loc": line})
-
-    def end(self) -> None:
-        self.feed("\n")
+                self._file.add(line)
 
 
 class _XmlReader:
@@ -231,24 +292,17 @@ class _XmlReader:
         """Of the open entry."""
         self._field: str | None = None
         """The value that is being read."""
-        self._text: list[str] = []
-        self._length = 0
+        self._text = ""
 
-    def feed(self, text: str) -> None:
+    def feed(self, text: str, *, is_end: bool = False) -> None:
         data = text.encode()
         self._fed += len(data)
-        self._parse(data)
-        if self._fed - self._parser.CurrentByteIndex > MAX_TAG_BYTES:
-            raise BrokenSitemapError(f"a tag or comment is longer than {MAX_TAG_BYTES:,} bytes")
-
-    def end(self) -> None:
-        self._parse(b"", is_end=True)
-
-    def _parse(self, data: bytes, *, is_end: bool = False) -> None:
         try:
             self._parser.Parse(data, is_end)
         except expat.ExpatError as error:
             raise BrokenSitemapError(f"not well-formed XML ({error})") from error
+        if self._fed - self._parser.CurrentByteIndex > MAX_TAG_BYTES:
+            raise BrokenSitemapError(f"a tag or comment is longer than {MAX_TAG_BYTES:,} bytes")
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         if len(self._open) > MAX_DEPTH:
@@ -264,7 +318,7 @@ class _XmlReader:
         local = name[len(self._prefix) :] if name.startswith(self._prefix) else ""
         if self._open == self._format.path:
             if local in self._format.fields:
-                self._field, self._text, self._length = self._format.fields[local], [], 0
+                self._field, self._text = self._format.fields[local], ""
             elif local == self._format.link and attributes.get("rel", "alternate") == "alternate":
                 # Atom (RFC 4287 §4.2.7).
                 self._values.setdefault("loc", attributes.get("href", ""))
@@ -273,31 +327,20 @@ class _XmlReader:
             self._values = {}
 
     def _characters(self, text: str) -> None:
-        if self._field is not None and self._length <= MAX_LOC:
+        if self._field is not None and len(self._text) <= MAX_LOC:
             # One character more than a value may have shows that it is too long.
-            self._text.append(text[: MAX_LOC + 1])
-            self._length += len(text)
+            self._text += text[: MAX_LOC + 1]
 
     def _finish(self, _: str) -> None:
         if self._open == self._format.path:
-            self._file.add(self._values)
+            self._file.add(self._values.get("loc", ""), self._values.get("lastmod", ""))
         self._open.pop()
         if self._field is not None and self._open == self._format.path:
-            self._values.setdefault(self._field, "".join(self._text).strip())
+            self._values.setdefault(self._field, self._text.strip())
             self._field = None
 
     def _refuse_entities(self, *_: object) -> None:
         raise BrokenSitemapError("it has entities of its own")
-
-
-def _encoding(head: bytes) -> str:
-    """The encoding of a file: what its first bytes show, else what it declares, if sites use that; else UTF-8."""
-    for mark, name in _BYTE_ORDER:
-        if head.startswith(mark):
-            return name
-    declared = _DECLARED.match(head)
-    name = "" if declared is None else declared[1].decode("ascii").lower()
-    return name if _CHARSETS.fullmatch(name) else "utf-8"
 
 
 def _is_usable(loc: str) -> bool:
@@ -309,27 +352,3 @@ def _is_usable(loc: str) -> bool:
     except InvalidURLError:
         return False
     return True
-
-
-def _instant(text: str) -> datetime | None:
-    """A W3C Datetime (a profile of ISO 8601), or a date of RFC 822 as in RSS."""
-    if not text or len(text) > 64:
-        return None
-    if month := _MONTH.fullmatch(text):
-        text = f"{month[1]}-{month[2] or '01'}-01"
-    for read in (datetime.fromisoformat, parsedate_to_datetime):
-        try:
-            found = read(text)
-            return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
-        except (ValueError, OverflowError, TypeError, IndexError):
-            # The second raises any of these for what it does not expect.
-            continue
-    return None
-
-
-def _priority(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if 0 <= value <= 1 else None

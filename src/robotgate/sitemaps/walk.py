@@ -7,8 +7,7 @@ fetches a page of the same host would otherwise wait for its own turn.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
@@ -17,8 +16,7 @@ from aiohttp.http import HttpProcessingError
 from robotgate.errors import GateClosedError, InvalidURLError, NestedTurnError, StoreError
 from robotgate.events import logger, one_line
 from robotgate.rules.robotstxt import RobotsTxt
-from robotgate.sitemaps.parse import SitemapEntry, SitemapFile
-from robotgate.sitemaps.unpack import PIECE_BYTES, BrokenSitemapError
+from robotgate.sitemaps.parse import PIECE_BYTES, BrokenSitemapError, SitemapEntry, SitemapFile
 from robotgate.urls import Origin, parse_url
 
 if TYPE_CHECKING:
@@ -53,28 +51,19 @@ def log_fault(fault: SitemapFault) -> None:
     logger.warning("%s", fault)
 
 
+@dataclass(slots=True)
 class SitemapWalk:
-    """One walk over the sitemaps of a site.
+    """One walk over the sitemaps of a site."""
 
-    Args:
-        fetch: begins to fetch a sitemap, with `HEADERS`, and leaves its Content-Encoding as it is.
-        max_sitemaps: files that are fetched at most.
-        on_fault: called with each file that cannot be read.
-    """
-
-    def __init__(
-        self,
-        fetch: Callable[[str], PageFetch],
-        *,
-        max_sitemaps: int,
-        on_fault: Callable[[SitemapFault], object],
-    ) -> None:
-        self._fetch = fetch
-        self._max_sitemaps = max_sitemaps
-        self._tell = on_fault
-        self._seen: set[str] = set()
-        self._pending: deque[tuple[str, int]] = deque()
-        """URLs, and how many indexes led there; the next is the first."""
+    fetch: Callable[[str], PageFetch]
+    """Begins to fetch a sitemap, with `HEADERS`, and leaves its Content-Encoding as it is."""
+    max_sitemaps: int
+    """Files that are fetched at most."""
+    on_fault: Callable[[SitemapFault], object]
+    """Called with each file that cannot be read."""
+    _seen: set[str] = field(default_factory=set)
+    _pending: list[tuple[str, int]] = field(default_factory=list)
+    """URLs, and how many indexes led there; the next is the last."""
 
     async def of_site(
         self, robots: Callable[[], Awaitable[RobotsRecord]]
@@ -83,7 +72,7 @@ class SitemapWalk:
         record = await robots()
         robots_url = record.origin.robots_url
         if record.failures and record.fetched_at is None:
-            self._tell(SitemapFault(robots_url, record.cause or "it cannot be read"))
+            self._tell(robots_url, record.cause or "it cannot be read")
         self._add(RobotsTxt.parse(record.body).sitemaps, robots_url)
         async for entry in self._entries():
             yield entry
@@ -93,16 +82,19 @@ class SitemapWalk:
         self._add([url], url)
         return self._entries()
 
+    def _tell(self, url: str, cause: str, error: Exception | None = None) -> None:
+        self.on_fault(SitemapFault(url, cause, error))
+
     async def _entries(self) -> AsyncGenerator[SitemapEntry, None]:
         while self._pending:
-            url, depth = self._pending.popleft()
+            url, depth = self._pending.pop()
             file = SitemapFile(url)
             origins = await self._read(file)
             if not file.is_index:
                 for entry in file.entries:
                     yield entry
             elif depth == MAX_INDEX_DEPTH:
-                self._tell(SitemapFault(url, f"an index within {depth} others is not followed"))
+                self._tell(url, f"an index within {depth} others is not followed")
             else:
                 self._add([entry.loc for entry in file.entries], url, depth + 1, origins)
 
@@ -128,19 +120,18 @@ class SitemapWalk:
                 continue
             if origins is not None and origin not in origins:
                 refused.append(url)
-            elif len(self._seen) >= self._max_sitemaps:
-                cause = f"more than {self._max_sitemaps:,} sitemaps (max_sitemaps): the rest is left out"
-                self._tell(SitemapFault(where, cause))
+            elif len(self._seen) >= self.max_sitemaps:
+                self._tell(
+                    where, f"more than {self.max_sitemaps:,} sitemaps (max_sitemaps): the rest is left out"
+                )
                 break
             else:
                 self._seen.add(key)
                 found.append((url, depth))
         if refused:
             kind = "no http or https URLs" if origins is None else "of another origin"
-            self._tell(
-                SitemapFault(where, f"{len(refused)} sitemaps are {kind}, the first: {refused[0]!r:.300}")
-            )
-        self._pending.extendleft(reversed(found))
+            self._tell(where, f"{len(refused)} sitemaps are {kind}, the first: {refused[0]!r:.300}")
+        self._pending += reversed(found)
 
     async def _read(self, file: SitemapFile) -> set[Origin]:
         """Fetch a file, as far as it can be read; return the origins that it is of, before and after redirects.
@@ -150,20 +141,20 @@ class SitemapWalk:
         """
         origins = {Origin.of(file.url)}
         try:
-            async with self._fetch(file.url) as response:
+            async with self.fetch(file.url) as response:
                 origins.add(Origin.of(response.url))
                 await _feed(file, response)
         except (GateClosedError, NestedTurnError, StoreError):
             raise
         except BrokenSitemapError as error:
             file.break_off()
-            self._tell(SitemapFault(file.url, str(error)))
+            self._tell(file.url, str(error))
         except (aiohttp.ClientError, OSError) as error:
             file.break_off()
-            self._tell(SitemapFault(file.url, f"{type(error).__name__}: {error}", error))
+            self._tell(file.url, f"{type(error).__name__}: {error}", error)
         if file.skipped:
             cause = f"{file.skipped:,} entries have no usable URL, the first: {file.first_skipped!r:.300}"
-            self._tell(SitemapFault(file.url, cause))
+            self._tell(file.url, cause)
         return origins
 
 

@@ -182,7 +182,7 @@ def ruling_of(
     else:
         rules = compile_rules(record.body, token.lower(), record.origin)
         if purposes:
-            from robotgate.usage.purposes import with_purposes  # noqa: PLC0415  # Needs an extra; few declare any.
+            from robotgate.usage.robots import with_purposes  # noqa: PLC0415  # Needs an extra; few declare any.
 
             rules = with_purposes(rules, record.body, f"{record.origin}/", token, purposes)
     written = asked = NOTHING_ASKED

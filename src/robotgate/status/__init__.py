@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from aiohttp import web
+from yarl import URL
 
 from robotgate.errors import OptionError
 from robotgate.options import check_kind
@@ -82,8 +83,6 @@ async def serve(
     await runner.setup()
     try:
         await web.TCPSite(runner, host, port).start()
-        address = runner.addresses[0]
-        name = f"[{host}]" if ":" in host else host
-        yield f"http://{name}:{address[1]}/"
+        yield str(URL.build(scheme="http", host=host, port=runner.addresses[0][1], path="/"))
     finally:
         await runner.cleanup()

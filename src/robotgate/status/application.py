@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from robotgate.events import TurnEnded
     from robotgate.gate import RobotGate
-    from robotgate.sites.record import RobotsRecord
     from robotgate.sites.site import HostView, Site
     from robotgate.web.turns import Turns
 
@@ -40,10 +39,8 @@ PERIOD: Final = 1.0
 MAX_STREAMS: Final = 16
 WRITE_TIMEOUT: Final = 30.0
 """Seconds without progress of a write after which the connection of a reader is closed."""
-MAX_REFRESHES: Final = 20
-"""Requests for robots.txt by the page that may wait at once."""
 REFRESH_PATIENCE: Final = 2.0
-"""Seconds for which the page waits for one; it goes on afterwards."""
+"""Seconds for which the page waits for a request for robots.txt, which goes on afterwards."""
 MAX_LINES: Final = 5000
 """Lines of a robots.txt that are shown."""
 MAX_SEARCH: Final = 253
@@ -69,7 +66,6 @@ class StatusPage:
         """What each reader asks for; None: the page of one host."""
         self._news = asyncio.Event()
         """Set when readers need not wait for their next message; the next wait is for another event."""
-        self._refreshes: set[asyncio.Task[RobotsRecord]] = set()
         self._is_over = False
         folder = resources.files(__package__) / "page"
         self._files = {path: ((folder / name).read_bytes(), kind) for path, (name, kind) in FILES.items()}
@@ -92,50 +88,28 @@ class StatusPage:
     async def _checked(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        self._guard.check_name(request)
         # The page's own files have no data.
-        if request.match_info.handler != self._file:
-            self._guard.check_source(request)
-        if request.method == "POST":
-            self._guard.check_change(request)
+        self._guard.check(request, has_data=request.match_info.handler != self._file)
         return await handler(request)
 
     async def _running(self, _: web.Application) -> AsyncIterator[None]:
         unsubscribe = self._gate.subscribe(self._notes.hear, *HEARD, at_once=True)
         self._notes.tally.start()
-        sampling = asyncio.create_task(self._sample(), name="robotgate.status")
         try:
             yield
         finally:
             unsubscribe()
             self._notes.tally.close()
-            tasks = (sampling, *self._refreshes)
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _end(self, _: web.Application) -> None:
         self._is_over = True
         self._news.set()
-
-    def _tell_readers(self) -> None:
-        """Send all readers their next message now."""
-        self._news.set()
-        self._news = asyncio.Event()
 
     async def _file(self, request: web.Request) -> web.Response:
         body, kind = self._files[request.path.rpartition("/")[2]]
         return web.Response(body=body, content_type=kind, charset="utf-8")
 
     # Messages.
-
-    async def _sample(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            turns = self._gate.middleware.turns
-            if turns is not None:
-                self._notes.sample(turns, loop.time())
-            await asyncio.sleep(PERIOD)
 
     async def _message(self, query: Query | None, host: str) -> dict[str, Json]:
         """What a reader is told.
@@ -160,17 +134,21 @@ class StatusPage:
             "answers": {" ".join(labels): number for labels, number in values[REQUESTS].items()},
             "refusals": {reason: number for (reason,), number in values[REFUSALS].items()},
             "store_up": bool(values[STORE_UP][()]),
-            "history": {name: list(samples) for name, samples in self._notes.history.items()},
         }
         if query is None:
             message["host"] = self._host(turns, host)
         else:
-            page = self._surveyor.pages[query]
+            page, rows = self._surveyor.pages[query], list[Json]()
+            for site in page.sites:
+                # It may have been forgotten since hosts were looked at.
+                if turns.sites.get(site.key) is site:
+                    rows.append(_row(site, self._surveyor.view(turns, site)))
+                    await asyncio.sleep(0)
             message["hosts"] = {
                 "matches": page.matches,
                 "page": query.page,
                 "pages": min(max(math.ceil(page.matches / PAGE), 1), MAX_PAGES),
-                "rows": [_row(site, view) for site, view in await self._surveyor.views(turns, page.sites)],
+                "rows": rows,
             }
         return message
 
@@ -268,27 +246,18 @@ class StatusPage:
                     raise web.HTTPNotFound(text=f"{origin} is not in the gate's memory.")
         except RobotGateError as error:
             raise web.HTTPConflict(text=one_line(str(error))) from error
-        self._tell_readers()
+        # All readers get their next message now.
+        self._news.set()
+        self._news = asyncio.Event()
         return web.Response(text=told)
 
     async def _refresh(self, origin: Origin) -> str:
-        if len(self._refreshes) >= MAX_REFRESHES:
-            return f"Not requested: {MAX_REFRESHES} requests for robots.txt wait already."
-        task = asyncio.create_task(self._gate.refresh(origin.text), name=f"robotgate.status {origin}")
-        self._refreshes.add(task)
-        task.add_done_callback(self._refreshes.discard)
-        done, _ = await asyncio.wait([task], timeout=REFRESH_PATIENCE)
-        if not done:
-            task.add_done_callback(_retrieve)
+        try:
+            async with asyncio.timeout(REFRESH_PATIENCE):
+                record = await self._gate.refresh(origin.text)
+        except TimeoutError:
             return f"The request for robots.txt of {origin} waits for the host's turn."
-        record = task.result()
         return f"robots.txt of {origin} was requested: {record.cause or f'HTTP status {record.status}'}."
-
-
-def _retrieve(task: asyncio.Task[RobotsRecord]) -> None:
-    """Retrieve the error of a request whose reader has its answer: the host's page shows the result."""
-    if not task.cancelled():
-        task.exception()
 
 
 def _query(request: web.Request) -> Query:

@@ -55,11 +55,14 @@ class Guard:
         self._token = None if token is None else token.encode()
         self.controls = controls
 
-    def check_name(self, request: web.Request) -> None:
-        """Check how the server was reached.
+    def check(self, request: web.Request, *, has_data: bool) -> None:
+        """Check a request.
+
+        Args:
+            has_data: whether its answer tells of the crawl.
 
         Raises:
-            web.HTTPForbidden: by a name that is not its own, or from outside without a token being set.
+            web.HTTPForbidden, web.HTTPUnauthorized, web.HTTPUnsupportedMediaType: it is refused.
         """
         transport = request.transport
         # Of a Unix socket, it is a path.
@@ -73,14 +76,20 @@ class Guard:
             name = ""
         if not (is_loopback(name) or name == own or name in self._names):
             raise web.HTTPForbidden(text="This name in Host is not the status page's: see the option hosts.")
+        if has_data:
+            self._check_source(request)
+        if request.method != "POST":
+            return
+        if not self.controls:
+            raise web.HTTPForbidden(text="The status page is read-only: see the option controls.")
+        # A form of another site can send neither JSON nor this Origin.
+        if "Origin" not in request.headers:
+            raise web.HTTPForbidden(text="The request names no Origin.")
+        if request.content_type != JSON:
+            raise web.HTTPUnsupportedMediaType(text="Send JSON.")
 
-    def check_source(self, request: web.Request) -> None:
-        """Check that a request for data comes from the page, with the token.
-
-        Raises:
-            web.HTTPForbidden: it comes from a page of another site.
-            web.HTTPUnauthorized: the token is missing or wrong.
-        """
+    def _check_source(self, request: web.Request) -> None:
+        """Refuse a request that comes from a page of another site, or lacks the token."""
         origin = request.headers.get("Origin")
         is_own = origin is None or origin.partition("://")[2].lower() == request.headers["Host"].lower()
         if not is_own or request.headers.get("Sec-Fetch-Site", "same-origin") not in {"same-origin", "none"}:
@@ -92,22 +101,6 @@ class Guard:
         is_right = hmac.compare_digest(given.encode("utf-8", "surrogateescape"), self._token)
         if kind.lower() != "bearer" or not is_right:
             raise web.HTTPUnauthorized(text="Give the token.", headers={"WWW-Authenticate": "Bearer"})
-
-    def check_change(self, request: web.Request) -> None:
-        """Check a request that changes something, beyond `check_source`.
-
-        A form of another site can send neither JSON nor this Origin.
-
-        Raises:
-            web.HTTPForbidden: changes are not allowed, or the request names no Origin.
-            web.HTTPUnsupportedMediaType: it is not JSON.
-        """
-        if not self.controls:
-            raise web.HTTPForbidden(text="The status page is read-only: see the option controls.")
-        if "Origin" not in request.headers:
-            raise web.HTTPForbidden(text="The request names no Origin.")
-        if request.content_type != JSON:
-            raise web.HTTPUnsupportedMediaType(text="Send JSON.")
 
 
 async def add_headers(_: web.Request, response: web.StreamResponse) -> None:

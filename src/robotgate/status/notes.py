@@ -1,4 +1,4 @@
-"""The history that a status page shows, bounded: rates, the last answers of hosts, and the rules that refused.
+"""The history that a status page shows, bounded: the last answers of hosts, and the rules that refused.
 
 It is collected from the gate's events, from when the application starts.
 """
@@ -21,7 +21,6 @@ from robotgate.observe.tally import Tally
 if TYPE_CHECKING:
     from robotgate.events import Event
     from robotgate.gate import RobotGate
-    from robotgate.web.turns import Turns
 
 MAX_NOTED: Final = 2000
 """Origins whose answers and refusals are kept: those with the latest events."""
@@ -31,12 +30,8 @@ MAX_RULES: Final = 32
 """Rules of an origin whose refusals are counted."""
 MAX_TEXT: Final = 300
 """Characters of a URL or a reason that are shown."""
-HISTORY: Final = 120
-"""Samples that are kept of a rate, one a second."""
 HEARD: Final = (TurnEnded, RobotsFetched, VerdictRefused, TurnRefused)
 """The events that are kept of a host."""
-RATES: Final = ("visits", "bytes_read", "refused", "waiting", "open_turns")
-"""The lines that are drawn: the first three by second, the others as they were."""
 
 
 @dataclass(slots=True)
@@ -61,11 +56,8 @@ class Notes:
 
     def __init__(self, gate: RobotGate) -> None:
         self.tally: Final = Tally(gate)
-        self.history: Final = {name: deque[float]([0.0], maxlen=HISTORY) for name in RATES}
         self._hosts: dict[str, HostNotes] = {}
         """By origin; those with the latest events are last."""
-        self._sampled_at: float | None = None
-        self._before = (0, 0, 0)
 
     def hear(self, event: Event) -> None:
         """Take in an event."""
@@ -94,22 +86,6 @@ class Notes:
         if len(self._hosts) > MAX_NOTED:
             del self._hosts[next(iter(self._hosts))]
         return notes
-
-    def sample(self, turns: Turns, now: float) -> None:
-        """Add a sample to the history.
-
-        Args:
-            now: seconds of a clock that only goes on.
-        """
-        scheduler, totals = turns.scheduler, turns.scheduler.totals
-        counts = totals.visits, totals.bytes_read, totals.refused + totals.turned_away
-        if self._sampled_at is not None:
-            elapsed = max(now - self._sampled_at, 0.001)
-            for name, count, before in zip(RATES[:3], counts, self._before, strict=True):
-                self.history[name].append(round((count - before) / elapsed, 2))
-            self.history["waiting"].append(scheduler.waiting)
-            self.history["open_turns"].append(scheduler.open_turns)
-        self._sampled_at, self._before = now, counts
 
 
 def bounded(text: str) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from heapq import nlargest
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from robotgate.errors import GateClosedError
 from robotgate.sites.site import HostView
 from robotgate.web.stats import GateStats, count_hosts, count_origins
 
@@ -30,11 +30,11 @@ MAX_PAGES: Final = 20
 SLICE: Final = 400
 """Hosts that are looked at in one go: a fraction of a millisecond."""
 MAX_READ: Final = 500
-"""Origins for which the view that was read from unused rules is kept."""
+"""Views with rules that nothing uses which are kept."""
 MAX_SHARE: Final = 0.01
 """The share of the event loop's time that looking at all hosts takes. With more hosts, it is done less often."""
 READ_AGE: Final = 60.0
-"""Seconds after which these rules are read again: a stale copy may have ended."""
+"""Seconds after which such rules are read again: a stale copy may have ended."""
 
 
 def _blocked(site: Site, now: float) -> float:
@@ -103,7 +103,7 @@ class Surveyor:
 
     def __init__(self, gate: RobotGate) -> None:
         self._gate = gate
-        self._read: OrderedDict[str, tuple[RobotsRecord, float, HostView]] = OrderedDict()
+        self._read = lru_cache(maxsize=MAX_READ)(self._read_anew)
         self._counts: Counter[str] = Counter()
         self.pages: dict[Query, Ranking] = {}
         """The hosts of each query that was looked for."""
@@ -139,7 +139,12 @@ class Surveyor:
             counts += count_hosts(hosts, now)
         async for sites in self._sliced(turns.sites):
             counts += count_origins(sites, now)
-            known = [site for site in sites if is_known(site)]
+            # As `RobotGate.hosts`: those whose rules are in memory.
+            known = [
+                site
+                for site in sites
+                if site.ruling is not None or (site.record is not None and not site.options.ignore_robots)
+            ]
             for ranking in rankings.values():
                 ranking.add(known, now)
         self._counts, self.pages = counts, rankings
@@ -154,39 +159,18 @@ class Surveyor:
             await asyncio.sleep(0)
             began = time.thread_time()
 
-    async def views(self, turns: Turns, sites: list[Site]) -> list[tuple[Site, HostView]]:
-        """Return the views of those hosts that are still there.
-
-        Raises:
-            GateClosedError: the gate was closed.
-        """
-        found = []
-        for site in sites:
-            if turns.sites.get(site.key) is site:
-                found.append((site, self.view(turns, site)))
-                await asyncio.sleep(0)
-        return found
-
     def view(self, turns: Turns, site: Site) -> HostView:
         """Return what `RobotGate.host` tells. Rules that nothing uses are read from their file once a minute at most.
 
         Raises:
             GateClosedError: the gate was closed.
         """
-        if turns.pages is None:
-            raise GateClosedError
-        now, record = turns.scheduler.now(), site.record
+        now = turns.scheduler.now()
         due_at = now + turns.scheduler.wait_time(site)
         view = HostView.of(site, site.ruling, now=now, next_allowed_at=due_at)
-        if site.ruling is not None or record is None:
+        if site.ruling is not None or site.record is None:
             return view
-        known = self._read.pop(site.key, None)
-        if known is None or known[0] is not record or now - known[1] > READ_AGE:
-            known = record, now, self._gate.host(site.key)
-            if len(self._read) >= MAX_READ:
-                self._read.popitem(last=False)
-        self._read[site.key] = known
-        read = known[2]
+        read = self._read(site.record, now // READ_AGE)
         return replace(
             view,
             access=read.access,
@@ -195,7 +179,5 @@ class Surveyor:
             stale=read.stale,
         )
 
-
-def is_known(site: Site) -> bool:
-    """Whether `RobotGate.hosts` has the origin: its rules are in memory."""
-    return site.ruling is not None or (site.record is not None and not site.options.ignore_robots)
+    def _read_anew(self, record: RobotsRecord, _: float) -> HostView:
+        return self._gate.host(record.origin.text)

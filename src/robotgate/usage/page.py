@@ -5,10 +5,11 @@ A script element may hold an RSL document (RSL 1.0 §4.6.2). Its URLs are read, 
 
 from __future__ import annotations
 
+import io
 from contextlib import suppress
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Final
-from xml.parsers import expat
+from xml.etree import ElementTree as ET
 
 from robotgate.rules.grammar import names
 from robotgate.usage.statement import Source, Standard
@@ -19,11 +20,9 @@ if TYPE_CHECKING:
 
 MAX_HEAD: Final = 65_536
 """Characters of a page that are read."""
-_NAMESPACE: Final = "https://rslstandard.org/rsl "
+_NAMESPACE: Final = "{https://rslstandard.org/rsl}"
 _NAMING: Final = {f"{_NAMESPACE}{name}": name for name in ("standard", "custom", "terms")}
 """Elements whose text is a URL: of a shared licence (§3.8), of the publisher's own (§3.9), of terms to read (§3.17)."""
-_SERVER: Final = "server"
-"""The attribute of a content element that names a licence server (§3.3)."""
 
 
 def read_page(html: str, token: str | None, now: float) -> list[Statement]:
@@ -38,11 +37,10 @@ def read_page(html: str, token: str | None, now: float) -> list[Statement]:
     with suppress(AssertionError, ValueError):
         reader.feed(html[:MAX_HEAD])
     for document in reader.rsl:
-        rsl = _RslReader()
-        rsl.read(document)
-        found = [(name, url, Reading(reference=url)) for name, url in dict.fromkeys(rsl.found)]
-        if rsl.problems or not found:
-            found.append(("script", RSL_TYPE, Reading(broken=rsl.problems)))
+        named, problems = _read_rsl(document)
+        found = [(name, url, Reading(reference=url)) for name, url in dict.fromkeys(named) if url]
+        if problems or not found:
+            found.append(("script", RSL_TYPE, Reading(broken=problems)))
         for name, words, reading in found:
             reader.statements.append(reading.statement(Standard.RSL, Source.META, name, words))
     return reader.statements
@@ -96,52 +94,27 @@ class _PageReader(HTMLParser):
         self.statements += [reading.statement(standard, Source.META, name, content) for reading in readings]
 
 
-class _RefusedError(ValueError):
-    """The rest of the document is not read."""
+def _read_rsl(text: str) -> tuple[list[tuple[str, str]], list[str]]:
+    """What an RSL document names up to its first error, and that error.
 
-
-class _RslReader:
-    """Reads an RSL document up to its first error."""
-
-    def __init__(self) -> None:
-        self.found: list[tuple[str, str]] = []
-        """The name of an element or attribute, and the URL as it is written."""
-        self.problems: list[str] = []
-        self._has_root = False
-        self._text: list[str] | None = None
-        """Of the element that names a URL and is open."""
-        self._parser = parser = expat.ParserCreate("utf-8", _NAMESPACE[-1])
-        parser.StartDoctypeDeclHandler = self._refuse_doctype
-        parser.StartElementHandler = self._start
-        parser.EndElementHandler = self._end
-        parser.CharacterDataHandler = self._characters
-
-    def read(self, text: str) -> None:
-        """Read a document; any text is accepted."""
-        try:
-            self._parser.Parse(text.strip().encode("utf-8", "replace"), True)
-        except expat.ExpatError as error:
-            self.problems.append(f"not well-formed XML ({error})")
-        except _RefusedError as error:
-            self.problems.append(str(error))
-
-    def _refuse_doctype(self, *_: object) -> None:
+    These are names of elements, each with its URL as it is written, and ``server``: the attribute of a content element
+    that names a licence server (§3.3).
+    """
+    found: list[tuple[str, str]] = []
+    if "<!DOCTYPE" in text:
         # Entities are declared in it, and one may stand for a gigabyte or another file.
-        raise _RefusedError("it declares a document type, so it is not read")
-
-    def _start(self, name: str, attributes: dict[str, str]) -> None:
-        if not self._has_root and name != f"{_NAMESPACE}rsl":
-            raise _RefusedError("not an rsl element of https://rslstandard.org/rsl")
-        self._has_root = True
-        self._text = [] if name in _NAMING else None
-        if name == f"{_NAMESPACE}content" and attributes.get(_SERVER):
-            self.found.append((_SERVER, attributes[_SERVER]))
-
-    def _end(self, name: str) -> None:
-        if self._text is not None and (url := "".join(self._text).strip()):
-            self.found.append((_NAMING[name], url))
-        self._text = None
-
-    def _characters(self, text: str) -> None:
-        if self._text is not None:
-            self._text.append(text)
+        return found, ["it declares a document type, so it is not read"]
+    source = io.StringIO(text.strip().encode("utf-8", "replace").decode())
+    root: str | None = None
+    try:
+        for event, element in ET.iterparse(source, ("start", "end")):  # noqa: S314  # There are no entities.
+            root = root or element.tag
+            if root != f"{_NAMESPACE}rsl":
+                return found, ["not an rsl element of https://rslstandard.org/rsl"]
+            if event == "end" and element.tag in _NAMING and not len(element):
+                found.append((_NAMING[element.tag], (element.text or "").strip()))
+            elif event == "start" and element.tag == f"{_NAMESPACE}content":
+                found.append(("server", element.get("server", "")))
+    except ET.ParseError as error:
+        return found, [f"not well-formed XML ({error})"]
+    return found, []

@@ -24,7 +24,6 @@ from robotgate.usage.values import (
 )
 
 if TYPE_CHECKING:
-    from robotgate.rules.verdict import Verdict
     from robotgate.web.response import Response
 
 Headers = Mapping[str, str] | Iterable[tuple[str, str]]
@@ -88,8 +87,11 @@ def parse_usage(
     if robots is not None:
         if url is None or agent is None:
             raise ValueError("robots needs url and agent")
-        file = RobotsTxt.parse(_if_stated(robots), url) if isinstance(robots, bytes) else robots
-        statements += file.usage(url, agent).statements
+        if isinstance(robots, bytes):
+            # Most files have no statements, and need not be parsed.
+            robots = RobotsTxt.parse(robots if FIELDS.search(robots) else b"", url)
+        is_allowed = robots.allowed(url, agent)
+        statements += RobotsStatements(robots, agent).of(robots.units_of(url), is_allowed=is_allowed)
     if tdmrep is not None:
         if url is None:
             raise ValueError("tdmrep needs url")
@@ -102,31 +104,6 @@ def parse_usage(
         text = html[: 4 * MAX_HEAD].decode("utf-8", "replace") if isinstance(html, bytes) else html
         statements += read_page(text, token, now)
     return Usage.of(_with_one_reservation(statements))
-
-
-def usage_of_robots(robots: RobotsTxt, url: str, agent: str) -> Usage:
-    """The preferences in a robots.txt for a URL.
-
-    Raises:
-        InvalidURLError: as `RobotsTxt.allowed`.
-        ModuleNotFoundError: the extra ``usage`` is not installed.
-    """
-    structured_fields()
-    is_allowed = robots.allowed(url, agent)
-    return Usage.of(RobotsStatements(robots, agent).of(robots.units_of(url), is_allowed=is_allowed))
-
-
-def usage_of_verdict(verdict: Verdict) -> Usage:
-    """The preferences for the URL of a verdict, in its robots.txt."""
-    if verdict.robots is None:
-        return parse_usage()
-    file, agent = verdict.robots
-    return parse_usage(robots=file, url=verdict.url, agent=agent)
-
-
-def _if_stated(robots: bytes) -> bytes:
-    """A robots.txt, or an empty one if it has no statements. Most have none, and need not be parsed."""
-    return robots if FIELDS.search(robots) else b""
 
 
 def usage_of_response(response: Response, *, has_robots: bool = True) -> Usage:
@@ -177,29 +154,28 @@ def _of_headers(headers: Headers, token: str | None, now: float) -> list[Stateme
     return found
 
 
-_RANK: Final = {Source.FILE: 0, Source.HEADER: 1, Source.META: 2}
+_RESERVED: Final = (Purpose.TDM, Preference.DISALLOWED)
 
 
 def _with_one_reservation(statements: list[Statement]) -> list[Statement]:
     """Let the reservation and the policy nearest to the page replace the others: page, then header, then file (TDMRep).
 
     A policy counts only beside a reservation.
+
+    Args:
+        statements: in the order file, header, page.
     """
     stated = [each for each in statements if each.standard is Standard.TDMREP]
-    set_at = max((_RANK[each.source] for each in stated if each.says), default=-1)
-    policy_at = max((_RANK[each.source] for each in stated if each.reference), default=-1)
-    is_reserved = any(
-        (Purpose.TDM, Preference.DISALLOWED) in each.says for each in stated if _RANK[each.source] == set_at
-    )
-
-    def settled(each: Statement) -> Statement:
-        rank = _RANK.get(each.source, 0)
-        if each.standard is not Standard.TDMREP:
-            return each
-        if not is_reserved or rank < policy_at:
-            each = replace(each, reference=None)
-        if each.says and rank < set_at:
-            return replace(each, says=(), note="replaced by a reservation nearer to the page")
-        return each
-
-    return list(map(settled, statements))
+    reserved_by = [each.source for each in stated if each.says][-1:]
+    policy_by = [each.source for each in stated if each.reference][-1:]
+    if not any(_RESERVED in each.says for each in stated if each.source in reserved_by):
+        policy_by = []
+    settled = []
+    for each in statements:
+        kept = each
+        if each.standard is Standard.TDMREP and each.source not in policy_by:
+            kept = replace(kept, reference=None)
+        if each.standard is Standard.TDMREP and each.says and each.source not in reserved_by:
+            kept = replace(kept, says=(), note="replaced by a reservation nearer to the page")
+        settled.append(kept)
+    return settled

@@ -11,25 +11,32 @@ Disallow. In ::
     Disallow: /private
 
 neither agent may fetch /private, but only the first may train. Content-Signal and License are read in the same way.
+
+`with_purposes` makes rules that also refuse a URL for which a declared purpose of the crawler is disallowed.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from robotgate.rules.grammar import EVERYBODY, names
 from robotgate.rules.match import Patterns, matches, read_patterns
 from robotgate.rules.normal import normal_length, with_query_unescaped
-from robotgate.rules.robotstxt import product_token
-from robotgate.usage.statement import Preference, Source, Standard, Statement
+from robotgate.rules.robotstxt import RobotsTxt, product_token
+from robotgate.rules.rules import ROBOTS_TXT, Decision, Rules
+from robotgate.rules.verdict import Reason, Rule, RuleKind
+from robotgate.usage.statement import Preference, Source, Standard, Statement, purposes_of
 from robotgate.usage.values import Reading, read_content_signal, read_content_usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from robotgate.rules.parser import Record
-    from robotgate.rules.robotstxt import RobotsTxt
+    from robotgate.usage.statement import Purpose
+
 
 FIELDS: Final = re.compile(rb"content-usage|content-signal|license", re.IGNORECASE)
 """Matches in every file that has statements."""
@@ -55,7 +62,7 @@ _LICENSE_OUTSIDE: Final = (
 class RobotsStatements:
     """The statements of one robots.txt for one crawler and any URL of its site."""
 
-    __slots__ = ("_everywhere", "_paths", "_patterns", "_readings", "_whole")
+    __slots__ = ("_lines", "_patterns", "_readings", "_whole")
 
     def __init__(self, robots: RobotsTxt, agent: str) -> None:
         """Select the lines.
@@ -65,14 +72,15 @@ class RobotsStatements:
         """
         token = product_token(agent).lower()
         binding = token if any(group.names(token) for group in robots.groups) else EVERYBODY
-        usages = _stated(robots, binding, _USAGE)
-        stated = [(*split_path(record.value), record) for record, is_ours in usages if is_ours]
-        self._paths = [each for each in stated if each[0] is not None]
-        """The Content-Usage lines with a path: path, value and line."""
-        self._everywhere = [each for each in stated if each[0] is None]
-        """Those without a path, which are the shortest match of every target."""
-        paths = [path.replace("\n", "%0A") for path, *_ in self._paths if path is not None]
-        self._patterns = Patterns(read_patterns(paths, None), is_disallow=False)
+        self._lines: defaultdict[str, list[tuple[Record, str]]] = defaultdict(list)
+        """The Content-Usage lines and their statements, by the pattern of their path: empty for those without a path,
+        which are the shortest match of every target."""
+        for record, is_ours in _stated(robots, binding, _USAGE):
+            if is_ours:
+                path, value = _split_path(record.value)
+                pattern = read_patterns([path.replace("\n", "%0A")], None)[0] if path else ""
+                self._lines[pattern].append((record, value))
+        self._patterns = Patterns(tuple(filter(None, self._lines)), is_disallow=False)
         self._readings: dict[str, Reading] = {}
         self._whole = _of_whole_site(robots, binding)
 
@@ -84,7 +92,7 @@ class RobotsStatements:
     @property
     def has_content_usage(self) -> bool:
         """Whether a Content-Usage line is for this crawler."""
-        return bool(self._paths or self._everywhere)
+        return bool(self._lines)
 
     def of(self, target: str, *, is_allowed: bool) -> list[Statement]:
         """The statements for one target.
@@ -97,20 +105,13 @@ class RobotsStatements:
 
     def _content_usage(self, target: str) -> list[Statement]:
         """The lines with the longest path that matches; several such lines count together."""
-        best = self._patterns.best(target) if self._paths else ""
-        chosen = self._everywhere
-        if best:
-            length = normal_length(best)
-            equal = [
-                pattern
-                for pattern in dict.fromkeys(self._patterns.patterns)
-                if pattern != best and normal_length(pattern) == length
-            ]
-            longest = {best, *(each for each in equal[:_MAX_TIES] if matches(each, target))}
-            pairs = zip(self._paths, self._patterns.patterns, strict=True)
-            chosen = [each for each, pattern in pairs if pattern in longest]
+        best = self._patterns.best(target)
+        length = normal_length(best)
+        equal = [each for each in self._lines if each != best and normal_length(each) == length]
+        longest = [best, *(each for each in equal[:_MAX_TIES] if matches(each, target))]
+        lines = [line for pattern in longest for line in self._lines.get(pattern, ())]
         found = []
-        for _, value, record in chosen:
+        for record, value in sorted(lines, key=lambda line: line[0].line):
             if value not in self._readings:
                 self._readings[value] = read_content_usage(value)
             found.append(_statement(Standard.CONTENT_USAGE, record, self._readings[value]))
@@ -138,15 +139,24 @@ def _stated(robots: RobotsTxt, binding: str, closing: frozenset[str]) -> Iterato
         yield record, is_ours
 
 
-def split_path(value: str) -> tuple[str | None, str]:
-    """The path of a Content-Usage value, None if it has none, and its statement (attach §5)."""
+def _split_path(value: str) -> tuple[str, str]:
+    """The path of a Content-Usage value, empty if it has none, and its statement (attach §5)."""
     match = _FIELD_AND_PATH.fullmatch(value)
-    return (None, value) if match is None else (match[1], match[2])
+    return ("", value) if match is None else (match[1] or "", match[2])
 
 
-def is_absolute_url(text: str) -> bool:
-    """Whether a License value has the form of an absolute URI."""
-    return _ABSOLUTE.match(text) is not None
+def _read_license(value: str) -> Reading:
+    if _ABSOLUTE.match(value) is None:
+        return Reading(broken=["not an absolute URL"])
+    return Reading(reference=value)
+
+
+READERS: Final[Mapping[str, Callable[[str], Reading]]] = {
+    "content-usage": lambda value: read_content_usage(_split_path(value)[1]),
+    "content-signal": read_content_signal,
+    "license": _read_license,
+}
+"""What reads the value of a line, by the name of its field in lower case."""
 
 
 def _statement(standard: Standard, record: Record, reading: Reading) -> Statement:
@@ -172,10 +182,87 @@ def _of_whole_site(robots: RobotsTxt, binding: str) -> list[Statement]:
                     reading.note = _ELSEWHERE
                 signals.append(_statement(Standard.CONTENT_SIGNAL, record, reading))
             case "license":
-                reading = Reading(reference=record.value)
-                if not is_absolute_url(record.value):
-                    reading = Reading(broken=["not an absolute URL"])
+                reading = _read_license(record.value)
                 if not is_ours:
                     reading.note = _LICENSE_OUTSIDE if record.group is None else _LICENSE_ELSEWHERE
                 (ours if is_ours else others).append(_statement(Standard.RSL, record, reading))
     return signals + ours + others
+
+
+@dataclass(frozen=True, slots=True)
+class StatementRule(Rule):
+    """A line about the use of pages, which refuses them to a crawler that declares what the line disallows."""
+
+    statement: str = ""
+    """The line as written."""
+
+    def __str__(self) -> str:
+        return self.statement
+
+
+class PurposeRules(Rules):
+    """The rules of a file for one token, and its statements about some purposes."""
+
+    __slots__ = ("_purposes", "_rules", "_statements")
+
+    def __init__(self, rules: Rules, statements: RobotsStatements, purposes: frozenset[Purpose]) -> None:
+        super().__init__(
+            (),
+            agents=rules.agents,
+            crawl_delay=rules.crawl_delay,
+            request_rates=rules.request_rates,
+            visit_times=rules.visit_times,
+            warnings=rules.warnings,
+        )
+        self._rules = rules
+        self._statements = statements
+        self._purposes = purposes
+
+    def allows_units(self, target: str) -> bool:
+        """Like `Rules.allows_units`."""
+        return self._rules.allows_units(target) and self._refusing_at(target) is None
+
+    def decide_units(self, target: str) -> Decision:
+        """Like `Rules.decide_units`. If a statement refuses, `Decision.opposing` is the rule that allows."""
+        decision = self._rules.decide_units(target)
+        refusing = self._refusing_at(target)
+        if not decision.allowed or refusing is None:
+            return decision
+        rule = StatementRule(RuleKind.DISALLOW, "", refusing.line or 0, f"{refusing.field}: {refusing.words}")
+        return Decision(False, Reason.DISALLOWED_BY_USAGE, rule, decision.rule)
+
+    @property
+    def disallows_nothing(self) -> bool:
+        """Like `Rules.disallows_nothing`."""
+        return (
+            self._rules.disallows_nothing
+            and not self._statements.has_content_usage
+            and self._refusing(self._statements.for_every_path) is None
+        )
+
+    @property
+    def disallows_everything(self) -> bool:
+        """Like `Rules.disallows_everything`."""
+        return self._rules.disallows_everything or self._refusing(self._statements.for_every_path) is not None
+
+    def _refusing_at(self, target: str) -> Statement | None:
+        """The first statement about an allowed target that disallows a purpose."""
+        if target == ROBOTS_TXT:
+            return None
+        return self._refusing(self._statements.of(target, is_allowed=True))
+
+    def _refusing(self, statements: Iterable[Statement]) -> Statement | None:
+        """The first statement that disallows a purpose."""
+        for statement in statements:
+            for purpose, preference in statement.says:
+                if preference is Preference.DISALLOWED and purpose in self._purposes:
+                    return statement
+        return None
+
+
+def with_purposes(rules: Rules, body: bytes, url: str, token: str, purposes: Iterable[str]) -> Rules:
+    """The rules of a file for a crawler that declares purposes."""
+    if FIELDS.search(body) is None:
+        return rules
+    statements = RobotsStatements(RobotsTxt.parse(body, url), token)
+    return PurposeRules(rules, statements, purposes_of(purposes))

@@ -127,12 +127,12 @@ class Usage:
     def of(cls, statements: Sequence[Statement]) -> Usage:
         """Combine statements."""
         combined = combine(pair for statement in statements for pair in statement.says)
-        kept = list(statements)
+        kept = statements
         if len(kept) > MAX_STATEMENTS:
-            kept = kept[: MAX_STATEMENTS - len(Purpose)]
-            for pair in combined:
-                if not any(pair in statement.says for statement in kept):
-                    kept.append(next(statement for statement in statements if pair in statement.says))
+            # The first of those that decide about a purpose, wherever they stand.
+            first = {pair: statement for statement in reversed(statements) for pair in statement.says}
+            deciding = [first[pair] for pair in combined]
+            kept = list(dict.fromkeys([*statements[: MAX_STATEMENTS - len(Purpose)], *deciding]))
         answers = {purpose.value: preference for purpose, preference in combined}
         return cls(**answers, statements=tuple(kept))
 
@@ -157,14 +157,15 @@ class Usage:
     @property
     def licenses(self) -> tuple[str, ...]:
         """The URLs of licences, each once. What they permit is not judged."""
-        kinds = (Standard.RSL, Standard.LICENSE_LINK)
-        found = [statement.reference for statement in self.statements if statement.standard in kinds]
-        return tuple(dict.fromkeys(filter(None, found)))
+        return self._references(Standard.RSL, Standard.LICENSE_LINK)
 
     @property
     def policies(self) -> tuple[str, ...]:
         """The URLs of the TDM policies that hold, each once."""
-        found = [each.reference for each in self.statements if each.standard is Standard.TDMREP]
+        return self._references(Standard.TDMREP)
+
+    def _references(self, *standards: Standard) -> tuple[str, ...]:
+        found = [each.reference for each in self.statements if each.standard in standards]
         return tuple(dict.fromkeys(filter(None, found)))
 
     @property

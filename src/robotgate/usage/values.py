@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from robotgate.clock import parse_date
 from robotgate.errors import missing_extra
 from robotgate.rules.grammar import EVERYBODY, names
 from robotgate.urls import read_links, unread_part
@@ -89,7 +88,6 @@ _VALUED_RULES: Final = frozenset(
 _ROBOTS_TAG_RULES: Final = {name: ROBOTS_RULES[name] for name in ("noindex", "nosnippet")}
 _WEEKDAY: Final = re.compile(r"(?:mon|tue|wed|thu|fri|sat|sun)[a-z]{0,6}", re.IGNORECASE)
 _NUMBER: Final = re.compile(r"-?[0-9]{1,9}")
-_MAX_DATE: Final = 60
 _MAX_SHOWN: Final = 40
 _MAX_PROBLEM: Final = 200
 RSL_TYPE: Final = "application/rsl+xml"
@@ -109,11 +107,6 @@ class Reading:
     """The URL of a licence or policy."""
     standard: Standard | None = None
     """If it is not that of the field."""
-
-    @property
-    def is_broken(self) -> bool:
-        """Whether more than an unknown name could not be read."""
-        return bool(self.broken)
 
     @property
     def problem(self) -> str | None:
@@ -237,27 +230,14 @@ def _said_with_value(rule: str, value: str, now: float) -> Says | None:
     """What a rule with a value says; None if it has no meaning."""
     if rule == "max-snippet" and _NUMBER.fullmatch(value):
         return _NO_SNIPPET if int(value) == 0 else _yes("snippet")
-    if rule == "unavailable_after" and (instant := _instant(value)) is not None:
-        return _no("index") if instant <= now else ()
+    if rule == "unavailable_after" and (date := parse_date(value)) is not None:
+        return _no("index") if date.timestamp() <= now else ()
     return () if rule in ("max-image-preview", "max-video-preview") else None
 
 
 def _rule_of(part: str) -> tuple[str, bool, str]:
     rule, colon, value = part.partition(":")
     return rule.strip(" \t").lower(), bool(colon), value.strip(" \t")
-
-
-def _instant(text: str) -> float | None:
-    """A date as of RFC 822, RFC 850 or ISO 8601, in seconds since the epoch; None for anything else."""
-    if len(text) > _MAX_DATE:
-        return None
-    for read in (datetime.fromisoformat, parsedate_to_datetime):
-        try:
-            found = read(text)
-            return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
-        except (ValueError, TypeError, IndexError, OverflowError):
-            continue
-    return None
 
 
 def read_robots_tag(text: str, token: str | None) -> list[Reading]:

@@ -10,6 +10,8 @@ const ORDERS = {
 const NAMES = { visits: "Requests", bytes_read: "Read", refused: "Refused", waiting: "Waiting", open_turns: "Under way" };
 const ACCESS = { excluded: "nothing allowed", open: "all allowed", controlled: "some allowed" };
 
+const samples = Object.fromEntries(Object.keys(NAMES).map((name) => [name, [0]]));
+let before = null;
 let now = 0;
 let controller = null;
 let robotsOf = "";
@@ -219,20 +221,31 @@ function show(message) {
   }
   connection("live", "Live");
   now = message.now;
+  sample(message.stats);
   showTotals(message);
   if (message.host) showHost(message.host, message.controls);
   else showHosts(message.hosts);
 }
 
-function showTotals({ stats, history: past_, answers, refusals, agent, store_up }) {
+function sample(stats) {
+  const totals = { visits: stats.visits, bytes_read: stats.bytes_read, refused: stats.refused + stats.turned_away };
+  if (before) {
+    const passed = Math.max(now - before.at, 0.001);
+    const values = { waiting: stats.waiting, open_turns: stats.open_turns };
+    for (const [name, total] of Object.entries(totals)) values[name] = Math.max(total - before.totals[name], 0) / passed;
+    for (const name of Object.keys(samples)) samples[name] = [...samples[name].slice(-119), values[name]];
+  }
+  before = { totals, at: now };
+}
+
+function showTotals({ stats, answers, refusals, agent, store_up }) {
   put($("agent"), agent);
   const last = (name) => {
-    // Of rates, the mean of the last five seconds.
-    const samples = past_[name];
-    const some = samples.slice(-5);
+    // Of rates, the mean of the last five messages.
+    const some = samples[name].slice(-5);
     return some.reduce((sum, each) => sum + each, 0) / some.length;
   };
-  for (const name of Object.keys(NAMES)) line($(`${name}-line`), past_[name]);
+  for (const name of Object.keys(NAMES)) line($(`${name}-line`), samples[name]);
   const rate = (value) => value > 0 && value < 10 ? value.toFixed(1) : count(value);
   put($("visits-rate"), `${rate(last("visits"))}/s`);
   put($("visits-total"), `${count(stats.visits)} in all, ${count(stats.robots_requests)} for robots.txt`);
