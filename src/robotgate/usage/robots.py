@@ -18,8 +18,8 @@ neither agent may fetch /private, but only the first may train. Content-Signal a
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from robotgate.rules.grammar import EVERYBODY, names
