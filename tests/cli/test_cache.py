@@ -200,6 +200,9 @@ def test_the_list_is_for_one_crawler(path: Path) -> None:
 
     assert "\topen\t" in cache(path, "ls")[1]
     assert "\texcluded\t" in cache(path, "ls", "--agent", "ExampleBot/1.0")[1]
+    assert "1 for ExampleBot in the group of ExampleBot" in " ".join(
+        cache(path, "show", "a.example", "--agent", "ExampleBot/1.0")[1].split()
+    )
     assert (
         "\texcluded\t" in cache(path, "ls", "--agent", "Mozilla/5.0 ExampleBot", "--token", "ExampleBot")[1]
     )

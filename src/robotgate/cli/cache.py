@@ -445,7 +445,7 @@ def _record_facts(record: RobotsRecord, token: str, now: float) -> Iterator[tupl
 def _rules_facts(record: RobotsRecord, token: str) -> Iterator[tuple[str, str]]:
     robots = RobotsTxt.parse(record.body, record.origin.robots_url)
     rules = robots.rules(token)
-    named = [group for group in robots.groups if group.names(token)]
+    named = [group for group in robots.groups if group.names(token.lower())]
     ours = named or [group for group in robots.groups if group.names("*")]
     whose = f" in the group of {', '.join(rules.agents)}" if rules.agents else ""
     count = sum(len(group.rules) for group in ours)
