@@ -266,8 +266,8 @@ class Patterns:
         if self._starred and at >= 0:
             # A wildcard counts: behind a head that is shorter by a byte it makes a pattern as long.
             found = [self._starred.get(best, best), self._starred.get(best[:-1], "")]
-        for key in self.keys:
-            if key and key in target:
+        for key, group in zip(self.keys, self._wild):  # noqa: B905
+            if group and key in target:
                 found += self._matching(target, exact)
                 break
         if len(found) == 1:

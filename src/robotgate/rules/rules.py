@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 
 _MAX_DECISIONS: Final = 1_024
-"""How many decisions are kept for further questions: for each new one, the rules are read from the beginning."""
+"""How many decisions are kept for further questions."""
 _TABLES: Final = {kind: WeakValueDictionary[tuple[str, ...], Patterns]() for kind in RuleKind}
 """By their patterns, so that files with the same rules share a table, as 154 of 699 real files do."""
 ROBOTS_TXT: Final = "/robots.txt"
@@ -105,6 +104,7 @@ class Rules:
         "_allow",
         "_decisions",
         "_disallow",
+        "_lines",
         "_origin",
         "_source",
         "agents",
@@ -151,6 +151,7 @@ class Rules:
         self._allow: Patterns | None = None
         self._disallow: Patterns | None = None
         self._decisions: dict[tuple[str, str], Decision] = {}
+        self._lines: dict[RuleKind, dict[str, tuple[str, int]]] = {}
 
     @property
     def request_rate(self) -> RequestRate | None:
@@ -192,8 +193,6 @@ class Rules:
             else:
                 return False
         best, opposing = allow.best(target, exact), disallow.best(target)
-        if best.isascii() and opposing.isascii():
-            return len(best) >= len(opposing)
         return normal_length(best) >= normal_length(opposing)
 
     def decide(self, target: str) -> Decision:
@@ -236,7 +235,11 @@ class Rules:
     def _rule(self, table: Patterns, kind: RuleKind, pattern: str) -> Rule | None:
         if not pattern:
             return None
-        return Rule(kind, *next(islice(self._source.lines(kind), table.patterns.index(pattern), None)))
+        if kind not in self._lines:
+            # Of equal ones the first.
+            pairs = zip(table.patterns, self._source.lines(kind), strict=True)
+            self._lines[kind] = dict(reversed(list(pairs)))
+        return Rule(kind, *self._lines[kind][pattern])
 
     @property
     def disallows_nothing(self) -> bool:
