@@ -168,7 +168,7 @@ class Rules:
             return self.allows_units(target)
         return self.allows_units(as_sent(target))
 
-    def allows_units(self, target: str) -> bool:  # noqa: C901  # One frame: a call takes a tenth of most answers.
+    def allows_units(self, target: str) -> bool:  # One frame: a call takes a tenth of most answers.
         """Like `allows`, for the units of a target's normal form."""
         exact = None
         if not target.isascii() and (ESCAPED_SLASH in target or ESCAPED_MARK in target):
