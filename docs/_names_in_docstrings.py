@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sphinx.util.typing import ExtensionMetadata
 
 PUBLIC_MODULES: Final = (
+    "robotgate.stores",
     "robotgate.stores.redis",
     "robotgate.sitemaps",
     "robotgate.testing.aioresponses",
@@ -87,7 +88,13 @@ def resolve(
         return None
     target = node["reftarget"]
     python = env.domains.python_domain
-    name = PUBLIC_NAMES.get(target, f"robotgate.{target}")
+    owner, _, member = target.rpartition(".")
+    if target in PUBLIC_NAMES:
+        name = PUBLIC_NAMES[target]
+    elif owner in PUBLIC_NAMES:
+        name = f"{PUBLIC_NAMES[owner]}.{member}"
+    else:
+        name = f"robotgate.{target}"
     found = python.resolve_xref(
         env, node["refdoc"], app.builder, "obj", name, node, contents
     )

@@ -69,7 +69,7 @@ nitpick_ignore_regex: Final = [
     # Other people's names. Their inventories would be fetched from the network, which a build has no need of.
     (
         "py:.*",
-        r"(aiohttp|asyncio|collections|contextlib|datetime|httpx|aioresponses|logging|math|multidict|os|pathlib|re|scrapy|sqlite3|yarl)\..*",
+        r"(aiohttp|asyncio|collections|contextlib|datetime|httpx|aioresponses|logging|math|multidict|os|pathlib|re|scrapy|socket|sqlite3|yarl)\..*",
     ),
     # The same, as modules of ours import them for their type hints.
     (
@@ -87,8 +87,9 @@ nitpick_ignore_regex: Final = [
         r"robotgate\.(web\.middleware\.GateMiddleware|sites\.site\.(Ruling|Site)|rules\.parser\.Pace)",
     ),
     ("py:class", r"robotgate\.stores\.[\w.]+Session"),
-    # Those of an `httpx.AsyncClient`.
-    ("py:class", r"robotgate\.integrations\.httpx\.ClientOptions"),
+    # Those of an `httpx.AsyncClient` and of an `aiohttp.TCPConnector`.
+    ("py:class", r"(robotgate\.integrations\.httpx\.)?ClientOptions"),
+    ("py:class", r"robotgate\.web\.connector\.ConnectorOptions"),
     # Nor these, which stand for options that are described in words.
     (
         "py:class",
