@@ -212,7 +212,7 @@ class Rules:
             target, exact = _loose_and_strict(target)
         allow = self._allow or self._read(RuleKind.ALLOW)
         disallow = self._disallow or self._read(RuleKind.DISALLOW)
-        best = allow.best(target, exact), disallow.best(target)
+        best = allow.best(target, exact) if allow.patterns else "", disallow.best(target)
         decision = self._decisions.get(best)
         if decision is None:
             if len(self._decisions) == _MAX_DECISIONS:
