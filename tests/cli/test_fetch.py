@@ -176,6 +176,18 @@ def test_the_list_of_urls_is_not_overwritten(tmp_path: Path) -> None:
     assert urls.read_text() == "https://a.example/\n"
 
 
+def test_a_wrong_option_empties_no_file(tmp_path: Path) -> None:
+    """Neither one of the command, nor one that the gate refuses."""
+    rows, warc = tmp_path / "rows.jsonl", tmp_path / "pages.warc.gz"
+    rows.write_text("kept\n", encoding="utf-8")
+
+    for wrong in (("--delay", "-1"), ("--agent", "???")):
+        ended = run(*POLITE, *wrong, "-o", str(rows), "--warc", str(warc), "https://a.example/")
+        assert ended.status == 2
+    assert rows.read_text(encoding="utf-8") == "kept\n"
+    assert not warc.exists()
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 def test_a_full_disk_is_one_line(site: LocalSite) -> None:
     """A row that cannot be written ends the run with status 2."""

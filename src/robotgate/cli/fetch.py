@@ -43,13 +43,10 @@ _FILE: Final = click.Path(path_type=Path)
 class Crawl:
     """One run of ``robotgate fetch``: what it fetches with, and what it writes of each page."""
 
-    rows: IO[str] | None
-    """None for standard output."""
     done: set[bytes]
     """URLs that have a row already, as digests."""
     folder: Path | None
     """For bodies."""
-    warc: keep.WarcFile | None
     has_headers: bool
     """Whether rows have the headers of the responses."""
     has_usage: bool
@@ -58,6 +55,9 @@ class Crawl:
     """Seconds of a request after its wait."""
     per_host: int
     """URLs of a host that are given to the gate at once. More could only wait for each other."""
+    rows: IO[str] | None = None
+    """None for standard output."""
+    warc: keep.WarcFile | None = None
     progress: Progress = field(default_factory=Progress)
     is_read: bool = False
     """Whether the URLs have been read to their end."""
@@ -298,12 +298,9 @@ def fetch(
     with common.doing(f"read {target}"):
         done = keep.done_urls(Path(target)) if resume else set()
     with ExitStack() as stack:
-        rows, warc = _opened(stack, target, save_dir, warc_path, has_rows=resume)
         crawl = Crawl(
-            rows=rows,
             done=done,
             folder=save_dir,
-            warc=warc,
             has_headers=has_headers,
             has_usage=has_usage,
             timeout=timeout,
@@ -311,6 +308,8 @@ def fetch(
         )
 
         async def run(gate: RobotGate) -> None:
+            # Only now: a wrong option of the gate empties no file.
+            crawl.rows, crawl.warc = _opened(stack, target, save_dir, warc_path, has_rows=resume)
             async with AsyncExitStack() as serving:
                 if status_address is not None:
                     page = serve(gate, *status_address, token=status_token, controls=status_controls)
@@ -319,7 +318,7 @@ def fetch(
                 await crawl.run(gate, read_urls(urls, source), quiet=is_quiet)
 
         try:
-            common.run_with_gate(store, run, options, () if warc is None else (warc.record,))
+            common.run_with_gate(store, run, options, () if warc_path is None else (keep.record,))
         except KeyboardInterrupt:
             left = output.counted(crawl.progress.waiting.total(), "URL")
             rest = "" if crawl.is_read else " and what was left to read"

@@ -75,6 +75,16 @@ async def save(folder: Path, name: str, body: bytes, row: Mapping[str, object]) 
     await asyncio.to_thread(write)
 
 
+async def record(request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
+    """Note a request and its response for a `WarcFile`: a middleware of an aiohttp session.
+
+    It runs once for each redirect and each attempt. Requests for robots.txt do not pass it.
+    """
+    response = await handler(request)
+    _exchanges.get([]).append((datetime.now(UTC), response))
+    return response
+
+
 class WarcFile:
     """A new WARC file, compressed record by record; it is valid after every `save`, however the program ends.
 
@@ -103,15 +113,6 @@ class WarcFile:
     def begin(self) -> None:
         """Note the exchanges of this task from now on: those of its next page."""
         _exchanges.set([])
-
-    async def record(self, request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
-        """Note a request and its response: a middleware of an aiohttp session.
-
-        It runs once for each redirect and each attempt. Requests for robots.txt do not pass it.
-        """
-        response = await handler(request)
-        _exchanges.get([]).append((datetime.now(UTC), response))
-        return response
 
     async def save(self, page: Response, said: Mapping[str, object]) -> None:
         """Write the records of one page: those of its redirects without bodies, then its own.
