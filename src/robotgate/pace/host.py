@@ -264,6 +264,7 @@ class Host:
     """How many visits there were when this process obtained the host."""
     last_visit_at: float = LONG_AGO
     next_allowed_at: float = 0.0
+    """No request starts earlier, whatever the delay is now."""
     blocked_at: float = 0.0
     blocked_until_at: float = 0.0
     failures: int = 0
@@ -272,6 +273,8 @@ class Host:
     latency: float | None = None
     delay: float = 0.0
     """Seconds between visits: the longest that the operator, any of its sites or its latency asks for."""
+    visit_delay: float = LONG_AGO
+    """What the delay was at the last visit; minus infinity if `next_allowed_at` has it."""
     slots: int = 1
     """Turns that may be open at once. With one, the delay counts from the end of a response, else from starts."""
     heeds_latency: bool = False
@@ -319,6 +322,10 @@ class Host:
             options = paced.options
             slowness = min(options.latency_factor * latency, options.max_delay, MAX_LATENCY_DELAY)
             delay = max(delay, options.delay, paced.asked.delay, slowness)
+        if delay < self.visit_delay:
+            # A shorter one does not count for the gap that follows the visit.
+            self.next_allowed_at = max(self.next_allowed_at, self.last_visit_at + self.visit_delay)
+            self.visit_delay = LONG_AGO
         self.delay = delay
         metered = delay if self.slots > 1 else 0.0
         if metered != self._limiter_delay:
@@ -329,7 +336,11 @@ class Host:
     def snapshot(self) -> HostState:
         """Return the state as a value for a store."""
         state = HostState(**{name: getattr(self, name) for name in FIELDS})
-        return replace(state, last_visit_at=None) if self.last_visit_at == LONG_AGO else state
+        if self.last_visit_at == LONG_AGO:
+            return replace(state, last_visit_at=None)
+        # Others may not know the delay.
+        next_allowed_at = max(self.next_allowed_at, self.last_visit_at + self.visit_delay)
+        return replace(state, next_allowed_at=next_allowed_at)
 
     def restore(self, state: HostState) -> None:
         """Take on a state."""
@@ -466,26 +477,29 @@ class Host:
         self.visits += 1
         if now > self.last_visit_at:
             self.last_visit_at = now
-        if now + self.delay > self.next_allowed_at:
-            self.next_allowed_at = now + self.delay
+        self.visit_delay = self.delay
         if self.window is not None:
             self.window.starts.append(now)
 
-    def end(self, turn: PacedTurn, now: float) -> None:
-        """Record that an open turn's response has ended, or that its request is abandoned."""
+    def end(self, turn: PacedTurn, now: float) -> bool:
+        """Record that an open turn's response has ended, or that its request is abandoned.
+
+        Returns:
+            whether other turns may start that could not before, though no slot was free for them.
+        """
         if len(self.open) == 1:
             self.open = ()
         else:
             self.drop(turn)
-        paced = turn.paced
-        if paced.probe is turn:
-            paced.probe = None
         self.bytes_read += turn.bytes_read
         if self.slots == 1:
             if now > self.last_visit_at:
                 self.last_visit_at = now
-            if now + self.delay > self.next_allowed_at:
-                self.next_allowed_at = now + self.delay
+            self.visit_delay = self.delay
+        if turn.paced.probe is not turn:
+            return False
+        turn.paced.probe = None
+        return True
 
     # How it is doing.
 

@@ -200,7 +200,7 @@ class Scheduler:
         host = paced.host
         permits = self._robots if turn.ahead else self._pages
         if (
-            len(host.open) >= host.slots
+            (host.open and len(host.open) >= host.slots)
             or host.starting is not None
             or (host.waiters and host.has_waiters())
             or (host.lease is not None and not host.may_pace())
@@ -328,8 +328,7 @@ class Scheduler:
             return False
         turn.state = ENDED
         host = turn.paced.host
-        was_probe = turn.paced.probe is turn
-        host.end(turn, now)
+        was_probe = host.end(turn, now)
         self.totals.bytes_read += turn.bytes_read
         if self._is_saved:
             self._note_change(host)

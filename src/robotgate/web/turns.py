@@ -278,8 +278,8 @@ class Turns:
         Its site's rules have to be fresh and to allow its URL, its host due, and a permit free.
         """
         site = turn.paced
-        # While no ruling is known, the rules allow nothing but robots.txt, and the site is not ready.
-        if self.sites.get(site.key) is not site or not site.rules.allows_units(turn.units):
+        # While no ruling is known, or once it was evicted, the site is not ready.
+        if not site.rules.allows_units(turn.units):
             return False
         turn.ruling = site.ruling
         # Matching may have taken a while: read the clock after it.
