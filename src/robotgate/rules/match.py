@@ -178,6 +178,7 @@ class Patterns:
         "_starred",
         "_undecided",
         "_wild",
+        "_wild_keys",
         "few",
         "keys",
         "patterns",
@@ -204,6 +205,8 @@ class Patterns:
         lines = "\n".join(patterns)
         if "*" in lines or "$" in lines or "%" in lines:
             self._index(lines)
+        self._wild_keys: tuple[str, ...] = self.keys
+        """A target that contains none of these matches no wild pattern."""
         self.few = self._heads
         """The heads, unless they are many."""
         if len(self._heads) > _FEW:
@@ -266,7 +269,7 @@ class Patterns:
         if self._starred and at >= 0:
             # A wildcard counts: behind a head that is shorter by a byte it makes a pattern as long.
             found = [self._starred.get(best, best), self._starred.get(best[:-1], "")]
-        for key in self.keys:
+        for key in self._wild_keys:
             if key in target:
                 found += [best, *self._matching(target, exact)]
                 break

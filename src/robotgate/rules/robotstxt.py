@@ -145,10 +145,7 @@ class RobotsTxt:
             InvalidURLError: `url` is neither an absolute http or https URL nor a path beginning with ``/``, or has no
                 scheme while the file's own URL is unknown.
         """
-        try:
-            rules = self._compiled[agent]
-        except KeyError:
-            rules = self.rules(agent)
+        rules = self._compiled.get(agent) or self.rules(agent)
         # Here, too, and not only in the method: this is all that most questions need.
         target = url.removeprefix(self._site)
         if is_plain_reference(target) and ("." not in target or "/." not in target):
