@@ -344,6 +344,29 @@ async def test_stays_where_it_was_when_it_was_made(tmp_path: Path, monkeypatch: 
         assert (tmp_path / "cache.db").exists()
 
 
+async def test_a_process_that_made_the_file_was_killed(tmp_path: Path) -> None:
+    """What it left, half a file and the journal that undoes it, is a new file to the next process."""
+    there, left = tmp_path / "there.db", tmp_path / "cache.db"
+    with closing(sqlite3.connect(there, isolation_level=None)) as making:
+        making.execute("PRAGMA cache_size = 1")
+        making.execute("BEGIN IMMEDIATE")
+        making.execute("CREATE TABLE hosts (key TEXT)")
+        making.executemany("INSERT INTO hosts VALUES (?)", [("x" * 3000,)] * 50)
+        for end in ("", "-journal"):
+            copy = left.with_name(left.name + end)
+            copy.write_bytes(there.with_name(there.name + end).read_bytes())
+            copy.chmod(0o600)
+    assert left.stat().st_size
+
+    store = SQLiteStore(left)
+    await store.open()
+    try:
+        await store.save_hosts({"a.example": HostState(visits=7)})
+        assert await store.load_host("a.example") == HostState(visits=7)
+    finally:
+        await store.aclose()
+
+
 async def test_many_make_the_same_file_at_the_same_moment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

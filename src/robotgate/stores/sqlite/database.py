@@ -308,6 +308,9 @@ class Database:
                 if look < LOOKS - 1 and (not look or journal.exists()):
                     time.sleep(LOOK_PAUSE)
                     continue
+                if journal.exists():
+                    # It was killed while it made the file: SQLite undoes that, and the file is checked again then.
+                    return
                 if getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_NOTADB:
                     raise
                 remedy = "name another file, or delete this one if nobody needs it"
