@@ -137,6 +137,19 @@ def test_other_delay_learnt_later_counts_from_the_last_visit() -> None:
         assert paced.host.earliest_start(paced, MIDNIGHT) == MIDNIGHT + due_in
 
 
+def test_delay_of_a_visit_does_not_count_for_one_elsewhere() -> None:
+    """What the store says of the later visit counts, with the delay that held there."""
+    paced = simple()
+    paced.options = replace(OPTIONS, delay=10.0)
+    paced.host.update_limits(None)
+    visit(paced, MIDNIGHT, MIDNIGHT)
+    paced.host.merge(HostState(last_visit_at=MIDNIGHT + 100, next_allowed_at=MIDNIGHT + 101))
+    assert paced.host.snapshot().next_allowed_at == MIDNIGHT + 101
+    paced.options = replace(OPTIONS, delay=0.0)
+    paced.host.update_limits(None)
+    assert paced.host.earliest_start(paced, MIDNIGHT) == MIDNIGHT + 101
+
+
 @pytest.mark.parametrize("delay", [86_400.0 * 400, 8.6e13, 1e16, 1e40, 1e64])
 def test_absurd_delay_is_neither_infinite_nor_forgotten(delay: float) -> None:
     """Whether to wait so long is decided elsewhere; the instant is true."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from heapq import heapify, heappop, heappush
 from itertools import islice
@@ -335,12 +335,12 @@ class Host:
 
     def snapshot(self) -> HostState:
         """Return the state as a value for a store."""
-        state = HostState(**{name: getattr(self, name) for name in FIELDS})
+        values = {name: getattr(self, name) for name in FIELDS}
+        # Other processes may not know the delay.
+        values["next_allowed_at"] = max(self.next_allowed_at, self.last_visit_at + self.visit_delay)
         if self.last_visit_at == LONG_AGO:
-            return replace(state, last_visit_at=None)
-        # Others may not know the delay.
-        next_allowed_at = max(self.next_allowed_at, self.last_visit_at + self.visit_delay)
-        return replace(state, next_allowed_at=next_allowed_at)
+            values["last_visit_at"] = None
+        return HostState(**values)
 
     def restore(self, state: HostState) -> None:
         """Take on a state."""
@@ -348,6 +348,7 @@ class Host:
             setattr(self, name, getattr(state, name))
         if state.last_visit_at is None:
             self.last_visit_at = LONG_AGO
+        self.visit_delay = LONG_AGO
         if self.heeds_latency:
             self._update_delay()
 
@@ -485,7 +486,7 @@ class Host:
         """Record that an open turn's response has ended, or that its request is abandoned.
 
         Returns:
-            whether other turns may start that could not before, though no slot was free for them.
+            whether the turn tried if its origin can be reached: the origin's other turns waited for that.
         """
         if len(self.open) == 1:
             self.open = ()

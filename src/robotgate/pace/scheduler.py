@@ -200,7 +200,7 @@ class Scheduler:
         host = paced.host
         permits = self._robots if turn.ahead else self._pages
         if (
-            (host.open and len(host.open) >= host.slots)
+            len(host.open) >= host.slots
             or host.starting is not None
             or (host.waiters and host.has_waiters())
             or (host.lease is not None and not host.may_pace())
