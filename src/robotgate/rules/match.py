@@ -265,15 +265,15 @@ class Patterns:
         while at >= 0 and not target.startswith(heads[at]):
             at = parents[at]
         best = heads[at] if at >= 0 else ""
-        found: list[str] = []
+        found = [best]
         if self._starred and at >= 0:
             # A wildcard counts: behind a head that is shorter by a byte it makes a pattern as long.
             found = [self._starred.get(best, best), self._starred.get(best[:-1], "")]
         for key in self._wild_keys:
             if key in target:
-                found += [best, *self._matching(target, exact)]
+                found += self._matching(target, exact)
                 break
-        if not found:
+        if len(found) == 1:
             return best
         length = max(map(normal_length, found))
         longest = {pattern for pattern in found if normal_length(pattern) == length}

@@ -500,7 +500,7 @@ class SiteCache:
     def _forget(self, site: Site) -> None:
         del self.sites[site.key]
         # Turns that were made for it look for its successor.
-        site.ready_until_at = LONG_AGO
+        site.drop_ruling()
         host = site.host
         host.origins = tuple(other for other in host.origins if other is not site)
         if host.origins:

@@ -309,7 +309,7 @@ class Database:
                     time.sleep(LOOK_PAUSE)
                     continue
                 if journal.exists():
-                    # It was killed while it made the file: SQLite undoes that, and the file is checked again then.
+                    # A process was killed as it wrote. SQLite undoes that, and `prepare` checks the file then.
                     return
                 if getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_NOTADB:
                     raise
