@@ -93,7 +93,7 @@ class Failure:
     """Whether the server had closed the connection that was kept: the same request may be sent once more."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FetchResult:
     """How one attempt to read a robots.txt ended, after its redirects."""
 
@@ -187,23 +187,19 @@ def settle(
                 failures=failures,
                 failing_since_at=failing_since_at,
             )
-    if previous is not None and previous.fetched_at is not None and row.keeps_copy:
-        record = previous
-    else:
-        record = RobotsRecord(origin=origin, outcome=result.outcome, checked_at=now, fresh_until_at=now)
-        record = replace(record, robots_url=result.url, redirects=result.redirects)
+    body, fetched_at, etag, last_modified = b"", None, None, None
+    url, redirects = result.url, result.redirects
     if result.outcome is Outcome.SUCCESS and response is not None:
         copy = previous if response.status == NOT_MODIFIED and previous is not None else response
-        record = replace(
-            record,
-            # A tdmrep.json that is too long was not read; a part of it would be no JSON.
-            body=copy.body if origin.is_tdmrep else whole_lines(copy.body),
-            fetched_at=now,
-            etag=response.etag or copy.etag,
-            last_modified=response.last_modified or copy.last_modified,
-        )
-    return replace(
-        record,
+        # A tdmrep.json that is too long was not read; a part of it would be no JSON.
+        body, fetched_at = copy.body if origin.is_tdmrep else whole_lines(copy.body), now
+        etag, last_modified = response.etag or copy.etag, response.last_modified or copy.last_modified
+    elif previous is not None and previous.fetched_at is not None and row.keeps_copy:
+        body, fetched_at = previous.body, previous.fetched_at
+        etag, last_modified = previous.etag, previous.last_modified
+        url, redirects = previous.robots_url, previous.redirects
+    return RobotsRecord(
+        origin=origin,
         outcome=result.outcome,
         status=None if response is None else response.status,
         cause=result.cause,
@@ -211,6 +207,12 @@ def settle(
         fresh_until_at=now + _lifetime(result, previous, failures=failures, now=now, jitter=jitter),
         failures=failures,
         failing_since_at=failing_since_at,
+        body=body,
+        fetched_at=fetched_at,
+        robots_url=url,
+        redirects=redirects,
+        etag=etag,
+        last_modified=last_modified,
     )
 
 

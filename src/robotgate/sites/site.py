@@ -52,7 +52,7 @@ class HostAccess(Enum):
     """Its rules say what may be fetched."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@dataclass(slots=True, eq=False, kw_only=True)
 class Ruling:
     """What an origin's record means for us until `fresh_until_at`.
 

@@ -244,7 +244,8 @@ class BoundedBody:
             chunk = decoder.decode(chunk, self._max_encoded_bytes + 1)
         self._body += chunk
         self.is_full = len(self._body) > self._max_bytes
-        if not self.is_full and any(decoder.taken > self._max_encoded_bytes for decoder in self._decoders):
+        taken = max([decoder.taken for decoder in self._decoders], default=0)
+        if not self.is_full and taken > self._max_encoded_bytes:
             raise ValueError("the compressed body is longer than what it holds")
 
     def end(self) -> bytes:
@@ -253,7 +254,7 @@ class BoundedBody:
         Raises:
             ValueError: it is not complete.
         """
-        if not self.is_full and not all(decoder.is_complete for decoder in self._decoders):
+        if not self.is_full and not all([decoder.is_complete for decoder in self._decoders]):
             raise ValueError("the compressed body breaks off")
         return bytes(self._body[: self._max_bytes])
 
