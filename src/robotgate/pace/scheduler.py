@@ -15,7 +15,7 @@ from copy import copy
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from robotgate.errors import GateClosedError, StoreError, TooSoonError
 from robotgate.events import BlockCause, HostBlocked, HostRecovered
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from robotgate.errors import NestedTurnError, RobotGateError
     from robotgate.events import Events
     from robotgate.pace.host import Host, PacedOrigin, StartWindow
+
+    Alarm: TypeAlias = tuple[float, bool, int, Host | PacedTurn]
+    """When to look at a host again or to refuse a turn, whether it is for a turn, its place in the order, and the host
+    or the turn. At one instant hosts come first."""
 
 COARSEST_TIMER: Final = 0.001
 """Seconds. Some loops (uvloop) round timers to this, and fire up to one and a half of it early."""
@@ -179,8 +183,8 @@ class Scheduler:
         self._events = events
         self._is_saved = is_saved
         self._arrivals = count(1)
-        self._alarms: list[tuple[float, bool, int, Host | PacedTurn]] = []
-        """A heap: when hosts are looked at again, and when turns are refused; at one instant hosts come first."""
+        self._alarms: list[Alarm] = []
+        """A heap."""
         self.waiting = 0
         """Turns that wait."""
         self._granted = 0
@@ -275,7 +279,7 @@ class Scheduler:
             return False
         self._granted -= 1
         self._start(turn, host, now)
-        if host.waiters:
+        if host.waiters and len(host.open) < host.slots:
             self.dispatch(host, now)
         if self._total is not None:
             self._serve_permits(now)
@@ -360,7 +364,7 @@ class Scheduler:
             if owned and (error := self._lateness(turn, now)) is not None:
                 raise error
             refused_at = turn.deadline_at if owned else max(turn.deadline_at, now + STORE_TIMEOUT)
-            self._set_alarm(refused_at, turn.arrival, turn, now)
+            self._set_alarm((refused_at, True, turn.arrival, turn), now)
         turn.granted = granted = (self.loop or asyncio.get_running_loop()).create_future()
         turn.state = WAITING
         self.waiting += 1
@@ -389,7 +393,7 @@ class Scheduler:
 
     # Granting turns.
 
-    def dispatch(self, host: Host, now: float) -> None:  # noqa: C901, PLR0912  # The cases of one look at a host.
+    def dispatch(self, host: Host, now: float) -> None:  # noqa: C901, PLR0912, PLR0915  # The cases of one look at a host.
         """Grant a host's turns as far as they may start now, and see to it that the host is looked at again."""
         entry, host.permit_entry = host.permit_entry, None
         if host.has_hours:
@@ -402,17 +406,22 @@ class Scheduler:
                     self.unowned.add(host)
                     self.has_transfers.set()
                 return
+            due_at = host.due_at()
+            if host.waiters and due_at - now > CLOCK_GRAIN and not host.is_wanted:
+                # No turn of any origin starts earlier: which one is next need not be known before.
+                self._wake_at(host, due_at, now)
+                return
             found = host.next_turn(now)
             if found is None:
                 return
             at, _, turn = found
             if at > now:
-                self._wake_at(host, at, turn, now)
-                if host.is_wanted and at - host.due_at() > CLOCK_GRAIN:
+                self._wake_at(host, at, now)
+                if host.is_wanted and at - due_at > CLOCK_GRAIN:
                     self._hand_over(host)
                 return
             if host.limiter is not None and not host.limiter.has_capacity():
-                self._wake_at(host, now + LIMITER_RETRY_DELAY, turn, now)
+                self._wake_at(host, now + LIMITER_RETRY_DELAY, now)
                 return
             permits = self._robots if turn.ahead else self._pages
             due_at = self._total_due_at(now)
@@ -462,34 +471,39 @@ class Scheduler:
     def _total_due_at(self, now: float) -> float:
         return 0.0 if self._total is None else self._total.due_at(now, reserved=self._granted)
 
-    def _wake_at(self, host: Host, at: float, turn: PacedTurn, now: float) -> None:
+    def _wake_at(self, host: Host, at: float, now: float) -> None:
         if host.wake_at != at:
             host.wake_at = at
             if at < math.inf:
-                self._set_alarm(at, turn.arrival, host, now)
+                self._set_alarm((at, False, next(self._arrivals), host), now)
 
-    def _set_alarm(self, at: float, arrival: int, whom: Host | PacedTurn, now: float) -> None:
-        """Look at a host again at an instant, or refuse a turn unless it has been granted by then."""
+    def _set_alarm(self, alarm: Alarm, now: float) -> None:
+        alarms = self._alarms
         # Not void are one for each host, and two for each turn: the store's time may end after the deadline.
-        if len(self._alarms) > 4 * self.waiting + 64:
-            self._alarms = list({alarm for alarm in self._alarms if not _is_void(alarm)})
-            heapify(self._alarms)
-        heappush(self._alarms, (at, isinstance(whom, PacedTurn), arrival, whom))
-        self._timer.set(at - now)
+        if len(alarms) > 4 * self.waiting + 64:
+            alarms = self._alarms = list({each for each in alarms if not _is_void(each)})
+            heapify(alarms)
+        heappush(alarms, alarm)
+        # For any other alarm the timer is set already.
+        if alarms[0] is alarm:
+            self._timer.set(alarm[0] - now)
 
     def _wake(self) -> None:
         """The timer fired: look at hosts that are due, refuse late turns, and set the timer anew."""
-        now, late = self.now(), list[PacedTurn]()
-        while self._alarms and (self._alarms[0][0] - now <= CLOCK_GRAIN or _is_void(self._alarms[0])):
-            alarm = heappop(self._alarms)
-            whom = alarm[-1]
-            if _is_void(alarm):
+        now = self.now()
+        late: list[PacedTurn] = []
+        while self._alarms:
+            alarm = self._alarms[0]
+            is_void, whom = _is_void(alarm), alarm[-1]
+            if alarm[0] - now > CLOCK_GRAIN and not is_void:
+                break
+            heappop(self._alarms)
+            if is_void:
                 continue
             if isinstance(whom, PacedTurn):
                 late.append(whom)
-                continue
-            whom.wake_at = math.inf
-            if whom.starting is None:
+            else:
+                whom.wake_at = math.inf
                 self.dispatch(whom, now)
         self._serve_permits(now)
         # A turn that could start at its very deadline has been granted.
@@ -620,7 +634,7 @@ class Scheduler:
             if error is not None:
                 self._refuse(turn, error)
             else:
-                self._set_alarm(turn.deadline_at, turn.arrival, turn, now)
+                self._set_alarm((turn.deadline_at, True, turn.arrival, turn), now)
         self.reconsider(host)
 
     def want(self, host: Host) -> None:
@@ -649,7 +663,7 @@ class Scheduler:
             self.refuse_host(host, GateClosedError())
 
 
-def _is_void(alarm: tuple[float, bool, int, Host | PacedTurn]) -> bool:
+def _is_void(alarm: Alarm) -> bool:
     """Return whether a host has another alarm by now, or a turn does not wait, or waits again for a later deadline."""
     at, whom = alarm[0], alarm[-1]
     if isinstance(whom, PacedTurn):
