@@ -59,12 +59,12 @@ class EverySite:
 
 
 def gate_of(max_hosts: int, *, at_once: int = AT_ONCE, store: MemoryStore | None = None) -> RobotGate:
-    """A gate, and a store of its own, for so many hosts."""
+    """A gate for so many hosts; by default it has no store, as gates are unless they are given one."""
     return RobotGate(
         AGENT,
         contact="bot@example.org",
         max_hosts=max_hosts,
-        store=store or MemoryStore(max_hosts=max_hosts),
+        store=store,
         clock=VirtualClock(),
         fetcher=EverySite(),
         concurrency=at_once,
@@ -235,7 +235,8 @@ def through(hosts: int, max_hosts: int, at_once: int) -> list[tuple[int, int]]:
 
 async def _through(hosts: int, max_hosts: int, at_once: int) -> list[tuple[int, int]]:
     seen = []
-    async with gate_of(max_hosts, at_once=at_once) as gate:
+    store = MemoryStore(max_hosts=max_hosts)
+    async with gate_of(max_hosts, at_once=at_once, store=store) as gate:
         for tenth in range(1, 11):
             so_far = range(hosts * (tenth - 1) // 10, hosts * tenth // 10)
             await visit_together(gate, iter(so_far), at_once=at_once)
