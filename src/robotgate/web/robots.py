@@ -244,8 +244,7 @@ class BoundedBody:
             chunk = decoder.decode(chunk, self._max_encoded_bytes + 1)
         self._body += chunk
         self.is_full = len(self._body) > self._max_bytes
-        taken = max([decoder.taken for decoder in self._decoders], default=0)
-        if not self.is_full and taken > self._max_encoded_bytes:
+        if not self.is_full and any(decoder.taken > self._max_encoded_bytes for decoder in self._decoders):
             raise ValueError("the compressed body is longer than what it holds")
 
     def end(self) -> bytes:
@@ -254,7 +253,7 @@ class BoundedBody:
         Raises:
             ValueError: it is not complete.
         """
-        if not self.is_full and not all([decoder.is_complete for decoder in self._decoders]):
+        if not self.is_full and not all(decoder.is_complete for decoder in self._decoders):
             raise ValueError("the compressed body breaks off")
         return bytes(self._body[: self._max_bytes])
 
@@ -302,23 +301,27 @@ def answer_of(status: int, headers: MultiMapping[str], body: bytes, *, now: floa
     Args:
         headers: names in any case.
     """
-    places, etags, dates = (set(headers.getall(name, ())) for name in ("Location", "ETag", "Last-Modified"))
-    if status in REDIRECT_STATUSES and len(places) > 1:
-        return Failure(f"HTTP status {status} redirects to {len(places)} places")
+    if status in REDIRECT_STATUSES and (places := len(set(headers.getall("Location", ())))) > 1:
+        return Failure(f"HTTP status {status} redirects to {places} places")
     return Answer(
         status=status,
         body=body,
-        location=next(iter(places), None),
+        location=headers.get("Location"),
         # RFC 9110 §5.3.
         cache_control=", ".join(headers.getall("Cache-Control", ())) or None,
         retry_after=retry_after_of(headers, now=now) if status >= GOOD_BELOW else None,
-        # Of lines that differ, none is sent back.
-        etag=etags.pop() if len(etags) == 1 else None,
-        last_modified=dates.pop() if len(dates) == 1 else None,
+        etag=_agreed(headers, "ETag"),
+        last_modified=_agreed(headers, "Last-Modified"),
         expires=headers.get("Expires"),
         date=headers.get("Date"),
         age=headers.get("Age"),
     )
+
+
+def _agreed(headers: MultiMapping[str], name: str) -> str | None:
+    """The value of a validator, which is sent back; None where there is none, or lines that differ."""
+    values = set(headers.getall(name, ()))
+    return values.pop() if len(values) == 1 else None
 
 
 class Flight:
