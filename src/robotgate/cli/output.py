@@ -23,13 +23,11 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from robotgate import InvalidURLError
+from robotgate import InvalidURLError, RobotGateError
 from robotgate.stores.codec import MAX_AMOUNT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-
-    from robotgate import RobotGateError
 
 Part: TypeAlias = str | tuple[str, str]
 """A piece of a line: a text, or a text and its style."""
@@ -127,12 +125,12 @@ def attributes(value: object, *names: str) -> dict[str, object]:
     return {name: getattr(value, name, None) for name in names}
 
 
-def tell(message: str) -> None:
+def to_stdout(message: str) -> None:
     """Print one sentence on standard output, folded where lines are folded."""
     Screen().paragraph(message, indent=2)
 
 
-def say(message: str) -> None:
+def to_stderr(message: str) -> None:
     """Print one sentence on standard error."""
     # Not by a console: it would write past the one that shows progress meanwhile, into its lines.
     for text in Screen(stderr=True).folded(message, indent=2):
@@ -174,7 +172,7 @@ class _LogLines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Print a record."""
         for number, text in enumerate(self.format(record).splitlines()):
-            say(text if number else in_plain_words(text))
+            to_stderr(text if number else in_plain_words(text))
 
 
 @contextmanager

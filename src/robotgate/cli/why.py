@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -14,11 +15,11 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from robotgate import InvalidURLError, RobotsTxt, StatusPolicy
+from robotgate import HostState, InvalidURLError, Origin, RobotsRecord, RobotsTxt, StatusPolicy
 from robotgate.cli import check, common, output
 from robotgate.cli.cache import Selection, nothing_stored, state_facts
+from robotgate.cli.fetch import Outcome
 from robotgate.cli.files import check_length, row_of
-from robotgate.cli.progress import Outcome
 from robotgate.options import HostBlocks, HostOptions
 from robotgate.rules.grammar import read_delay, read_rate
 from robotgate.rules.robotstxt import product_token
@@ -30,7 +31,6 @@ from robotgate.urls import split_url
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from robotgate import HostState, Origin, RobotsRecord
     from robotgate.rules.parser import Record
     from robotgate.stores.base import OwnStore
 
@@ -119,10 +119,12 @@ class Requests:
             self.of_url = [*self.of_url[1 - MAX_SHOWN :], request]
             self.count_of_url += 1
 
-    def told(self) -> Iterator[str]:
-        """Yield what they tell, in lines."""
-        outcomes = sorted(self.outcomes.items(), key=lambda pair: -pair[1])
-        yield ", ".join(f"{count:,} {outcome}" for outcome, count in outcomes) or "none"
+    def lines(self) -> Iterator[str]:
+        """Yield what a person is shown."""
+        yield (
+            ", ".join(f"{count:,} {outcome}" for outcome, count in Counter(self.outcomes).most_common())
+            or "none"
+        )
         if self.first_at is not None and self.last_at is not None:
             yield f"from {output.moment(self.first_at)} to {output.moment(self.last_at)}"
         if self.unread:
@@ -136,12 +138,12 @@ class Requests:
 @common.store_option
 @common.name_options
 @common.policy_option
-@common.shown("--delay", default=1.0, help="The crawler's own seconds between requests.")
-@common.option(
+@common.option_with_default("--delay", default=1.0, help="The crawler's own seconds between requests.")
+@click.option(
     "--rows", metavar="FILE", type=common.INPUT_FILE, help="Rows of `robotgate fetch` to look into."
 )
 @common.json_option
-def why(
+async def why(
     *,
     url: str,
     store_path: str | None,
@@ -151,7 +153,7 @@ def why(
     delay: float,
     rows: str | None,
     as_json: bool,
-) -> None:
+) -> int:
     """Tell when, how often and by which rule a crawler came to the host of a URL: what you can answer a site owner.
 
     It reads the crawler's store, and with --rows the rows of `robotgate fetch`; nothing is requested. --agent, --delay
@@ -173,12 +175,11 @@ def why(
             requests.read(Path("/dev/stdin" if rows == "-" else rows), origin, target)
     selection = Selection(origin.host, origin.port, origin.scheme)
 
-    async def find() -> tuple[list[RobotsRecord], dict[str, HostState], float | None]:
-        return *await selection.found(store), await _blocked_until(store, origin.host, now)
-
-    records, states, blocked_until_at = common.run_with(store, find)
+    async with store:
+        records, states = await selection.found(store)
+        blocked_until_at = await _blocked_until(store, origin.host, now)
     if not (records or states or blocked_until_at or (requests is not None and requests.outcomes)):
-        nothing_stored(origin.host)
+        return nothing_stored(origin.host)
     record = records[0] if records else None
     checked, asked = check.Checked(url=f"{origin}{target}", problem="its robots.txt is not stored"), None
     if record is not None:
@@ -201,7 +202,7 @@ def why(
             "not_known": NOT_KNOWN,
         }
         output.row(answer)
-        return
+        return 0
     screen = output.Screen()
     check.show(screen, checked, name)
     screen.print()
@@ -212,6 +213,7 @@ def why(
     screen.paragraph(("not known", "bold"))
     for text in NOT_KNOWN:
         screen.paragraph((f"  {text}", "dim"), indent=4)
+    return 0
 
 
 def _facts(
@@ -244,7 +246,7 @@ def _show_requests(
     if requests is not None:
         screen.print()
         screen.paragraph(("requests to ", "dim"), (host, "bold"), (" in the rows", "dim"))
-        for text in requests.told():
+        for text in requests.lines():
             screen.paragraph(f"  {text}", indent=4)
 
 
