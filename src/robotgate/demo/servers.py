@@ -14,6 +14,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import click
 from aiohttp import web
 from yarl import URL
 
@@ -34,7 +35,7 @@ _SIGNED: Final = re.compile(
 _NO_SITE: Final = Answer(status=502, body=b"no such site\n")
 
 
-class DemoError(Exception):
+class DemoError(click.ClickException):
     """The demonstration cannot be run: a port is taken, or one of its workers died."""
 
 
