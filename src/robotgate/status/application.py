@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from robotgate.events import TurnEnded
     from robotgate.gate import RobotGate
+    from robotgate.sites.record import RobotsRecord
     from robotgate.sites.site import HostView, Site
     from robotgate.web.turns import Turns
 
@@ -157,19 +158,10 @@ class StatusPage:
         if site is None:
             return {"origin": origin, "is_known": False}
         notes, record = self._notes.of_origin(origin), site.record
-        robots: dict[str, Json] | None = None
-        if record is not None:
-            robots = {
-                "url": record.robots_url,
-                "status": record.status,
-                "cause": record.cause,
-                "checked_at": record.checked_at,
-                "bytes": len(record.body),
-            }
         return {
             **_row(site, self._surveyor.view(turns, site)),
             "is_known": True,
-            "robots": robots,
+            "robots": None if record is None else _robots_row(record),
             "rules": [
                 {"line": line, "text": text, "count": count}
                 for (line, text), count in notes.rules.most_common(5)
@@ -195,7 +187,7 @@ class StatusPage:
                 except GateClosedError:
                     message = {"closed": True}
                 async with asyncio.timeout(WRITE_TIMEOUT):
-                    await response.write(_event(message))
+                    await response.write(f"data: {json.dumps(message, allow_nan=False)}\n\n".encode())
                 with suppress(TimeoutError):
                     async with asyncio.timeout(PERIOD):
                         await self._news.wait()
@@ -277,17 +269,12 @@ def _row(site: Site, view: HostView) -> dict[str, Json]:
     return row
 
 
+def _robots_row(record: RobotsRecord) -> Json:
+    shown = {name: getattr(record, name) for name in ("status", "cause", "checked_at")}
+    return {"url": record.robots_url, "bytes": len(record.body), **shown}
+
+
 def _answer(event: TurnEnded | RobotsFetched) -> Json:
     url, cause = (event.robots_url, event.cause) if isinstance(event, RobotsFetched) else (event.url, None)
-    return {
-        "at": event.at,
-        "url": bounded(url),
-        "status": event.status,
-        "bytes_read": event.bytes_read,
-        "elapsed": event.elapsed,
-        "cause": None if cause is None else bounded(cause),
-    }
-
-
-def _event(message: dict[str, Json]) -> bytes:
-    return b"data: " + json.dumps(message, allow_nan=False, separators=(",", ":")).encode() + b"\n\n"
+    shown = {name: getattr(event, name) for name in ("at", "status", "bytes_read", "elapsed")}
+    return {"url": bounded(url), "cause": None if cause is None else bounded(cause), **shown}

@@ -9,13 +9,7 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from robotgate.events import (
-    RobotsFetched,
-    TurnEnded,
-    TurnRefused,
-    VerdictRefused,
-    one_line,
-)
+from robotgate.events import RobotsFetched, TurnEnded, TurnRefused, VerdictRefused, one_line
 from robotgate.observe.tally import Tally
 
 if TYPE_CHECKING:
@@ -79,10 +73,8 @@ class Notes:
 
     def of_origin(self, origin: str) -> HostNotes:
         """Return what is kept of an origin, and move it to the end of the line for removal."""
-        notes = self._hosts.pop(origin, None)
-        if notes is None:
-            notes = HostNotes()
-        self._hosts[origin] = notes
+        known = self._hosts.pop(origin, None)
+        notes = self._hosts[origin] = HostNotes() if known is None else known
         if len(self._hosts) > MAX_NOTED:
             del self._hosts[next(iter(self._hosts))]
         return notes

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping
 
     from robotgate.gate import RobotGate
-    from robotgate.sites.record import RobotsRecord
     from robotgate.sites.site import Site
     from robotgate.web.turns import Turns
 
@@ -33,6 +32,8 @@ MAX_READ: Final = 500
 """Views with rules that nothing uses which are kept."""
 MAX_SHARE: Final = 0.01
 """The share of the event loop's time that looking at all hosts takes. With more hosts, it is done less often."""
+READ_ANEW: Final = ("access", "checked_at", "fresh_until_at", "stale")
+"""What a view has from such rules."""
 READ_AGE: Final = 60.0
 """Seconds after which such rules are read again: a stale copy may have ended."""
 
@@ -102,8 +103,7 @@ class Surveyor:
     """Looks at the hosts of one gate."""
 
     def __init__(self, gate: RobotGate) -> None:
-        self._gate = gate
-        self._read = lru_cache(maxsize=MAX_READ)(self._read_anew)
+        self._read = lru_cache(maxsize=MAX_READ)(lambda record, _: gate.host(record.origin.text))
         self._counts: Counter[str] = Counter()
         self.pages: dict[Query, Ranking] = {}
         """The hosts of each query that was looked for."""
@@ -171,13 +171,4 @@ class Surveyor:
         if site.ruling is not None or site.record is None:
             return view
         read = self._read(site.record, now // READ_AGE)
-        return replace(
-            view,
-            access=read.access,
-            checked_at=read.checked_at,
-            fresh_until_at=read.fresh_until_at,
-            stale=read.stale,
-        )
-
-    def _read_anew(self, record: RobotsRecord, _: float) -> HostView:
-        return self._gate.host(record.origin.text)
+        return replace(view, **{name: getattr(read, name) for name in READ_ANEW})
