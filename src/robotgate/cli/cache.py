@@ -294,7 +294,7 @@ async def export_(*, target: str, force: bool, store_path: str | None) -> None:
     Exit status: 0, or 2 when the store cannot be read or the file cannot be written.
     """
     store = common.existing_store(store_path)
-    with common.doing("write" if target == "-" else f"write {target}"):
+    with common.os_errors("write" if target == "-" else f"write {target}"):
         if target != "-":
             _check_target(Path(target), store, force=force)
         async with store:
@@ -336,7 +336,7 @@ async def import_(*, source: str, store_path: str | None) -> int:
     store = common.stated_store(store_path)
     result = Import(store)
 
-    with common.doing(f"read {source}"):
+    with common.os_errors(f"read {source}"):
         async with store:
             async for lines in read_lines(open_input(source), max_bytes=MAX_LINE_BYTES):
                 for complaint in await result.add(lines, now=time.time()):
@@ -425,7 +425,7 @@ def _record_facts(record: RobotsRecord, token: str, now: float) -> Iterator[tupl
     yield from (("redirected by", url) for url in record.redirects)
     yield "checked", output.ago(record.checked_at, now)
     expired = "expired; fetched again when it is needed"
-    yield "fresh for", output.left(record.fresh_until_at, now, "until", over=expired)
+    yield "fresh for", output.time_left(record.fresh_until_at, now, "until", over=expired)
     if record.outcome is not Outcome.SUCCESS:
         yield "outcome", output.in_plain_words(record.cause or record.outcome.value)
     if record.failing_since_at is not None:
@@ -464,7 +464,7 @@ def state_facts(state: HostState, now: float) -> Iterator[tuple[str, str]]:
         yield "last visit", output.ago(state.last_visit_at, now)
     due_at = max(state.next_allowed_at, state.blocked_until_at)
     is_endless = output.span(due_at - now) == output.ENDLESS
-    yield "next visit", "never" if is_endless else output.left(due_at, now, "not before", over="now")
+    yield "next visit", "never" if is_endless else output.time_left(due_at, now, "not before", over="now")
     if state.failures:
         last = output.ago(state.blocked_at, now) + ("" if state.blocked_until_at > now else ", over")
         yield "blocks", f"{state.failures:,} in a row, the last since {last}"

@@ -16,7 +16,7 @@ import click
 from platformdirs import user_cache_path
 
 from robotgate import MemoryStore, Origin, RobotGate, SQLiteStore, StatusPolicy, WhenLost, __version__
-from robotgate.cli.output import failure, logged
+from robotgate.cli.output import logged, printable_errors
 from robotgate.clock import SystemClock
 from robotgate.errors import InvalidURLError, OptionError, StoreError
 
@@ -49,7 +49,7 @@ class CommandError(click.ClickException):
 
 
 @contextmanager
-def doing(what: str) -> Iterator[None]:
+def os_errors(what: str) -> Iterator[None]:
     """End the command if the system refuses what is done within the block.
 
     Args:
@@ -88,12 +88,12 @@ class Program(click.Group):
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: object
     ) -> click.Context:
         """Read the options of the group itself."""
-        with failure():
+        with printable_errors():
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> object:
         """Run a command."""
-        with failure():
+        with printable_errors():
             return super().invoke(ctx)
 
 

@@ -230,7 +230,7 @@ class Crawl:
         row = fetched(url, response)
         said = check.usage_columns(response.usage) if self.has_usage else {}
         headers = {"headers": list(response.headers.items())}
-        with common.doing(f"keep {url}"):
+        with common.os_errors(f"keep {url}"):
             if self.warc is not None:
                 await self.warc.save(response, said)
             if self.folder is not None:
@@ -239,7 +239,7 @@ class Crawl:
         return row | (headers if self.has_headers else {}) | said
 
     def _write(self, row: Row) -> None:
-        with common.doing("write"):
+        with common.os_errors("write"):
             # Looked up each time: while progress is shown on a terminal, rows go above it.
             rows = self.rows or sys.stdout
             rows.write(output.json_of(row) + "\n")
@@ -409,7 +409,7 @@ async def fetch(
         "concurrency_per_host": per_host,
         "signer": signing.signer_of(key_file, agent_url, agent_form),
     }
-    with common.doing(f"read {target}"):
+    with common.os_errors(f"read {target}"):
         done = keep.done_urls(Path(target)) if resume else set()
     crawl = Crawl(
         done=done,
@@ -431,7 +431,7 @@ async def fetch(
             crawl.rows, crawl.warc = _opened(stack, target, folder, warc_path, has_rows=resume)
             if status_at is not None:
                 page = serve(gate, *status_at, token=status_token, controls=status_controls)
-                with common.doing("serve --status at {}:{}".format(*status_at)):
+                with common.os_errors("serve --status at {}:{}".format(*status_at)):
                     output.to_stderr(f"status page: {await stack.enter_async_context(page)}")
             await crawl.run(gate, read_urls(urls, source), quiet=is_quiet)
     except asyncio.CancelledError:
@@ -454,12 +454,12 @@ def _opened(
     """Open the file of rows and the WARC file, which the stack closes, and make the folder of bodies."""
     rows = warc = None
     if target != "-":
-        with common.doing(f"write {target}"):
+        with common.os_errors(f"write {target}"):
             rows = stack.enter_context(click.open_file(target, "a" if has_rows else "w", encoding="utf-8"))
     if folder is not None:
-        with common.doing(f"make {folder}"):
+        with common.os_errors(f"make {folder}"):
             folder.mkdir(parents=True, exist_ok=True)
     if warc_path is not None:
-        with common.doing(f"write {warc_path}"):
+        with common.os_errors(f"write {warc_path}"):
             warc = stack.enter_context(closing(keep.WarcFile(warc_path, f"robotgate/{__version__}")))
     return rows, warc

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from robotgate import InvalidURLError
-from robotgate.cli.common import doing
+from robotgate.cli.common import os_errors
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
@@ -69,7 +69,7 @@ async def read_urls(given: Iterable[str], source: str | None) -> AsyncIterator[s
     for url in given:
         yield url
     if source is not None:
-        with doing(f"read {source}"):
+        with os_errors(f"read {source}"):
             async for lines in read_lines(open_input(source), max_bytes=MAX_URL_BYTES):
                 for url in urls_of(lines):
                     yield url

@@ -1,7 +1,7 @@
 """What the commands print: safe text, times, errors and logs.
 
-Everything that a command prints passes `printable`: `line` for plain lines, `Screen` for styled ones, `failure` for
-errors, `logged` for what the library logs. Rows of JSON are in ASCII.
+Everything that a command prints passes `printable`: `line` for plain lines, `Screen` for styled ones,
+`printable_errors` for errors, `logged` for what the library logs. Rows of JSON are in ASCII.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Screen(Console):
             self.paragraph((f"  {name:<{LABEL_WIDTH - 2}}", "dim"), shown, indent=LABEL_WIDTH)
 
     def on_broken_pipe(self) -> None:
-        """Raise the error, which `failure` reports. Rich would end the program in silence."""
+        """Raise the error, which `printable_errors` reports. Rich would end the program in silence."""
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
@@ -138,7 +138,7 @@ def to_stderr(message: str) -> None:
 
 
 @contextmanager
-def failure() -> Iterator[None]:
+def printable_errors() -> Iterator[None]:
     """Make every error that ends a command one printable line, and flush standard output while it can be reported."""
     try:
         try:
@@ -209,7 +209,7 @@ def ago(at: float, now: float) -> str:
     return f"{moment(at)}, {span(now - at)} ago" if at <= now else moment(at)
 
 
-def left(at: float, now: float, word: str, *, over: str) -> str:
+def time_left(at: float, now: float, word: str, *, over: str) -> str:
     """Return how long it is until an instant, and the instant behind a word; or what is over."""
     return f"{span(at - now)}, {word} {moment(at)}" if at > now else over
 

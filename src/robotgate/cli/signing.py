@@ -130,7 +130,7 @@ def _write(published: Directory, root: Path, card: bytes | None, *, lifetime: in
     for path, body in ((DIRECTORY_PATH, published.body), (CARD_PATH, card)):
         if body is not None:
             file = root / path.removeprefix("/")
-            with common.doing(f"write {file}"):
+            with common.os_errors(f"write {file}"):
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_bytes(body)
     for name, value in published.headers(time.time(), lifetime=lifetime).items():
@@ -145,7 +145,7 @@ async def _serve(published: Directory, host: str, port: int, card: bytes | None)
     runner = web.AppRunner(server_of(published, card), access_log=None)
     await runner.setup()
     try:
-        with common.doing(f"serve at {host}:{port}"):
+        with common.os_errors(f"serve at {host}:{port}"):
             await web.TCPSite(runner, host, port).start()
         bound = runner.addresses[0][1]
         output.to_stderr(

@@ -171,7 +171,7 @@ async def why(
     requests = None
     if rows is not None:
         requests = Requests()
-        with common.doing(f"read {rows}"):
+        with common.os_errors(f"read {rows}"):
             requests.read(Path("/dev/stdin" if rows == "-" else rows), origin, target)
     selection = Selection(origin.host, origin.port, origin.scheme)
 

@@ -97,7 +97,7 @@ class _Groups:
         self._rules: list[list[Line]] = []
         self._named: dict[bytes, dict[int, Line]] = {}
         """For each token, the numbers of the groups that name it, and the first line of each that does."""
-        self._parted: list[tuple[FindingCode, Line, int]] = []
+        self._splits: list[tuple[FindingCode, Line, int]] = []
         """Places where other crawlers may split the open group, reported when it turns out to have rules."""
         self._between: Line | None = None
         self._delay: Line | None = None
@@ -134,11 +134,11 @@ class _Groups:
         if not self._rules or self._rules[-1]:
             self._rules.append([])
         elif self._delay is not None:
-            self._parted.append((FindingCode.DELAY_BETWEEN_AGENTS, self._delay, line.number))
+            self._splits.append((FindingCode.DELAY_BETWEEN_AGENTS, self._delay, line.number))
         elif self._between is not None:
-            self._parted.append((FindingCode.RECORD_BETWEEN_AGENTS, line, self._between.number))
+            self._splits.append((FindingCode.RECORD_BETWEEN_AGENTS, line, self._between.number))
         elif self._after_blank:
-            self._parted.append((FindingCode.BLANK_BETWEEN_AGENTS, line, line.number - 1))
+            self._splits.append((FindingCode.BLANK_BETWEEN_AGENTS, line, line.number - 1))
         self._between = self._delay = None
         self._after_blank = False
         token = token_of(line.value)
@@ -170,9 +170,9 @@ class _Groups:
             self._delay = self._delay or line
             return
         self._rules[-1].append(line)
-        for code, parted, related_line in self._parted:
-            self._findings.add(code, parted, related_line=related_line)
-        self._parted.clear()
+        for code, line_of_split, related_line in self._splits:
+            self._findings.add(code, line_of_split, related_line=related_line)
+        self._splits.clear()
 
 
 _MIN_RULES_CHECKED: Final = 10_000

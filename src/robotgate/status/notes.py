@@ -24,7 +24,7 @@ MAX_RULES: Final = 32
 """Rules of an origin whose refusals are counted."""
 MAX_TEXT: Final = 300
 """Characters of a URL or a reason that are shown."""
-HEARD: Final = (TurnEnded, RobotsFetched, VerdictRefused, TurnRefused)
+EVENTS: Final = (TurnEnded, RobotsFetched, VerdictRefused, TurnRefused)
 """The events that are kept of a host."""
 
 
@@ -53,7 +53,7 @@ class Notes:
         self._hosts: dict[str, HostNotes] = {}
         """By origin; those with the latest events are last."""
 
-    def hear(self, event: Event) -> None:
+    def add(self, event: Event) -> None:
         """Take in an event."""
         match event:
             case TurnEnded():

@@ -99,7 +99,7 @@ class Ranking:
         return [site for _, site in self._best[self.query.page * PAGE :]]
 
 
-class Surveyor:
+class Survey:
     """Looks at the hosts of one gate."""
 
     def __init__(self, gate: RobotGate) -> None:
@@ -112,7 +112,7 @@ class Surveyor:
         self._busy = 0.0
         """Seconds of processor time that the last look at all hosts took."""
 
-    async def survey(self, turns: Turns, queries: Collection[Query | None], query: Query | None) -> GateStats:
+    async def update(self, turns: Turns, queries: Collection[Query | None], query: Query | None) -> GateStats:
         """Count the hosts, and find those of a query.
 
         The last look at all hosts is used again until another is due, or the query is new.
