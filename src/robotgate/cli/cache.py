@@ -255,7 +255,7 @@ async def forget(*, selection: Selection, store_path: str | None, pace: bool) ->
 
 @cache.command(short_help="Remove what is old.")
 @common.store_option
-@common.option_with_default("--max-bytes", default=MAX_BYTES, help="How large the file may be.")
+@common.setting("--max-bytes", default=MAX_BYTES, help="How large the file may be.")
 @click.option(
     "--max-age", default=MAX_AGE, show_default="90 days", help="Remove what is older than so many seconds."
 )

@@ -66,7 +66,6 @@ async def check(
     has_usage: bool,
     agent: str,
     token: str | None,
-    store_path: str | None,
     **options: object,
 ) -> int:
     """Tell whether URLs may be fetched, and show the line of robots.txt that decides.
@@ -90,7 +89,7 @@ async def check(
         results = [_check_offline(body, url, token or agent) for url in listed]
     else:
         options |= {"agent": agent, "token": token}
-        async with common.opened_gate(common.store_of(store_path), options) as gate:
+        async with common.opened_gate(common.store_of_options(), options) as gate:
             results = await _check_online(gate, listed)
     screen = output.Screen()
     for number, result in enumerate(results):

@@ -38,6 +38,8 @@ MAX_LOOK_UPS: Final = 512
 """Names that are looked up at once."""
 MAX_ROBOTS_BYTES: Final = 1024 * 1024
 """Bytes of a robots.txt on disk that are read: more than crawlers use."""
+NOT_OF_GATE: Final = frozenset({"no_store", "proxy", "quiet", "store_path", "verbose"})
+"""Options of a command that visits sites which are not those of `RobotGate`."""
 PATIENCE: Final = 3.0
 """Seconds for which an unreachable Redis server is tried again. A user waits at the terminal meanwhile."""
 
@@ -97,12 +99,6 @@ class Program(click.Group):
             return super().invoke(ctx)
 
 
-def _keep(ctx: click.Context, param: click.Parameter, value: str | int | None) -> None:
-    """Keep the value of an option in the context, where it was given."""
-    if value:
-        ctx.meta[f"robotgate.{param.name}"] = value
-
-
 def _proxy(text: str) -> str:
     try:
         Origin.of(text)
@@ -113,8 +109,8 @@ def _proxy(text: str) -> str:
 
 def verbosity() -> int:
     """Return how often ``-v`` was given to the command that runs, at most 2, or -1 after ``-q``."""
-    meta = click.get_current_context().meta
-    return -1 if "robotgate.quiet" in meta else min(int(meta.get("robotgate.verbose", 0)), 2)
+    params = click.get_current_context().params
+    return -1 if params.get("quiet") else min(params.get("verbose", 0), 2)
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -133,10 +129,8 @@ OUTPUT_FILE: Final = click.Path(dir_okay=False, allow_dash=True)
 
 flag = partial(click.option, is_flag=True)
 """An option without a value."""
-option_with_default = partial(click.option, show_default=True)
+setting = partial(click.option, show_default=True)
 """An option whose default the help shows."""
-context_option = partial(click.option, expose_value=False, callback=_keep)
-"""An option whose value stands in the context; the command does not get it."""
 address_option = partial(click.option, metavar="HOST:PORT", type=_address)
 folder_option = partial(click.option, metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 
@@ -155,15 +149,13 @@ url_options = all_of(
     ),
 )
 json_option = flag("--json", "as_json", help="Print JSON, one row a line.")
-agent_option = option_with_default(
-    "--agent", default=f"robotgate/{__version__}", help="The User-Agent of the requests."
-)
+agent_option = setting("--agent", default=f"robotgate/{__version__}", help="The User-Agent of the requests.")
 token_option = click.option(
     "--token", help="The crawler's name in robots.txt, if it is not the first word of --agent."
 )
 name_options = all_of(agent_option, token_option)
 contact_option = partial(click.option, "--contact", envvar="ROBOTGATE_CONTACT", show_envvar=True)
-policy_option = option_with_default(
+policy_option = setting(
     *("--policy", "status_policy"),
     type=click.Choice([policy.value for policy in StatusPolicy]),
     default=StatusPolicy.DEFAULT.value,
@@ -176,25 +168,23 @@ store_option = click.option(
     help="The file or Redis server that keeps robots.txt files and the pace of hosts, instead of the file in your"
     " cache directory.",
 )
-store_options = all_of(
-    store_option, context_option("--no-store", is_flag=True, help="Read no store and write none.")
-)
+store_options = all_of(store_option, flag("--no-store", help="Read no store and write none."))
 _connection_options = all_of(
     token_option,
     flag("--allow-private-addresses", help="Also fetch from localhost and private networks."),
     policy_option,
-    context_option(
-        *("--proxy",),
+    click.option(
+        "--proxy",
         metavar="URL",
         type=_proxy,
         help="Send all requests through this HTTP proxy, instead of that of HTTP_PROXY and HTTPS_PROXY.",
     ),
-    context_option(
+    click.option(
         *("-v", "--verbose"),
         count=True,
         help="Also print blocks, refusals and failures as they come; -vv prints each turn.",
     ),
-    context_option("-q", "--quiet", is_flag=True, help="Print no progress and no warnings about options."),
+    flag("-q", "--quiet", help="Print no progress and no warnings about options."),
 )
 
 
@@ -208,18 +198,20 @@ def gate_options(contact_note: str = "Required.") -> Callable[[Callable[P, R]], 
     return all_of(agent_option, contact_option(default="", help=contact_help), _connection_options)
 
 
-def store_of(store_path: str | None) -> MemoryStore | OwnStore:
+def store_of_options() -> MemoryStore | OwnStore:
     """Return the store for a command that visits sites, not opened yet.
 
     A store that was asked for must work. If the default file cannot be used, one line says so and the command goes on
     with memory.
     """
-    no_store = "robotgate.no_store" in click.get_current_context().meta
-    if store_path is None:
-        return MemoryStore() if no_store else SQLiteStore(_default_path(), when_lost=WhenLost.MEMORY)
-    if no_store:
+    params = click.get_current_context().params
+    if params["store_path"] is None:
+        return (
+            MemoryStore() if params["no_store"] else SQLiteStore(_default_path(), when_lost=WhenLost.MEMORY)
+        )
+    if params["no_store"]:
         raise click.UsageError("Give --store or --no-store, not both.")
-    return stated_store(store_path)
+    return stated_store(params["store_path"])
 
 
 def stated_store(store_path: str | None) -> OwnStore:
@@ -263,7 +255,7 @@ async def opened_gate(
     """Open a gate and its store until the end of the block.
 
     Args:
-        options: of the gate, `contact` and `allow_private_addresses` among them.
+        options: of the command, those of `gate_options` among them.
         middlewares: of the session that fetches pages.
 
     Raises:
@@ -274,7 +266,7 @@ async def opened_gate(
         raise click.UsageError(
             "Give --contact (or set ROBOTGATE_CONTACT): site owners may want to reach you."
         )
-    proxy: str | None = click.get_current_context().meta.get("robotgate.proxy")
+    proxy: str | None = click.get_current_context().params["proxy"]
     # Only where the environment names a proxy: aiohttp then reads passwords from ~/.netrc as well.
     trust_env = proxy is None and bool(urllib.request.getproxies().keys() & {"http", "https"})
 
@@ -286,7 +278,8 @@ async def opened_gate(
     async with aiohttp.ClientSession(
         connector=connector, proxy=proxy, trust_env=trust_env, middlewares=middlewares
     ) as session:
-        gate = make_gate(**options, session=session, store=store)
+        gate_only = {name: value for name, value in options.items() if name not in NOT_OF_GATE}
+        gate = make_gate(**gate_only, session=session, store=store)
         # Wrong options have been reported: the store is opened, and its file made, only now.
         async with store, gate:
             yield gate

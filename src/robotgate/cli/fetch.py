@@ -315,26 +315,22 @@ def _rate(text: str) -> tuple[int, float]:
     help="Write all requests and responses to a new WARC file; needs robotgate[warc].",
 )
 @common.gate_options()
-@common.option_with_default("--delay", default=1.0, help="Seconds between requests to a host, at least.")
+@common.setting("--delay", default=1.0, help="Seconds between requests to a host, at least.")
 @click.option(
     "--rate",
     metavar="N/SECONDS",
     type=_rate,
     help="At most N requests to a host in so many seconds, such as 600/3600.",
 )
-@common.option_with_default(
+@common.setting(
     "--concurrency-per-host", "per_host", default=1, help="Requests to one host at once, at most."
 )
-@common.option_with_default("--concurrency", default=256, help="Requests at once, over all hosts.")
+@common.setting("--concurrency", default=256, help="Requests at once, over all hosts.")
 @click.option("--max-wait", type=float, help="Seconds a URL may wait for its turn; unlimited by default.")
-@common.option_with_default("--max-delay", default=60.0, help="Refuse sites that ask for more seconds.")
-@common.option_with_default(
-    "--max-block", default=300.0, help="The longest Retry-After to wait out, in seconds."
-)
-@common.option_with_default("--max-bytes", default=10 * 1024 * 1024, help="The longest body to read.")
-@common.option_with_default(
-    "--timeout", default=60.0, type=_POSITIVE, help="Seconds of a request after its wait."
-)
+@common.setting("--max-delay", default=60.0, help="Refuse sites that ask for more seconds.")
+@common.setting("--max-block", default=300.0, help="The longest Retry-After to wait out, in seconds.")
+@common.setting("--max-bytes", default=10 * 1024 * 1024, help="The longest body to read.")
+@common.setting("--timeout", default=60.0, type=_POSITIVE, help="Seconds of a request after its wait.")
 @signing.sign_options
 @common.flag(
     "--usage", "has_usage", help="Add what the site says about the use of each page to what is kept of it."
@@ -372,7 +368,6 @@ async def fetch(
     per_host: int,
     timeout: float,
     has_usage: bool,
-    store_path: str | None,
     key_file: Path | None,
     agent_url: str | None,
     agent_form: str,
@@ -404,7 +399,7 @@ async def fetch(
         raise click.UsageError("--resume needs the file of -o.")
     if source is not None and _is_same_file(source, target):
         raise click.UsageError("-o would overwrite the URLs of -i.")
-    store = common.store_of(store_path)
+    store = common.store_of_options()
     options |= {
         "concurrency_per_host": per_host,
         "signer": signing.signer_of(key_file, agent_url, agent_form),

@@ -44,7 +44,6 @@ async def lint(
     sources: tuple[str, ...],
     as_json: bool,
     ignored: tuple[str, ...],
-    store_path: str | None,
     **options: object,
 ) -> int:
     """Find what is wrong with robots.txt files, line by line, and what to write instead.
@@ -60,7 +59,7 @@ async def lint(
     urls = {source for source in sources if source.lower().startswith(("http://", "https://"))}
     bodies: dict[str, bytes | str] = {}
     if urls:
-        async with common.opened_gate(common.store_of(store_path), options) as gate:
+        async with common.opened_gate(common.store_of_options(), options) as gate:
             bodies = await _read_sites(gate, urls)
     screen, status = output.Screen(), 0
     for number, source in enumerate(sources):

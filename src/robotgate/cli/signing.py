@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _FORM: Final = click.Choice(["legacy", "ietf-00", "ietf-01"])
 _named_options = common.all_of(
     click.option("--agent-url", metavar="URL", help="The https origin that publishes the directory of keys."),
-    common.option_with_default(
+    common.setting(
         "--agent-form", type=_FORM, default="legacy", help="How a request names it; legacy is in production."
     ),
 )
@@ -78,7 +78,7 @@ async def keygen(*, key_file: Path) -> None:
 @click.argument("key_files", metavar="KEY...", type=common.FILE, nargs=-1, required=True)
 @common.address_option("--serve", "address", help="Serve the directory, behind a proxy that does TLS.")
 @common.folder_option("--write", "root", help="Write it below DIR, the root of a web server.")
-@common.option_with_default(
+@common.setting(
     "--days",
     default=1,
     type=click.IntRange(1, 366),

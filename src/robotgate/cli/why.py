@@ -138,7 +138,7 @@ class Requests:
 @common.store_option
 @common.name_options
 @common.policy_option
-@common.option_with_default("--delay", default=1.0, help="The crawler's own seconds between requests.")
+@common.setting("--delay", default=1.0, help="The crawler's own seconds between requests.")
 @click.option(
     "--rows", metavar="FILE", type=common.INPUT_FILE, help="Rows of `robotgate fetch` to look into."
 )
