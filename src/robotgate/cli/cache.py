@@ -384,7 +384,7 @@ def _print_row(screen: output.Screen, *cells: output.Part) -> None:
     """A line of columns that fit a terminal; elsewhere whole values between tabs."""
     pairs = [(cell, "") if isinstance(cell, str) else cell for cell in cells]
     if not screen.folds:
-        output.line(*(text for text, _ in pairs))
+        click.echo("\t".join(output.printable(text) for text, _ in pairs))
         return
     widths = min(max(screen.width - sum(_WIDTHS) - 2 * len(_WIDTHS), 20), 80), *_WIDTHS
     fitted = [

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
+    from warcio.recordloader import ArcWarcRecord
 
     from robotgate import Response
 
@@ -161,37 +162,26 @@ def _records(exchange: Exchange, body: bytes, said: Mapping[str, object]) -> byt
     at, answer = exchange
     url, date = str(answer.url), {"WARC-Date": at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")}
     writer = WARCWriter(contents := io.BytesIO(), gzip=True)
+
+    def made(kind: str, content: bytes, **more: object) -> ArcWarcRecord:
+        about = {"payload": io.BytesIO(content), "length": len(content), "warc_headers_dict": date.copy()}
+        return writer.create_warc_record(url, kind, **about, **more)
+
     kept = [
         (f"X-Archive-Orig-{name}" if name.lower() in _ENCODINGS else name, _octets(value))
         for name, value in answer.headers.items()
     ]
+    status = f"{answer.status} {answer.reason or ''}".rstrip()
     protocol = "HTTP/1.0" if answer.version == HttpVersion10 else "HTTP/1.1"
-    response = writer.create_warc_record(
-        url,
-        "response",
-        payload=io.BytesIO(body),
-        length=len(body),
-        http_headers=StatusAndHeaders(
-            f"{answer.status} {answer.reason or ''}".rstrip(),
-            [*kept, ("Content-Length", str(len(body)))],
-            protocol=protocol,
-        ),
-        warc_headers_dict=date.copy(),
-    )
+    head = StatusAndHeaders(status, [*kept, ("Content-Length", str(len(body)))], protocol=protocol)
+    response = made("response", body, http_headers=head)
     sent = [(name, _octets(value)) for name, value in answer.request_info.headers.items()]
     asked = StatusAndHeaders(f"{answer.method} {answer.url.raw_path_qs} HTTP/1.1", sent, is_http_request=True)
-    request = writer.create_warc_record(url, "request", http_headers=asked, warc_headers_dict=date.copy())
-    writer.write_request_response_pair(request, response)
+    writer.write_request_response_pair(made("request", b"", http_headers=asked), response)
     if said:
-        of_response = {"WARC-Concurrent-To": response.rec_headers.get_header("WARC-Record-ID")}
-        metadata = writer.create_warc_record(
-            url,
-            "metadata",
-            payload=io.BytesIO(content := _json(said)),
-            length=len(content),
-            warc_content_type="application/json",
-            warc_headers_dict=date | of_response,
-        )
+        metadata = made("metadata", _json(said), warc_content_type="application/json")
+        response_id = response.rec_headers.get_header("WARC-Record-ID")
+        metadata.rec_headers.add_header("WARC-Concurrent-To", response_id)
         writer.write_record(metadata)
     return contents.getvalue()
 

@@ -1,7 +1,7 @@
 """What the commands print: safe text, times, errors and logs.
 
-Everything that a command prints passes `printable`: `line` for plain lines, `Screen` for styled ones,
-`printable_errors` for errors, `logged` for what the library logs. Rows of JSON are in ASCII.
+Everything that a command prints passes `printable`: `Screen` for lines, `printable_errors` for
+errors, `logged` for what the library logs. Rows of JSON are in ASCII.
 """
 
 from __future__ import annotations
@@ -103,11 +103,6 @@ def styled(*parts: Part) -> Text:
     """Return the parts as one printable text."""
     pairs = ((part, "") if isinstance(part, str) else part for part in parts)
     return Text.assemble(*((printable(text), style) for text, style in pairs))
-
-
-def line(*cells: str) -> None:
-    """Print one plain line on standard output; tabs separate the cells."""
-    click.echo("\t".join(map(printable, cells)))
 
 
 def row(values: Mapping[str, object]) -> None:
