@@ -274,11 +274,11 @@ async def prune(*, store_path: str | None, max_bytes: int, max_age: float) -> No
         raise click.UsageError("--max-bytes and --max-age are bounds of a file, not of a server.")
     async with store:
         pruned = await store.prune(now=time.time())
-    done = "nothing to do: in a server, every key expires by itself"
     if isinstance(store, SQLiteStore):
         hosts = output.counted(pruned.hosts, "host")
-        done = f"removed {pruned.records:,} robots.txt and the pace of {hosts}"
-    output.to_stdout(done)
+        output.to_stdout(f"removed {pruned.records:,} robots.txt and the pace of {hosts}")
+    else:
+        output.to_stdout("nothing to do: in a server, every key expires by itself")
 
 
 @cache.command("export", short_help="Write the contents of a store as JSON Lines.")

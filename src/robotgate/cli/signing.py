@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from robotgate import Signer
     from robotgate.signing import Directory
 
+_DAYS: Final = click.IntRange(1, 366)
 _FORM: Final = click.Choice(["legacy", "ietf-00", "ietf-01"])
 _named_options = common.all_of(
     click.option("--agent-url", metavar="URL", help="The https origin that publishes the directory of keys."),
@@ -78,12 +79,7 @@ async def keygen(*, key_file: Path) -> None:
 @click.argument("key_files", metavar="KEY...", type=common.FILE, nargs=-1, required=True)
 @common.address_option("--serve", "address", help="Serve the directory, behind a proxy that does TLS.")
 @common.folder_option("--write", "root", help="Write it below DIR, the root of a web server.")
-@common.setting(
-    "--days",
-    default=1,
-    type=click.IntRange(1, 366),
-    help="With --write: how many days its signature is valid.",
-)
+@common.setting("--days", default=1, type=_DAYS, help="With --write: how many days its signature is valid.")
 @_named_options
 @common.agent_option
 @common.contact_option(help="How site owners reach you; also publish a Signature Agent Card.")
@@ -147,10 +143,8 @@ async def _serve(published: Directory, host: str, port: int, card: bytes | None)
     try:
         with common.os_errors(f"serve at {host}:{port}"):
             await web.TCPSite(runner, host, port).start()
-        bound = runner.addresses[0][1]
-        output.to_stderr(
-            f"{DIRECTORY_PATH} of {published.agent_url} is served at {host} port {bound}. Ctrl-C ends it."
-        )
+        place = f"{host} port {runner.addresses[0][1]}"
+        output.to_stderr(f"{DIRECTORY_PATH} of {published.agent_url} is served at {place}. Ctrl-C ends it.")
         await asyncio.Event().wait()
     finally:
         await runner.cleanup()

@@ -21,7 +21,6 @@ from robotgate.cli.cache import Selection, nothing_stored, state_facts
 from robotgate.cli.fetch import Outcome
 from robotgate.cli.files import check_length, row_of
 from robotgate.options import HostBlocks, HostOptions
-from robotgate.rules.grammar import read_delay, read_rate
 from robotgate.rules.robotstxt import product_token
 from robotgate.sites.site import ruling_of
 from robotgate.stores import OperatorBlock
@@ -271,11 +270,8 @@ def _asking(record: RobotsRecord, token: str, delay: float) -> Record | None:
     agents = set(robots.rules(token).agents)
     for line in robots.records:
         if line.group is not None and not agents.isdisjoint(robots.groups[line.group].agents):
-            rate = read_rate(line.value)
-            asked = {
-                "crawl-delay": read_delay(line.value),
-                "request-rate": None if rate is None else rate.seconds_per_document,
-            }
-            if asked.get(line.field.lower()) == delay:
+            alone = RobotsTxt.parse(f"User-agent: *\n{line.field}: {line.value}".encode(errors="replace"))
+            rate = alone.request_rate("*")
+            if delay in {alone.crawl_delay("*"), None if rate is None else rate.seconds_per_document}:
                 return line
     return None
