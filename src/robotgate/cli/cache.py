@@ -1,4 +1,4 @@
-"""``robotgate cache``: what a store knows of sites is listed, shown, refreshed and removed."""
+"""``robotgate cache``: lists, shows, refreshes and removes what is stored of sites."""
 
 from __future__ import annotations
 

@@ -240,7 +240,7 @@ def existing_store(store_path: str | None) -> OwnStore:
 
 def _default_path() -> Path:
     path = user_cache_path("robotgate", appauthor=False) / "cache.db"
-    # The store makes the last directory, for its owner alone. If this one cannot be made, the store says so.
+    # The store makes the last directory, for its owner alone, and reports if this one could not be made.
     with suppress(OSError):
         path.parent.parent.mkdir(parents=True, exist_ok=True)
     return path

@@ -22,8 +22,7 @@ from rich.live import Live
 from rich.text import Text
 
 from robotgate import Origin, Response, RobotGate, RobotGateError, Verdict, __version__
-from robotgate.cli import check, common, keep, output, signing
-from robotgate.cli.files import MAX_URL_BYTES, check_length, read_urls
+from robotgate.cli import check, common, files, output, signing
 from robotgate.errors import DisallowedError, HostUnavailableError, InvalidURLError, TooSoonError, UsageError
 from robotgate.status import serve
 from robotgate.usage import Purpose
@@ -159,21 +158,21 @@ class Crawl:
     has_headers: bool
     """Whether rows have the headers of the responses."""
     has_usage: bool
-    """Whether rows, files and records have what is said about the use of the page."""
+    """Whether rows, files and records have what the site says about the use of the page."""
     timeout: float
     """Seconds of a request after its wait."""
     per_host: int
     """URLs of a host that are given to the gate at once. More could only wait for each other."""
     rows: IO[str] | None = None
     """None for standard output."""
-    warc: keep.WarcFile | None = None
+    warc: files.WarcFile | None = None
     progress: Progress = field(default_factory=Progress)
     is_read: bool = False
     """Whether the URLs have been read to their end."""
     _room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_TAKEN))
     _visited: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_VISITED))
     _hosts: dict[str, asyncio.Semaphore] = field(default_factory=dict)
-    """Lets so many URLs of each host through."""
+    """Of each host that has URLs: limits them to `per_host`."""
 
     async def run(self, gate: RobotGate, urls: AsyncIterable[str], *, quiet: bool) -> None:
         """Fetch the URLs.
@@ -188,19 +187,19 @@ class Crawl:
                     await self._add(gate, url, tasks)
                 self.is_read = True
         except BaseExceptionGroup as group:
-            # The first visitor that failed is the reason.
+            # The first task that failed is the reason.
             raise group.exceptions[0] from group.exceptions[0].__cause__
 
     async def _add(self, gate: RobotGate, url: str, tasks: asyncio.TaskGroup) -> None:
-        if keep.digest(url[:MAX_URL_BYTES]) in self.done:
+        if files.digest(url[: files.MAX_URL_BYTES]) in self.done:
             self.progress.skipped += 1
             return
         try:
-            check_length(url)
+            files.check_length(url)
             host = Origin.of(url).host
         except InvalidURLError as error:
             self.progress.outcomes[Outcome.INVALID] += 1
-            self._write(refused(url[:MAX_URL_BYTES], error))
+            self._write(refused(url[: files.MAX_URL_BYTES], error))
             return
         await self._room.acquire()
         self.progress.begin(host, url)
@@ -208,7 +207,7 @@ class Crawl:
 
     async def _visit(self, gate: RobotGate, host: str, url: str) -> None:
         """Fetch a URL after those of its host that came before, and write its row."""
-        # Those who wait here come in turn, so every host gets on.
+        # Tasks that wait here are served in order, so every host makes progress.
         async with self._hosts.setdefault(host, asyncio.Semaphore(self.per_host)), self._visited:
             row = await self._fetch(gate, url)
             self._write(row)
@@ -234,8 +233,8 @@ class Crawl:
             if self.warc is not None:
                 await self.warc.save(response, said)
             if self.folder is not None:
-                row["file"] = name = keep.file_name(url, keep.media_type_of(response))
-                await keep.save(self.folder, name, response.body, row | headers | said)
+                row["file"] = name = files.file_name(url, files.media_type_of(response))
+                await files.save(self.folder, name, response.body, row | headers | said)
         return row | (headers if self.has_headers else {}) | said
 
     def _write(self, row: Row) -> None:
@@ -283,7 +282,7 @@ def fetched(url: str, response: Response) -> Row:
         elapsed=round(response.elapsed, 3),
         sent_at=round(ended_at - response.elapsed, 3),
         ended_at=round(ended_at, 3),
-        media_type=keep.media_type_of(response),
+        media_type=files.media_type_of(response),
     )
 
 
@@ -405,7 +404,7 @@ async def fetch(
         "signer": signing.signer_of(key_file, agent_url, agent_form),
     }
     with common.os_errors(f"read {target}"):
-        done = keep.done_urls(Path(target)) if resume else set()
+        done = files.done_urls(Path(target)) if resume else set()
     crawl = Crawl(
         done=done,
         folder=folder,
@@ -416,7 +415,7 @@ async def fetch(
     )
     is_quiet = common.verbosity() < 0
 
-    middlewares = () if warc_path is None else (keep.record,)
+    middlewares = () if warc_path is None else (files.record,)
     try:
         async with (
             common.opened_gate(store, options, middlewares) as gate,
@@ -428,7 +427,7 @@ async def fetch(
                 page = serve(gate, *status_at, token=status_token, controls=status_controls)
                 with common.os_errors("serve --status at {}:{}".format(*status_at)):
                     output.to_stderr(f"status page: {await stack.enter_async_context(page)}")
-            await crawl.run(gate, read_urls(urls, source), quiet=is_quiet)
+            await crawl.run(gate, files.read_urls(urls, source), quiet=is_quiet)
     except asyncio.CancelledError:
         left = output.counted(crawl.progress.waiting.total(), "URL")
         rest = "" if crawl.is_read else " and what was left to read"
@@ -445,7 +444,7 @@ def _is_same_file(source: str, target: str) -> bool:
 
 def _opened(
     stack: AsyncExitStack, target: str, folder: Path | None, warc_path: Path | None, *, has_rows: bool
-) -> tuple[IO[str] | None, keep.WarcFile | None]:
+) -> tuple[IO[str] | None, files.WarcFile | None]:
     """Open the file of rows and the WARC file, which the stack closes, and make the folder of bodies."""
     rows = warc = None
     if target != "-":
@@ -456,5 +455,5 @@ def _opened(
             folder.mkdir(parents=True, exist_ok=True)
     if warc_path is not None:
         with common.os_errors(f"write {warc_path}"):
-            warc = stack.enter_context(closing(keep.WarcFile(warc_path, f"robotgate/{__version__}")))
+            warc = stack.enter_context(closing(files.WarcFile(warc_path, f"robotgate/{__version__}")))
     return rows, warc

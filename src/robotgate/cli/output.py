@@ -36,12 +36,12 @@ MAX_VALUE: Final = 1000
 """Characters that are shown of one value: a site decides how long some are."""
 LABEL_WIDTH: Final = 16
 _CONNECTING: Final = re.compile(r"Cannot connect to host (\S{1,300}) ssl:[^\[\]]{1,200} \[([^\]]*)\]")
-"""What aiohttp says of a host that cannot be reached."""
+"""aiohttp's message for a host that cannot be reached."""
 _CLASS_NAME: Final = re.compile(r"\b[A-Za-z]{1,60}(?:Error|Exception): ")
 _STATUS: Final = re.compile(r"(\d{3}), message='([^']{0,200})', url='([^']*)'")
-"""What aiohttp says of a proxy that refuses."""
+"""aiohttp's message for a proxy that refuses."""
 ENDLESS: Final = "ever"
-"""How a duration without an end is told."""
+"""The text for a duration without an end."""
 _THOUSANDS: Final = ("", "k", "M", "G", "T", "P")
 _HELP: Final = getattr(click.exceptions, "NoArgsIsHelpError", ())
 """What newer versions of click raise to print the help of a group; its message has several lines."""
@@ -175,7 +175,7 @@ def logged(verbosity: int) -> Iterator[None]:
     """Print what is logged within the block, with the library's own records from a level on.
 
     Args:
-        verbosity: up to 0 for errors and the warnings of stores, which no command tells itself; 1 adds blocks,
+        verbosity: up to 0 for errors and the warnings of stores, which no command prints itself; 1 adds blocks,
             refusals and requests for robots.txt; 2 adds each turn.
     """
     level = (logging.ERROR, logging.INFO, logging.DEBUG)[max(verbosity, 0)]

@@ -80,7 +80,7 @@ class Request:
 
 @dataclass(slots=True)
 class Requests:
-    """What the rows of runs tell of one host, and of one URL."""
+    """What the rows of runs have of one host, and of one URL."""
 
     outcomes: dict[str, int] = field(default_factory=dict)
     """Of all requests to the host."""
@@ -250,7 +250,7 @@ def _show_requests(
 
 
 async def _blocked_until(store: OwnStore, host: str, now: float) -> float | None:
-    """Until when the operator of the crawler blocks a host, if so: what a new session of the store is told."""
+    """Until when the operator of the crawler blocks a host, if so: a new session of the store gets the blocks."""
     blocks, session = HostBlocks(), await store.session()
     try:
         with suppress(TimeoutError):

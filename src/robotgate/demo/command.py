@@ -80,7 +80,7 @@ def demo(
     if (serve or is_list) and (workers > 1 or store is not None or json_file is not None):
         raise click.UsageError("--serve and --list crawl nothing: only --seed, --pages, --port go with them")
     if store is not None and os.path.lexists(store):
-        # What is known of the sites would not be requested again, and that would look like a fault.
+        # A robots.txt in it would not be requested again, which the report would call a fault.
         raise click.UsageError(f"--store: {store} exists already; the demonstration needs a new file")
     if is_list and not serve:
         urls = [site.url(page.path) for site in EXAMPLES for page in site.pages]

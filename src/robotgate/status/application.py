@@ -113,7 +113,7 @@ class StatusPage:
     # Messages.
 
     async def _message(self, query: Query | None, host: str) -> dict[str, Json]:
-        """What a reader is told.
+        """The next message for a reader.
 
         Args:
             query: which hosts; None for the page of one host.
@@ -141,7 +141,7 @@ class StatusPage:
         else:
             page, rows = self._survey.pages[query], list[Json]()
             for site in page.sites:
-                # It may have been forgotten since hosts were looked at.
+                # It may have been evicted since the hosts were sorted.
                 if turns.sites.get(site.key) is site:
                     rows.append(_row(site, self._survey.view(turns, site)))
                     await asyncio.sleep(0)
@@ -234,7 +234,7 @@ class StatusPage:
                 case _ if origin.text in turns.sites:
                     answer = await self._refresh(origin)
                 case _:
-                    # The page asks nothing of hosts that the crawl does not visit.
+                    # The page causes no request to a host that the crawl does not visit.
                     raise web.HTTPNotFound(text=f"{origin} is not in the gate's memory.")
         except RobotGateError as error:
             raise web.HTTPConflict(text=one_line(str(error))) from error
