@@ -64,8 +64,6 @@ async def check(
     as_json: bool,
     robots: BinaryIO | None,
     has_usage: bool,
-    agent: str,
-    token: str | None,
     **options: object,
 ) -> int:
     """Tell whether URLs may be fetched, and show the line of robots.txt that decides.
@@ -83,12 +81,12 @@ async def check(
         raise click.UsageError("Give URLs, or a file of them with -i.")
     if source == STANDARD_INPUT and robots is not None and robots.fileno() == 0:
         raise click.UsageError("-i and --robots cannot both read standard input.")
+    token = product_token(str(options["token"] or options["agent"]))
     listed = [url async for url in read_urls(urls, source)]
     if robots is not None:
         body = robots.read(common.MAX_ROBOTS_BYTES)
-        results = [_check_offline(body, url, token or agent) for url in listed]
+        results = [_check_offline(body, url, token) for url in listed]
     else:
-        options |= {"agent": agent, "token": token}
         async with common.opened_gate(common.store_of_options(), options) as gate:
             results = await _check_online(gate, listed)
     screen = output.Screen()
@@ -98,7 +96,7 @@ async def check(
             continue
         if number:
             screen.print()
-        show(screen, result, product_token(token or agent), has_usage=has_usage)
+        show(screen, result, token, has_usage=has_usage)
     return max((result.exit for result in results), default=0)
 
 
@@ -128,12 +126,12 @@ def row(result: Checked, *, has_usage: bool = False) -> dict[str, object]:
     }
 
 
-def _check_offline(body: bytes, url: str, agent: str) -> Checked:
+def _check_offline(body: bytes, url: str, token: str) -> Checked:
     try:
         check_length(url)
         # A rule may be an absolute URL, which counts only for the site it names.
         robots = RobotsTxt.parse(body, None if url.startswith("/") else url)
-        return Checked(url=url, verdict=robots.verdict(url, agent), body=body)
+        return Checked(url=url, verdict=robots.verdict(url, token), body=body)
     except InvalidURLError as error:
         return Checked(url=url[:MAX_URL_BYTES], problem=error.problem)
 

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from contextlib import AsyncExitStack, asynccontextmanager, closing, nullcontext, suppress
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -49,7 +49,7 @@ MAX_HOST: Final = 40
 """Characters that are shown of the name of a host."""
 
 
-class Outcome(Enum):
+class Outcome(StrEnum):
     """How a URL ended. The values stand in the JSON rows."""
 
     FETCHED = "fetched"
@@ -58,9 +58,6 @@ class Outcome(Enum):
     INVALID = "invalid"
     TOO_SOON = "too_soon"
     UNAVAILABLE = "unavailable"
-
-    def __str__(self) -> str:
-        return self.value.replace("_", " ")
 
 
 _ALWAYS_SHOWN: Final = {Outcome.FETCHED: "green", Outcome.BLOCKED: "yellow", Outcome.FAILED: "red"}
@@ -121,7 +118,7 @@ class Progress:
                 text = Text("\n          ".join(self._status(gate)))
                 for outcome in self.outcomes.keys() | _ALWAYS_SHOWN.keys():
                     style = f"bold {_ALWAYS_SHOWN.get(outcome, 'red')}"
-                    text.highlight_regex(rf"[0-9,]+(?= {outcome}\b)", style)
+                    text.highlight_regex(rf"[0-9,]+(?= {outcome.replace('_', ' ')}\b)", style)
                 live.update(text, refresh=True)
                 await asyncio.sleep(LIVE_PERIOD)
 
@@ -144,7 +141,7 @@ class Progress:
 
     def _counts(self) -> str:
         shown = (outcome for outcome in Outcome if self.outcomes[outcome] or outcome in _ALWAYS_SHOWN)
-        return ", ".join(f"{self.outcomes[outcome]:,} {outcome}" for outcome in shown)
+        return ", ".join(f"{self.outcomes[outcome]:,} {outcome.replace('_', ' ')}" for outcome in shown)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -211,7 +208,7 @@ class Crawl:
         async with self._hosts.setdefault(host, asyncio.Semaphore(self.per_host)), self._visited:
             row = await self._fetch(gate, url)
             self._write(row)
-        self.progress.finish(host, Outcome(row["outcome"]))
+        self.progress.finish(host, Outcome(str(row["outcome"])))
         if host not in self.progress.waiting:
             del self._hosts[host]
         self._room.release()
@@ -288,7 +285,7 @@ def fetched(url: str, response: Response) -> Row:
 
 def _row(url: str, outcome: Outcome, **columns: str | float | None) -> Row:
     empty = dict.fromkeys(("status", "final_url", "bytes", "waited", "elapsed", "sent_at"))
-    return {"url": url, "outcome": outcome.value, **empty, "ended_at": round(time.time(), 3), **columns}
+    return {"url": url, "outcome": outcome, **empty, "ended_at": round(time.time(), 3), **columns}
 
 
 def _rate(text: str) -> tuple[int, float]:

@@ -239,14 +239,11 @@ class WarcFile:
         last = {str(exchange[1].url): exchange for exchange in _exchanges.get()}
         urls = dict.fromkeys([*(hop.url for hop in page.history), page.url])
 
-        def records() -> bytes:
-            found = ((last[url], url == page.url) for url in urls if url in last)
-            return b"".join(
-                _records(each, page.body, said) if is_page else _records(each, b"", {})
-                for each, is_page in found
-            )
+        def records() -> list[bytes]:
+            contents = {page.url: (page.body, said)}
+            return [_records(last[url], *contents.get(url, (b"", {}))) for url in urls if url in last]
 
-        self._append(await asyncio.to_thread(records))
+        self._append(b"".join(await asyncio.to_thread(records)))
 
     def _append(self, content: bytes) -> None:
         whole = self._file.tell()

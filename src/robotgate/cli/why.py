@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 MAX_SHOWN: Final = 20
 """Requests to the URL that are shown; of more, the last."""
-OUTCOMES: Final = frozenset(outcome.value for outcome in Outcome)
 NEWS_TIMEOUT: Final = 0.3
 """Seconds to wait for blocks: a store reports them as soon as a session is open."""
 MAX_ROW_BYTES: Final = 1024 * 1024
@@ -67,7 +66,7 @@ class Request:
             reason = f"{reason}, line {line}: {row.get('rule')}"
         return cls(
             at=next((at for at in times if isinstance(at, int | float) and at >= 0), None),
-            outcome=outcome if isinstance(outcome, str) and outcome in OUTCOMES else "unknown",
+            outcome=outcome if isinstance(outcome, str) and outcome in set(Outcome) else "unknown",
             status=status if isinstance(status, int) else None,
             reason=reason if isinstance(reason, str) else None,
         )
