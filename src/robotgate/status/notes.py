@@ -46,7 +46,7 @@ class HostNotes:
 
 
 class Notes:
-    """Listens to one gate."""
+    """Keeps the history of the hosts of one gate."""
 
     def __init__(self, gate: RobotGate) -> None:
         self.tally: Final = Tally(gate)
@@ -54,7 +54,7 @@ class Notes:
         """By origin; those with the latest events are last."""
 
     def add(self, event: Event) -> None:
-        """Take in an event."""
+        """Add an event."""
         match event:
             case TurnEnded():
                 self._of(event.url).answers.appendleft(event)

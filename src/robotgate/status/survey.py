@@ -126,7 +126,7 @@ class Survey:
             if is_new or loop.time() >= self._due_at:
                 await self._pass(turns, {each for each in queries if each is not None})
                 self._due_at = loop.time() + self._busy / MAX_SHARE
-                # Readers that come with ever new queries take a fifth of the time at most.
+                # Queries that are new each time take a fifth of the time at most.
                 await asyncio.sleep(4 * self._busy)
         return GateStats.of(turns, self._counts)
 
