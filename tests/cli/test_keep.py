@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.cli.conftest import CONTACT, run
 from warcio.archiveiterator import ArchiveIterator
 
-from robotgate.cli.keep import file_name
+from robotgate.cli.files import file_name
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,4 +1,4 @@
-"""``robotgate cache``: what a store knows of sites is listed, shown, refreshed and removed."""
+"""``robotgate cache``: lists, shows, refreshes and removes what is stored of sites."""
 
 from __future__ import annotations
 
@@ -8,13 +8,24 @@ import time
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final
 
 import click
 from click.core import ParameterSource
 from yarl import URL
 
-from robotgate import HostAccess, InvalidURLError, Origin, Outcome, RobotGateError, RobotsTxt, SQLiteStore
+from robotgate import (
+    HostAccess,
+    HostState,
+    InvalidURLError,
+    Origin,
+    Outcome,
+    RobotGate,
+    RobotGateError,
+    RobotsRecord,
+    RobotsTxt,
+    SQLiteStore,
+)
 from robotgate.cli import common, output
 from robotgate.cli.files import open_input, read_lines, replaced
 from robotgate.cli.transfer import Import, exported, in_batches
@@ -29,7 +40,6 @@ from robotgate.stores.sqlite import MAX_AGE, MAX_BYTES
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from robotgate import HostState, RobotGate, RobotsRecord
     from robotgate.stores.base import Catalogue, OwnStore
 
 _DEFAULT_OPTIONS: Final = HostOptions()
@@ -123,7 +133,7 @@ cache.command_class = common.Command
 @common.store_option
 @common.name_options
 @common.json_option
-def list_(*, store_path: str | None, agent: str, token: str | None, as_json: bool) -> None:
+async def list_(*, store_path: str | None, agent: str, token: str | None, as_json: bool) -> None:
     """List the stored sites, and when each may be visited next.
 
     ACCESS is what robots.txt allows --agent: open (everything), controlled (some), excluded (nothing); or unreachable:
@@ -131,10 +141,8 @@ def list_(*, store_path: str | None, agent: str, token: str | None, as_json: boo
 
     Exit status: 0, or 2 when the store cannot be read.
     """
-    store, name = common.existing_store(store_path), product_token(token or agent)
-
-    async def run() -> None:
-        screen, now = output.Screen(), time.time()
+    name, screen, now = product_token(token or agent), output.Screen(), time.time()
+    async with common.existing_store(store_path) as store:
         if not as_json:
             _print_row(screen, *((head, "bold") for head in HEADS))
         async for host, record, state in listed(store):
@@ -145,49 +153,48 @@ def list_(*, store_path: str | None, agent: str, token: str | None, as_json: boo
                 shown = host if record is None else record.origin.text
                 _print_row(screen, shown, (access or "-", _STYLES[access]), *_cells(record, state, now))
 
-    common.run_with(store, run)
-
 
 @cache.command(short_help="Show everything that is stored about a host.")
 @host_argument
 @common.store_option
 @common.name_options
-def show(*, selection: Selection, store_path: str | None, agent: str, token: str | None) -> None:
+async def show(*, selection: Selection, store_path: str | None, agent: str, token: str | None) -> int:
     """Show everything that is stored about a host.
 
     Exit status: 0, 1 when nothing is stored, or 2 when the store cannot be read.
     """
-    store, name = common.existing_store(store_path), product_token(token or agent)
-    records, states = common.run_with(store, lambda: selection.found(store))
+    name, screen, now = product_token(token or agent), output.Screen(), time.time()
+    async with common.existing_store(store_path) as store:
+        records, states = await selection.found(store)
     if not records and not states:
-        nothing_stored(selection)
-    screen, now = output.Screen(), time.time()
+        return nothing_stored(selection)
     for record in records:
         access = _access(record, name, now)
         heading = (record.origin.text, "bold"), "  ", (access, _STYLES[access])
         screen.facts(heading, _record_facts(record, name, now))
     for pace_key, state in states.items():
         screen.facts((("pace of ", "dim"), (pace_key, "bold")), state_facts(state, now))
+    return 0
 
 
 @cache.command(short_help="Fetch a host's robots.txt now.")
 @host_argument
 @common.store_option
 @common.gate_options()
-def refresh(*, selection: Selection, store_path: str | None, **options: object) -> None:
+async def refresh(*, selection: Selection, store_path: str | None, **options: object) -> int:
     """Fetch a host's robots.txt now, in the host's turn, whether or not the stored copy has expired.
 
     Exit status: 0, 1 when any cannot be read, or 2 when the store cannot be used.
     """
     store = common.stated_store(store_path)
 
-    async def run(gate: RobotGate) -> bool:
+    async with common.opened_gate(store, options) as gate:
         records, _ = await selection.found(store)
         known = {record.origin: record for record in records}
-        origins = known or [selection.first_origin]
-        return any([await _refresh(gate, origin, known.get(origin)) for origin in origins])
-
-    raise SystemExit(1 if common.run_with_gate(store, run, options) else 0)
+        failed = [
+            await _refresh(gate, origin, known.get(origin)) for origin in known or [selection.first_origin]
+        ]
+    return 1 if any(failed) else 0
 
 
 async def _refresh(gate: RobotGate, origin: Origin, known: RobotsRecord | None) -> bool:
@@ -195,17 +202,17 @@ async def _refresh(gate: RobotGate, origin: Origin, known: RobotsRecord | None) 
     try:
         record = await gate.refresh(origin.robots_url)
     except RobotGateError as error:
-        output.tell(f"{origin}  not fetched: {output.problem_of(error)}")
+        output.to_stdout(f"{origin}  not fetched: {output.problem_of(error)}")
         return True
     status = _status(record)
     is_unreachable = STATUS_TABLE[record.outcome].access is AccessResult.UNREACHABLE
     if record.failures or is_unreachable:
         stands = "" if is_unreachable else "; the stored copy stays valid"
-        output.tell(f"{origin}  failed: {output.in_plain_words(record.cause or status)}{stands}")
+        output.to_stdout(f"{origin}  failed: {output.in_plain_words(record.cause or status)}{stands}")
         return True
     is_same = known is not None and (known.outcome, known.body) == (record.outcome, record.body)
     word = "read" if known is None else "unchanged" if is_same else "changed"
-    output.tell(f"{origin}  {word}, {status}")
+    output.to_stdout(f"{origin}  {word}, {status}")
     return False
 
 
@@ -213,7 +220,7 @@ async def _refresh(gate: RobotGate, origin: Origin, known: RobotsRecord | None) 
 @host_argument
 @common.store_option
 @common.flag("--pace", help="Remove the pace even if the host's wait is not over.")
-def forget(*, selection: Selection, store_path: str | None, pace: bool) -> None:
+async def forget(*, selection: Selection, store_path: str | None, pace: bool) -> int:
     """Remove what is stored about a host: its robots.txt is fetched again when it is needed.
 
     Its pace is removed too, unless that would let the host be visited earlier than it may be. A crawler that is using
@@ -221,42 +228,38 @@ def forget(*, selection: Selection, store_path: str | None, pace: bool) -> None:
 
     Exit status: 0, 1 when nothing is stored, or 2 when the store cannot be used.
     """
-    store = common.existing_store(store_path)
-
-    async def run() -> tuple[list[str], list[str]]:
-        (records, states), now = await selection.found(store), time.time()
+    kept, now = [], time.time()
+    async with common.existing_store(store_path) as store:
+        records, states = await selection.found(store)
         files = [("robots.txt", record.origin, record.origin) for record in records]
         files += [("tdmrep.json", record.origin, record.origin.tdmrep) for record in records]
         removed = [f"the {name} of {origin}" for name, origin, key in files if await store.forget_record(key)]
-        kept = []
         for pace_key, state in states.items():
             due_at = max(state.next_allowed_at, state.blocked_until_at)
             if not pace and due_at > now:
                 kept.append(f"the pace of {pace_key}: it may not be visited before {output.moment(due_at)}")
             elif (pace or selection.port is None) and await store.forget_host(pace_key):
                 removed.append(f"the pace of {pace_key}")
-        return removed, kept
-
-    removed, kept = common.run_with(store, run)
     if not removed and not kept:
-        nothing_stored(selection)
+        return nothing_stored(selection)
     for what in removed:
-        output.tell(f"removed {what}")
+        output.to_stdout(f"removed {what}")
     for what in kept:
-        output.tell(f"kept {what}; --pace removes it all the same")
+        output.to_stdout(f"kept {what}; --pace removes it all the same")
     if removed:
-        output.say(
+        output.to_stderr(
             "note: a crawler that uses this store at the moment goes by its memory, and may write it again"
         )
+    return 0
 
 
 @cache.command(short_help="Remove what is old.")
 @common.store_option
-@common.shown("--max-bytes", default=MAX_BYTES, help="How large the file may be.")
+@common.setting("--max-bytes", default=MAX_BYTES, help="How large the file may be.")
 @click.option(
     "--max-age", default=MAX_AGE, show_default="90 days", help="Remove what is older than so many seconds."
 )
-def prune(*, store_path: str | None, max_bytes: int, max_age: float) -> None:
+async def prune(*, store_path: str | None, max_bytes: int, max_age: float) -> None:
     """Remove what is old, as a store does by itself from time to time; no wait is cut short.
 
     A server has nothing to prune: every key in it expires by itself.
@@ -264,24 +267,25 @@ def prune(*, store_path: str | None, max_bytes: int, max_age: float) -> None:
     Exit status: 0, or 2 when the store cannot be used.
     """
     store = common.existing_store(store_path)
+    source_of = click.get_current_context().get_parameter_source
     if isinstance(store, SQLiteStore):
         store = SQLiteStore(store.path, max_bytes=max_bytes, max_age=max_age)
-        pruned = common.run_with(store, lambda: store.prune(now=time.time()))
-        hosts = output.counted(pruned.hosts, "host")
-        output.tell(f"removed {pruned.records:,} robots.txt and the pace of {hosts}")
-        return
-    source_of = click.get_current_context().get_parameter_source
-    if ParameterSource.COMMANDLINE in {source_of("max_bytes"), source_of("max_age")}:
+    elif ParameterSource.COMMANDLINE in {source_of("max_bytes"), source_of("max_age")}:
         raise click.UsageError("--max-bytes and --max-age are bounds of a file, not of a server.")
-    common.run_with(store, lambda: store.prune(now=time.time()))
-    output.tell("nothing to do: in a server, every key expires by itself")
+    async with store:
+        pruned = await store.prune(now=time.time())
+    if isinstance(store, SQLiteStore):
+        hosts = output.counted(pruned.hosts, "host")
+        output.to_stdout(f"removed {pruned.records:,} robots.txt and the pace of {hosts}")
+    else:
+        output.to_stdout("nothing to do: in a server, every key expires by itself")
 
 
 @cache.command("export", short_help="Write the contents of a store as JSON Lines.")
 @click.argument("target", metavar="[FILE]", default="-", type=common.OUTPUT_FILE)
 @common.flag("--force", help="Replace FILE if it exists already.")
 @common.store_option
-def export_(*, target: str, force: bool, store_path: str | None) -> None:
+async def export_(*, target: str, force: bool, store_path: str | None) -> None:
     """Write everything that is stored as JSON Lines, to a file or to standard output.
 
     FILE is a new file, or with --force an existing regular one; - is standard output. Only you may read the file. It
@@ -290,16 +294,13 @@ def export_(*, target: str, force: bool, store_path: str | None) -> None:
     Exit status: 0, or 2 when the store cannot be read or the file cannot be written.
     """
     store = common.existing_store(store_path)
-
-    async def run() -> None:
-        with nullcontext() if target == "-" else replaced(Path(target)) as file:
-            async for line in exported(store):
-                click.echo(line.encode("ascii"), file=file)
-
-    with common.doing("write" if target == "-" else f"write {target}"):
+    with common.os_errors("write" if target == "-" else f"write {target}"):
         if target != "-":
             _check_target(Path(target), store, force=force)
-        common.run_with(store, run)
+        async with store:
+            with nullcontext() if target == "-" else replaced(Path(target)) as file:
+                async for line in exported(store):
+                    click.echo(line.encode("ascii"), file=file)
 
 
 def _check_target(path: Path, store: OwnStore, *, force: bool) -> None:
@@ -324,7 +325,7 @@ def _is_part_of(store: SQLiteStore, path: Path) -> bool:
 @cache.command("import", short_help="Read JSON Lines into a store.")
 @click.argument("source", metavar="[FILE]", default="-", type=common.INPUT_FILE)
 @common.store_option
-def import_(*, source: str, store_path: str | None) -> None:
+async def import_(*, source: str, store_path: str | None) -> int:
     """Read JSON Lines from a file or from standard input, and merge them into what is stored.
 
     Of two records of a site the newer is kept, and no host may be visited earlier than either side says. A wrong line
@@ -335,24 +336,22 @@ def import_(*, source: str, store_path: str | None) -> None:
     store = common.stated_store(store_path)
     result = Import(store)
 
-    async def run() -> None:
-        async for lines in read_lines(open_input(source), max_bytes=MAX_LINE_BYTES):
-            for complaint in await result.add(lines, now=time.time()):
-                output.say(complaint)
-
-    with common.doing(f"read {source}"):
-        common.run_with(store, run)
-    output.say(
+    with common.os_errors(f"read {source}"):
+        async with store:
+            async for lines in read_lines(open_input(source), max_bytes=MAX_LINE_BYTES):
+                for complaint in await result.add(lines, now=time.time()):
+                    output.to_stderr(complaint)
+    output.to_stderr(
         f"imported {result.records:,} robots.txt and the pace of {output.counted(result.hosts, 'host')};"
         f" {result.known:,} known as new or newer, {output.counted(result.refused, 'line')} refused"
     )
-    raise SystemExit(1 if result.refused else 0)
+    return 1 if result.refused else 0
 
 
-def nothing_stored(what: Selection | str) -> NoReturn:
-    """End the command: nothing is stored about a host."""
-    output.say(f"nothing is stored about {what}")
-    raise SystemExit(1)
+def nothing_stored(what: Selection | str) -> int:
+    """Report that nothing is stored about a host, and return the exit status."""
+    output.to_stderr(f"nothing is stored about {what}")
+    return 1
 
 
 async def listed(store: OwnStore) -> AsyncIterator[tuple[str, RobotsRecord | None, HostState | None]]:
@@ -385,7 +384,7 @@ def _print_row(screen: output.Screen, *cells: output.Part) -> None:
     """A line of columns that fit a terminal; elsewhere whole values between tabs."""
     pairs = [(cell, "") if isinstance(cell, str) else cell for cell in cells]
     if not screen.folds:
-        output.line(*(text for text, _ in pairs))
+        click.echo("\t".join(output.printable(text) for text, _ in pairs))
         return
     widths = min(max(screen.width - sum(_WIDTHS) - 2 * len(_WIDTHS), 20), 80), *_WIDTHS
     fitted = [
@@ -426,7 +425,7 @@ def _record_facts(record: RobotsRecord, token: str, now: float) -> Iterator[tupl
     yield from (("redirected by", url) for url in record.redirects)
     yield "checked", output.ago(record.checked_at, now)
     expired = "expired; fetched again when it is needed"
-    yield "fresh for", output.left(record.fresh_until_at, now, "until", over=expired)
+    yield "fresh for", output.time_left(record.fresh_until_at, now, "until", over=expired)
     if record.outcome is not Outcome.SUCCESS:
         yield "outcome", output.in_plain_words(record.cause or record.outcome.value)
     if record.failing_since_at is not None:
@@ -465,7 +464,7 @@ def state_facts(state: HostState, now: float) -> Iterator[tuple[str, str]]:
         yield "last visit", output.ago(state.last_visit_at, now)
     due_at = max(state.next_allowed_at, state.blocked_until_at)
     is_endless = output.span(due_at - now) == output.ENDLESS
-    yield "next visit", "never" if is_endless else output.left(due_at, now, "not before", over="now")
+    yield "next visit", "never" if is_endless else output.time_left(due_at, now, "not before", over="now")
     if state.failures:
         last = output.ago(state.blocked_at, now) + ("" if state.blocked_until_at > now else ", over")
         yield "blocks", f"{state.failures:,} in a row, the last since {last}"

@@ -10,19 +10,16 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from robotgate import InvalidURLError, Reason, RobotGateError, RobotsTxt
+from robotgate import InvalidURLError, Reason, RobotGate, RobotGateError, RobotsTxt, Verdict
 from robotgate.cli import common, output
 from robotgate.cli.files import MAX_URL_BYTES, STANDARD_INPUT, check_length, read_urls
 from robotgate.rules.robotstxt import product_token
-from robotgate.usage import Purpose
+from robotgate.usage import Purpose, Statement, Usage
 from robotgate.usage.values import structured_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import BinaryIO
-
-    from robotgate import RobotGate, Verdict
-    from robotgate.usage import Statement, Usage
 
 LINES_AROUND: Final = 2
 """Lines shown above and below the line that decides."""
@@ -54,25 +51,21 @@ class Checked:
 
 
 @click.command(cls=common.Command, short_help="Tell whether URLs may be fetched, and why.")
-@click.argument("urls", metavar="[URL]...", nargs=-1)
-@common.input_option
+@common.url_options
 @common.json_option
-@common.option("--robots", type=click.File("rb"), help="Check against this file, offline; - is stdin.")
+@click.option("--robots", type=click.File("rb"), help="Check against this file, offline; - is stdin.")
 @common.flag("--usage", "has_usage", help="Also show what robots.txt says about the use of pages.")
-@common.gate_options(contact_note=" Not needed with --robots.")
+@common.gate_options("Not needed with --robots.")
 @common.store_options
-def check(
+async def check(
     *,
     urls: tuple[str, ...],
     source: str | None,
     as_json: bool,
     robots: BinaryIO | None,
     has_usage: bool,
-    agent: str,
-    token: str | None,
-    store_path: str | None,
     **options: object,
-) -> None:
+) -> int:
     """Tell whether URLs may be fetched, and show the line of robots.txt that decides.
 
     A robots.txt is fetched once and stored until it expires: see `robotgate cache`. With --robots, a URL may also be a
@@ -88,14 +81,14 @@ def check(
         raise click.UsageError("Give URLs, or a file of them with -i.")
     if source == STANDARD_INPUT and robots is not None and robots.fileno() == 0:
         raise click.UsageError("-i and --robots cannot both read standard input.")
-    listed = asyncio.run(_listed(urls, source))
+    token = product_token(str(options["token"] or options["agent"]))
+    listed = [url async for url in read_urls(urls, source)]
     if robots is not None:
         body = robots.read(common.MAX_ROBOTS_BYTES)
-        results = [_check_offline(body, url, token or agent) for url in listed]
+        results = [_check_offline(body, url, token) for url in listed]
     else:
-        options |= {"agent": agent, "token": token}
-        store = common.store_of(store_path)
-        results = common.run_with_gate(store, lambda gate: _check_online(gate, listed), options)
+        async with common.opened_gate(common.store_of_options(), options) as gate:
+            results = await _check_online(gate, listed)
     screen = output.Screen()
     for number, result in enumerate(results):
         if as_json:
@@ -103,15 +96,11 @@ def check(
             continue
         if number:
             screen.print()
-        show(screen, result, product_token(token or agent), has_usage=has_usage)
-    raise SystemExit(max((result.exit for result in results), default=0))
+        show(screen, result, token, has_usage=has_usage)
+    return max((result.exit for result in results), default=0)
 
 
-async def _listed(urls: Iterable[str], source: str | None) -> list[str]:
-    return [url async for url in read_urls(urls, source)]
-
-
-def judged(verdict: Verdict | None) -> dict[str, object]:
+def verdict_columns(verdict: Verdict | None) -> dict[str, object]:
     """Return the columns of a row that say why a verdict is what it is."""
     rule = None if verdict is None else verdict.rule
     return {
@@ -130,19 +119,19 @@ def row(result: Checked, *, has_usage: bool = False) -> dict[str, object]:
         "url": result.url,
         "answer": _ANSWERS[result.exit][0],
         "cause": None if cause is None else output.in_plain_words(cause),
-        **judged(verdict),
+        **verdict_columns(verdict),
         "group": None if verdict is None or verdict.rule is None else ", ".join(verdict.group),
         **output.attributes(verdict, "status", "fetched_at", "stale", "crawl_delay", "retry_after"),
         **({} if verdict is None or not has_usage else usage_columns(verdict.usage)),
     }
 
 
-def _check_offline(body: bytes, url: str, agent: str) -> Checked:
+def _check_offline(body: bytes, url: str, token: str) -> Checked:
     try:
         check_length(url)
         # A rule may be an absolute URL, which counts only for the site it names.
         robots = RobotsTxt.parse(body, None if url.startswith("/") else url)
-        return Checked(url=url, verdict=robots.verdict(url, agent), body=body)
+        return Checked(url=url, verdict=robots.verdict(url, token), body=body)
     except InvalidURLError as error:
         return Checked(url=url[:MAX_URL_BYTES], problem=error.problem)
 
@@ -232,14 +221,13 @@ def _excerpt(body: bytes, verdict: Verdict, token: str) -> Iterator[tuple[output
 
 def _agent_line(body: bytes, lines: list[bytes], deciding: int, token: str) -> int:
     """The number of the User-agent line by which the group of the deciding rule is ours."""
-    groups = (
-        each for each in RobotsTxt.parse(body).groups if any(rule.line == deciding for rule in each.rules)
-    )
-    group = next(groups)
+    groups = RobotsTxt.parse(body).groups
+    group = next(each for each in groups if any(rule.line == deciding for rule in each.rules))
     name = token if group.names(token) else "*"
-    heads = ((number, RobotsTxt.parse(lines[number - 1])) for number in range(group.line, deciding))
-    ours = (number for number, head in heads if any(each.names(name) for each in head.groups))
-    return next(ours, group.line)
+    for number in range(group.line, deciding):
+        if any(each.names(name) for each in RobotsTxt.parse(lines[number - 1]).groups):
+            return number
+    return group.line
 
 
 def _usage_lines(usage: Usage) -> Iterator[str]:

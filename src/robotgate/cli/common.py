@@ -6,16 +6,17 @@ import asyncio
 import os
 import re
 import urllib.request
-from contextlib import contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NoReturn, ParamSpec, TypeVar
 
 import aiohttp
 import click
 from platformdirs import user_cache_path
 
 from robotgate import MemoryStore, Origin, RobotGate, SQLiteStore, StatusPolicy, WhenLost, __version__
-from robotgate.cli.output import failure, logged
+from robotgate.cli.output import logged, printable_errors
 from robotgate.clock import SystemClock
 from robotgate.errors import InvalidURLError, OptionError, StoreError
 
@@ -24,8 +25,7 @@ from robotgate.stores.option import open_store
 from robotgate.web.connector import BudgetedConnector, ThreadPerNameResolver, idle_limit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 
     from robotgate.stores.base import OwnStore
 
@@ -38,18 +38,10 @@ MAX_LOOK_UPS: Final = 512
 """Names that are looked up at once."""
 MAX_ROBOTS_BYTES: Final = 1024 * 1024
 """Bytes of a robots.txt on disk that are read: more than crawlers use."""
+NOT_OF_GATE: Final = frozenset({"no_store", "proxy", "quiet", "store_path", "verbose"})
+"""Options of a command that visits sites which are not those of `RobotGate`."""
 PATIENCE: Final = 3.0
 """Seconds for which an unreachable Redis server is tried again. A user waits at the terminal meanwhile."""
-
-
-_STORE_HELP: Final = (
-    "The file or Redis server that keeps robots.txt files and the pace of hosts, instead of the file in your cache"
-    " directory."
-)
-_PROXY_HELP: Final = (
-    "Send all requests through this HTTP proxy, instead of that of HTTP_PROXY and HTTPS_PROXY."
-)
-_VERBOSE_HELP: Final = "Also print blocks, refusals and failures as they come; -vv prints each turn."
 
 
 class CommandError(click.ClickException):
@@ -59,7 +51,7 @@ class CommandError(click.ClickException):
 
 
 @contextmanager
-def doing(what: str) -> Iterator[None]:
+def os_errors(what: str) -> Iterator[None]:
     """End the command if the system refuses what is done within the block.
 
     Args:
@@ -72,13 +64,16 @@ def doing(what: str) -> Iterator[None]:
 
 
 class Command(click.Command):
-    """A command that the library's errors end with one line, and Ctrl-C without a traceback."""
+    """A command that is a coroutine function; it returns the exit status, or None for 0.
 
-    def invoke(self, ctx: click.Context) -> object:
+    The library's errors end it with one line, and Ctrl-C without a traceback.
+    """
+
+    def invoke(self, ctx: click.Context) -> NoReturn:
         """Run the command."""
         try:
             with logged(verbosity()):
-                return super().invoke(ctx)
+                raise SystemExit(ctx.invoke(asyncio.run, super().invoke(ctx)))
         except OptionError as error:
             raise click.UsageError(str(error), ctx) from error
         except (StoreError, ModuleNotFoundError) as error:
@@ -95,19 +90,13 @@ class Program(click.Group):
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: object
     ) -> click.Context:
         """Read the options of the group itself."""
-        with failure():
+        with printable_errors():
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> object:
         """Run a command."""
-        with failure():
+        with printable_errors():
             return super().invoke(ctx)
-
-
-def _keep(ctx: click.Context, param: click.Parameter, value: str | int | None) -> None:
-    """Keep the value of an option in the context, where it was given."""
-    if value:
-        ctx.meta[f"robotgate.{param.name}"] = value
 
 
 def _proxy(text: str) -> str:
@@ -120,19 +109,11 @@ def _proxy(text: str) -> str:
 
 def verbosity() -> int:
     """Return how often ``-v`` was given to the command that runs, at most 2, or -1 after ``-q``."""
-    meta = click.get_current_context().meta
-    return -1 if "robotgate.quiet" in meta else min(int(meta.get("robotgate.verbose", 0)), 2)
+    params = click.get_current_context().params
+    return -1 if params.get("quiet") else min(params.get("verbose", 0), 2)
 
 
-def rate(text: str) -> tuple[int, float]:
-    """Read ``600/3600``: so many requests in so many seconds."""
-    found = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9}(?:\.[0-9]{1,9})?)", text)
-    if found is None:
-        raise click.BadParameter("give requests/seconds, such as 600/3600")
-    return int(found[1]), float(found[2])
-
-
-def address(text: str) -> tuple[str, int]:
+def _address(text: str) -> tuple[str, int]:
     """Read ``127.0.0.1:8099`` or ``[::1]:8099``."""
     found = re.fullmatch(r"(?:\[([^\[\]]+)\]|([^:\[\]]+)):([0-9]{1,5})", text)
     if found is None or int(found[3]) >= 2**16:
@@ -143,15 +124,15 @@ def address(text: str) -> tuple[str, int]:
 make_gate: Final[Callable[..., RobotGate]] = RobotGate
 """It checks the types of its options itself."""
 INPUT_FILE: Final = click.Path(exists=True, dir_okay=False, allow_dash=True)
+FILE: Final = click.Path(dir_okay=False, path_type=Path)
 OUTPUT_FILE: Final = click.Path(dir_okay=False, allow_dash=True)
 
-option = click.option
 flag = partial(click.option, is_flag=True)
 """An option without a value."""
-shown = partial(click.option, show_default=True)
+setting = partial(click.option, show_default=True)
 """An option whose default the help shows."""
-kept = partial(click.option, expose_value=False, callback=_keep)
-"""An option that the context keeps."""
+address_option = partial(click.option, metavar="HOST:PORT", type=_address)
+folder_option = partial(click.option, metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 
 
 def all_of(
@@ -161,61 +142,76 @@ def all_of(
     return lambda command: reduce(lambda wrapped, each: each(wrapped), reversed(options), command)
 
 
-input_option = option(
-    "-i", "--input", "source", type=INPUT_FILE, help="Read URLs from a file, one a line; - is stdin."
+url_options = all_of(
+    click.argument("urls", metavar="[URL]...", nargs=-1),
+    click.option(
+        "-i", "--input", "source", type=INPUT_FILE, help="Read URLs from a file, one a line; - is stdin."
+    ),
 )
 json_option = flag("--json", "as_json", help="Print JSON, one row a line.")
-agent_option = shown("--agent", default=f"robotgate/{__version__}", help="The User-Agent of the requests.")
-token_option = option(
+agent_option = setting("--agent", default=f"robotgate/{__version__}", help="The User-Agent of the requests.")
+token_option = click.option(
     "--token", help="The crawler's name in robots.txt, if it is not the first word of --agent."
 )
 name_options = all_of(agent_option, token_option)
 contact_option = partial(click.option, "--contact", envvar="ROBOTGATE_CONTACT", show_envvar=True)
-policy_option = shown(
+policy_option = setting(
     *("--policy", "status_policy"),
     type=click.Choice([policy.value for policy in StatusPolicy]),
     default=StatusPolicy.DEFAULT.value,
     callback=lambda _ctx, _param, value: StatusPolicy(value),
     help="What a robots.txt that cannot be read means for its site.",
 )
-store_option = option("--store", "store_path", metavar="PATH|URL", help=_STORE_HELP)
-store_options = all_of(store_option, kept("--no-store", is_flag=True, help="Read no store and write none."))
+store_option = click.option(
+    *("--store", "store_path"),
+    metavar="PATH|URL",
+    help="The file or Redis server that keeps robots.txt files and the pace of hosts, instead of the file in your"
+    " cache directory.",
+)
+store_options = all_of(store_option, flag("--no-store", help="Read no store and write none."))
+_connection_options = all_of(
+    token_option,
+    flag("--allow-private-addresses", help="Also fetch from localhost and private networks."),
+    policy_option,
+    click.option(
+        "--proxy",
+        metavar="URL",
+        type=_proxy,
+        help="Send all requests through this HTTP proxy, instead of that of HTTP_PROXY and HTTPS_PROXY.",
+    ),
+    click.option(
+        *("-v", "--verbose"),
+        count=True,
+        help="Also print blocks, refusals and failures as they come; -vv prints each turn.",
+    ),
+    flag("-q", "--quiet", help="Print no progress and no warnings about options."),
+)
 
 
-def gate_options(*, contact_note: str | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def gate_options(contact_note: str = "Required.") -> Callable[[Callable[P, R]], Callable[P, R]]:
     """The options of a command that visits sites.
 
     Args:
-        contact_note: when a contact is needed, for the help; None if it always is.
+        contact_note: when a contact is needed.
     """
-    return all_of(
-        agent_option,
-        contact_option(
-            required=contact_note is None,
-            default=None if contact_note is None else "",
-            help=f"How site owners reach you: an e-mail address or a URL.{contact_note or ''}",
-        ),
-        token_option,
-        flag("--allow-private-addresses", help="Also fetch from localhost and private networks."),
-        policy_option,
-        kept("--proxy", metavar="URL", type=_proxy, help=_PROXY_HELP),
-        kept("-v", "--verbose", count=True, help=_VERBOSE_HELP),
-        kept("-q", "--quiet", is_flag=True, help="Print no progress and no warnings about options."),
-    )
+    contact_help = f"How site owners reach you: an e-mail address or a URL. {contact_note}"
+    return all_of(agent_option, contact_option(default="", help=contact_help), _connection_options)
 
 
-def store_of(store_path: str | None) -> MemoryStore | OwnStore:
+def store_of_options() -> MemoryStore | OwnStore:
     """Return the store for a command that visits sites, not opened yet.
 
     A store that was asked for must work. If the default file cannot be used, one line says so and the command goes on
     with memory.
     """
-    no_store = "robotgate.no_store" in click.get_current_context().meta
-    if store_path is None:
-        return MemoryStore() if no_store else SQLiteStore(_default_path(), when_lost=WhenLost.MEMORY)
-    if no_store:
+    params = click.get_current_context().params
+    if params["store_path"] is None:
+        return (
+            MemoryStore() if params["no_store"] else SQLiteStore(_default_path(), when_lost=WhenLost.MEMORY)
+        )
+    if params["no_store"]:
         raise click.UsageError("Give --store or --no-store, not both.")
-    return stated_store(store_path)
+    return stated_store(params["store_path"])
 
 
 def stated_store(store_path: str | None) -> OwnStore:
@@ -244,36 +240,22 @@ def existing_store(store_path: str | None) -> OwnStore:
 
 def _default_path() -> Path:
     path = user_cache_path("robotgate", appauthor=False) / "cache.db"
-    # The store makes the last directory, for its owner alone. If this one cannot be made, the store says so.
+    # The store makes the last directory, for its owner alone, and reports if this one could not be made.
     with suppress(OSError):
         path.parent.parent.mkdir(parents=True, exist_ok=True)
     return path
 
 
-def run_with(store: MemoryStore | OwnStore, work: Callable[[], Coroutine[object, object, R]]) -> R:
-    """Do some work while the store is open.
-
-    Raises:
-        StoreError: the store cannot be used.
-    """
-
-    async def run() -> R:
-        async with store:
-            return await work()
-
-    return asyncio.run(run())
-
-
-def run_with_gate(
+@asynccontextmanager
+async def opened_gate(
     store: MemoryStore | OwnStore,
-    work: Callable[[RobotGate], Coroutine[object, object, R]],
     options: Mapping[str, object],
     middlewares: Sequence[aiohttp.ClientMiddlewareType] = (),
-) -> R:
-    """Do some work with a gate while it and its store are open. Its warnings become lines on standard error.
+) -> AsyncIterator[RobotGate]:
+    """Open a gate and its store until the end of the block.
 
     Args:
-        options: of the gate, `contact` and `allow_private_addresses` among them.
+        options: of the command, those of `gate_options` among them.
         middlewares: of the session that fetches pages.
 
     Raises:
@@ -284,22 +266,20 @@ def run_with_gate(
         raise click.UsageError(
             "Give --contact (or set ROBOTGATE_CONTACT): site owners may want to reach you."
         )
-    proxy: str | None = click.get_current_context().meta.get("robotgate.proxy")
+    proxy: str | None = click.get_current_context().params["proxy"]
     # Only where the environment names a proxy: aiohttp then reads passwords from ~/.netrc as well.
     trust_env = proxy is None and bool(urllib.request.getproxies().keys() & {"http", "https"})
 
-    async def run() -> R:
-        connector = BudgetedConnector(
-            idle_limit(),
-            resolver=ThreadPerNameResolver(max_threads=MAX_LOOK_UPS),
-            allow_private_addresses=bool(options["allow_private_addresses"]),
-        )
-        async with aiohttp.ClientSession(
-            connector=connector, proxy=proxy, trust_env=trust_env, middlewares=middlewares
-        ) as session:
-            gate = make_gate(**options, session=session, store=store)
-            # Wrong options have been reported: the store is opened, and its file made, only now.
-            async with store, gate:
-                return await work(gate)
-
-    return asyncio.run(run())
+    connector = BudgetedConnector(
+        idle_limit(),
+        resolver=ThreadPerNameResolver(max_threads=MAX_LOOK_UPS),
+        allow_private_addresses=bool(options["allow_private_addresses"]),
+    )
+    async with aiohttp.ClientSession(
+        connector=connector, proxy=proxy, trust_env=trust_env, middlewares=middlewares
+    ) as session:
+        gate_only = {name: value for name, value in options.items() if name not in NOT_OF_GATE}
+        gate = make_gate(**gate_only, session=session, store=store)
+        # Wrong options have been reported: the store is opened, and its file made, only now.
+        async with store, gate:
+            yield gate

@@ -1,32 +1,36 @@
-"""``robotgate fetch``: any number of URLs through one gate, in bounded memory; a row of JSON for each."""
+"""``robotgate fetch``: any number of URLs through one gate, in bounded memory; a row of JSON for each.
+
+`Crawl` is one run, and `Progress` its counts and how they are shown.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 import time
-from contextlib import AsyncExitStack, ExitStack, closing, nullcontext
+from collections import Counter
+from contextlib import AsyncExitStack, asynccontextmanager, closing, nullcontext, suppress
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import aiohttp
 import click
+from rich.live import Live
+from rich.text import Text
 
-from robotgate import Origin, __version__
-from robotgate.cli import check, common, keep, output, signing
-from robotgate.cli.files import MAX_URL_BYTES, check_length, read_urls
-from robotgate.cli.progress import Outcome, Progress
+from robotgate import Origin, Response, RobotGate, RobotGateError, Verdict, __version__
+from robotgate.cli import check, common, files, output, signing
 from robotgate.errors import DisallowedError, HostUnavailableError, InvalidURLError, TooSoonError, UsageError
 from robotgate.status import serve
 from robotgate.usage import Purpose
 from robotgate.usage.values import structured_fields
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable
+    from collections.abc import AsyncIterable, AsyncIterator, Iterator
     from typing import IO
-
-    from robotgate import Response, RobotGate, Verdict
 
 Row: TypeAlias = dict[str, object]
 
@@ -35,8 +39,109 @@ MAX_TAKEN: Final = 20_000
 MAX_VISITED: Final = 1000
 """URLs that are given to the gate at once. Most of the time each waits for its host's turn."""
 _POSITIVE: Final = click.FloatRange(0, min_open=True)
-_FOLDER: Final = click.Path(file_okay=False, path_type=Path)
-_FILE: Final = click.Path(path_type=Path)
+LIVE_PERIOD: Final = 0.125
+"""Seconds between two updates on a terminal."""
+PLAIN_PERIOD: Final = 10.0
+"""Seconds between two lines elsewhere."""
+MAX_SLOWEST: Final = 2
+"""Hosts that are named."""
+MAX_HOST: Final = 40
+"""Characters that are shown of the name of a host."""
+
+
+class Outcome(StrEnum):
+    """How a URL ended. The values stand in the JSON rows."""
+
+    FETCHED = "fetched"
+    BLOCKED = "blocked"
+    FAILED = "failed"
+    INVALID = "invalid"
+    TOO_SOON = "too_soon"
+    UNAVAILABLE = "unavailable"
+
+
+_ALWAYS_SHOWN: Final = {Outcome.FETCHED: "green", Outcome.BLOCKED: "yellow", Outcome.FAILED: "red"}
+
+
+@dataclass(slots=True)
+class Progress:
+    """The counts of a run."""
+
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
+    waiting: Counter[str] = field(default_factory=Counter)
+    """URLs of each host that were taken and are not done. Hosts without any are removed."""
+    skipped: int = 0
+    """URLs that an earlier run has done."""
+    began_at: float = field(default_factory=time.monotonic)
+    _urls: dict[str, str] = field(default_factory=dict)
+    """A URL of each host of `waiting`."""
+
+    def begin(self, host: str, url: str) -> None:
+        """Count a URL as waiting."""
+        self.waiting[host] += 1
+        self._urls.setdefault(host, url)
+
+    def finish(self, host: str, outcome: Outcome) -> None:
+        """Count a waiting URL as done."""
+        self.outcomes[outcome] += 1
+        self.waiting[host] -= 1
+        if not self.waiting[host]:
+            del self.waiting[host], self._urls[host]
+
+    @property
+    def failed(self) -> int:
+        """The number of URLs that were neither fetched nor blocked by the site's rules."""
+        return self.outcomes.total() - self.outcomes[Outcome.FETCHED] - self.outcomes[Outcome.BLOCKED]
+
+    def summary(self) -> str:
+        """Return the counts as one plain sentence."""
+        skipped = f", {self.skipped:,} done before" if self.skipped else ""
+        return f"{self._counts()}{skipped} in {time.monotonic() - self.began_at:.1f} s"
+
+    @asynccontextmanager
+    async def shown(self, gate: RobotGate) -> AsyncIterator[None]:
+        """Show the counts on standard error until the block ends: live on a terminal, else a line from time to time."""
+        # What is printed meanwhile stands above, in whole lines.
+        screen = output.Screen(stderr=True, soft_wrap=True)
+        ticker = asyncio.create_task(self._live(screen, gate) if screen.is_terminal else self._plain(gate))
+        try:
+            yield
+        finally:
+            ticker.cancel()
+            await asyncio.wait([ticker])
+
+    async def _live(self, screen: output.Screen, gate: RobotGate) -> None:
+        is_shared = sys.stdout.isatty()
+        with Live(console=screen, auto_refresh=False, transient=True, redirect_stdout=is_shared) as live:
+            while True:
+                # Folded where the terminal is narrow: a figure that is cut would be a wrong one.
+                text = Text("\n          ".join(self._status(gate)))
+                for outcome in self.outcomes.keys() | _ALWAYS_SHOWN.keys():
+                    style = f"bold {_ALWAYS_SHOWN.get(outcome, 'red')}"
+                    text.highlight_regex(rf"[0-9,]+(?= {outcome.replace('_', ' ')}\b)", style)
+                live.update(text, refresh=True)
+                await asyncio.sleep(LIVE_PERIOD)
+
+    async def _plain(self, gate: RobotGate) -> None:
+        while True:
+            await asyncio.sleep(PLAIN_PERIOD)
+            output.to_stderr(", ".join(text.lstrip() for text in self._status(gate)))
+
+    def _status(self, gate: RobotGate) -> Iterator[str]:
+        """The counts, what waits, and the hosts with the most URLs left: when each may be visited next."""
+        elapsed = time.monotonic() - self.began_at
+        yield f"{elapsed:6.1f} s  {self._counts()}, {self.outcomes.total() / max(elapsed, 1):.1f}/s"
+        yield f"{self.waiting.total():,} waiting on {output.counted(len(self.waiting), 'host')}"
+        for host, count in self.waiting.most_common(MAX_SLOWEST):
+            left = 0.0
+            with suppress(RobotGateError):
+                left = gate.wait_time(self._urls[host])
+            due = "now" if left <= 0 else f"in {output.span(left)}"
+            yield f"{output.shortened(output.printable(host), MAX_HOST)} ({count:,}, next {due})"
+
+    def _counts(self) -> str:
+        shown = (outcome for outcome in Outcome if self.outcomes[outcome] or outcome in _ALWAYS_SHOWN)
+        return ", ".join(f"{self.outcomes[outcome]:,} {outcome.replace('_', ' ')}" for outcome in shown)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,21 +155,21 @@ class Crawl:
     has_headers: bool
     """Whether rows have the headers of the responses."""
     has_usage: bool
-    """Whether rows, files and records have what is said about the use of the page."""
+    """Whether rows, files and records have what the site says about the use of the page."""
     timeout: float
     """Seconds of a request after its wait."""
     per_host: int
     """URLs of a host that are given to the gate at once. More could only wait for each other."""
     rows: IO[str] | None = None
     """None for standard output."""
-    warc: keep.WarcFile | None = None
+    warc: files.WarcFile | None = None
     progress: Progress = field(default_factory=Progress)
     is_read: bool = False
     """Whether the URLs have been read to their end."""
     _room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_TAKEN))
     _visited: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_VISITED))
     _hosts: dict[str, asyncio.Semaphore] = field(default_factory=dict)
-    """Lets so many URLs of each host through."""
+    """Of each host that has URLs: limits them to `per_host`."""
 
     async def run(self, gate: RobotGate, urls: AsyncIterable[str], *, quiet: bool) -> None:
         """Fetch the URLs.
@@ -79,19 +184,19 @@ class Crawl:
                     await self._add(gate, url, tasks)
                 self.is_read = True
         except BaseExceptionGroup as group:
-            # The first visitor that failed is the reason.
+            # The first task that failed is the reason.
             raise group.exceptions[0] from group.exceptions[0].__cause__
 
     async def _add(self, gate: RobotGate, url: str, tasks: asyncio.TaskGroup) -> None:
-        if keep.digest(url[:MAX_URL_BYTES]) in self.done:
+        if files.digest(url[: files.MAX_URL_BYTES]) in self.done:
             self.progress.skipped += 1
             return
         try:
-            check_length(url)
+            files.check_length(url)
             host = Origin.of(url).host
         except InvalidURLError as error:
             self.progress.outcomes[Outcome.INVALID] += 1
-            self._write(refused(url[:MAX_URL_BYTES], error))
+            self._write(refused(url[: files.MAX_URL_BYTES], error))
             return
         await self._room.acquire()
         self.progress.begin(host, url)
@@ -99,11 +204,11 @@ class Crawl:
 
     async def _visit(self, gate: RobotGate, host: str, url: str) -> None:
         """Fetch a URL after those of its host that came before, and write its row."""
-        # Those who wait here come in turn, so every host gets on.
+        # Tasks that wait here are served in order, so every host makes progress.
         async with self._hosts.setdefault(host, asyncio.Semaphore(self.per_host)), self._visited:
             row = await self._fetch(gate, url)
             self._write(row)
-        self.progress.finish(host, Outcome(row["outcome"]))
+        self.progress.finish(host, Outcome(str(row["outcome"])))
         if host not in self.progress.waiting:
             del self._hosts[host]
         self._room.release()
@@ -121,16 +226,16 @@ class Crawl:
         row = fetched(url, response)
         said = check.usage_columns(response.usage) if self.has_usage else {}
         headers = {"headers": list(response.headers.items())}
-        with common.doing(f"keep {url}"):
+        with common.os_errors(f"keep {url}"):
             if self.warc is not None:
                 await self.warc.save(response, said)
             if self.folder is not None:
-                row["file"] = name = keep.file_name(url, keep.media_type_of(response))
-                await keep.save(self.folder, name, response.body, row | headers | said)
+                row["file"] = name = files.file_name(url, files.media_type_of(response))
+                await files.save(self.folder, name, response.body, row | headers | said)
         return row | (headers if self.has_headers else {}) | said
 
     def _write(self, row: Row) -> None:
-        with common.doing("write"):
+        with common.os_errors("write"):
             # Looked up each time: while progress is shown on a terminal, rows go above it.
             rows = self.rows or sys.stdout
             rows.write(output.json_of(row) + "\n")
@@ -142,7 +247,7 @@ def refused(url: str, error: aiohttp.ClientError | TimeoutError | OSError) -> Ro
     """Return the row of a page that was not fetched."""
     match error:
         case DisallowedError():
-            return _row(url, Outcome.BLOCKED) | _judged(error.verdict)
+            return _row(url, Outcome.BLOCKED) | _verdict_columns(error.verdict)
         case UsageError():
             return _row(url, Outcome.BLOCKED, final_url=error.url, reason=str(error))
         case InvalidURLError():
@@ -150,16 +255,15 @@ def refused(url: str, error: aiohttp.ClientError | TimeoutError | OSError) -> Ro
         case TooSoonError():
             return _row(url, Outcome.TOO_SOON, retry_after=round(error.retry_after, 3))
         case HostUnavailableError():
-            judged = {} if error.verdict is None else _judged(error.verdict)
             more = {"retry_after": round(error.retry_after, 3), "message": output.in_plain_words(error.cause)}
-            return _row(url, Outcome.UNAVAILABLE) | judged | more
+            return _row(url, Outcome.UNAVAILABLE) | _verdict_columns(error.verdict) | more
         case _:
             message = output.in_plain_words(str(error)) or "no answer in time"
             return _row(url, Outcome.FAILED, error=type(error).__name__, message=message)
 
 
-def _judged(verdict: Verdict) -> Row:
-    return {"final_url": verdict.url, **check.judged(verdict)}
+def _verdict_columns(verdict: Verdict | None) -> Row:
+    return {} if verdict is None else {"final_url": verdict.url, **check.verdict_columns(verdict)}
 
 
 def fetched(url: str, response: Response) -> Row:
@@ -175,52 +279,59 @@ def fetched(url: str, response: Response) -> Row:
         elapsed=round(response.elapsed, 3),
         sent_at=round(ended_at - response.elapsed, 3),
         ended_at=round(ended_at, 3),
-        media_type=keep.media_type_of(response),
+        media_type=files.media_type_of(response),
     )
 
 
 def _row(url: str, outcome: Outcome, **columns: str | float | None) -> Row:
     empty = dict.fromkeys(("status", "final_url", "bytes", "waited", "elapsed", "sent_at"))
-    return {"url": url, "outcome": outcome.value, **empty, "ended_at": round(time.time(), 3), **columns}
+    return {"url": url, "outcome": outcome, **empty, "ended_at": round(time.time(), 3), **columns}
+
+
+def _rate(text: str) -> tuple[int, float]:
+    """Read ``600/3600``: so many requests in so many seconds."""
+    found = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9}(?:\.[0-9]{1,9})?)", text)
+    if found is None:
+        raise click.BadParameter("give requests/seconds, such as 600/3600")
+    return int(found[1]), float(found[2])
 
 
 @click.command(cls=common.Command, short_help="Fetch URLs politely: one row of JSON for each.")
-@click.argument("urls", metavar="[URL]...", nargs=-1)
-@common.input_option
-@common.option(
+@common.url_options
+@click.option(
     "-o", "--output", "target", type=common.OUTPUT_FILE, default="-", help="Write the rows to a file."
 )
 @common.flag("--resume", help="Append to the file of -o, and skip the URLs that it has.")
 @common.flag("--headers", "has_headers", help="Put the responses' headers into the rows.")
-@common.option(
-    "--save-dir", metavar="DIR", type=_FOLDER, help="Save each body in a file, its headers beside it."
-)
-@common.option(
+@common.folder_option("--save-dir", "folder", help="Save each body in a file, its headers beside it.")
+@click.option(
     *("--warc", "warc_path"),
     metavar="FILE",
-    type=_FILE,
+    type=common.FILE,
     help="Write all requests and responses to a new WARC file; needs robotgate[warc].",
 )
 @common.gate_options()
-@common.shown("--delay", default=1.0, help="Seconds between requests to a host, at least.")
-@common.option(
+@common.setting("--delay", default=1.0, help="Seconds between requests to a host, at least.")
+@click.option(
     "--rate",
     metavar="N/SECONDS",
-    type=common.rate,
+    type=_rate,
     help="At most N requests to a host in so many seconds, such as 600/3600.",
 )
-@common.shown("--concurrency-per-host", default=1, help="Requests to one host at once, at most.")
-@common.shown("--concurrency", default=256, help="Requests at once, over all hosts.")
-@common.option("--max-wait", type=float, help="Seconds a URL may wait for its turn; unlimited by default.")
-@common.shown("--max-delay", default=60.0, help="Refuse sites that ask for more seconds.")
-@common.shown("--max-block", default=300.0, help="The longest Retry-After to wait out, in seconds.")
-@common.shown("--max-bytes", default=10 * 1024 * 1024, help="The longest body to read.")
-@common.shown("--timeout", default=60.0, type=_POSITIVE, help="Seconds of a request after its wait.")
+@common.setting(
+    "--concurrency-per-host", "per_host", default=1, help="Requests to one host at once, at most."
+)
+@common.setting("--concurrency", default=256, help="Requests at once, over all hosts.")
+@click.option("--max-wait", type=float, help="Seconds a URL may wait for its turn; unlimited by default.")
+@common.setting("--max-delay", default=60.0, help="Refuse sites that ask for more seconds.")
+@common.setting("--max-block", default=300.0, help="The longest Retry-After to wait out, in seconds.")
+@common.setting("--max-bytes", default=10 * 1024 * 1024, help="The longest body to read.")
+@common.setting("--timeout", default=60.0, type=_POSITIVE, help="Seconds of a request after its wait.")
 @signing.sign_options
 @common.flag(
     "--usage", "has_usage", help="Add what the site says about the use of each page to what is kept of it."
 )
-@common.option(
+@click.option(
     "--purpose",
     "purposes",
     type=click.Choice(list(map(str, Purpose))),
@@ -228,14 +339,10 @@ def _row(url: str, outcome: Outcome, **columns: str | float | None) -> Row:
     help="What you do with pages: those for which the site disallows it are blocked. May be repeated.",
 )
 @common.flag("--tdmrep", help="Request the tdmrep.json of each site, for tdm.")
-@common.option(
-    "--status",
-    "status_address",
-    metavar="HOST:PORT",
-    type=common.address,
-    help="Serve a status page, such as at 127.0.0.1:8099, while the command runs.",
+@common.address_option(
+    "--status", "status_at", help="Serve a status page, such as at 127.0.0.1:8099, while the command runs."
 )
-@common.option(
+@click.option(
     "--status-token",
     envvar="ROBOTGATE_STATUS_TOKEN",
     show_envvar=True,
@@ -245,27 +352,26 @@ def _row(url: str, outcome: Outcome, **columns: str | float | None) -> Row:
     "--status-controls", help="The status page has buttons that block hosts and request robots.txt again."
 )
 @common.store_options
-def fetch(
+async def fetch(
     *,
     urls: tuple[str, ...],
     source: str | None,
     target: str,
     resume: bool,
     has_headers: bool,
-    save_dir: Path | None,
+    folder: Path | None,
     warc_path: Path | None,
-    concurrency_per_host: int,
+    per_host: int,
     timeout: float,
     has_usage: bool,
-    store_path: str | None,
-    key_file: str | None,
+    key_file: Path | None,
     agent_url: str | None,
     agent_form: str,
-    status_address: tuple[str, int] | None,
+    status_at: tuple[str, int] | None,
     status_token: str | None,
     status_controls: bool,
     **options: object,
-) -> None:
+) -> int:
     """Fetch URLs politely and write one row of JSON for each.
 
     A row's outcome is fetched (whatever the status), blocked (by robots.txt or --purpose), unavailable (the host is
@@ -280,67 +386,71 @@ def fetch(
     Exit status: 0 when every URL was fetched or blocked, 1 when any was not, 2 for wrong usage or when a file cannot
     be read or written, 130 after Ctrl-C.
     """
-    if has_usage or options["purposes"] or options["tdmrep"]:
+    if has_usage:
         # Needs an extra.
         structured_fields()
     if not urls and source is None:
         raise click.UsageError("Give URLs, or a file of them with -i.")
     if resume and target == "-":
         raise click.UsageError("--resume needs the file of -o.")
-    if source and Path(source).is_file() and Path(target).exists() and Path(target).samefile(source):
+    if source is not None and _is_same_file(source, target):
         raise click.UsageError("-o would overwrite the URLs of -i.")
-    store = common.store_of(store_path)
+    store = common.store_of_options()
     options |= {
-        "concurrency_per_host": concurrency_per_host,
+        "concurrency_per_host": per_host,
         "signer": signing.signer_of(key_file, agent_url, agent_form),
     }
+    with common.os_errors(f"read {target}"):
+        done = files.done_urls(Path(target)) if resume else set()
+    crawl = Crawl(
+        done=done,
+        folder=folder,
+        has_headers=has_headers,
+        has_usage=has_usage,
+        timeout=timeout,
+        per_host=per_host,
+    )
     is_quiet = common.verbosity() < 0
-    with common.doing(f"read {target}"):
-        done = keep.done_urls(Path(target)) if resume else set()
-    with ExitStack() as stack:
-        crawl = Crawl(
-            done=done,
-            folder=save_dir,
-            has_headers=has_headers,
-            has_usage=has_usage,
-            timeout=timeout,
-            per_host=concurrency_per_host,
-        )
 
-        async def run(gate: RobotGate) -> None:
+    middlewares = () if warc_path is None else (files.record,)
+    try:
+        async with (
+            common.opened_gate(store, options, middlewares) as gate,
+            AsyncExitStack() as stack,
+        ):
             # Only now: a wrong option of the gate empties no file.
-            crawl.rows, crawl.warc = _opened(stack, target, save_dir, warc_path, has_rows=resume)
-            async with AsyncExitStack() as serving:
-                if status_address is not None:
-                    page = serve(gate, *status_address, token=status_token, controls=status_controls)
-                    with common.doing("serve --status at {}:{}".format(*status_address)):
-                        output.say(f"status page: {await serving.enter_async_context(page)}")
-                await crawl.run(gate, read_urls(urls, source), quiet=is_quiet)
-
-        try:
-            common.run_with_gate(store, run, options, () if warc_path is None else (keep.record,))
-        except KeyboardInterrupt:
-            left = output.counted(crawl.progress.waiting.total(), "URL")
-            rest = "" if crawl.is_read else " and what was left to read"
-            output.say(f"interrupted: {crawl.progress.summary()}; {left}{rest} not done")
-            raise SystemExit(common.INTERRUPTED) from None
+            crawl.rows, crawl.warc = _opened(stack, target, folder, warc_path, has_rows=resume)
+            if status_at is not None:
+                page = serve(gate, *status_at, token=status_token, controls=status_controls)
+                with common.os_errors("serve --status at {}:{}".format(*status_at)):
+                    output.to_stderr(f"status page: {await stack.enter_async_context(page)}")
+            await crawl.run(gate, files.read_urls(urls, source), quiet=is_quiet)
+    except asyncio.CancelledError:
+        left = output.counted(crawl.progress.waiting.total(), "URL")
+        rest = "" if crawl.is_read else " and what was left to read"
+        output.to_stderr(f"interrupted: {crawl.progress.summary()}; {left}{rest} not done")
+        raise
     if not is_quiet:
-        output.say(crawl.progress.summary())
-    raise SystemExit(1 if crawl.progress.failed else 0)
+        output.to_stderr(crawl.progress.summary())
+    return 1 if crawl.progress.failed else 0
+
+
+def _is_same_file(source: str, target: str) -> bool:
+    return Path(source).is_file() and Path(target).exists() and Path(target).samefile(source)
 
 
 def _opened(
-    stack: ExitStack, target: str, save_dir: Path | None, warc_path: Path | None, *, has_rows: bool
-) -> tuple[IO[str] | None, keep.WarcFile | None]:
+    stack: AsyncExitStack, target: str, folder: Path | None, warc_path: Path | None, *, has_rows: bool
+) -> tuple[IO[str] | None, files.WarcFile | None]:
     """Open the file of rows and the WARC file, which the stack closes, and make the folder of bodies."""
     rows = warc = None
     if target != "-":
-        with common.doing(f"write {target}"):
+        with common.os_errors(f"write {target}"):
             rows = stack.enter_context(click.open_file(target, "a" if has_rows else "w", encoding="utf-8"))
-    if save_dir is not None:
-        with common.doing(f"make {save_dir}"):
-            save_dir.mkdir(parents=True, exist_ok=True)
+    if folder is not None:
+        with common.os_errors(f"make {folder}"):
+            folder.mkdir(parents=True, exist_ok=True)
     if warc_path is not None:
-        with common.doing(f"write {warc_path}"):
-            warc = stack.enter_context(closing(keep.WarcFile(warc_path, f"robotgate/{__version__}")))
+        with common.os_errors(f"write {warc_path}"):
+            warc = stack.enter_context(closing(files.WarcFile(warc_path, f"robotgate/{__version__}")))
     return rows, warc

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Final
 import click
 from rich.cells import cell_len
 
-from robotgate import FindingCode, Outcome, RobotGateError, Severity
+from robotgate import Finding, FindingCode, Outcome, RobotGate, RobotGateError, Severity
 from robotgate import lint as lint_body
 from robotgate.cli import common, output
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-
-    from robotgate import Finding, RobotGate
 
 _STYLES: Final = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 _COLUMNS: Final = (
@@ -39,16 +37,15 @@ _LABEL_WIDTH: Final = 10
     type=click.Choice([code.value for code in FindingCode]),
     help="Leave out findings of this code, such as missing-colon. May be given several times.",
 )
-@common.gate_options(contact_note=" Needed for URLs only.")
+@common.gate_options("Needed for URLs only.")
 @common.store_options
-def lint(
+async def lint(
     *,
     sources: tuple[str, ...],
     as_json: bool,
     ignored: tuple[str, ...],
-    store_path: str | None,
     **options: object,
-) -> None:
+) -> int:
     """Find what is wrong with robots.txt files, line by line, and what to write instead.
 
     A FILE of - is standard input. Of a URL, the /robots.txt of its site is read, as much of it as crawlers read: the
@@ -62,8 +59,8 @@ def lint(
     urls = {source for source in sources if source.lower().startswith(("http://", "https://"))}
     bodies: dict[str, bytes | str] = {}
     if urls:
-        store = common.store_of(store_path)
-        bodies = common.run_with_gate(store, lambda gate: _read_sites(gate, urls), options)
+        async with common.opened_gate(common.store_of_options(), options) as gate:
+            bodies = await _read_sites(gate, urls)
     screen, status = output.Screen(), 0
     for number, source in enumerate(sources):
         body = bodies[source] if source in urls else _read_file(source)
@@ -82,7 +79,7 @@ def lint(
                 output.row({"source": source, **output.attributes(finding, *_COLUMNS)})
         else:
             _show(screen, source, findings, has_infos=common.verbosity() > 0)
-    raise SystemExit(status)
+    return status
 
 
 def _read_file(source: str) -> bytes | str:

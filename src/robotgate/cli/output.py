@@ -1,6 +1,6 @@
 """What the commands print: safe text, times, errors and logs.
 
-Everything that a command prints passes `printable`: `line` for plain lines, `Screen` for styled ones, `failure` for
+Everything that a command prints passes `printable`: `Screen` for lines, `printable_errors` for
 errors, `logged` for what the library logs. Rows of JSON are in ASCII.
 """
 
@@ -23,13 +23,11 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from robotgate import InvalidURLError
+from robotgate import InvalidURLError, RobotGateError
 from robotgate.stores.codec import MAX_AMOUNT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-
-    from robotgate import RobotGateError
 
 Part: TypeAlias = str | tuple[str, str]
 """A piece of a line: a text, or a text and its style."""
@@ -38,12 +36,12 @@ MAX_VALUE: Final = 1000
 """Characters that are shown of one value: a site decides how long some are."""
 LABEL_WIDTH: Final = 16
 _CONNECTING: Final = re.compile(r"Cannot connect to host (\S{1,300}) ssl:[^\[\]]{1,200} \[([^\]]*)\]")
-"""What aiohttp says of a host that cannot be reached."""
+"""aiohttp's message for a host that cannot be reached."""
 _CLASS_NAME: Final = re.compile(r"\b[A-Za-z]{1,60}(?:Error|Exception): ")
 _STATUS: Final = re.compile(r"(\d{3}), message='([^']{0,200})', url='([^']*)'")
-"""What aiohttp says of a proxy that refuses."""
+"""aiohttp's message for a proxy that refuses."""
 ENDLESS: Final = "ever"
-"""How a duration without an end is told."""
+"""The text for a duration without an end."""
 _THOUSANDS: Final = ("", "k", "M", "G", "T", "P")
 _HELP: Final = getattr(click.exceptions, "NoArgsIsHelpError", ())
 """What newer versions of click raise to print the help of a group; its message has several lines."""
@@ -97,7 +95,7 @@ class Screen(Console):
             self.paragraph((f"  {name:<{LABEL_WIDTH - 2}}", "dim"), shown, indent=LABEL_WIDTH)
 
     def on_broken_pipe(self) -> None:
-        """Raise the error, which `failure` reports. Rich would end the program in silence."""
+        """Raise the error, which `printable_errors` reports. Rich would end the program in silence."""
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
@@ -105,11 +103,6 @@ def styled(*parts: Part) -> Text:
     """Return the parts as one printable text."""
     pairs = ((part, "") if isinstance(part, str) else part for part in parts)
     return Text.assemble(*((printable(text), style) for text, style in pairs))
-
-
-def line(*cells: str) -> None:
-    """Print one plain line on standard output; tabs separate the cells."""
-    click.echo("\t".join(map(printable, cells)))
 
 
 def row(values: Mapping[str, object]) -> None:
@@ -127,12 +120,12 @@ def attributes(value: object, *names: str) -> dict[str, object]:
     return {name: getattr(value, name, None) for name in names}
 
 
-def tell(message: str) -> None:
+def to_stdout(message: str) -> None:
     """Print one sentence on standard output, folded where lines are folded."""
     Screen().paragraph(message, indent=2)
 
 
-def say(message: str) -> None:
+def to_stderr(message: str) -> None:
     """Print one sentence on standard error."""
     # Not by a console: it would write past the one that shows progress meanwhile, into its lines.
     for text in Screen(stderr=True).folded(message, indent=2):
@@ -140,7 +133,7 @@ def say(message: str) -> None:
 
 
 @contextmanager
-def failure() -> Iterator[None]:
+def printable_errors() -> Iterator[None]:
     """Make every error that ends a command one printable line, and flush standard output while it can be reported."""
     try:
         try:
@@ -174,7 +167,7 @@ class _LogLines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Print a record."""
         for number, text in enumerate(self.format(record).splitlines()):
-            say(text if number else in_plain_words(text))
+            to_stderr(text if number else in_plain_words(text))
 
 
 @contextmanager
@@ -182,7 +175,7 @@ def logged(verbosity: int) -> Iterator[None]:
     """Print what is logged within the block, with the library's own records from a level on.
 
     Args:
-        verbosity: up to 0 for errors and the warnings of stores, which no command tells itself; 1 adds blocks,
+        verbosity: up to 0 for errors and the warnings of stores, which no command prints itself; 1 adds blocks,
             refusals and requests for robots.txt; 2 adds each turn.
     """
     level = (logging.ERROR, logging.INFO, logging.DEBUG)[max(verbosity, 0)]
@@ -211,7 +204,7 @@ def ago(at: float, now: float) -> str:
     return f"{moment(at)}, {span(now - at)} ago" if at <= now else moment(at)
 
 
-def left(at: float, now: float, word: str, *, over: str) -> str:
+def time_left(at: float, now: float, word: str, *, over: str) -> str:
     """Return how long it is until an instant, and the instant behind a word; or what is over."""
     return f"{span(at - now)}, {word} {moment(at)}" if at > now else over
 

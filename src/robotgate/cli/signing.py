@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -16,29 +15,32 @@ from aiohttp import web
 from robotgate.cli import common, output
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from robotgate import Signer
     from robotgate.signing import Directory
 
-KEY_FILE: Final = click.Path(dir_okay=False)
-ROOT: Final = click.Path(file_okay=False, path_type=Path)
-DAYS: Final = click.IntRange(1, 366)
+_DAYS: Final = click.IntRange(1, 366)
 _FORM: Final = click.Choice(["legacy", "ietf-00", "ietf-01"])
-
 _named_options = common.all_of(
-    common.option(
-        "--agent-url", metavar="URL", help="The https origin that publishes the directory of keys."
-    ),
-    common.shown(
+    click.option("--agent-url", metavar="URL", help="The https origin that publishes the directory of keys."),
+    common.setting(
         "--agent-form", type=_FORM, default="legacy", help="How a request names it; legacy is in production."
     ),
 )
-_KEY_HELP: Final = "Sign each request with the key in a file."
 sign_options = common.all_of(
-    common.option("--sign", "key_file", metavar="KEY", type=KEY_FILE, help=_KEY_HELP), _named_options
+    click.option(
+        "--sign",
+        "key_file",
+        metavar="KEY",
+        type=common.FILE,
+        help="Sign each request with the key in a file.",
+    ),
+    _named_options,
 )
 
 
-def signer_of(key_file: str | None, agent_url: str | None, agent_form: str) -> Signer | None:
+def signer_of(key_file: Path | None, agent_url: str | None, agent_form: str) -> Signer | None:
     """The signer that the options of a command name.
 
     Raises:
@@ -55,8 +57,8 @@ def signer_of(key_file: str | None, agent_url: str | None, agent_form: str) -> S
 
 
 @click.command(cls=common.Command, short_help="Make a key to sign requests with.")
-@click.argument("key_file", metavar="KEY", type=KEY_FILE)
-def keygen(*, key_file: str) -> None:
+@click.argument("key_file", metavar="KEY", type=common.FILE)
+async def keygen(*, key_file: Path) -> None:
     """Make an Ed25519 key, and write it to the new file KEY. Only you can read the file.
 
     The command prints the thumbprint of the key, which each signature contains, and the directory to publish. It does
@@ -74,24 +76,17 @@ def keygen(*, key_file: str) -> None:
 
 
 @click.command(cls=common.Command, short_help="Publish the directory of keys.")
-@click.argument("key_files", metavar="KEY...", type=KEY_FILE, nargs=-1, required=True)
-@common.option(
-    *("--serve", "address"),
-    metavar="HOST:PORT",
-    type=common.address,
-    help="Serve the directory, behind a proxy that does TLS.",
-)
-@common.option(
-    "--write", "root", metavar="DIR", type=ROOT, help="Write it below DIR, the root of a web server."
-)
-@common.shown("--days", default=1, type=DAYS, help="With --write: how many days its signature is valid.")
+@click.argument("key_files", metavar="KEY...", type=common.FILE, nargs=-1, required=True)
+@common.address_option("--serve", "address", help="Serve the directory, behind a proxy that does TLS.")
+@common.folder_option("--write", "root", help="Write it below DIR, the root of a web server.")
+@common.setting("--days", default=1, type=_DAYS, help="With --write: how many days its signature is valid.")
 @_named_options
 @common.agent_option
 @common.contact_option(help="How site owners reach you; also publish a Signature Agent Card.")
 @common.token_option
-def directory(
+async def directory(
     *,
-    key_files: tuple[str, ...],
+    key_files: tuple[Path, ...],
     address: tuple[str, int] | None,
     root: Path | None,
     days: int,
@@ -121,7 +116,7 @@ def directory(
     if root is not None:
         _write(published, root, card, lifetime=days * 24 * 3600)
     if address is not None:
-        asyncio.run(_serve(published, *address, card))
+        await _serve(published, *address, card)
 
 
 def _write(published: Directory, root: Path, card: bytes | None, *, lifetime: int) -> None:
@@ -131,7 +126,7 @@ def _write(published: Directory, root: Path, card: bytes | None, *, lifetime: in
     for path, body in ((DIRECTORY_PATH, published.body), (CARD_PATH, card)):
         if body is not None:
             file = root / path.removeprefix("/")
-            with common.doing(f"write {file}"):
+            with common.os_errors(f"write {file}"):
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_bytes(body)
     for name, value in published.headers(time.time(), lifetime=lifetime).items():
@@ -146,12 +141,10 @@ async def _serve(published: Directory, host: str, port: int, card: bytes | None)
     runner = web.AppRunner(server_of(published, card), access_log=None)
     await runner.setup()
     try:
-        with common.doing(f"serve at {host}:{port}"):
+        with common.os_errors(f"serve at {host}:{port}"):
             await web.TCPSite(runner, host, port).start()
-        bound = runner.addresses[0][1]
-        output.say(
-            f"{DIRECTORY_PATH} of {published.agent_url} is served at {host} port {bound}. Ctrl-C ends it."
-        )
+        place = f"{host} port {runner.addresses[0][1]}"
+        output.to_stderr(f"{DIRECTORY_PATH} of {published.agent_url} is served at {place}. Ctrl-C ends it.")
         await asyncio.Event().wait()
     finally:
         await runner.cleanup()

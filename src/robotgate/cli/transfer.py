@@ -67,10 +67,10 @@ def host_line(entry: HostEntry) -> str:
 
 
 def read_line(line: bytes, *, now: float) -> Entry:
-    """What a line says, with its end or without.
+    """Read a line, with its end or without.
 
     Raises:
-        FieldError: it is no record and no host, any of its fields is not what it should be, or it tells of the future.
+        FieldError: it is no record and no host, a field is wrong, or an instant is in the future.
     """
     values = codec.object_of(line)
     if take(values, "version", codec.count) != VERSION:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -14,13 +15,12 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from robotgate import InvalidURLError, RobotsTxt, StatusPolicy
+from robotgate import HostState, InvalidURLError, Origin, RobotsRecord, RobotsTxt, StatusPolicy
 from robotgate.cli import check, common, output
 from robotgate.cli.cache import Selection, nothing_stored, state_facts
+from robotgate.cli.fetch import Outcome
 from robotgate.cli.files import check_length, row_of
-from robotgate.cli.progress import Outcome
 from robotgate.options import HostBlocks, HostOptions
-from robotgate.rules.grammar import read_delay, read_rate
 from robotgate.rules.robotstxt import product_token
 from robotgate.sites.site import ruling_of
 from robotgate.stores import OperatorBlock
@@ -30,13 +30,11 @@ from robotgate.urls import split_url
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from robotgate import HostState, Origin, RobotsRecord
     from robotgate.rules.parser import Record
     from robotgate.stores.base import OwnStore
 
 MAX_SHOWN: Final = 20
 """Requests to the URL that are shown; of more, the last."""
-OUTCOMES: Final = frozenset(outcome.value for outcome in Outcome)
 NEWS_TIMEOUT: Final = 0.3
 """Seconds to wait for blocks: a store reports them as soon as a session is open."""
 MAX_ROW_BYTES: Final = 1024 * 1024
@@ -68,7 +66,7 @@ class Request:
             reason = f"{reason}, line {line}: {row.get('rule')}"
         return cls(
             at=next((at for at in times if isinstance(at, int | float) and at >= 0), None),
-            outcome=outcome if isinstance(outcome, str) and outcome in OUTCOMES else "unknown",
+            outcome=outcome if isinstance(outcome, str) and outcome in set(Outcome) else "unknown",
             status=status if isinstance(status, int) else None,
             reason=reason if isinstance(reason, str) else None,
         )
@@ -81,7 +79,7 @@ class Request:
 
 @dataclass(slots=True)
 class Requests:
-    """What the rows of runs tell of one host, and of one URL."""
+    """What the rows of runs have of one host, and of one URL."""
 
     outcomes: dict[str, int] = field(default_factory=dict)
     """Of all requests to the host."""
@@ -119,10 +117,12 @@ class Requests:
             self.of_url = [*self.of_url[1 - MAX_SHOWN :], request]
             self.count_of_url += 1
 
-    def told(self) -> Iterator[str]:
-        """Yield what they tell, in lines."""
-        outcomes = sorted(self.outcomes.items(), key=lambda pair: -pair[1])
-        yield ", ".join(f"{count:,} {outcome}" for outcome, count in outcomes) or "none"
+    def lines(self) -> Iterator[str]:
+        """Yield what a person is shown."""
+        yield (
+            ", ".join(f"{count:,} {outcome}" for outcome, count in Counter(self.outcomes).most_common())
+            or "none"
+        )
         if self.first_at is not None and self.last_at is not None:
             yield f"from {output.moment(self.first_at)} to {output.moment(self.last_at)}"
         if self.unread:
@@ -136,12 +136,12 @@ class Requests:
 @common.store_option
 @common.name_options
 @common.policy_option
-@common.shown("--delay", default=1.0, help="The crawler's own seconds between requests.")
-@common.option(
+@common.setting("--delay", default=1.0, help="The crawler's own seconds between requests.")
+@click.option(
     "--rows", metavar="FILE", type=common.INPUT_FILE, help="Rows of `robotgate fetch` to look into."
 )
 @common.json_option
-def why(
+async def why(
     *,
     url: str,
     store_path: str | None,
@@ -151,7 +151,7 @@ def why(
     delay: float,
     rows: str | None,
     as_json: bool,
-) -> None:
+) -> int:
     """Tell when, how often and by which rule a crawler came to the host of a URL: what you can answer a site owner.
 
     It reads the crawler's store, and with --rows the rows of `robotgate fetch`; nothing is requested. --agent, --delay
@@ -169,16 +169,15 @@ def why(
     requests = None
     if rows is not None:
         requests = Requests()
-        with common.doing(f"read {rows}"):
+        with common.os_errors(f"read {rows}"):
             requests.read(Path("/dev/stdin" if rows == "-" else rows), origin, target)
     selection = Selection(origin.host, origin.port, origin.scheme)
 
-    async def find() -> tuple[list[RobotsRecord], dict[str, HostState], float | None]:
-        return *await selection.found(store), await _blocked_until(store, origin.host, now)
-
-    records, states, blocked_until_at = common.run_with(store, find)
+    async with store:
+        records, states = await selection.found(store)
+        blocked_until_at = await _blocked_until(store, origin.host, now)
     if not (records or states or blocked_until_at or (requests is not None and requests.outcomes)):
-        nothing_stored(origin.host)
+        return nothing_stored(origin.host)
     record = records[0] if records else None
     checked, asked = check.Checked(url=f"{origin}{target}", problem="its robots.txt is not stored"), None
     if record is not None:
@@ -201,7 +200,7 @@ def why(
             "not_known": NOT_KNOWN,
         }
         output.row(answer)
-        return
+        return 0
     screen = output.Screen()
     check.show(screen, checked, name)
     screen.print()
@@ -212,6 +211,7 @@ def why(
     screen.paragraph(("not known", "bold"))
     for text in NOT_KNOWN:
         screen.paragraph((f"  {text}", "dim"), indent=4)
+    return 0
 
 
 def _facts(
@@ -244,12 +244,12 @@ def _show_requests(
     if requests is not None:
         screen.print()
         screen.paragraph(("requests to ", "dim"), (host, "bold"), (" in the rows", "dim"))
-        for text in requests.told():
+        for text in requests.lines():
             screen.paragraph(f"  {text}", indent=4)
 
 
 async def _blocked_until(store: OwnStore, host: str, now: float) -> float | None:
-    """Until when the operator of the crawler blocks a host, if so: what a new session of the store is told."""
+    """Until when the operator of the crawler blocks a host, if so: a new session of the store gets the blocks."""
     blocks, session = HostBlocks(), await store.session()
     try:
         with suppress(TimeoutError):
@@ -269,11 +269,8 @@ def _asking(record: RobotsRecord, token: str, delay: float) -> Record | None:
     agents = set(robots.rules(token).agents)
     for line in robots.records:
         if line.group is not None and not agents.isdisjoint(robots.groups[line.group].agents):
-            rate = read_rate(line.value)
-            asked = {
-                "crawl-delay": read_delay(line.value),
-                "request-rate": None if rate is None else rate.seconds_per_document,
-            }
-            if asked.get(line.field.lower()) == delay:
+            alone = RobotsTxt.parse(f"User-agent: *\n{line.field}: {line.value}".encode(errors="replace"))
+            rate = alone.request_rate("*")
+            if delay in {alone.crawl_delay("*"), None if rate is None else rate.seconds_per_document}:
                 return line
     return None

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import shutil
-import sys
 import time
 from collections import Counter
 from dataclasses import asdict
@@ -22,7 +21,7 @@ from rich.text import Text
 from robotgate import OptionError, StoreError
 from robotgate.demo.crawl import Order, Run, run_demo
 from robotgate.demo.judge import SiteReport, judge
-from robotgate.demo.servers import LOOPBACK, DemoError, SiteServer, Visit, listening
+from robotgate.demo.servers import LOOPBACK, SiteServer, Visit, listening
 from robotgate.demo.sites import EXAMPLES, FLOOR_DELAY, ROBOTS_PATH, Plan, draw_plan
 
 if TYPE_CHECKING:
@@ -33,9 +32,7 @@ if TYPE_CHECKING:
 
 DEFAULT_PORT: Final = 8009
 WIDTH: Final = 80
-"""Columns of the table, and of progress where there is no terminal to ask."""
-HEIGHT: Final = 25
-"""Lines, likewise. Nothing here needs them."""
+"""Columns of the table where there is no terminal to ask."""
 MAX_FINDINGS: Final = 50
 """Findings printed; the JSON has all."""
 _STORE_HELP: Final = (
@@ -83,7 +80,7 @@ def demo(
     if (serve or is_list) and (workers > 1 or store is not None or json_file is not None):
         raise click.UsageError("--serve and --list crawl nothing: only --seed, --pages, --port go with them")
     if store is not None and os.path.lexists(store):
-        # What is known of the sites would not be requested again, and that would look like a fault.
+        # A robots.txt in it would not be requested again, which the report would call a fault.
         raise click.UsageError(f"--store: {store} exists already; the demonstration needs a new file")
     if is_list and not serve:
         urls = [site.url(page.path) for site in EXAMPLES for page in site.pages]
@@ -97,8 +94,6 @@ def demo(
     except KeyboardInterrupt:
         # The end of --serve, and of a crawl that is not reported.
         raise SystemExit(0 if serve else 130) from None
-    except DemoError as error:
-        raise click.ClickException(str(error)) from error
     except (OptionError, StoreError) as error:
         raise click.UsageError(str(error)) from error
     raise SystemExit(conclude(run, _console(), json_file))
@@ -144,10 +139,11 @@ async def _serve(plan: Plan, port: int) -> None:
 
 
 def _console(*, stderr: bool = False) -> Console:
-    is_terminal = (sys.stderr if stderr else sys.stdout).isatty()
-    # Rich takes a dumb terminal for 80 columns wide unless both numbers are given.
-    columns, lines = shutil.get_terminal_size() if is_terminal else (WIDTH, HEIGHT)
-    return Console(stderr=stderr, highlight=False, width=columns, height=lines)
+    console = Console(stderr=stderr, highlight=False, width=WIDTH)
+    if console.is_terminal:
+        # Rich takes a dumb terminal for 80 columns wide unless both numbers are given.
+        console.size = shutil.get_terminal_size()
+    return console
 
 
 async def _crawl(order: Order) -> Run:
@@ -210,11 +206,11 @@ def _table(sites: Sequence[SiteReport]) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     for site in sites:
-        lent = f"{site.robots_requests_for_others} + " if site.robots_requests_for_others else ""
+        for_others = f"{site.robots_requests_for_others} + " if site.robots_requests_for_others else ""
         table.add_row(
             site.site,
             site.story,
-            f"{lent}{site.robots_requests}",
+            f"{for_others}{site.robots_requests}",
             str(site.pages),
             str(site.blocked),
             f"{site.delay:.2f}",
@@ -233,7 +229,7 @@ def _report_json(run: Run, sites: Sequence[SiteReport]) -> str:
         "floor_delay": FLOOR_DELAY,
         "servers_worst_lag": run.worst_lag,
         "urls": len(run.plan.urls),
-        "sites": [asdict(site) for site in sites],
-        "visits": [asdict(visit) for visit in sorted(run.visits, key=lambda visit: visit.started_at)],
+        "sites": list(map(asdict, sites)),
+        "visits": list(map(asdict, sorted(run.visits, key=lambda visit: visit.started_at))),
     }
     return json.dumps(document, indent=1) + "\n"

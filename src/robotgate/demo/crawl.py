@@ -204,10 +204,10 @@ def _end_with_parent() -> None:
 
 
 def main() -> None:
-    """Work as ordered."""
+    """Crawl what the order on standard input names."""
     # Where Ctrl-C reaches all processes of a terminal, the parent decides when this one ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Some sites are broken on purpose, which is nothing to warn of.
+    # Some sites are broken on purpose: no warnings.
     logging.getLogger("robotgate").setLevel(logging.ERROR)
     order = Order(**json.loads(sys.stdin.buffer.readline()))
     threading.Thread(target=_end_with_parent, daemon=True).start()

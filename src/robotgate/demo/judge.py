@@ -48,15 +48,15 @@ def judge(plan: Plan, visits: Iterable[Visit]) -> list[SiteReport]:
     seen: dict[str, list[Visit]] = {site.name: [] for site in plan.sites}
     for visit in ordered:
         seen[visit.site].append(visit)
+    # Requests for each site's robots.txt that come from redirects of other sites' robots.txt.
     redirects = Counter(
         site.robots.headers.get("Location")
         for site in plan.sites
         for visit in seen[site.name]
         if visit.path == ROBOTS_PATH
     )
-    # Requests for each site's robots.txt that come from redirects of other sites' robots.txt.
-    lent = {site.name: redirects[site.url(ROBOTS_PATH)] for site in plan.sites}
-    broken = {site.name: _broken_rules(site, seen[site.name], lent[site.name]) for site in plan.sites}
+    for_others = {site.name: redirects[site.url(ROBOTS_PATH)] for site in plan.sites}
+    broken = {site.name: _broken_rules(site, seen[site.name], for_others[site.name]) for site in plan.sites}
     gaps: dict[str, list[float]] = defaultdict(list)
     for host in {site.host for site in plan.sites}:
         sites = {site.name: site for site in plan.sites if site.host == host}
@@ -68,8 +68,8 @@ def judge(plan: Plan, visits: Iterable[Visit]) -> list[SiteReport]:
             SiteReport(
                 site=site.name,
                 story=site.story,
-                robots_requests=paths[ROBOTS_PATH] - lent[site.name],
-                robots_requests_for_others=lent[site.name],
+                robots_requests=paths[ROBOTS_PATH] - for_others[site.name],
+                robots_requests_for_others=for_others[site.name],
                 pages=paths.total() - paths[ROBOTS_PATH],
                 blocked=sum(not page.is_open and not paths[page.path] for page in site.pages),
                 delay=site.delay,
@@ -80,10 +80,10 @@ def judge(plan: Plan, visits: Iterable[Visit]) -> list[SiteReport]:
     return reports
 
 
-def _broken_rules(site: Site, visits: Sequence[Visit], lent: int) -> list[str]:
+def _broken_rules(site: Site, visits: Sequence[Visit], for_others: int) -> list[str]:
     """What is wrong with the choice of requests, and with their order."""
     paths = Counter(visit.path for visit in visits)
-    own = paths.pop(ROBOTS_PATH, 0) - lent
+    own = paths.pop(ROBOTS_PATH, 0) - for_others
     findings = [] if own == 1 else [f"its robots.txt was requested {max(own, 0)} times, not once"]
     known = {page.path for page in site.pages}
     findings += [f"{path} was requested, but there is no such page" for path in paths if path not in known]

@@ -14,6 +14,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import click
 from aiohttp import web
 from yarl import URL
 
@@ -27,14 +28,14 @@ TICK_DELAY: Final = 0.005
 SHUTDOWN_TIMEOUT: Final = 0.5
 _AGENT: Final = re.compile(rf"{CRAWLER}/1\.(\d+)")
 SECRET: Final = bytes(32)
-"""The private key of the crawler, which everybody knows: it proves nothing outside the demonstration."""
+"""The private key of the crawler. It is public, so it proves nothing outside the demonstration."""
 _SIGNED: Final = re.compile(
     r'sig1=(\("@authority" "signature-agent"\);created=\d+;keyid="([\w-]+)";alg="ed25519";expires=(\d+);.*)'
 )
 _NO_SITE: Final = Answer(status=502, body=b"no such site\n")
 
 
-class DemoError(Exception):
+class DemoError(click.ClickException):
     """The demonstration cannot be run: a port is taken, or one of its workers died."""
 
 
@@ -67,7 +68,7 @@ def worker_of(user_agent: str) -> int:
 
 
 class SiteServer:
-    """Answers for every site of a plan and for `EXAMPLES`; the URL says for which.
+    """Answers for every site of a plan and for `EXAMPLES`; the URL names the site.
 
     Args:
         note: called with each request once its answer is ready.

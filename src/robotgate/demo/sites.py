@@ -227,7 +227,7 @@ class Kind:
     """Those that are drawn together with it, because one redirects to another, or both have one host."""
 
 
-_BORROWER: Final = Kind("robots.txt of above", None, weight=3, crawl_delay=0.3)
+_REDIRECTED: Final = Kind("robots.txt of above", None, weight=3, crawl_delay=0.3)
 _PARKED: Final = Kind("parked there", None, weight=3)
 _TARGET: Final = Kind("target of redirects", pages=lambda d: d.ordinary() + d.targets())
 _PORT_80: Final = _rules("Crawl-delay: 0.2", "Disallow: /private/")
@@ -253,7 +253,7 @@ KINDS: Final = (
     Kind("robots.txt is binary", Answer(body=_NOISE), Draw.all_open),
     Kind("robots.txt of 516 kB", _LONG, lambda d: d.ordinary(["private"]) + d.pages(2, ["tmp"])),
     Kind("robots.txt in 1.2 s", replace(_RULES, busy_delay=1.2)),
-    Kind("robots.txt for two", _PACED, weight=3, crawl_delay=0.3, others=(_BORROWER,)),
+    Kind("robots.txt for two", _PACED, weight=3, crawl_delay=0.3, others=(_REDIRECTED,)),
     Kind("parking host", weight=3, others=(_PARKED,) * 4),
     Kind("redirects within", pages=lambda d: d.ordinary() + d.redirects("/old", "") + d.targets()),
     Kind("redirects to next", pages=lambda d: d.ordinary() + d.redirects("/out", d.last), others=(_TARGET,)),
@@ -284,9 +284,9 @@ def draw_plan(seed: int, page_count: int) -> Plan:
             drawn.append(next(hosts) if kind.port == 80 else drawn[-1])
         wanted = max(MIN_PAGES, round(page_count * group[0].weight / sum(weights)))
         draw = Draw(random.Random(f"{seed}/{index}"), f"http://{drawn[-1]}", wanted)
-        borrowed = Answer(status=302, headers={"Location": f"http://{drawn[0]}{ROBOTS_PATH}"})
+        redirect = Answer(status=302, headers={"Location": f"http://{drawn[0]}{ROBOTS_PATH}"})
         for kind, host in zip(group, drawn, strict=True):
-            robots = kind.robots or borrowed
+            robots = kind.robots or redirect
             sites.append(Site(host, kind.story, robots, kind.pages(draw), kind.port, kind.crawl_delay))
     urls = [site.url(page.path) for site in sites for page in site.pages if page.is_asked]
     rng.shuffle(urls)

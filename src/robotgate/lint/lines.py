@@ -101,14 +101,13 @@ def lines_of(text: bytes) -> Iterator[Line]:
 _STATEMENTS: Final = (b"Content-Usage", b"Content-Signal", b"License")
 """Fields about the use of pages."""
 _NAMES: Final = (b"User-agent", b"Disallow", b"Allow", b"Sitemap", b"Crawl-delay", *_STATEMENTS)
-_FIELDS: Final = {name.lower().replace(b"-", b""): name for name in _NAMES}
 _SPELT: Final = frozenset(name.lower() for name in _NAMES)
-_ALSO_MEANT: Final = {
-    b"disallowed": b"Disallow",
-    b"disallowing": b"Disallow",
+_FIELDS: Final = {name.lower().replace(b"-", b""): name for name in _NAMES} | {
+    **dict.fromkeys((b"disallowed", b"disallowing"), b"Disallow"),
     b"allowed": b"Allow",
     b"agent": b"User-agent",
 }
+"""By the letters of a name."""
 _IS_STATEMENT: Final = frozenset(name.lower() for name in _STATEMENTS)
 _RETIRED: Final = b"cache-delay domain host no-index noarchive nofollow noindex revisit-after".split()
 _EXTENSIONS: Final = (
@@ -157,12 +156,8 @@ def _check_field(line: Line, findings: Findings) -> None:
 
 def _meant_field(name: bytes) -> bytes | None:
     """The field that a misspelt name probably means: at most one letter added, missing, changed or swapped."""
-    if _PERHAPS_A_FIELD.fullmatch(name) is None:
+    if _PERHAPS_A_FIELD.fullmatch(name) is None or len(letters := _letters(name)) < 4:
         return None
-    letters = _letters(name)
-    found = _FIELDS.get(letters) or _ALSO_MEANT.get(letters)
-    if found is not None or len(letters) < 4:
-        return found
     return next((_NEARLY[variant] for variant in _variants(letters) if variant in _NEARLY), None)
 
 
@@ -293,13 +288,11 @@ def _at(line: Line, match: re.Match[bytes]) -> tuple[int, int]:
 
 def _check_sitemap(line: Line, site: Origin | None, findings: Findings) -> None:
     """Find Sitemap values that are not absolute URLs."""
-    if _WEB_ADDRESS.match(line.value) is not None:
-        return
-    span = line.value_span if line.value else None
-    suggestion = None
-    if line.value and site is not None:
-        suggestion = b"Sitemap: %s/%s" % (str(site).encode(), line.value.lstrip(b"/"))
-    findings.add(FindingCode.SITEMAP_NOT_ABSOLUTE, line, span, suggestion=suggestion)
+    if _WEB_ADDRESS.match(line.value) is None:
+        span, suggestion = line.value_span if line.value else None, None
+        if line.value and site is not None:
+            suggestion = b"Sitemap: %s/%s" % (str(site).encode(), line.value.lstrip(b"/"))
+        findings.add(FindingCode.SITEMAP_NOT_ABSOLUTE, line, span, suggestion=suggestion)
 
 
 def _check_pace(line: Line, findings: Findings) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from codecs import BOM_UTF8
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from robotgate.lint.findings import FindingCode, Findings
 from robotgate.lint.lines import PACE, RULES, check_line, line_of, lines_of, token_of
@@ -97,7 +97,7 @@ class _Groups:
         self._rules: list[list[Line]] = []
         self._named: dict[bytes, dict[int, Line]] = {}
         """For each token, the numbers of the groups that name it, and the first line of each that does."""
-        self._parted: list[tuple[FindingCode, Line, int]] = []
+        self._splits: list[tuple[FindingCode, Line, int]] = []
         """Places where other crawlers may split the open group, reported when it turns out to have rules."""
         self._between: Line | None = None
         self._delay: Line | None = None
@@ -134,11 +134,11 @@ class _Groups:
         if not self._rules or self._rules[-1]:
             self._rules.append([])
         elif self._delay is not None:
-            self._parted.append((FindingCode.DELAY_BETWEEN_AGENTS, self._delay, line.number))
+            self._splits.append((FindingCode.DELAY_BETWEEN_AGENTS, self._delay, line.number))
         elif self._between is not None:
-            self._parted.append((FindingCode.RECORD_BETWEEN_AGENTS, line, self._between.number))
+            self._splits.append((FindingCode.RECORD_BETWEEN_AGENTS, line, self._between.number))
         elif self._after_blank:
-            self._parted.append((FindingCode.BLANK_BETWEEN_AGENTS, line, line.number - 1))
+            self._splits.append((FindingCode.BLANK_BETWEEN_AGENTS, line, line.number - 1))
         self._between = self._delay = None
         self._after_blank = False
         token = token_of(line.value)
@@ -170,9 +170,9 @@ class _Groups:
             self._delay = self._delay or line
             return
         self._rules[-1].append(line)
-        for code, parted, related_line in self._parted:
-            self._findings.add(code, parted, related_line=related_line)
-        self._parted.clear()
+        for code, line_of_split, related_line in self._splits:
+            self._findings.add(code, line_of_split, related_line=related_line)
+        self._splits.clear()
 
 
 _MIN_RULES_CHECKED: Final = 10_000
@@ -181,6 +181,8 @@ _SETS_PER_RULE: Final = 4
 _MAX_BYTES_COMPARED: Final = 4_000_000
 """Bytes of paths, each multiplied by the number of wildcard rules it may be compared with."""
 _FOR_ALL: Final = b"User-agent: *\n"
+_Reports: TypeAlias = "dict[int, tuple[FindingCode, Line, Line]]"
+"""Findings about the rules of sets, and the rule that each refers to, by line: one a line, whatever sets it is in."""
 
 
 def _check_sets(
@@ -195,55 +197,44 @@ def _check_sets(
     """
     rules_left = max(_MIN_RULES_CHECKED, _SETS_PER_RULE * sum(map(len, groups)))
     bytes_left = _MAX_BYTES_COMPARED
-    report = _Reports(findings)
+    reports: _Reports = {}
     for numbers in sets:
         together = [line for number in numbers for line in groups[number]]
         rules_left -= len(together)
         if rules_left < 0:
-            return
+            break
         lines = [line for line in together if line.value.startswith((b"/", b"*"))]
         robots = RobotsTxt.parse(_FOR_ALL + b"\n".join(line.content for line in lines))
         rules = list(zip(lines, robots.groups[0].rules, strict=True))
-        _check_repetitions(rules, report)
+        _check_repetitions(rules, reports)
         wildcards = sum("*" in rule.path_pattern for _, rule in rules)
         bytes_left -= sum(len(rule.path_pattern) for _, rule in rules) * (1 + wildcards)
         if bytes_left >= 0:
-            _check_decisions(rules, robots.rules("*"), report)
+            _check_decisions(rules, robots.rules("*"), reports)
+    for code, line, related in reports.values():
+        findings.add(code, line, related_line=related.number)
 
 
-class _Reports:
-    """Findings about the rules of a set: one a line, whatever sets the line stands in."""
-
-    def __init__(self, findings: Findings) -> None:
-        self._findings = findings
-        self.lines: set[int] = set()
-
-    def __call__(self, code: FindingCode, line: Line, related: Line) -> None:
-        if line.number not in self.lines:
-            self.lines.add(line.number)
-            self._findings.add(code, line, related_line=related.number)
-
-
-def _check_repetitions(rules: Sequence[tuple[Line, Rule]], report: _Reports) -> None:
+def _check_repetitions(rules: Sequence[tuple[Line, Rule]], reports: _Reports) -> None:
     """Find repeated rules, and rules that an equal rule of the other kind contradicts."""
     first: dict[tuple[RuleKind, str], Line] = {}
     for line, rule in rules:
         earlier = first.setdefault((rule.kind, pattern_units(rule.path_pattern)[0]), line)
         if earlier is not line:
-            report(FindingCode.DUPLICATE_RULE, line, earlier)
+            reports.setdefault(line.number, (FindingCode.DUPLICATE_RULE, line, earlier))
     for (kind, pattern), line in first.items():
         allow = first.get((RuleKind.ALLOW, pattern))
         if kind is RuleKind.DISALLOW and allow is not None:
-            report(FindingCode.CONTRADICTED_RULE, line, allow)
+            reports.setdefault(line.number, (FindingCode.CONTRADICTED_RULE, line, allow))
 
 
-def _check_decisions(rules: Sequence[tuple[Line, Rule]], together: Rules, report: _Reports) -> None:
+def _check_decisions(rules: Sequence[tuple[Line, Rule]], together: Rules, reports: _Reports) -> None:
     """Find rules that never decide, and rules that some crawlers never reach."""
     lines = {rule.line: line for line, rule in rules}
     for line, rule in rules:
         path = rule.path_pattern.removesuffix("$")
         # A pattern with a wildcard names many paths, and one of them says nothing about the others.
-        if line.number in report.lines or "*" in path or not path.startswith("/"):
+        if line.number in reports or "*" in path or not path.startswith("/"):
             continue
         decision = together.decide_units(target_units(path))
         winner, loser = decision.rule, decision.opposing
@@ -252,9 +243,9 @@ def _check_decisions(rules: Sequence[tuple[Line, Rule]], together: Rules, report
         if winner.kind is not rule.kind:
             # It decides every path that begins with this one, too, unless it is for one path only.
             if rule.path_pattern.endswith("$") or not winner.path_pattern.endswith("$"):
-                report(FindingCode.NEVER_DECIDES, line, lines[winner.line])
+                reports[line.number] = FindingCode.NEVER_DECIDES, line, lines[winner.line]
         elif winner.line == rule.line and loser is not None and loser.line < rule.line:
             # Some crawlers obey the shorter rule above it.
             above = lines[loser.line]
-            if above.number not in report.lines:
-                report(FindingCode.ORDER_MATTERS, line, above)
+            if above.number not in reports:
+                reports[line.number] = FindingCode.ORDER_MATTERS, line, above

@@ -20,8 +20,8 @@ from robotgate.events import RobotsFetched, one_line
 from robotgate.observe.tally import REFUSALS, REQUESTS, STORE_UP
 from robotgate.rules.grammar import readable
 from robotgate.status.guard import Guard, add_headers
-from robotgate.status.notes import HEARD, Notes, bounded
-from robotgate.status.survey import MAX_PAGES, ORDERS, PAGE, Query, Surveyor, failures
+from robotgate.status.notes import EVENTS, Notes, bounded
+from robotgate.status.survey import MAX_PAGES, ORDERS, PAGE, Query, Survey, failures
 from robotgate.urls import Origin
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from robotgate.events import TurnEnded
     from robotgate.gate import RobotGate
+    from robotgate.sites.record import RobotsRecord
     from robotgate.sites.site import HostView, Site
     from robotgate.web.turns import Turns
 
@@ -61,10 +62,10 @@ class StatusPage:
         self._gate = gate
         self._guard = guard
         self._notes = Notes(gate)
-        self._surveyor = Surveyor(gate)
+        self._survey = Survey(gate)
         self._queries: list[Query | None] = []
         """What each reader asks for; None: the page of one host."""
-        self._news = asyncio.Event()
+        self._is_due = asyncio.Event()
         """Set when readers need not wait for their next message; the next wait is for another event."""
         self._is_over = False
         folder = resources.files(__package__) / "page"
@@ -93,7 +94,7 @@ class StatusPage:
         return await handler(request)
 
     async def _running(self, _: web.Application) -> AsyncIterator[None]:
-        unsubscribe = self._gate.subscribe(self._notes.hear, *HEARD, at_once=True)
+        unsubscribe = self._gate.subscribe(self._notes.add, *EVENTS, at_once=True)
         self._notes.tally.start()
         try:
             yield
@@ -103,7 +104,7 @@ class StatusPage:
 
     async def _end(self, _: web.Application) -> None:
         self._is_over = True
-        self._news.set()
+        self._is_due.set()
 
     async def _file(self, request: web.Request) -> web.Response:
         body, kind = self._files[request.path.rpartition("/")[2]]
@@ -112,7 +113,7 @@ class StatusPage:
     # Messages.
 
     async def _message(self, query: Query | None, host: str) -> dict[str, Json]:
-        """What a reader is told.
+        """The next message for a reader.
 
         Args:
             query: which hosts; None for the page of one host.
@@ -124,7 +125,7 @@ class StatusPage:
         turns = self._gate.middleware.turns
         if turns is None:
             raise GateClosedError
-        stats = await self._surveyor.survey(turns, self._queries, query)
+        stats = await self._survey.update(turns, self._queries, query)
         values = self._notes.tally.values(stats)
         message: dict[str, Json] = {
             "now": turns.scheduler.now(),
@@ -138,11 +139,11 @@ class StatusPage:
         if query is None:
             message["host"] = self._host(turns, host)
         else:
-            page, rows = self._surveyor.pages[query], list[Json]()
+            page, rows = self._survey.pages[query], list[Json]()
             for site in page.sites:
-                # It may have been forgotten since hosts were looked at.
+                # It may have been evicted since the hosts were sorted.
                 if turns.sites.get(site.key) is site:
-                    rows.append(_row(site, self._surveyor.view(turns, site)))
+                    rows.append(_row(site, self._survey.view(turns, site)))
                     await asyncio.sleep(0)
             message["hosts"] = {
                 "matches": page.matches,
@@ -157,19 +158,10 @@ class StatusPage:
         if site is None:
             return {"origin": origin, "is_known": False}
         notes, record = self._notes.of_origin(origin), site.record
-        robots: dict[str, Json] | None = None
-        if record is not None:
-            robots = {
-                "url": record.robots_url,
-                "status": record.status,
-                "cause": record.cause,
-                "checked_at": record.checked_at,
-                "bytes": len(record.body),
-            }
         return {
-            **_row(site, self._surveyor.view(turns, site)),
+            **_row(site, self._survey.view(turns, site)),
             "is_known": True,
-            "robots": robots,
+            "robots": None if record is None else _robots_row(record),
             "rules": [
                 {"line": line, "text": text, "count": count}
                 for (line, text), count in notes.rules.most_common(5)
@@ -195,10 +187,10 @@ class StatusPage:
                 except GateClosedError:
                     message = {"closed": True}
                 async with asyncio.timeout(WRITE_TIMEOUT):
-                    await response.write(_event(message))
+                    await response.write(f"data: {json.dumps(message, allow_nan=False)}\n\n".encode())
                 with suppress(TimeoutError):
                     async with asyncio.timeout(PERIOD):
-                        await self._news.wait()
+                        await self._is_due.wait()
         except (ConnectionResetError, TimeoutError):
             # The reader has gone, or takes nothing.
             if request.transport is not None:
@@ -233,23 +225,23 @@ class StatusPage:
             match request.path.rpartition("/")[2]:
                 case "block":
                     self._gate.block(host, until_at)
-                    told = f"{host} is blocked."
+                    answer = f"{host} is blocked."
                 case "unblock":
                     self._gate.unblock(host)
-                    told = f"{host} is no longer blocked."
+                    answer = f"{host} is no longer blocked."
                     if self._gate.host(origin.text).blocked_by_operator_until_at is not None:
-                        told = f"{host} is still blocked, by a pattern that names more hosts."
+                        answer = f"{host} is still blocked, by a pattern that names more hosts."
                 case _ if origin.text in turns.sites:
-                    told = await self._refresh(origin)
+                    answer = await self._refresh(origin)
                 case _:
-                    # The page asks nothing of hosts that the crawl does not visit.
+                    # The page causes no request to a host that the crawl does not visit.
                     raise web.HTTPNotFound(text=f"{origin} is not in the gate's memory.")
         except RobotGateError as error:
             raise web.HTTPConflict(text=one_line(str(error))) from error
         # All readers get their next message now.
-        self._news.set()
-        self._news = asyncio.Event()
-        return web.Response(text=told)
+        self._is_due.set()
+        self._is_due = asyncio.Event()
+        return web.Response(text=answer)
 
     async def _refresh(self, origin: Origin) -> str:
         try:
@@ -277,17 +269,12 @@ def _row(site: Site, view: HostView) -> dict[str, Json]:
     return row
 
 
+def _robots_row(record: RobotsRecord) -> Json:
+    shown = {name: getattr(record, name) for name in ("status", "cause", "checked_at")}
+    return {"url": record.robots_url, "bytes": len(record.body), **shown}
+
+
 def _answer(event: TurnEnded | RobotsFetched) -> Json:
     url, cause = (event.robots_url, event.cause) if isinstance(event, RobotsFetched) else (event.url, None)
-    return {
-        "at": event.at,
-        "url": bounded(url),
-        "status": event.status,
-        "bytes_read": event.bytes_read,
-        "elapsed": event.elapsed,
-        "cause": None if cause is None else bounded(cause),
-    }
-
-
-def _event(message: dict[str, Json]) -> bytes:
-    return b"data: " + json.dumps(message, allow_nan=False, separators=(",", ":")).encode() + b"\n\n"
+    shown = {name: getattr(event, name) for name in ("at", "status", "bytes_read", "elapsed")}
+    return {"url": bounded(url), "cause": None if cause is None else bounded(cause), **shown}

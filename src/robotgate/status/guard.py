@@ -97,7 +97,7 @@ class Guard:
         if self._token is None:
             return
         kind, _, given = request.headers.get("Authorization", "").partition(" ")
-        # In constant time, so that the time of an answer tells nothing of the token.
+        # In constant time, so that the time of an answer reveals nothing of the token.
         is_right = hmac.compare_digest(given.encode("utf-8", "surrogateescape"), self._token)
         if kind.lower() != "bearer" or not is_right:
             raise web.HTTPUnauthorized(text="Give the token.", headers={"WWW-Authenticate": "Bearer"})

@@ -9,13 +9,7 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from robotgate.events import (
-    RobotsFetched,
-    TurnEnded,
-    TurnRefused,
-    VerdictRefused,
-    one_line,
-)
+from robotgate.events import RobotsFetched, TurnEnded, TurnRefused, VerdictRefused, one_line
 from robotgate.observe.tally import Tally
 
 if TYPE_CHECKING:
@@ -30,7 +24,7 @@ MAX_RULES: Final = 32
 """Rules of an origin whose refusals are counted."""
 MAX_TEXT: Final = 300
 """Characters of a URL or a reason that are shown."""
-HEARD: Final = (TurnEnded, RobotsFetched, VerdictRefused, TurnRefused)
+EVENTS: Final = (TurnEnded, RobotsFetched, VerdictRefused, TurnRefused)
 """The events that are kept of a host."""
 
 
@@ -52,15 +46,15 @@ class HostNotes:
 
 
 class Notes:
-    """Listens to one gate."""
+    """Keeps the history of the hosts of one gate."""
 
     def __init__(self, gate: RobotGate) -> None:
         self.tally: Final = Tally(gate)
         self._hosts: dict[str, HostNotes] = {}
         """By origin; those with the latest events are last."""
 
-    def hear(self, event: Event) -> None:
-        """Take in an event."""
+    def add(self, event: Event) -> None:
+        """Add an event."""
         match event:
             case TurnEnded():
                 self._of(event.url).answers.appendleft(event)
@@ -79,10 +73,8 @@ class Notes:
 
     def of_origin(self, origin: str) -> HostNotes:
         """Return what is kept of an origin, and move it to the end of the line for removal."""
-        notes = self._hosts.pop(origin, None)
-        if notes is None:
-            notes = HostNotes()
-        self._hosts[origin] = notes
+        known = self._hosts.pop(origin, None)
+        notes = self._hosts[origin] = HostNotes() if known is None else known
         if len(self._hosts) > MAX_NOTED:
             del self._hosts[next(iter(self._hosts))]
         return notes

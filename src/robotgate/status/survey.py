@@ -1,4 +1,4 @@
-"""A look at all hosts, for pages of 50 of them, some hundred hosts at a time: the event loop goes on in between."""
+"""The hosts of a gate, counted and sorted for pages of 50, some hundred hosts at a time between other tasks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping
 
     from robotgate.gate import RobotGate
-    from robotgate.sites.record import RobotsRecord
     from robotgate.sites.site import Site
     from robotgate.web.turns import Turns
 
@@ -28,11 +27,13 @@ PAGE: Final = 50
 MAX_PAGES: Final = 20
 """Later pages are not shown: search instead."""
 SLICE: Final = 400
-"""Hosts that are looked at in one go: a fraction of a millisecond."""
+"""Hosts between two turns of other tasks: a fraction of a millisecond."""
 MAX_READ: Final = 500
 """Views with rules that nothing uses which are kept."""
 MAX_SHARE: Final = 0.01
-"""The share of the event loop's time that looking at all hosts takes. With more hosts, it is done less often."""
+"""The share of the event loop's time that passes over all hosts take. With more hosts, there are fewer passes."""
+READ_ANEW: Final = ("access", "checked_at", "fresh_until_at", "stale")
+"""What a view has from such rules."""
 READ_AGE: Final = 60.0
 """Seconds after which such rules are read again: a stale copy may have ended."""
 
@@ -71,7 +72,7 @@ class Query:
 
 
 class Ranking:
-    """The first hosts of one query, of those that were looked at."""
+    """The first hosts of one query, of those added so far."""
 
     def __init__(self, query: Query) -> None:
         self.query = query
@@ -98,39 +99,38 @@ class Ranking:
         return [site for _, site in self._best[self.query.page * PAGE :]]
 
 
-class Surveyor:
-    """Looks at the hosts of one gate."""
+class Survey:
+    """Counts the hosts of one gate, and finds those of each query."""
 
     def __init__(self, gate: RobotGate) -> None:
-        self._gate = gate
-        self._read = lru_cache(maxsize=MAX_READ)(self._read_anew)
+        self._read = lru_cache(maxsize=MAX_READ)(lambda record, _: gate.host(record.origin.text))
         self._counts: Counter[str] = Counter()
         self.pages: dict[Query, Ranking] = {}
-        """The hosts of each query that was looked for."""
-        self._looking = asyncio.Lock()
+        """The hosts of each query of the last pass."""
+        self._lock = asyncio.Lock()
         self._due_at = 0.0
         self._busy = 0.0
-        """Seconds of processor time that the last look at all hosts took."""
+        """Seconds of processor time that the last pass over all hosts took."""
 
-    async def survey(self, turns: Turns, queries: Collection[Query | None], query: Query | None) -> GateStats:
+    async def update(self, turns: Turns, queries: Collection[Query | None], query: Query | None) -> GateStats:
         """Count the hosts, and find those of a query.
 
-        The last look at all hosts is used again until another is due, or the query is new.
+        The last result is used again until another is due, or the query is new.
 
         Args:
-            queries: those of all readers: one look finds the hosts of all.
+            queries: those of all readers: one pass over the hosts serves them all.
         """
         loop = asyncio.get_running_loop()
-        async with self._looking:
+        async with self._lock:
             is_new = query is not None and query not in self.pages
             if is_new or loop.time() >= self._due_at:
-                await self._look(turns, {each for each in queries if each is not None})
+                await self._pass(turns, {each for each in queries if each is not None})
                 self._due_at = loop.time() + self._busy / MAX_SHARE
-                # Readers that come with ever new queries take a fifth of the time at most.
+                # Queries that are new each time take a fifth of the time at most.
                 await asyncio.sleep(4 * self._busy)
         return GateStats.of(turns, self._counts)
 
-    async def _look(self, turns: Turns, queries: Collection[Query]) -> None:
+    async def _pass(self, turns: Turns, queries: Collection[Query]) -> None:
         now, self._busy = turns.scheduler.now(), 0.0
         rankings = {query: Ranking(query) for query in queries}
         counts: Counter[str] = Counter()
@@ -160,7 +160,7 @@ class Surveyor:
             began = time.thread_time()
 
     def view(self, turns: Turns, site: Site) -> HostView:
-        """Return what `RobotGate.host` tells. Rules that nothing uses are read from their file once a minute at most.
+        """Return what `RobotGate.host` returns. Rules that nothing uses are read from their file once a minute at most.
 
         Raises:
             GateClosedError: the gate was closed.
@@ -171,13 +171,4 @@ class Surveyor:
         if site.ruling is not None or site.record is None:
             return view
         read = self._read(site.record, now // READ_AGE)
-        return replace(
-            view,
-            access=read.access,
-            checked_at=read.checked_at,
-            fresh_until_at=read.fresh_until_at,
-            stale=read.stale,
-        )
-
-    def _read_anew(self, record: RobotsRecord, _: float) -> HostView:
-        return self._gate.host(record.origin.text)
+        return replace(view, **{name: getattr(read, name) for name in READ_ANEW})
