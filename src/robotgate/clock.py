@@ -61,15 +61,6 @@ class SteadyClock:
         return at
 
 
-_UPTIME: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
-"""On macOS, CLOCK_MONOTONIC counts suspension; on Windows, `time.monotonic` does."""
-
-
-def uptime() -> float:
-    """Seconds by a clock that runs while the machine is suspended, where there is one, shared by its processes."""
-    return time.monotonic() if _UPTIME is None else time.clock_gettime(_UPTIME)
-
-
 def ticks_of(clock: Clock) -> tuple[Callable[[], float], float]:
     """A function and a number of seconds whose sum is `Clock.now`, to the last bit.
 

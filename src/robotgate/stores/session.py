@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -25,6 +26,16 @@ if TYPE_CHECKING:
     from robotgate.stores.grants import BlockNotice, Hold, Member, Reply
 
 _logger: Final = logging.getLogger("robotgate.stores")
+_UPTIME: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
+"""On macOS, CLOCK_MONOTONIC counts suspension; on Windows, `time.monotonic` does."""
+
+
+def uptime() -> float:
+    """Seconds by the clock of leases. Where there is such a clock, it runs while the machine is suspended.
+
+    All processes of the machine share it.
+    """
+    return time.monotonic() if _UPTIME is None else time.clock_gettime(_UPTIME)
 
 
 class Inbox:

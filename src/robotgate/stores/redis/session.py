@@ -10,11 +10,10 @@ from random import sample
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 
-from robotgate.clock import uptime
 from robotgate.errors import StoreError
 from robotgate.stores.grants import BEAT, EXPIRY, LEASE, Member
 from robotgate.stores.redis.messages import encoded_request, read_reply
-from robotgate.stores.session import Inbox, Seat
+from robotgate.stores.session import Inbox, Seat, uptime
 
 if TYPE_CHECKING:
     from collections.abc import Callable

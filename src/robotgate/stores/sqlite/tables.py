@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from robotgate.clock import READINGS, SystemClock, uptime
+from robotgate.clock import READINGS, SystemClock
 from robotgate.pace.state import CLOCK_GRAIN, HostState, merged, moved, restored
 from robotgate.stores.codec import (
     HOST_FIELDS,
@@ -30,6 +30,7 @@ from robotgate.stores.codec import (
     pack_record,
     unpack_record,
 )
+from robotgate.stores.session import uptime
 from robotgate.stores.sqlite.database import APPLICATION_ID, VERSION, is_ours
 from robotgate.urls import Origin
 
