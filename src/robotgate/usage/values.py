@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from robotgate.clock import parse_date
-from robotgate.errors import missing_extra
+from robotgate.errors import needs_extra
 from robotgate.rules.grammar import EVERYBODY, names
 from robotgate.urls import LINK, read_links
 from robotgate.usage.statement import Preference, Purpose, Standard, Statement, combine, shown
@@ -139,10 +139,8 @@ def structured_fields() -> ModuleType:
     Raises:
         ModuleNotFoundError: it is not installed; the message names the extra.
     """
-    try:
+    with needs_extra("usage", "robotgate.usage"):
         import http_sf  # noqa: PLC0415  # Only the extra `usage` has it.
-    except ModuleNotFoundError as error:
-        raise missing_extra("robotgate.usage", "usage", error) from error
     return http_sf
 
 
