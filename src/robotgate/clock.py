@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
@@ -76,10 +77,8 @@ def parse_date(text: str) -> datetime | None:
     if len(text) > MAX_DATE:
         return None
     for read in (datetime.fromisoformat, parsedate_to_datetime):
-        try:
+        # The second raises any of these for what it does not expect.
+        with suppress(ValueError, OverflowError, TypeError, IndexError):
             found = read(text)
             return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
-        except (ValueError, OverflowError, TypeError, IndexError):
-            # The second raises any of these for what it does not expect.
-            continue
     return None

@@ -210,9 +210,14 @@ def one_line(text: str) -> str:
     text = _CREDENTIALS.sub("//", text)
     if len(text) > LINE_HEAD + LINE_TAIL:
         text = f"{text[:LINE_HEAD]}…{text[-LINE_TAIL:]}"
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text
-    )
+    return printable(text)
+
+
+def printable(text: str) -> str:
+    """A text with escapes for characters that control a terminal, end a line or are none."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 FIELD_PREFIX: Final = "robotgate_"
