@@ -64,8 +64,9 @@ from robotgate.sites.site import HostAccess, HostView
 from robotgate.sites.status import Outcome
 from robotgate.stores.base import Store
 from robotgate.stores.memory import MemoryStore
+from robotgate.stores.owner import owner
 from robotgate.stores.sqlite import SQLiteStore, WhenLost
-from robotgate.urls import Origin, PaceKey, PaceKeyPolicy, owner
+from robotgate.urls import Origin, PaceKey, PaceKeyPolicy
 from robotgate.web.connector import PublicConnector
 from robotgate.web.ready import ReadyTurns
 from robotgate.web.response import Hop, Response

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
@@ -61,15 +62,6 @@ class SteadyClock:
         return at
 
 
-_UPTIME: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
-"""On macOS, CLOCK_MONOTONIC counts suspension; on Windows, `time.monotonic` does."""
-
-
-def uptime() -> float:
-    """Seconds by a clock that runs while the machine is suspended, where there is one, shared by its processes."""
-    return time.monotonic() if _UPTIME is None else time.clock_gettime(_UPTIME)
-
-
 def ticks_of(clock: Clock) -> tuple[Callable[[], float], float]:
     """A function and a number of seconds whose sum is `Clock.now`, to the last bit.
 
@@ -85,10 +77,8 @@ def parse_date(text: str) -> datetime | None:
     if len(text) > MAX_DATE:
         return None
     for read in (datetime.fromisoformat, parsedate_to_datetime):
-        try:
+        # The second raises any of these for what it does not expect.
+        with suppress(ValueError, OverflowError, TypeError, IndexError):
             found = read(text)
             return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
-        except (ValueError, OverflowError, TypeError, IndexError):
-            # The second raises any of these for what it does not expect.
-            continue
     return None

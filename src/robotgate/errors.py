@@ -24,11 +24,14 @@ ClientError: retry`` therefore retries refusals too; catch `DisallowedError` bef
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from aiohttp import ClientError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from robotgate.rules.verdict import Verdict
     from robotgate.usage import Usage
 
@@ -160,9 +163,13 @@ class ResponseTooLargeError(RobotGateError, ClientError):
         self.max_bytes = max_bytes
 
 
-def missing_extra(module: str, extra: str, error: ModuleNotFoundError) -> ModuleNotFoundError:
-    """The error to raise where a module's library is not installed: it says what to install."""
-    library = (error.name or extra).partition(".")[0]
-    return ModuleNotFoundError(
-        f"{module} needs {library}: pip install 'robotgate[{extra}]'", name=error.name, path=error.path
-    )
+@contextmanager
+def needs_extra(extra: str, module: str) -> Iterator[None]:
+    """Import the library of an extra within this block: the error for a missing one says what to install."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        library = (error.name or extra).partition(".")[0]
+        raise ModuleNotFoundError(
+            f"{module} needs {library}: pip install 'robotgate[{extra}]'", name=error.name, path=error.path
+        ) from error

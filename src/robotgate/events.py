@@ -210,9 +210,14 @@ def one_line(text: str) -> str:
     text = _CREDENTIALS.sub("//", text)
     if len(text) > LINE_HEAD + LINE_TAIL:
         text = f"{text[:LINE_HEAD]}…{text[-LINE_TAIL:]}"
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text
-    )
+    return printable(text)
+
+
+def printable(text: str) -> str:
+    """A text with escapes for characters that control a terminal, end a line or are none."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 FIELD_PREFIX: Final = "robotgate_"
@@ -279,7 +284,6 @@ class _Subscription:
     """One callback of one `subscribe`."""
 
     callback: Callable[[Event], object]
-    kinds: frozenset[type[Event]]
     # By default not the context of the request that an event is about: a task that the callback starts there would
     # count as part of that request.
     context: Context | None
@@ -289,12 +293,10 @@ class _Subscription:
 class Events:
     """Passes events to the subscribers and to the logger."""
 
-    __slots__ = ("_kinds", "_subscriptions")
+    __slots__ = ("_subscriptions",)
 
     def __init__(self) -> None:
-        self._subscriptions: tuple[_Subscription, ...] = ()
-        self._kinds: frozenset[type[Event]] = frozenset()
-        """The kinds that have a subscriber."""
+        self._subscriptions: dict[type[Event], tuple[_Subscription, ...]] = dict.fromkeys(LEVELS, ())
 
     def subscribe(
         self, callback: Callable[[Event], object], *kinds: type[Event], at_once: bool = False
@@ -321,26 +323,19 @@ class Events:
         for kind in kinds:
             if kind not in LEVELS:
                 raise OptionError(f"kinds: {kind!r} is no class of event")
-        context = None if at_once else copy_context()
-        subscription = _Subscription(callback, frozenset(kinds or LEVELS), context)
-        self._set_subscriptions((*self._subscriptions, subscription))
+        subscription = _Subscription(callback, None if at_once else copy_context())
+        for kind in set(kinds or LEVELS):
+            self._subscriptions[kind] += (subscription,)
 
         def unsubscribe() -> None:
-            self._set_subscriptions(tuple(each for each in self._subscriptions if each is not subscription))
+            for kind, known in self._subscriptions.items():
+                self._subscriptions[kind] = tuple(each for each in known if each is not subscription)
 
         return unsubscribe
 
-    def _set_subscriptions(self, subscriptions: tuple[_Subscription, ...]) -> None:
-        self._subscriptions = subscriptions
-        self._kinds = frozenset().union(*(each.kinds for each in subscriptions))
-
-    def is_heard(self, kind: type[Event], level: int | None = None) -> bool:
-        """Whether an event of this kind has a subscriber or is logged. If not, it need not be made.
-
-        Args:
-            level: what it would be logged at, if that is lower than the level of its kind.
-        """
-        return kind in self._kinds or logger.isEnabledFor(level or LEVELS[kind])
+    def is_heard(self, kind: type[Event]) -> bool:
+        """Whether an event of this kind has a subscriber or is logged. If not, it need not be made."""
+        return bool(self._subscriptions[kind]) or logger.isEnabledFor(LEVELS[kind])
 
     def emit(self, event: Event) -> None:
         """Log an event and pass it on, both in a later iteration of the loop, so that no callback fails a request.
@@ -350,16 +345,14 @@ class Events:
         level = level_of(event)
         if logger.isEnabledFor(level):
             _soon(partial(_log, level, event), copy_context())
-        for subscription in self._subscriptions:
-            if type(event) not in subscription.kinds:
-                continue
+        for subscription in self._subscriptions[type(event)]:
             if subscription.context is None:
                 subscription.callback(event)
             else:
                 _soon(partial(self._call, subscription, event), subscription.context)
 
     def _call(self, subscription: _Subscription, event: Event) -> None:
-        if subscription in self._subscriptions:
+        if subscription in self._subscriptions[type(event)]:
             subscription.callback(event)
 
 

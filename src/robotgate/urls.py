@@ -1,4 +1,4 @@
-"""URLs: origins, patterns that name hosts, pace keys, which member of a fleet visits a host, and Link headers.
+"""URLs: origins, patterns that name hosts, pace keys, and Link headers.
 
 Every URL goes through `yarl.URL`, as in aiohttp's own requests, so that dot segments, escapes and international host
 names are resolved once: the path and query that are judged are those that are sent.
@@ -13,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from yarl import URL
@@ -21,7 +20,7 @@ from yarl import URL
 from robotgate.errors import InvalidURLError, NonPublicAddressError, OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from publicsuffixlist import PublicSuffixList
 
@@ -32,7 +31,6 @@ DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _TDMREP: Final = "tdmrep+"
 _PORTS: Final = DEFAULT_PORTS | {f"{_TDMREP}{scheme}": port for scheme, port in DEFAULT_PORTS.items()}
 _SCHEMES: Final = {scheme: scheme for scheme in _PORTS}
-ROBOTS_PATH: Final = "/robots.txt"
 MAX_HOST_LENGTH: Final = 253
 """Bytes (RFC 1035 §2.3.4), without the final dot."""
 
@@ -101,7 +99,7 @@ class Origin:
     @property
     def robots_url(self) -> str:
         """The URL of its robots.txt."""
-        return f"{self}{ROBOTS_PATH}"
+        return f"{self}/robots.txt"
 
     @property
     def tdmrep(self) -> Origin:
@@ -336,40 +334,8 @@ def _public_suffixes() -> PublicSuffixList:
     return PublicSuffixList()
 
 
-def owner(url: str | URL, members: Iterable[str], *, pace_key: PaceKeyPolicy = PaceKey.HOST) -> str:
-    """The member of a fleet that visits a URL: the same one for all URLs that are paced together.
-
-    The result depends on the arguments only, so that all processes, machines and versions agree. It is rendezvous
-    hashing (Thaler and Ravishankar, "Using name-based mappings to increase hit rates", 1998): each of n members owns
-    about an n-th of all hosts. When a member leaves, its hosts are spread over the others; when one is added, it takes
-    its share from all others; no other host moves.
-
-    Args:
-        url: absolute, http or https. No request is made.
-        members: names of the processes or machines of the fleet. Their order and repetitions do not matter.
-        pace_key: the option that the gates of the fleet have.
-
-    Raises:
-        InvalidURLError: the URL is invalid.
-        OptionError: there are no members, a name is empty, or `pace_key` makes no sense.
-    """
-    # A string is an iterable of strings, and an empty setting that was split has one empty name.
-    given: list[object] = [] if isinstance(members, str) else list(members)
-    names = [name for name in given if isinstance(name, str) and name]
-    if not names or len(names) < len(given):
-        raise OptionError(f"members={members!r}: give a list of names, at least one and none empty")
-    key = pace_key_function(pace_key)(Origin.of(url)).encode("utf-8", "surrogatepass")
-    return max(names, key=lambda name: (_weight(name, key), name))
-
-
-def _weight(name: str, key: bytes) -> bytes:
-    # Hashed first, names of any length are keys of one.
-    name_hash = blake2b(name.encode("utf-8", "surrogatepass")).digest()
-    return blake2b(key, digest_size=16, key=name_hash).digest()
-
-
 # Possessive, so that a line takes linear time.
-_LINK: Final = re.compile(r'<([^<>]*+)>((?:[^",<]++|"(?:[^"\\]++|\\.)*+")*+)')
+LINK: Final = re.compile(r'<([^<>]*+)>((?:[^",<]++|"(?:[^"\\]++|\\.)*+")*+)')
 _PARAMETER: Final = re.compile(
     r';[ \t]*+([^ \t;,="]++)[ \t]*+=[ \t]*+(?:"((?:[^"\\]++|\\.)*+)"|([^ \t;,"]*+))'
 )
@@ -381,16 +347,7 @@ def read_links(line: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
 
     Their names are in lower case. What is no link is left out. Whatever a server wrote, nothing raises.
     """
-    for link in _LINK.finditer(line):
-        yield (
-            link[1].strip(),
-            [
-                (name.lower(), bare or _ESCAPED.sub(r"\1", quoted))
-                for name, quoted, bare in _PARAMETER.findall(link[2])
-            ],
-        )
-
-
-def unread_part(line: str) -> str:
-    """What is no link in a field line, without the commas between links."""
-    return _LINK.sub("", line).strip(" \t,")
+    for link in LINK.finditer(line):
+        found = _PARAMETER.findall(link[2])
+        parameters = [(name.lower(), bare or _ESCAPED.sub(r"\1", quoted)) for name, quoted, bare in found]
+        yield link[1].strip(), parameters

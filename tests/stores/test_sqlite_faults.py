@@ -22,8 +22,9 @@ from tests.stores.files import HOST, NOW, ORIGIN, RECORD, STATE, HandClock, chan
 from tests.waiting import until
 
 from robotgate import HostState, Origin, SQLiteStore, StoreError, WhenLost
-from robotgate.clock import SystemClock, uptime
+from robotgate.clock import SystemClock
 from robotgate.stores import Lost, OperatorBlock, Recovered
+from robotgate.stores.session import uptime
 from robotgate.stores.sqlite import database, grants
 from robotgate.stores.sqlite.database import explained
 

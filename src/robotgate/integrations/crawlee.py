@@ -13,17 +13,15 @@ from typing import TYPE_CHECKING, Final
 import aiohttp
 from yarl import URL
 
-from robotgate.errors import DisallowedError, missing_extra
+from robotgate.errors import DisallowedError, needs_extra
 from robotgate.rules.robotstxt import RobotsTxt
 from robotgate.sites.site import HostAccess
 from robotgate.web.fetch import PageFetch, RequestOptions
 
-try:
+with needs_extra("crawlee", __name__):
     from crawlee import HttpHeaders
     from crawlee.errors import ContextPipelineInterruptedError, ProxyError
     from crawlee.http_clients import HttpClient, HttpCrawlingResult
-except ModuleNotFoundError as error:
-    raise missing_extra(__name__, "crawlee", error) from error
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping

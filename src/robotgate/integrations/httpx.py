@@ -31,16 +31,14 @@ from robotgate.errors import (
     RobotGateError,
     StoreError,
     TooSoonError,
-    missing_extra,
+    needs_extra,
 )
 from robotgate.integrations import check_no_dot_segment
 from robotgate.sites.record import Answer, Failure
 from robotgate.web.robots import ASKED_FOR, CONNECT_TIMEOUT, BoundedBody, answer_of, cause_of, outage_of
 
-try:
+with needs_extra("httpx", __name__):
     import httpx
-except ModuleNotFoundError as error:
-    raise missing_extra(__name__, "httpx", error) from error
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from robotgate.errors import missing_extra
+from robotgate.errors import needs_extra
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
@@ -39,10 +39,8 @@ def prometheus(gate: RobotGate, registry: CollectorRegistry | None = None) -> Pr
         ModuleNotFoundError: prometheus-client is not installed.
         ValueError: the registry has metrics of another gate.
     """
-    try:
+    with needs_extra("prometheus", __name__):
         from robotgate.observe.exporter import PrometheusExporter  # noqa: PLC0415  # Needs the extra.
-    except ModuleNotFoundError as error:
-        raise missing_extra(__name__, "prometheus", error) from error
     return PrometheusExporter(gate, registry)
 
 
@@ -71,10 +69,8 @@ def opentelemetry(
     Raises:
         ModuleNotFoundError: opentelemetry-api is not installed.
     """
-    try:
+    with needs_extra("otel", __name__):
         from robotgate.observe.telemetry import Telemetry  # noqa: PLC0415  # Needs the extra.
-    except ModuleNotFoundError as error:
-        raise missing_extra(__name__, "otel", error) from error
     return Telemetry(
         gate, tracer_provider=tracer_provider, meter_provider=meter_provider, request_spans=request_spans
     )

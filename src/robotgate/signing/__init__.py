@@ -7,12 +7,10 @@ directory at ``agent_url``; docs/signing.md tells how. Needs the extra ``signing
 
 from __future__ import annotations
 
-from robotgate.errors import missing_extra
+from robotgate.errors import needs_extra
 
-try:
+with needs_extra("signing", __name__):
     from robotgate.signing.keys import SigningKey
-except ModuleNotFoundError as error:
-    raise missing_extra(__name__, "signing", error) from error
 from robotgate.signing.directory import Directory
 from robotgate.signing.signer import AgentForm, Ed25519Signer
 

@@ -9,6 +9,7 @@ without I/O.
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import suppress
 from dataclasses import dataclass
 from operator import attrgetter
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from robotgate.sites.record import RobotsRecord
     from robotgate.urls import Origin
 
+logger: Final = logging.getLogger("robotgate.stores")
 PAGE: Final = 200
 """Records or hosts that are read at a time where all are listed."""
 PLACE: Final = attrgetter("host", "port", "scheme")

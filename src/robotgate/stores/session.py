@@ -8,12 +8,12 @@ host as a `Grant` with a `Lease`.
 from __future__ import annotations
 
 import asyncio
-import logging
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from robotgate.errors import OptionError, StoreError
-from robotgate.stores.base import Grant, Lost, OperatorBlock, Recovered, Wanted
+from robotgate.stores.base import Grant, Lost, OperatorBlock, Recovered, Wanted, logger
 from robotgate.stores.grants import not_before
 from robotgate.urls import HostPattern
 
@@ -24,7 +24,16 @@ if TYPE_CHECKING:
     from robotgate.stores.base import News
     from robotgate.stores.grants import BlockNotice, Hold, Member, Reply
 
-_logger: Final = logging.getLogger("robotgate.stores")
+_UPTIME: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
+"""On macOS, CLOCK_MONOTONIC counts suspension; on Windows, `time.monotonic` does."""
+
+
+def uptime() -> float:
+    """Seconds by the clock of leases. Where there is such a clock, it runs while the machine is suspended.
+
+    All processes of the machine share it.
+    """
+    return time.monotonic() if _UPTIME is None else time.clock_gettime(_UPTIME)
 
 
 class Inbox:
@@ -116,7 +125,7 @@ class Seat:
         def ended(task: asyncio.Task[None]) -> None:
             self.fail(stopped())
             if not task.cancelled() and (error := task.exception()) is not None:
-                _logger.error("a session has failed", exc_info=error)
+                logger.error("a session has failed", exc_info=error)
 
         self._task = asyncio.get_running_loop().create_task(work)
         self._task.add_done_callback(ended)
@@ -203,6 +212,6 @@ def _is_valid(notice: BlockNotice) -> bool:
     try:
         HostPattern.parse(notice.pattern)
     except OptionError as error:
-        _logger.warning("an operator block in the store is ignored: %s", error)
+        logger.warning("an operator block in the store is ignored: %s", error)
         return False
     return True

@@ -62,7 +62,7 @@ _LICENSE_OUTSIDE: Final = (
 class RobotsStatements:
     """The statements of one robots.txt for one crawler and any URL of its site."""
 
-    __slots__ = ("_lines", "_patterns", "_readings", "_whole")
+    __slots__ = ("_lines", "_patterns", "_readings", "for_every_path")
 
     def __init__(self, robots: RobotsTxt, agent: str) -> None:
         """Select the lines.
@@ -82,12 +82,8 @@ class RobotsStatements:
                 self._lines[pattern].append((record, value))
         self._patterns = Patterns(tuple(filter(None, self._lines)), is_disallow=False)
         self._readings: dict[str, Reading] = {}
-        self._whole = _of_whole_site(robots, binding)
-
-    @property
-    def for_every_path(self) -> list[Statement]:
+        self.for_every_path = _of_whole_site(robots, binding)
         """Statements for every path of the site: all but Content-Usage."""
-        return self._whole
 
     @property
     def has_content_usage(self) -> bool:
@@ -101,7 +97,7 @@ class RobotsStatements:
             target: path and query in units.
             is_allowed: whether the target may be fetched: others have no Content-Usage (attach §5).
         """
-        return (self._content_usage(with_query_unescaped(target)) if is_allowed else []) + self._whole
+        return (self._content_usage(with_query_unescaped(target)) if is_allowed else []) + self.for_every_path
 
     def _content_usage(self, target: str) -> list[Statement]:
         """The lines with the longest path that matches; several such lines count together."""

@@ -7,6 +7,7 @@ from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Final
 
 from robotgate.errors import OptionError
+from robotgate.events import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -199,10 +200,5 @@ def purposes_of(given: object) -> frozenset[Purpose]:
 
 
 def shown(words: str) -> str:
-    """Words as they are kept: bounded, on one line, with escapes of characters that control a terminal or are none."""
-    kept = words[:MAX_WORDS]
-    if kept.isprintable():
-        return kept
-    return "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in kept
-    )
+    """Words as they are kept: bounded, and on one line."""
+    return printable(words[:MAX_WORDS])

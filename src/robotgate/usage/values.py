@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from robotgate.clock import parse_date
-from robotgate.errors import missing_extra
+from robotgate.errors import needs_extra
 from robotgate.rules.grammar import EVERYBODY, names
-from robotgate.urls import read_links, unread_part
+from robotgate.urls import LINK, read_links
 from robotgate.usage.statement import Preference, Purpose, Standard, Statement, combine, shown
 
 if TYPE_CHECKING:
@@ -139,10 +139,8 @@ def structured_fields() -> ModuleType:
     Raises:
         ModuleNotFoundError: it is not installed; the message names the extra.
     """
-    try:
+    with needs_extra("usage", "robotgate.usage"):
         import http_sf  # noqa: PLC0415  # Only the extra `usage` has it.
-    except ModuleNotFoundError as error:
-        raise missing_extra("robotgate.usage", "usage", error) from error
     return http_sf
 
 
@@ -271,7 +269,7 @@ def read_licence_links(text: str) -> list[Reading]:
         if "license" in parameters.get("rel", "").lower().split() and "anchor" not in parameters:
             found.append(licence(target, parameters.get("type", "")))
     # Most links are not about licences, so what is wrong with these does not matter.
-    if "license" in unread_part(text).lower():
+    if "license" in LINK.sub("", text).lower():
         found.append(Reading(broken=["it names a licence, but not in a link that can be read"]))
     return found
 

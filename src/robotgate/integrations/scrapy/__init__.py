@@ -7,12 +7,10 @@ use them.
 
 from __future__ import annotations
 
-from robotgate.errors import missing_extra
+from robotgate.errors import needs_extra
 
-try:
+with needs_extra("scrapy", __name__):
     from robotgate.integrations.scrapy.addon import Addon, RefusedRequest
     from robotgate.integrations.scrapy.robots import RobotParser
-except ModuleNotFoundError as error:
-    raise missing_extra(__name__, "scrapy", error) from error
 
 __all__ = ["Addon", "RefusedRequest", "RobotParser"]

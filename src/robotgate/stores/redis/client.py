@@ -98,11 +98,12 @@ def server_name(client: Client) -> str:
     where = pool.connection_kwargs
     service = getattr(pool, "service_name", None)
     if service is not None:
-        return f"redis service {service}/{where.get('db') or 0}"
-    if "path" in where:
-        return f"redis {where['path']}/{where.get('db') or 0}"
-    address = _address(str(where.get("host", "localhost")), where.get("port", 6379))
-    return f"redis {address}/{where.get('db') or 0}"
+        place = f"service {service}"
+    elif "path" in where:
+        place = where["path"]
+    else:
+        place = _address(str(where.get("host", "localhost")), where.get("port", 6379))
+    return f"redis {place}/{where.get('db') or 0}"
 
 
 def _address(host: str, port: object) -> str:

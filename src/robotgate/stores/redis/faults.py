@@ -6,14 +6,11 @@ import re
 import ssl
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from redis import exceptions as ex
 
 from robotgate.errors import StoreError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class Kind(Enum):
@@ -107,10 +104,12 @@ def explained(server: str, error: Exception) -> Fault:
 
 
 def _name_of(error: Exception) -> str | type:
-    for reason in _reasons(error):
-        # If no node can be used, redis-py's cluster client raises a general error; its cause is the real one.
+    # If no node can be used, redis-py's cluster client raises a general error; its cause is the real one.
+    reason: BaseException | None = error
+    while reason is not None:
         if isinstance(reason, ssl.SSLError | ex.AuthenticationError):
             return _class_of(reason) or "TLS"
+        reason = reason.__cause__ or reason.__context__
     text = str(error)
     for pattern, code in _TEXTS:
         if pattern.search(text):
@@ -124,11 +123,3 @@ def _name_of(error: Exception) -> str | type:
 
 def _class_of(error: BaseException) -> type | None:
     return next((kind for kind in type(error).__mro__ if kind in _KNOWN), None)
-
-
-def _reasons(error: BaseException) -> Iterator[BaseException]:
-    """Yield an exception, its causes and its contexts."""
-    seen: BaseException | None = error
-    while seen is not None:
-        yield seen
-        seen = seen.__cause__ or seen.__context__

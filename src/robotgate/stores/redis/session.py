@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from dataclasses import dataclass
 from functools import partial
 from random import sample
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 
-from robotgate.clock import uptime
 from robotgate.errors import StoreError
+from robotgate.stores.base import logger
 from robotgate.stores.grants import BEAT, EXPIRY, LEASE, Member
 from robotgate.stores.redis.messages import encoded_request, read_reply
-from robotgate.stores.session import Inbox, Seat
+from robotgate.stores.session import Inbox, Seat, uptime
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,8 +34,6 @@ PAUSE: Final = 1.0
 """Seconds until a request is tried again that raised an error."""
 CLOSING: Final = 2.0
 """Seconds for the last requests of a session."""
-
-_logger: Final = logging.getLogger("robotgate.stores")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,7 +209,7 @@ class RedisSession(Inbox):
                 if isinstance(error, BaseException):
                     raise error
         except (StoreError, TimeoutError) as error:
-            _logger.warning(
+            logger.warning(
                 "%s: a session could not be ended (%s); its hosts are free after %g seconds",
                 *(self._link.server, str(error) or "no answer", self._timing.lease),
             )

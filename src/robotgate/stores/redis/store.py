@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -16,7 +15,7 @@ from robotgate.clock import SystemClock
 from robotgate.errors import InvalidURLError, OptionError
 from robotgate.options import check_kind, check_patience, check_seconds
 from robotgate.sites.status import DAY, MAX_STALE_AGE
-from robotgate.stores.base import PLACE, OwnStore, Pruned
+from robotgate.stores.base import PLACE, OwnStore, Pruned, logger
 from robotgate.stores.codec import encoded, moved_record, pack_record, unpack_record
 from robotgate.stores.grants import EXPIRY, ROBOTS
 from robotgate.stores.option import PATIENCE
@@ -52,8 +51,6 @@ _LARGE: Final = 64 * 1024
 """Bytes of a body that is packed in a thread: it would block the event loop for too long."""
 _SAME_CLOCK: Final = 1.0
 """Seconds by which the clocks of two machines may differ before a record's instants are moved."""
-
-_logger: Final = logging.getLogger("robotgate.stores")
 
 
 class RedisStore(OwnStore):
@@ -134,7 +131,7 @@ class RedisStore(OwnStore):
             checked_at = self._now() - float(reply[:_AGE_BYTES])
             record = unpack_record(origin, reply[_AGE_BYTES:])
         except ValueError as error:
-            _logger.warning("the record of %s cannot be read (%s); it is fetched again", origin, error)
+            logger.warning("the record of %s cannot be read (%s); it is fetched again", origin, error)
             return None
         shift = checked_at - record.checked_at
         return record if abs(shift) < _SAME_CLOCK else moved_record(record, shift)

@@ -65,13 +65,9 @@ _CAUSES: Final = {
     sqlite3.SQLITE_CORRUPT: ("it is damaged", "delete it, or restore it from a copy"),
 }
 _REMEDIES: Final = {
-    errno.ENOENT: "check that its directory exists",
-    errno.ENOTDIR: "check that its directory exists",
-    errno.ENOSPC: _SPACE,
-    errno.EDQUOT: _SPACE,
-    errno.EROFS: _WRITABLE,
-    errno.EACCES: _WRITABLE,
-    errno.EPERM: _WRITABLE,
+    **dict.fromkeys((errno.ENOENT, errno.ENOTDIR), "check that its directory exists"),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), _SPACE),
+    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), _WRITABLE),
     errno.EMFILE: "let this program open fewer files at once, or more (ulimit -n)",
     errno.EIO: "check the disk",
 }

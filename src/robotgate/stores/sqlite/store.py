@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import sqlite3
 import uuid
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 from robotgate.clock import SystemClock
 from robotgate.errors import StoreError
 from robotgate.options import check_kind, check_seconds, check_whole
-from robotgate.stores.base import OwnStore, Pruned
+from robotgate.stores.base import OwnStore, Pruned, logger
 from robotgate.stores.option import file_path
 from robotgate.stores.sqlite import tables
 from robotgate.stores.sqlite.database import READ, WRITE, Database, WhenLost, fault
@@ -51,8 +50,6 @@ MOST_ROUNDS: Final = 4
 """Rounds of one pruning: the number of rows to delete is an estimate, and hosts that must stay are skipped."""
 WARNING_INTERVAL: Final = 600.0
 """Seconds until another warning is logged."""
-
-_logger: Final = logging.getLogger("robotgate.stores")
 
 
 class SQLiteStore(OwnStore):
@@ -237,7 +234,7 @@ class SQLiteStore(OwnStore):
         if error is not None and (has_sessions or not isinstance(error, StoreError)):
             raise error
         if error is None and self._database.lost is not None and self._file_number is not None:
-            _logger.warning("%s. Records and states since then are lost", self._database.lost)
+            logger.warning("%s. Records and states since then are lost", self._database.lost)
 
     # For the sessions.
 
@@ -353,7 +350,7 @@ class SQLiteStore(OwnStore):
         if self._reading - self._warned_at >= WARNING_INTERVAL:
             self._warned_at = self._reading
             what = "Hosts that others may hold wait" if self._others else "Memory is used"
-            _logger.warning("%s. %s until the file works again; nothing is saved before", error, what)
+            logger.warning("%s. %s until the file works again; nothing is saved before", error, what)
         spare = sqlite3.connect(":memory:", isolation_level=None)
         tables.prepare(spare, self.path)
         spare.execute(tables.BOUND_RECORDS)
@@ -366,7 +363,7 @@ class SQLiteStore(OwnStore):
         states, records = self._timed(tables.all_rows)(spare)
         self._timed(partial(tables.save_hosts, states=states, replaces=False))(there)
         self._timed(partial(tables.write_records, records=records))(there)
-        _logger.info("%s: the file can be used again", self.path)
+        logger.info("%s: the file can be used again", self.path)
 
     def _leave(self, there: sqlite3.Connection, at: Moment) -> None:
         grants = FileGrants(there, at, self._clock)
@@ -396,7 +393,7 @@ class SQLiteStore(OwnStore):
                     await self._do(lambda there, at: tables.write_fact(there, tables.PRUNED_AT, at.now))
             except StoreError:
                 # The sessions report it.
-                _logger.debug("pruning failed", exc_info=True)
+                logger.debug("pruning failed", exc_info=True)
             await asyncio.sleep(UPKEEP_INTERVAL)
 
     def _has_to_prune(self, there: sqlite3.Connection, at: Moment) -> bool:

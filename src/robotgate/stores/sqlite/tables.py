@@ -9,7 +9,6 @@ All functions but `prepare` run within a transaction of their caller.
 
 from __future__ import annotations
 
-import logging
 import os
 import random
 import sqlite3
@@ -19,8 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from robotgate.clock import READINGS, SystemClock, uptime
+from robotgate.clock import READINGS, SystemClock
 from robotgate.pace.state import CLOCK_GRAIN, HostState, merged, moved, restored
+from robotgate.stores.base import logger
 from robotgate.stores.codec import (
     HOST_FIELDS,
     amount,
@@ -30,6 +30,7 @@ from robotgate.stores.codec import (
     pack_record,
     unpack_record,
 )
+from robotgate.stores.session import uptime
 from robotgate.stores.sqlite.database import APPLICATION_ID, VERSION, is_ours
 from robotgate.urls import Origin
 
@@ -114,7 +115,6 @@ UNLOCK_ROWS: Final = 100
 """Rows written at a time."""
 UNLOCK_DELAY: Final = 0.00005
 """Seconds between them, so that the event loop gets Python's lock."""
-_logger: Final = logging.getLogger("robotgate.stores")
 
 _WRITE_HOST: Final = f"REPLACE INTO hosts VALUES (?, ?{', ?' * len(HOST_FIELDS)})"  # noqa: S608 - a constant
 _WRITE_RECORD: Final = "REPLACE INTO records (host, port, scheme, saved_at, record) VALUES (?, ?, ?, ?, ?)"
@@ -214,7 +214,7 @@ def read_host(connection: sqlite3.Connection, pace_key: str, at: Moment) -> Host
         state = host_of(dict(zip(HOST_FIELDS, values, strict=True)))
         state = restored(state, saved_at=amount(saved_at), now=at.now + at.ahead)
     except ValueError as error:
-        _logger.warning("the state of %r cannot be read (%s); it counts as visited now", pace_key, error)
+        logger.warning("the state of %r cannot be read (%s); it counts as visited now", pace_key, error)
         return HostState(last_visit_at=at.now)
     return moved(state, -at.ahead)
 
@@ -246,7 +246,7 @@ def read_record(connection: sqlite3.Connection, origin: Origin, at: Moment) -> R
         age = at.now + at.ahead - amount(saved_at)
         record = unpack_record(origin, packed if isinstance(packed, bytes) else b"")
     except ValueError as error:
-        _logger.warning("the record of %r cannot be read (%s); it is fetched again", origin.text, error)
+        logger.warning("the record of %r cannot be read (%s); it is fetched again", origin.text, error)
         return None
     # If the clock was set back, the record does not become fresher.
     return moved_record(record, min(age, 0.0))
