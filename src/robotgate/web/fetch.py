@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, TypedDict, TypeVar
 import aiohttp
 from aiohttp.http import HttpProcessingError
 from multidict import CIMultiDict
+from yarl import URL
 
 from robotgate.errors import (
     GateClosedError,
@@ -41,8 +42,6 @@ from robotgate.web.robots import Proxy
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
     from ssl import SSLContext
-
-    from yarl import URL
 
     from robotgate.web.middleware import GateMiddleware
     from robotgate.web.turns import Turn, Turns
@@ -395,20 +394,18 @@ class PageFetcher:
             InvalidURLError, NonPublicAddressError: as `Turns.locate`.
             OptionError: the User-Agent does not name our token.
         """
-        url = fetch.url
-        options, total, proxy = self._options, self._total, None
-        if isinstance(url, str):
-            url = parse_url(url)
+        url, options, total, proxy = fetch.url, self._options, self._total, None
         if fetch.options:
             options, total = self._completed(fetch.options)
             proxy = Proxy.of(options.get("proxy"), options.get("proxy_auth"), options.get("proxy_headers"))
             if params := options.pop("params", None):
                 # What is judged must be what is sent.
-                url = url.extend_query(params)
+                url = (parse_url(url) if isinstance(url, str) else url).extend_query(params)
         turn = fetch.turn
         if turn is None:
             turn = self._turns.make(url, fetch.priority, fetch.max_wait, proxy)
-        return Attempt(fetch, url, options, turn, total, self._timeouts)
+        # A URL whose turn was made can be parsed.
+        return Attempt(fetch, URL(url), options, turn, total, self._timeouts)
 
     def _completed(self, given: RequestOptions) -> tuple[RequestOptions, float]:
         """Return the options that aiohttp is given, and the total timeout in seconds, which it is not given."""
@@ -435,7 +432,7 @@ class PageFetcher:
         return options, timeout.total or math.inf
 
 
-@dataclass(eq=False)
+@dataclass(slots=True, eq=False)
 class Attempt:
     """One attempt at a page: the turns of its hops, one after the other, within one total timeout."""
 
