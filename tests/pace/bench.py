@@ -10,6 +10,7 @@ from robotgate.events import Events
 from robotgate.options import HostOptions, Rate
 from robotgate.pace.host import Host, PacedOrigin, PacedTurn, StartWindow
 from robotgate.pace.scheduler import Permits, Scheduler
+from robotgate.pace.state import GOOD_BELOW
 from robotgate.urls import Origin
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def answered(
     host = Host(HOST)
     host.restore(state)
     turn = PacedTurn(PacedOrigin(Origin("http", HOST, 80), host, OPTIONS), began_at=began_at)
+    host.note_latency(turn, now, status < GOOD_BELOW)
     host.note_answer(turn, status, retry_after, now=now, jitter=jitter)
     return host.snapshot()
 

@@ -16,7 +16,7 @@ from tests.pace.bench import OPTIONS, answered
 from robotgate.options import Rate
 from robotgate.pace.host import Host, PacedOrigin, PacedTurn, StartWindow, TurnState
 from robotgate.pace.spacing import Asked, joined, opens_at
-from robotgate.pace.state import HostState, merged
+from robotgate.pace.state import GOOD_BELOW, HostState, merged
 from robotgate.rules.grammar import VisitTime
 from robotgate.urls import Origin
 
@@ -128,6 +128,7 @@ class Event:
         elif self.kind == "merged":
             host.merge(self.other)
         elif self.kind == "answered":
+            host.note_latency(turn, self.now, self.status < GOOD_BELOW)
             host.note_answer(turn, self.status, self.retry_after, now=self.now, jitter=self.jitter)
         else:
             host.note_outage(turn, paced, "it is gone", now=self.now, jitter=self.jitter)

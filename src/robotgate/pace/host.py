@@ -34,7 +34,6 @@ from robotgate.pace.state import (
     is_open,
     is_served,
     merged,
-    smoothed,
 )
 
 if TYPE_CHECKING:
@@ -150,7 +149,7 @@ class PacedTurn:
     deadline_at: float = math.inf
     """It must be granted by this instant; infinity waits however long."""
     arrival: int = 0
-    """Its place in the order of arrival, from 1; 0 until it has one. Waiting again keeps it."""
+    """Its place in the order of arrival, from 1; 0 until it has to wait. Waiting again keeps it."""
     state: TurnState = NEW
     granted: asyncio.Future[None] | None = None
     began_at: float = 0.0
@@ -513,18 +512,19 @@ class Host:
             retry_after: the seconds that Retry-After asks for; None when it does not say.
             jitter: a random number in [0, 1), so that blocked clients do not all come back together.
         """
-        # The latency is taken from the first report of a turn.
-        if turn.status is None:
-            self._note_latency(turn, now, is_good=status < GOOD_BELOW)
         if status in BLOCKING_STATUSES:
             self._block(turn, retry_after, now, jitter)
         elif status < GOOD_BELOW and is_forgiven(self.blocked_until_at, now):
             self.failures = 0
 
-    def _note_latency(self, turn: PacedTurn, now: float, *, is_good: bool) -> None:
-        latency = smoothed(self.latency, now - turn.began_at)
+    def note_latency(self, turn: PacedTurn, now: float, is_good: bool) -> None:  # noqa: FBT001  # As above.
+        """Take in how long the first answer in a turn took."""
+        known, latency = self.latency, now - turn.began_at if now > turn.began_at else 0.0
+        if known is not None:
+            latency = (known + latency) / 2
         # A failure is often quick, and never lowers it.
-        self.latency = latency if is_good else max(latency, self.latency or 0.0)
+        if known is None or is_good or latency > known:
+            self.latency = latency
         if self.heeds_latency:
             self._update_delay()
 
@@ -548,7 +548,7 @@ class Host:
         self, turn: PacedTurn, paced: PacedOrigin, outage: str, *, now: float, jitter: float
     ) -> bool:
         """Take in that an origin could not be reached. Returns whether that was not known."""
-        self._note_latency(turn, now, is_good=False)
+        self.note_latency(turn, now, is_good=False)
         known = paced.circuit
         paced.circuit = circuit_failed(known, began_at=turn.began_at, now=now, jitter=jitter)
         if paced.circuit is known:

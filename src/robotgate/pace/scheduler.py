@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from robotgate.errors import GateClosedError, StoreError, TooSoonError
 from robotgate.events import BlockCause, HostBlocked, HostRecovered
 from robotgate.pace.host import ENDED, GRANTED, NEW, NOT_OWNED, OPEN, WAITING, PacedTurn, nested_error
-from robotgate.pace.state import BLOCKING_STATUSES, CLOCK_GRAIN, CLOSED, GOOD_BELOW, MIN_RETRY_AFTER, smoothed
+from robotgate.pace.state import BLOCKING_STATUSES, CLOCK_GRAIN, CLOSED, GOOD_BELOW, MIN_RETRY_AFTER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -221,8 +221,6 @@ class Scheduler:
             or self.save_error is not None
         ):
             return False
-        if not turn.arrival:
-            turn.arrival = next(self._arrivals)
         turn.holder = asyncio.current_task(self.loop)
         host.open += (turn,)
         permits.held.add(turn)
@@ -563,21 +561,15 @@ class Scheduler:
         """Take in the status of an answer."""
         paced = turn.paced
         host = paced.host
-        if (
-            turn.status is None
-            and status < GOOD_BELOW
-            and not host.failures
-            and host.blocked_by is None
-            and not host.heeds_latency
-            and paced.circuit is CLOSED
-        ):
-            # The host was not blocked before either: only its latency changes.
-            host.latency = smoothed(host.latency, now - turn.began_at)
-            turn.status = status
+        is_good = status < GOOD_BELOW
+        if turn.status is None:
+            host.note_latency(turn, now, is_good)
+        turn.status = status
+        if is_good and not host.failures and host.blocked_by is None and paced.circuit is CLOSED:
+            # It was not blocked, and is not.
             return
         before = host.blocked_until_at
         host.note_answer(turn, status, retry_after, now=now, jitter=random.random())
-        turn.status = status
         was_unreachable, paced.circuit = paced.circuit is not CLOSED, CLOSED
         if was_unreachable:
             self._events.emit(HostRecovered(at=now, host=paced.origin.text, cause=BlockCause.UNREACHABLE))

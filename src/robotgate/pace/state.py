@@ -151,12 +151,6 @@ def is_forgiven(blocked_until_at: float, now: float) -> bool:
     return now - blocked_until_at >= FORGIVEN_AFTER
 
 
-def smoothed(latency: float | None, took: float) -> float:
-    """The mean of the known latency and the new one."""
-    took = max(took, 0.0)
-    return took if latency is None else (latency + took) / 2
-
-
 def _larger(one: float | None, other: float | None) -> float | None:
     return max((each for each in (one, other) if each is not None), default=None)
 

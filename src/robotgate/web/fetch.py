@@ -12,7 +12,7 @@ import asyncio
 import math
 import random
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from functools import partial
 from inspect import CORO_CREATED, getcoroutinestate
 from typing import TYPE_CHECKING, Final, TypedDict, TypeVar
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, TypedDict, TypeVar
 import aiohttp
 from aiohttp.http import HttpProcessingError
 from multidict import CIMultiDict
+from yarl import URL
 
 from robotgate.errors import (
     GateClosedError,
@@ -42,12 +43,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
     from ssl import SSLContext
 
-    from yarl import URL
-
     from robotgate.web.middleware import GateMiddleware
     from robotgate.web.turns import Turn, Turns
     from robotgate.web.uses import Uses
 
+    Read = Callable[["Attempt"], Awaitable[Response]]
     RaiseForStatus = bool | Callable[[aiohttp.ClientResponse], Awaitable[None]]
 
 Page = TypeVar("Page", Response, aiohttp.ClientResponse)
@@ -94,14 +94,15 @@ class RequestOptions(TypedDict, total=False):
     middlewares: Sequence[aiohttp.ClientMiddlewareType] | None
 
 
-@dataclass(slots=True, eq=False)
-class PageRequest:
-    """What a caller asks for.
+@dataclass(slots=True, eq=False, repr=False)
+class PageFetch(Pending[Response]):
+    """What `gate.fetch` returns: awaited it is a `Response`; with ``async with``, a streaming aiohttp response.
 
     Raises:
         OptionError, TypeError: an argument makes no sense.
     """
 
+    pages: PageFetcher
     url: str | URL
     method: str
     options: RequestOptions
@@ -115,8 +116,12 @@ class PageRequest:
     """Attempts after the first, at most; none where the method, or a body that is a stream, can be sent once only."""
     turn: Turn | None = None
     """One that has begun, for the first hop; None: the fetch takes its own."""
+    read: InitVar[Read | None] = None
+    """Makes one attempt when this is awaited; None: as the gate's."""
+    _response: aiohttp.ClientResponse = field(init=False)
+    """What the caller reads as a stream."""
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, read: Read | None) -> None:
         # Tests of the defaults are quicker than calls.
         if self.priority != 0:
             check_whole("priority", self.priority)
@@ -135,27 +140,14 @@ class PageRequest:
             has_stream = not isinstance(self.options.get("data"), bytes | str | dict | None)
             if has_stream or self.method.upper() not in IDEMPOTENT:
                 self.retries = 0
-
-
-class PageFetch(Pending[Response]):
-    """What `gate.fetch` returns: awaited it is a `Response`; with ``async with``, a streaming aiohttp response."""
-
-    __slots__ = ("_pages", "_request", "_response")
-
-    _response: aiohttp.ClientResponse
-    """What the caller reads as a stream."""
-
-    def __init__(self, pages: PageFetcher, request: PageRequest) -> None:
-        self._pages = pages
-        self._request = request
-        self._coroutine = pages.answer(request, pages.read)
+        self._coroutine = self.pages.answer(self, read or self.pages.read)
 
     async def __aenter__(self) -> aiohttp.ClientResponse:
         if getcoroutinestate(self._coroutine) != CORO_CREATED:
             raise RuntimeError("a fetch is awaited or entered, and once: ask the gate for another")
         # The page is wanted as a stream: the coroutine that would have read it is not needed.
         self._coroutine.close()
-        self._response = await self._pages.answer(self._request, self._pages.open)
+        self._response = await self.pages.answer(self, self.pages.open)
         return self._response
 
     async def __aexit__(self, *error: object) -> None:
@@ -187,8 +179,9 @@ class PageFetcher:
             self.read = partial(uses.read, self.read_page)
             self.open = partial(uses.stream, self.open_page)
         self._session = session
-        self._middleware = middleware
         self._fetches = middleware.fetches
+        # A call of a bound method is quicker than one of its object.
+        self._middleware = middleware.__call__
         self._turns = turns
         self._max_bytes = max_bytes
         self._timeouts = TotalTimeouts()
@@ -201,7 +194,7 @@ class PageFetcher:
         has_ours = all(session.headers.getall(name, None) == [value] for name, value in ours.items())
         self._options, self._total = self._completed({} if has_ours else {"headers": ours})
 
-    async def answer(self, request: PageRequest, act: Callable[[Attempt], Awaitable[Page]]) -> Page:
+    async def answer(self, fetch: PageFetch, act: Callable[[Attempt], Awaitable[Page]]) -> Page:
         """Make the attempts that a request needs.
 
         Args:
@@ -212,11 +205,11 @@ class PageFetcher:
             UsageError: the response disallows a purpose of the gate's.
             as `read_page`.
         """
-        if request.turn is not None:
-            return await self._answer_within(request.turn, request, act)
-        if request.retries:
-            return await self._answer_with_retries(request, act)
-        return await act(self._attempt(request))
+        if fetch.turn is not None:
+            return await self._answer_within(fetch.turn, fetch, act)
+        if fetch.retries:
+            return await self._answer_with_retries(fetch, act)
+        return await act(self._attempt(fetch))
 
     async def read_page(self, attempt: Attempt) -> Response:
         """Return the page with its body, its turn over.
@@ -226,7 +219,7 @@ class PageFetcher:
             as `open_page`.
         """
         response = await self.open_page(attempt)
-        max_bytes = attempt.request.max_bytes or self._max_bytes
+        max_bytes = attempt.fetch.max_bytes or self._max_bytes
         if attempt.stream is None and response.content.total_bytes <= max_bytes:
             body = response.content.read_nowait(-1)
         else:
@@ -259,8 +252,8 @@ class PageFetcher:
             aiohttp.ClientError, TimeoutError: as aiohttp raises them.
             RobotGateError: as `Turns.begin`.
         """
-        request, turn = attempt.request, attempt.turn
-        if request.turn is None and not self._turns.try_begin(turn):
+        fetch, turn = attempt.fetch, attempt.turn
+        if fetch.turn is None and not self._turns.try_begin(turn):
             await self._turns.begin(turn)
             attempt.waited += turn.waited
         task, fetches = turn.holder, self._fetches
@@ -270,11 +263,11 @@ class PageFetcher:
         self._timeouts.start(attempt, attempt.total)
         try:
             response = await self._session.request(
-                request.method,
+                fetch.method,
                 attempt.url,
-                allow_redirects=request.allow_redirects,
+                allow_redirects=fetch.allow_redirects,
                 # aiohttp raises at this one.
-                max_redirects=request.max_redirects + 1,
+                max_redirects=fetch.max_redirects + 1,
                 **attempt.options,
             )
         except BaseException as error:
@@ -306,7 +299,7 @@ class PageFetcher:
         return response
 
     async def _answer_within(
-        self, turn: Turn, request: PageRequest, act: Callable[[Attempt], Awaitable[Page]]
+        self, turn: Turn, fetch: PageFetch, act: Callable[[Attempt], Awaitable[Page]]
     ) -> Page:
         """Send the first hop in a turn that has begun. The turn is over when the answer or an error is there."""
         if turn.state is not OPEN or turn.status is not None or turn in self._held:
@@ -314,7 +307,7 @@ class PageFetcher:
         turn.holder = asyncio.current_task()
         self._held.add(turn)
         try:
-            attempt = self._attempt(request)
+            attempt = self._attempt(fetch)
             attempt.waited = turn.waited
             return await act(attempt)
         except BaseException:
@@ -323,20 +316,18 @@ class PageFetcher:
         finally:
             self._held.discard(turn)
 
-    async def _answer_with_retries(
-        self, request: PageRequest, act: Callable[[Attempt], Awaitable[Page]]
-    ) -> Page:
+    async def _answer_with_retries(self, fetch: PageFetch, act: Callable[[Attempt], Awaitable[Page]]) -> Page:
         """Make attempts until no other is worth it; return or raise what came of the last that was sent.
 
         `max_wait` counts from the first attempt.
         """
         now = self._turns.now
-        deadline_at = math.inf if request.max_wait is None else now() + request.max_wait
+        deadline_at = math.inf if fetch.max_wait is None else now() + fetch.max_wait
         page: Page | None = None
         made, waited = 0, 0.0
         while True:
             made += 1
-            attempt = self._attempt(request)
+            attempt = self._attempt(fetch)
             attempt.waited = waited
             attempt.turn.max_wait = max(deadline_at - now(), 0.0)
             try:
@@ -390,33 +381,31 @@ class PageFetcher:
             return None
         next_at = max(now + pause, site.host.free_at(site, now, ahead=False))
         is_too_long = max(pause, site.host.blocked_until_at - now) > site.options.max_block
-        return None if made > attempt.request.retries or is_too_long or next_at > deadline_at else pause
+        return None if made > attempt.fetch.retries or is_too_long or next_at > deadline_at else pause
 
     def close(self) -> None:
         """The gate was closed: what pauses ends, and requests that are under way keep their timeouts."""
         self._is_closed.set()
 
-    def _attempt(self, request: PageRequest) -> Attempt:
+    def _attempt(self, fetch: PageFetch) -> Attempt:
         """Return an attempt whose turn has yet to begin, unless it is the caller's.
 
         Raises:
             InvalidURLError, NonPublicAddressError: as `Turns.locate`.
             OptionError: the User-Agent does not name our token.
         """
-        url = request.url
-        options, total, proxy = self._options, self._total, None
-        if isinstance(url, str):
-            url = parse_url(url)
-        if request.options:
-            options, total = self._completed(request.options)
+        url, options, total, proxy = fetch.url, self._options, self._total, None
+        if fetch.options:
+            options, total = self._completed(fetch.options)
             proxy = Proxy.of(options.get("proxy"), options.get("proxy_auth"), options.get("proxy_headers"))
             if params := options.pop("params", None):
                 # What is judged must be what is sent.
-                url = url.extend_query(params)
-        turn = request.turn
+                url = (parse_url(url) if isinstance(url, str) else url).extend_query(params)
+        turn = fetch.turn
         if turn is None:
-            turn = self._turns.make(url, request.priority, request.max_wait, proxy)
-        return Attempt(request, url, options, turn, total, self._timeouts)
+            turn = self._turns.make(url, fetch.priority, fetch.max_wait, proxy)
+        # A URL whose turn was made can be parsed.
+        return Attempt(fetch, URL(url), options, turn, total, self._timeouts)
 
     def _completed(self, given: RequestOptions) -> tuple[RequestOptions, float]:
         """Return the options that aiohttp is given, and the total timeout in seconds, which it is not given."""
@@ -443,11 +432,11 @@ class PageFetcher:
         return options, timeout.total or math.inf
 
 
-@dataclass(eq=False)
+@dataclass(slots=True, eq=False)
 class Attempt:
     """One attempt at a page: the turns of its hops, one after the other, within one total timeout."""
 
-    request: PageRequest
+    fetch: PageFetch
     url: URL
     """What is requested first."""
     options: RequestOptions
@@ -484,10 +473,8 @@ class Attempt:
     def end(self, response: aiohttp.ClientResponse | None = None) -> None:
         """End the timeout and the turn: the response has been read or released, or there is none."""
         self.timeouts.stop(self)
-        if response is None:
-            self.turn.end()
-        elif self.turn.state is OPEN:
-            self.turn.finish(response)
+        if self.turn.state is OPEN:
+            self.turn.turns.end(self.turn, response)
 
     def expire(self) -> None:
         """The total timeout has passed."""

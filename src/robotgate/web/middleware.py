@@ -57,7 +57,7 @@ class OpenResponse:
         """End the turn: the response has been read or released."""
         if self.requests.get(self.request) is self:
             del self.requests[self.request]
-        self.turn.finish(self.response)
+        self.turn.turns.end(self.turn, self.response)
 
 
 class GateMiddleware:
@@ -146,7 +146,7 @@ class GateMiddleware:
             return response
         if response.connection is None or response.status == SWITCHING_PROTOCOLS:
             del requests[request]
-            turn.finish(response)
+            turns.end(turn, response)
         else:
             turn.report(response.status, response.headers)
             unread = OpenResponse(requests, request, response, turn, is_of_fetch=fetch is not None)

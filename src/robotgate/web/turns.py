@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Final, Self, Unpack
 
 from aiohttp import ClientError, ClientResponse
@@ -28,7 +27,7 @@ from robotgate.pace.scheduler import STORE_TIMEOUT, Scheduler
 from robotgate.pace.state import BLOCKING_STATUSES, MIN_RETRY_AFTER, retry_after_of
 from robotgate.rules.normal import as_written, is_plain, target_units
 from robotgate.urls import Origin
-from robotgate.web.fetch import MAX_PAGE_REDIRECTS, PageFetch, PageRequest
+from robotgate.web.fetch import MAX_PAGE_REDIRECTS, PageFetch
 from robotgate.web.robots import Proxy, outage_of
 
 if TYPE_CHECKING:
@@ -46,7 +45,6 @@ REFUSALS: Final = (TooSoonError, HostUnavailableError, NonPublicAddressError, Ne
 """Errors that are reported as `TurnRefused`; a `DisallowedError` is reported as `VerdictRefused`."""
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Turn(PacedTurn):
     """One request: within ``async with turn:`` it may be sent, and its host waits for the end.
 
@@ -55,21 +53,35 @@ class Turn(PacedTurn):
     origin of other errors is not known.
     """
 
+    # Written out, and with positional arguments: what a dataclass makes takes three times as long, for each page.
+    __slots__ = ("asked_at", "chain", "max_wait", "proxy", "ruling", "target", "turns", "units")
+
     paced: Site
-    _: KW_ONLY
-    turns: Turns
-    target: str
-    """Path and query, as they are sent."""
-    units: str
-    """The same, as rules are matched with."""
-    max_wait: float | None
-    asked_at: float | None = None
-    """When it was asked for; None until it has to wait for something."""
-    chain: tuple[str, ...] = ()
-    """The URLs that redirected here, first to last."""
-    proxy: Proxy | None
-    """What robots.txt is requested through."""
-    ruling: Ruling | None = None
+
+    def __init__(  # noqa: PLR0917  # As above.
+        self,
+        turns: Turns,
+        site: Site,
+        target: str,
+        units: str,
+        priority: int,
+        max_wait: float | None,
+        proxy: Proxy | None,
+    ) -> None:
+        PacedTurn.__init__(self, site, False, priority)
+        self.turns = turns
+        self.target = target
+        """Path and query, as they are sent."""
+        self.units = units
+        """The same, as rules are matched with."""
+        self.max_wait = max_wait
+        self.proxy = proxy
+        """What robots.txt is requested through."""
+        self.asked_at: float | None = None
+        """When it was asked for; None until it has to wait for something."""
+        self.chain: tuple[str, ...] = ()
+        """The URLs that redirected here, first to last."""
+        self.ruling: Ruling | None = None
 
     async def __aenter__(self) -> Self:
         if self.holder is not None or self.state is ENDED:
@@ -132,8 +144,9 @@ class Turn(PacedTurn):
         pages = self.turns.pages
         if pages is None:
             raise GateClosedError
-        request = PageRequest(self.url, method, options, max_bytes, allow_redirects, max_redirects, turn=self)
-        return PageFetch(pages, request)
+        return PageFetch(
+            pages, self.url, method, options, max_bytes, allow_redirects, max_redirects, turn=self
+        )
 
     def headers(self, method: str = "GET") -> dict[str, str]:
         """The headers of this request, for a client of yours: User-Agent, From, and with a signer a signature.
@@ -207,20 +220,7 @@ class Turn(PacedTurn):
 
     def end(self) -> None:
         """The response has been read, or will not be. A second call does nothing."""
-        self.turns.end(self, self.turns.now())
-
-    def finish(self, response: ClientResponse) -> None:
-        """End with the end of a response: report it, unless that has been done, and count its body."""
-        if self.state is OPEN:
-            turns = self.turns
-            now = turns.ticks() + turns.epoch
-            if self.status is None:
-                if (status := response.status) in BLOCKING_STATUSES:
-                    self.report(status, response.headers)
-                else:
-                    turns.scheduler.note_answer(self, status, None, now)
-            self.bytes_read += response.content.total_bytes
-            turns.end(self, now)
+        self.turns.end(self)
 
 
 class Turns:
@@ -252,7 +252,8 @@ class Turns:
             if written is not None:
                 site, target = self.sites.get(written[1]), written[2]
         elif is_plain(target := url.raw_path_qs):
-            site = self.sites.get(f"{url.scheme}://{url.raw_authority}")
+            # As an origin is written, and as aiohttp needs it for the Host header: yarl keeps it.
+            site = self.sites.get(f"{url.scheme}://{url.host_port_subcomponent}")
         # A path that is sent as it is written is in its normal form already.
         if site is not None and "/." not in target:
             return site, target, target
@@ -268,9 +269,7 @@ class Turns:
             InvalidURLError, NonPublicAddressError: as `locate`.
         """
         site, target, units = self.locate(url)
-        return Turn(
-            site, priority=priority, turns=self, target=target, units=units, max_wait=max_wait, proxy=proxy
-        )
+        return Turn(self, site, target, units, priority, max_wait, proxy)
 
     def try_begin(self, turn: Turn) -> bool:
         """Begin a turn at once if nothing has to be waited for; return whether it began.
@@ -400,8 +399,16 @@ class Turns:
 
     # What came of a turn.
 
-    def end(self, turn: Turn, now: float) -> None:
-        """A turn is over."""
+    def end(self, turn: Turn, response: ClientResponse | None = None) -> None:
+        """A turn is over; its response, if it has one, is reported unless that was done, and its body counted."""
+        now = self.ticks() + self.epoch
+        if response is not None and turn.state is OPEN:
+            if turn.status is None:
+                if (status := response.status) in BLOCKING_STATUSES:
+                    turn.report(status, response.headers)
+                else:
+                    self.scheduler.note_answer(turn, status, None, now)
+            turn.bytes_read += response.content.total_bytes
         if not self.scheduler.end(turn, now):
             return
         if self._cache.counts_traffic:
