@@ -333,9 +333,13 @@ class Events:
 
         return unsubscribe
 
-    def is_heard(self, kind: type[Event]) -> bool:
-        """Whether an event of this kind has a subscriber or is logged. If not, it need not be made."""
-        return bool(self._subscriptions[kind]) or logger.isEnabledFor(LEVELS[kind])
+    def is_heard(self, kind: type[Event], level: int | None = None) -> bool:
+        """Whether an event of this kind has a subscriber or is logged. If not, it need not be made.
+
+        Args:
+            level: what it is logged at, if that is lower than the level of its kind.
+        """
+        return bool(self._subscriptions[kind]) or logger.isEnabledFor(level or LEVELS[kind])
 
     def emit(self, event: Event) -> None:
         """Log an event and pass it on, both in a later iteration of the loop, so that no callback fails a request.
