@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-MAX_DATE: Final = 64
-"""Characters of a date."""
+MAX_DATE: Final = 100
+"""Characters of a date that are read."""
 READINGS: Final = 10
 """Of both clocks, one after the other. An interruption between the two makes the epoch too early, so the latest reading
 is the best: the clocks of two processes of one machine then agree to a microsecond."""
@@ -72,13 +72,18 @@ def ticks_of(clock: Clock) -> tuple[Callable[[], float], float]:
     return clock.now, 0.0
 
 
-def parse_date(text: str) -> datetime | None:
-    """A date as of ISO 8601, RFC 822 or RFC 850, in UTC if it names no time zone; None for anything else."""
-    if len(text) > MAX_DATE:
-        return None
-    for read in (datetime.fromisoformat, parsedate_to_datetime):
-        # The second raises any of these for what it does not expect.
-        with suppress(ValueError, OverflowError, TypeError, IndexError):
-            found = read(text)
-            return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+def parse_http_date(text: str) -> datetime | None:
+    """A date of HTTP (RFC 9110 §5.6.7), in UTC if it names no time zone; None when it cannot be read."""
+    # For what it does not expect, it raises any of these.
+    with suppress(ValueError, OverflowError, TypeError, IndexError):
+        found = parsedate_to_datetime(text[:MAX_DATE])
+        return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
     return None
+
+
+def parse_date(text: str) -> datetime | None:
+    """A date of ISO 8601 or of HTTP, in UTC if it names no time zone; None when it cannot be read."""
+    with suppress(ValueError):
+        found = datetime.fromisoformat(text[:MAX_DATE])
+        return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    return parse_http_date(text)

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, fields, replace
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Final
+
+from robotgate.clock import parse_http_date
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,8 +33,8 @@ FORGIVEN_AFTER: Final = 1800.0
 answers one request and refuses the next would be asked again every minute."""
 MIN_RETRY_AFTER: Final = 1.0
 """Seconds given in `TooSoonError` when it is not known when a turn will be free."""
-MAX_DATE: Final = 100
-"""Characters of a date, or of a Retry-After, that are read."""
+MAX_RETRY_AFTER: Final = 100
+"""Characters of a Retry-After that are read."""
 
 _COUNTS: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:[ \t]*,[ \t]*[0-9]+(?:\.[0-9]+)?)*", re.ASCII)
 
@@ -118,11 +118,11 @@ def parse_retry_after(value: str | None, *, now: float) -> float | None:
     """
     if value is None:
         return None
-    text = value.strip()[:MAX_DATE]
+    text = value.strip()[:MAX_RETRY_AFTER]
     if _COUNTS.fullmatch(text):
         return min(max(map(float, text.split(","))), MAX_BLOCK)
-    at = parse_http_date(text)
-    return None if at is None else min(max(at - now, 0.0), MAX_BLOCK)
+    date = parse_http_date(text)
+    return None if date is None else min(max(date.timestamp() - now, 0.0), MAX_BLOCK)
 
 
 def retry_after_of(headers: Mapping[str, str], *, now: float) -> float | None:
@@ -135,15 +135,6 @@ def retry_after_of(headers: Mapping[str, str], *, now: float) -> float | None:
         parse_retry_after(value, now=now) for name, value in headers.items() if name.lower() == "retry-after"
     ]
     return max((seconds for seconds in asked if seconds is not None), default=None)
-
-
-def parse_http_date(text: str) -> float | None:
-    """The instant a date names (RFC 9110 §5.6.7), in seconds since the epoch; None when it cannot be read."""
-    try:
-        moment = parsedate_to_datetime(text[:MAX_DATE])
-        return moment.replace(tzinfo=moment.tzinfo or UTC).timestamp()
-    except (ValueError, OverflowError):
-        return None
 
 
 def is_forgiven(blocked_until_at: float, now: float) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from robotgate.pace.state import parse_http_date
+from robotgate.clock import parse_http_date
 from robotgate.rules.grammar import MAX_BYTES
 from robotgate.rules.verdict import AccessResult
 from robotgate.sites.status import (
@@ -295,8 +295,9 @@ def granted_lifetime(answer: Answer, *, now: float) -> float | None:
         if answer.expires is None:
             return None
         # The server's clock may be wrong, but it wrote both. "0", as many servers write it, has expired (§5.3).
-        expires_at, sent_at = parse_http_date(answer.expires), parse_http_date(answer.date or "")
-        granted = 0.0 if expires_at is None else expires_at - (now if sent_at is None else sent_at)
+        expires, sent = parse_http_date(answer.expires), parse_http_date(answer.date or "")
+        sent_at = now if sent is None else sent.timestamp()
+        granted = 0.0 if expires is None else expires.timestamp() - sent_at
     # Of a list the first counts, and what is not a number is ignored (RFC 9111 §5.1).
     age = _seconds((answer.age or "")[:MAX_HEADER].partition(",")[0])
     return max(granted - (age or 0.0), 0.0)
