@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+MINUTE: Final = 60
+HOUR: Final = 60 * MINUTE
+DAY: Final = 24 * HOUR
+"""Seconds. Unix time has no leap seconds, so every day has this length."""
 MAX_DATE: Final = 100
 """Characters of a date that are read."""
 READINGS: Final = 10

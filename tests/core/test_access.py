@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from robotgate.clock import DAY, HOUR, MINUTE
 from robotgate.options import StatusPolicy
 from robotgate.rules.grammar import MAX_BYTES
 from robotgate.rules.verdict import AccessResult
@@ -28,10 +29,7 @@ from robotgate.sites.record import (
     standing,
 )
 from robotgate.sites.status import (
-    DAY,
-    HOUR,
     MAX_REDIRECTS,
-    MINUTE,
     STATUS_TABLE,
     Effect,
     Lifetime,

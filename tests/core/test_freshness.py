@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robotgate.clock import parse_http_date
+from robotgate.clock import DAY, MINUTE, parse_http_date
 from robotgate.sites.record import (
     MAX_DELTA,
     MAX_VALIDATOR,
@@ -22,7 +22,7 @@ from robotgate.sites.record import (
     needs_plain_request,
     settle,
 )
-from robotgate.sites.status import DAY, MINUTE, Outcome
+from robotgate.sites.status import Outcome
 from robotgate.urls import Origin
 
 URL: Final = "http://a.example/robots.txt"

@@ -10,8 +10,8 @@ from typing import Final
 import pytest
 
 from robotgate import OptionError, Origin, Outcome, Recheck, RobotsRecord
+from robotgate.clock import DAY, HOUR, MINUTE
 from robotgate.sites.site import FIRST_REFRESH, LAST_REFRESH, MIN_SIZE, recheck_is_due, refresh_at
-from robotgate.sites.status import DAY, HOUR, MINUTE
 
 ORIGIN: Final = Origin("http", "a.example", 80)
 KNOWN: Final = RobotsRecord(

@@ -35,6 +35,7 @@ from robotgate.errors import (
 )
 from robotgate.integrations import check_no_dot_segment
 from robotgate.sites.record import Answer, Failure
+from robotgate.web.middleware import MAX_IDLE_READ
 from robotgate.web.robots import ASKED_FOR, CONNECT_TIMEOUT, BoundedBody, answer_of, cause_of, outage_of
 
 with needs_extra("httpx", __name__):
@@ -52,8 +53,6 @@ if TYPE_CHECKING:
 
 __all__ = ["GateTransport", "HttpxFetcher", "TurnOptions", "gated_client"]
 
-MAX_IDLE_READ: Final = 60.0
-"""Seconds without a byte of the body after which a turn ends although its response is still open."""
 _HTTPX_OWN: Final = f"python-{httpx.__name__}/{httpx.__version__}"
 """The User-Agent of a client that was given none. It is replaced, because it does not name the crawler."""
 _LIMITS: Final = httpx.Limits(max_keepalive_connections=100)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+from robotgate.clock import DAY, MINUTE
 from robotgate.rules.grammar import VisitTime
 
 if TYPE_CHECKING:
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from robotgate.rules.grammar import RequestRate
 
 
-MINUTE: Final = 60
-DAY: Final = 24 * 3600
-"""Seconds. Unix time has no leap seconds, so every day has this length."""
 DAY_MINUTES: Final = 24 * 60
 
 

@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Final
 
-from robotgate.clock import parse_http_date
+from robotgate.clock import DAY, parse_http_date
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,14 +26,14 @@ BLOCKING_STATUSES: Final = frozenset({429, 503})
 """Statuses by which a server asks for a pause (RFC 6585 §4, RFC 9110 §15.6.4)."""
 GOOD_BELOW: Final = 400
 """Statuses below this say that the host is well."""
-MAX_BLOCK: Final = 24 * 3600.0
+MAX_BLOCK: Final = float(DAY)
 """Seconds; a longer Retry-After is taken as this."""
 FORGIVEN_AFTER: Final = 1800.0
 """Seconds without a block after which the next block is the first again. One good answer is not enough: a server that
 answers one request and refuses the next would be asked again every minute."""
 MIN_RETRY_AFTER: Final = 1.0
 """Seconds given in `TooSoonError` when it is not known when a turn will be free."""
-MAX_RETRY_AFTER: Final = 100
+MAX_HEADER: Final = 100
 """Characters of a Retry-After that are read."""
 
 _COUNTS: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:[ \t]*,[ \t]*[0-9]+(?:\.[0-9]+)?)*", re.ASCII)
@@ -118,7 +118,7 @@ def parse_retry_after(value: str | None, *, now: float) -> float | None:
     """
     if value is None:
         return None
-    text = value.strip()[:MAX_RETRY_AFTER]
+    text = value.strip()[:MAX_HEADER]
     if _COUNTS.fullmatch(text):
         return min(max(map(float, text.split(","))), MAX_BLOCK)
     date = parse_http_date(text)

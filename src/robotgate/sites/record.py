@@ -11,16 +11,14 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from robotgate.clock import parse_http_date
+from robotgate.clock import DAY, HOUR, MINUTE, parse_http_date
+from robotgate.pace.state import MAX_BLOCK
 from robotgate.rules.grammar import MAX_BYTES
 from robotgate.rules.verdict import AccessResult
 from robotgate.sites.status import (
-    DAY,
-    HOUR,
     MAX_REDIRECTS,
     MAX_SKEW,
     MAX_STALE_AGE,
-    MINUTE,
     NOT_MODIFIED,
     REDIRECT_STATUSES,
     STATUS_TABLE,
@@ -45,7 +43,6 @@ GOOGLE_PATIENCE: Final = 12 * HOUR
 MIN_RETRY_DELAY: Final = MINUTE
 MAX_RETRY_DELAY: Final = HOUR
 RETRY_JITTER: Final = 0.25
-MAX_RETRY_AFTER: Final = DAY
 PRECONDITION_FAILED: Final = 412
 MAX_DELTA: Final = 2.0**31
 """Seconds; a longer count is taken as this (RFC 9111 §1.2.2)."""
@@ -262,7 +259,7 @@ def standing(record: RobotsRecord, policy: StatusPolicy, now: float) -> tuple[St
 def retry_delay(failures: int, *, retry_after: float | None, jitter: float) -> float:
     """Seconds to wait after so many failures in a row; never less than the server asked for, up to 24 h."""
     growing = min(MIN_RETRY_DELAY * 2.0 ** min(failures - 1, 16), MAX_RETRY_DELAY)
-    asked = min(retry_after or 0.0, MAX_RETRY_AFTER)
+    asked = min(retry_after or 0.0, MAX_BLOCK)
     return max(growing, asked) * (1 + RETRY_JITTER * jitter)
 
 

@@ -10,16 +10,13 @@ from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from robotgate.clock import DAY, MINUTE
 from robotgate.options import StatusPolicy
 from robotgate.rules.verdict import AccessResult
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-
-MINUTE: Final = 60.0
-HOUR: Final = 60 * MINUTE
-DAY: Final = 24 * HOUR
 
 REDIRECT_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
 NOT_MODIFIED: Final = 304

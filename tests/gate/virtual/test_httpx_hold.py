@@ -12,8 +12,9 @@ from tests.gate.virtual.test_hold import arriving
 from tests.paced import now, scripted
 
 from robotgate import RobotGate
-from robotgate.integrations.httpx import MAX_IDLE_READ, GateTransport
+from robotgate.integrations.httpx import GateTransport
 from robotgate.testing import VirtualClock
+from robotgate.web.middleware import MAX_IDLE_READ
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
