@@ -228,7 +228,7 @@ def _check_repetitions(rules: Sequence[tuple[Line, Rule]], report: _Reports) -> 
     """Find repeated rules, and rules that an equal rule of the other kind contradicts."""
     first: dict[tuple[RuleKind, str], Line] = {}
     for line, rule in rules:
-        earlier = first.setdefault((rule.kind, pattern_units(rule.path_pattern)[0]), line)
+        earlier = first.setdefault((rule.kind, pattern_units(rule.path_pattern)), line)
         if earlier is not line:
             report(FindingCode.DUPLICATE_RULE, line, earlier)
     for (kind, pattern), line in first.items():
